@@ -1,0 +1,2 @@
+#![allow(unreachable_pub)]
+fn main() {}
