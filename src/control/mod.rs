@@ -1,1 +1,362 @@
-//! control
+//! What front ends know of the engine: four calls and no more.
+//!
+//! `submit` acknowledges a command when its intent is durable, not before. `query` pages through what
+//! the ledger and the clouds hold. `events` follows what happens, without gaps. `snapshot` is the
+//! bounded picture that a screen needs at once. The embedded engine and the one across a socket
+//! differ in one `Arc<dyn Control>`.
+
+pub mod remote;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::domain::model::{
+    Actor, Blocker, Counts, Deletion, DeletionState, Event, KindName, Phase, Plan, PlanOptions,
+    Refusal, Resource, Site, Step, StepState, Target, Tombstone,
+};
+
+/// The engine, as a front end sees it.
+#[async_trait]
+pub trait Control: Send + Sync {
+    async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError>;
+    async fn query(&self, query: Query) -> Result<Page, ControlError>;
+    /// Events after this sequence, at most 500, waiting up to `wait_ms` for the first. Older than
+    /// what is retained is [`ControlError::Expired`].
+    async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError>;
+    /// Slow readers skip versions and never hold the engine.
+    fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>>;
+}
+
+/// A command, and who asks for it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Envelope {
+    pub command: Command,
+    pub actor: Actor,
+    #[serde(default)]
+    pub reason: String,
+    /// The same key within 24 h is the same request.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "do")]
+pub enum Command {
+    /// Lists and plans; sends no write. The plan is kept 24 h under its hash.
+    Plan {
+        targets: Vec<TargetSpec>,
+        options: PlanOptions,
+    },
+    Delete {
+        targets: Vec<TargetSpec>,
+        options: PlanOptions,
+    },
+    /// Exactly that plan, or nothing (P1).
+    DeletePlan {
+        plan_hash: String,
+    },
+    /// A plan from a file, first kept and then run as with its hash.
+    DeletePlanFile {
+        plan: Box<Plan>,
+    },
+    Retry {
+        deletion_id: String,
+    },
+    RetryStep {
+        step_id: i64,
+    },
+    Cancel {
+        deletion_id: String,
+    },
+    Pause {
+        deletion_id: String,
+    },
+    Resume {
+        deletion_id: String,
+    },
+}
+
+/// A target as a person wrote it: `network/web@prod/RegionOne`. The engine resolves it; a word that
+/// fits several resources is refused, and they are listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetSpec {
+    pub kind: String,
+    /// An id, a composite id, or a name.
+    pub id_or_name: String,
+    /// None: every site that this engine manages.
+    pub site: Option<Site>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "receipt")]
+pub enum Receipt {
+    Planned {
+        plan: Arc<Plan>,
+    },
+    /// `existing`: the resource was being deleted already, by this deletion (T6).
+    Accepted {
+        deletion_id: String,
+        existing: bool,
+    },
+    Done {
+        moved: u64,
+    },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "ask")]
+pub enum Query {
+    Deletions {
+        #[serde(default)]
+        states: Vec<DeletionState>,
+        #[serde(default)]
+        site: Option<Site>,
+        #[serde(default)]
+        kind: Option<KindName>,
+        #[serde(default)]
+        older_than: Option<DateTime<Utc>>,
+        #[serde(default)]
+        cursor: Option<String>,
+        #[serde(default)]
+        limit: usize,
+    },
+    /// By id, or by the short id.
+    Deletion {
+        id: String,
+    },
+    Steps {
+        #[serde(default)]
+        deletion_id: Option<String>,
+        #[serde(default)]
+        states: Vec<StepState>,
+        #[serde(default)]
+        site: Option<Site>,
+        #[serde(default)]
+        kind: Option<KindName>,
+        #[serde(default)]
+        older_than: Option<DateTime<Utc>>,
+        #[serde(default)]
+        cursor: Option<String>,
+        #[serde(default)]
+        limit: usize,
+    },
+    Step {
+        id: i64,
+    },
+    /// What happened to one step or deletion, oldest first.
+    Timeline {
+        deletion_id: Option<String>,
+        step_id: Option<i64>,
+        after: i64,
+    },
+    Tombstones {
+        #[serde(default)]
+        site: Option<Site>,
+        #[serde(default)]
+        kind: Option<KindName>,
+        #[serde(default)]
+        phases: Vec<Phase>,
+        #[serde(default)]
+        id: Option<String>,
+        #[serde(default)]
+        cursor: Option<String>,
+        #[serde(default)]
+        limit: usize,
+    },
+    Plan {
+        hash: String,
+    },
+    /// What the frozen plan of a deletion said.
+    FrozenPlan {
+        deletion_id: String,
+    },
+    /// A fresh listing of one kind at one site, or at all.
+    Resources {
+        kind: String,
+        site: Option<Site>,
+    },
+    /// Why a resource does not go, or what would hold it (P2).
+    Explain {
+        target: TargetSpec,
+    },
+    Sites,
+    Kinds,
+    Audit {
+        after: i64,
+    },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "page")]
+pub enum Page {
+    Deletions {
+        rows: Vec<Deletion>,
+        next: Option<String>,
+    },
+    Deletion {
+        row: Box<Deletion>,
+    },
+    Steps {
+        rows: Vec<Step>,
+        next: Option<String>,
+    },
+    Step {
+        row: Box<Step>,
+    },
+    Events {
+        rows: Vec<Event>,
+    },
+    Tombstones {
+        rows: Vec<Tombstone>,
+        next: Option<String>,
+    },
+    Plan {
+        plan: Arc<Plan>,
+    },
+    Resources {
+        listings: Vec<SiteListing>,
+    },
+    Explanation {
+        explanation: Box<Explanation>,
+    },
+    Sites {
+        rows: Vec<SiteStatus>,
+    },
+    Kinds {
+        rows: Vec<KindInfo>,
+    },
+    Audit {
+        rows: Vec<serde_json::Value>,
+    },
+}
+
+/// What one site answered; a site that could not be listed says why and never looks empty.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SiteListing {
+    pub site: Site,
+    pub rows: Vec<Resource>,
+    pub error: Option<String>,
+    pub at: DateTime<Utc>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    pub target: Target,
+    pub deletion: Option<Deletion>,
+    pub step: Option<Step>,
+    pub tombstone: Option<Tombstone>,
+    /// One finding a line: what blocks it, who owns that, since when, what was answered.
+    pub lines: Vec<String>,
+    pub blockers: Vec<Blocker>,
+    pub refused: Vec<Refusal>,
+    pub next_action: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KindInfo {
+    pub name: KindName,
+    pub aliases: Vec<String>,
+    /// Column heading and dotted path into the row.
+    pub columns: Vec<(String, String)>,
+    /// Others may go with it: the plan screen offers the cascade.
+    pub has_dependents: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SiteStatus {
+    pub site: Site,
+    pub state: SiteState,
+    /// Why it is not reachable, paused or not signed in.
+    pub reason: String,
+    pub latency_ms: Option<u64>,
+    pub in_flight: usize,
+    /// The ceiling that the limit may not pass is in the configuration.
+    pub concurrency_limit: usize,
+    pub read_only: bool,
+    pub as_user: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SiteState {
+    /// Not asked yet.
+    Unknown,
+    Reachable,
+    Unreachable,
+    /// Rights were lost or refused: nothing is sent until a person or a new token clears it.
+    Paused,
+}
+
+/// The bounded picture of the engine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Grows with each publication.
+    pub version: u64,
+    pub at: Option<DateTime<Utc>>,
+    pub engine: EngineStatus,
+    pub sites: Vec<SiteStatus>,
+    pub deletions_by_state: BTreeMap<String, u64>,
+    pub steps: Counts,
+    /// Not settled, newest first, at most 50.
+    pub deletions: Vec<Deletion>,
+    /// At most 200, oldest first.
+    pub attention: Vec<Step>,
+    pub last_event: i64,
+    /// Steps that became gone per second, over the last ten seconds.
+    pub rate_per_second: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EngineStatus {
+    pub version: String,
+    pub pid: u32,
+    pub epoch: i64,
+    pub started_at: Option<DateTime<Utc>>,
+    pub read_only: bool,
+    /// Set when it takes no new work: disk full, a worker panicked, the ledger damaged.
+    pub fault: Option<String>,
+    pub ledger: String,
+}
+
+/// Why a command or query was not carried out. Each says what was tried and what to do.
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "error")]
+pub enum ControlError {
+    #[error("{message}")]
+    Usage { message: String },
+    #[error("{message}")]
+    NotFound { message: String },
+    /// Several resources fit; they are listed.
+    #[error("{message}")]
+    Ambiguous {
+        message: String,
+        candidates: Vec<Target>,
+    },
+    #[error("{message}")]
+    Auth { message: String },
+    #[error("{message}")]
+    Unreachable { message: String },
+    /// A guard or a blocker refuses; nothing was sent.
+    #[error("{message}")]
+    Refused {
+        message: String,
+        refused: Vec<Refusal>,
+    },
+    /// The cloud is no longer as the plan froze it; nothing was sent (P1).
+    #[error("{message}")]
+    Drifted {
+        message: String,
+        changes: Vec<String>,
+    },
+    #[error("{message}")]
+    Conflict { message: String },
+    #[error("{message}")]
+    Expired { message: String, oldest: i64 },
+    #[error("{message}")]
+    Internal { message: String },
+}

@@ -1,1 +1,11 @@
-//! domain
+//! The pure room: nouns, kinds as data, the plan and the decisions.
+//!
+//! **Architecture invariant:** nothing here reads a clock, draws a random number, waits, or does
+//! I/O; whatever a decision depends on is an argument. So each rule of `assets/promises.md` that
+//! lives here is a table or property test.
+
+pub mod kinds;
+pub mod model;
+pub mod plan;
+pub mod policy;
+pub mod text;

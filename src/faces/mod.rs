@@ -1,1 +1,7 @@
-//! faces
+//! What people and programs touch. Each face knows [`crate::control`] and nothing of the engine.
+
+pub mod api;
+pub mod cli;
+#[cfg(feature = "console")]
+pub mod console;
+pub mod offline;

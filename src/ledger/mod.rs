@@ -1,1 +1,354 @@
-//! ledger
+//! The ledger: the only truth. Intent is durable before effect, outcome after.
+//!
+//! The port is batch-shaped: callers hand over [`Change`]s, the store applies each in a savepoint of
+//! one transaction and answers each by itself. A change whose fence no longer matches fails alone as
+//! [`Applied::Stale`]. When `commit` returns `Ok`, every change that is not stale is on the disk.
+//!
+//! **Architecture invariant:** readiness, counts, deletion states, tombstone phases, events and the
+//! audit are maintained inside the transaction that changes a step; nobody derives them afterwards.
+
+pub mod sqlite;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use crate::domain::model::{
+    Action, Actor, Blocker, Counts, Deletion, DeletionState, Event, KindName, Phase, Plan,
+    PlanOptions, Refusal, ResourceKey, Site, Step, StepError, StepState, Target, Tombstone,
+};
+
+/// Where deletions, steps, tombstones, events and the audit are kept.
+#[async_trait]
+pub trait Ledger: Send + Sync {
+    /// Applies the changes in order, in one durable transaction, and answers each in its place.
+    async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError>;
+
+    /// Takes ready steps for this engine: `running`, with a claim number that fences their outcome.
+    /// Durable before it returns, so an effect never precedes its intent (I11). At most
+    /// `limits[site]` per site; fair between deletions, then the longest remaining path first.
+    async fn claim(
+        &self,
+        limits: Vec<(Site, usize)>,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<ClaimedStep>, LedgerError>;
+
+    /// Steps in `verifying` whose look is due, oldest first, in groups of one site and kind.
+    async fn verifying(
+        &self,
+        now: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<Vec<ClaimedStep>, LedgerError>;
+
+    /// When the next blocked step or look falls due; none if nothing waits for time.
+    async fn next_due(&self) -> Result<Option<DateTime<Utc>>, LedgerError>;
+
+    /// Tombstones in hold-down whose resource was deleted, for the sweep (T14), in pages by
+    /// `record_id`.
+    async fn held_down(
+        &self,
+        since: DateTime<Utc>,
+        after_record: i64,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>, LedgerError>;
+
+    async fn deletions(
+        &self,
+        filter: DeletionFilter,
+        page: Cursor,
+    ) -> Result<Paged<Deletion>, LedgerError>;
+    /// By full id, or by a suffix of at least 8 characters that is unique.
+    async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError>;
+    /// What the plan froze for a deletion: identities and endpoints by site.
+    async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, LedgerError>;
+    async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError>;
+    async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError>;
+    async fn tombstones(
+        &self,
+        filter: TombstoneFilter,
+        page: Cursor,
+    ) -> Result<Paged<Tombstone>, LedgerError>;
+    /// The live or held-down tombstones among these keys.
+    async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError>;
+    /// Events after `after`, in order, at most `limit`; `oldest` is the first sequence still kept.
+    async fn events(
+        &self,
+        after: i64,
+        filter: EventFilter,
+        limit: usize,
+    ) -> Result<EventPage, LedgerError>;
+    async fn audit(&self, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError>;
+    /// A plan that was saved in the last 24 h.
+    async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError>;
+    /// Everything that the first screen shows, from maintained counters: its cost does not grow with
+    /// the ledger.
+    async fn summary(&self) -> Result<Summary, LedgerError>;
+}
+
+/// One thing to make durable.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Keeps a plan for 24 h, by its hash.
+    SavePlan { plan: Arc<Plan>, now: DateTime<Utc> },
+    /// A deletion is wanted: the row in `planning`, and the fence `checking` over its targets (T3).
+    /// If a target is being deleted already, nothing is written and its deletion is the answer (T6).
+    Accept(Box<NewDeletion>),
+    /// The plan stands: every step, edge and tombstone `deleting`, in one transaction (T3). Steps
+    /// that another live deletion already has are left to it (I9) and counted as `skipped` here.
+    Start {
+        deletion_id: String,
+        plan: Arc<Plan>,
+        /// Longest remaining path of each step, by position.
+        ranks: Vec<u32>,
+        max_attempts: u32,
+        now: DateTime<Utc>,
+    },
+    /// The plan must not start: `refused`, tombstones `released`.
+    Refuse {
+        deletion_id: String,
+        refused: Vec<Refusal>,
+        note: String,
+        now: DateTime<Utc>,
+    },
+    /// What became of a step. Stale unless state, claim and epoch still match.
+    Step(Box<StepChange>),
+    /// Blocked steps that are due become ready.
+    WakeDue { now: DateTime<Utc> },
+    /// Puts stuck, blocked and refused back to work; attempts start anew for what was stuck.
+    Retry {
+        selection: Selection,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
+    /// No further delete is sent: what had none is `skipped` and its tombstone `released`; what was
+    /// sent runs to its end (P8).
+    Cancel {
+        deletion_id: String,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
+    Pause {
+        deletion_id: String,
+        paused: bool,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
+    /// A resource that was gone is there again (T14): counted on its tombstone.
+    Recreated {
+        key: ResourceKey,
+        now: DateTime<Utc>,
+    },
+    /// A line for people and programs that changes nothing else.
+    Note { event: NewEvent, now: DateTime<Utc> },
+    /// At start: what was in flight when an earlier engine ended is looked at first, not repeated.
+    Recover { now: DateTime<Utc> },
+}
+
+#[derive(Clone, Debug)]
+pub struct NewDeletion {
+    pub id: String,
+    pub targets: Vec<Target>,
+    pub options: PlanOptions,
+    /// The plan that was approved; the engine compares what it finds with it (P1).
+    pub plan_hash: Option<String>,
+    pub actor: Actor,
+    pub reason: String,
+    pub cause: Option<String>,
+    /// Per actor; the same key with another body is refused.
+    pub idempotency_key: Option<String>,
+    pub audit: AuditEntry,
+    pub now: DateTime<Utc>,
+}
+
+/// The outcome of one claim, with the fence under which it counts.
+#[derive(Clone, Debug)]
+pub struct StepChange {
+    pub step_id: i64,
+    pub fence: Fence,
+    pub to: StepState,
+    pub attempts: u32,
+    pub next_attempt_at: Option<DateTime<Utc>>,
+    pub blocked_since: Option<DateTime<Utc>>,
+    pub blockers: Vec<Blocker>,
+    pub error: Option<StepError>,
+    /// Adds one to the looks made in a row since the last call ([`ClaimedStep::looks`]); else 0.
+    pub looked_again: bool,
+    /// One line of the step's timeline: `DELETE 409 NetworkInUse`.
+    pub message: String,
+    pub now: DateTime<Utc>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fence {
+    pub state: StepState,
+    pub claim: i64,
+    pub epoch: i64,
+}
+
+/// A step in an engine's hands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimedStep {
+    pub id: i64,
+    pub deletion_id: String,
+    pub key: ResourceKey,
+    pub name: String,
+    pub action: Action,
+    pub vars: std::collections::BTreeMap<String, String>,
+    pub fence: Fence,
+    pub attempts: u32,
+    pub max_attempts: u32,
+    pub blocked_since: Option<DateTime<Utc>>,
+    pub blockers: Vec<Blocker>,
+    pub last_error: Option<StepError>,
+    pub looks: u32,
+    /// Set when the deletion was cancelled meanwhile: find out, and send nothing more.
+    pub cancelled: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Selection {
+    Deletion(String),
+    Steps(Vec<i64>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Applied {
+    Done,
+    /// The id is that of the deletion that now stands for the request; `existing` if it stood before.
+    Accepted {
+        deletion_id: String,
+        existing: bool,
+    },
+    /// How many steps a retry or a wake-up put to work.
+    Moved(u64),
+    /// The fence no longer matches; nothing was written.
+    Stale,
+    /// Not possible in this state, and why; nothing was written.
+    Refused(String),
+}
+
+#[derive(Clone, Debug)]
+pub struct AuditEntry {
+    pub actor: Actor,
+    /// `delete`, `retry`, `cancel`, …
+    pub action: String,
+    pub target: String,
+    pub reason: String,
+    pub detail: serde_json::Value,
+}
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct AuditRow {
+    pub seq: i64,
+    pub at: DateTime<Utc>,
+    pub actor: Actor,
+    pub action: String,
+    pub target: String,
+    pub reason: String,
+    pub detail: serde_json::Value,
+    /// SHA-256 over the previous row's hash and this row's canonical JSON (P6).
+    pub hash: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct NewEvent {
+    pub deletion_id: Option<String>,
+    pub step_id: Option<i64>,
+    pub kind: crate::domain::model::EventKind,
+    pub message: String,
+    pub data: serde_json::Value,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Cursor {
+    /// What the page before gave as `next`; none for the first.
+    pub after: Option<String>,
+    /// At most 500.
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Paged<T> {
+    pub rows: Vec<T>,
+    pub next: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct DeletionFilter {
+    pub states: Vec<DeletionState>,
+    pub site: Option<Site>,
+    pub kind: Option<KindName>,
+    /// Requested before this time.
+    pub older_than: Option<DateTime<Utc>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct StepFilter {
+    pub deletion_id: Option<String>,
+    pub states: Vec<StepState>,
+    pub site: Option<Site>,
+    pub kind: Option<KindName>,
+    /// In this state since before this time.
+    pub older_than: Option<DateTime<Utc>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct TombstoneFilter {
+    pub site: Option<Site>,
+    pub kind: Option<KindName>,
+    pub phases: Vec<Phase>,
+    pub id: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    pub deletion_id: Option<String>,
+    pub step_id: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct EventPage {
+    pub events: Vec<Event>,
+    pub oldest: i64,
+    pub newest: i64,
+}
+
+/// Bounded: counts, and the rows that need a person.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    pub deletions_by_state: Vec<(DeletionState, u64)>,
+    pub steps: Counts,
+    /// Not settled, newest first, at most 50.
+    pub deletions: Vec<Deletion>,
+    /// Stuck steps and refused deletions' first lines, at most 200, oldest first.
+    pub attention: Vec<Step>,
+    pub last_event: i64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    #[error(
+        "the ledger {path} is held by another engine (pid {pid}); attach to it, or stop it first"
+    )]
+    Held {
+        path: String,
+        pid: u32,
+        socket: Option<String>,
+    },
+    #[error(
+        "the ledger {path} was written by a newer gone (schema {found}, this one knows {known}); use that version"
+    )]
+    Newer {
+        path: String,
+        found: i64,
+        known: i64,
+    },
+    #[error("the ledger {path} is damaged: {detail}; restore a backup, or move it away")]
+    Corrupt { path: String, detail: String },
+    /// Nothing of the batch was written. The engine takes no new work and tries again every 5 s.
+    #[error("cannot write the ledger {path}: {detail}")]
+    Io { path: String, detail: String },
+    #[error("the ledger's writer has ended")]
+    Closed,
+}

@@ -1,0 +1,614 @@
+//! The nouns that every room shares, in the shapes that the HTTP API serves.
+//!
+//! Times are UTC and RFC 3339 in JSON. Everything that comes from a cloud (ids, names, messages)
+//! is hostile text: it is kept verbatim here and escaped where it is shown ([`super::text`]).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+/// Where a resource lives: a region of a cloud, or another deployment of ours.
+///
+/// Written `cloud/region`, or the bare name of a deployment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Site {
+    Region { cloud: Arc<str>, region: Arc<str> },
+    Deployment { name: Arc<str> },
+}
+
+impl Site {
+    pub fn region(cloud: &str, region: &str) -> Self {
+        Self::Region {
+            cloud: cloud.into(),
+            region: region.into(),
+        }
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Region { cloud, region } => write!(f, "{cloud}/{region}"),
+            Self::Deployment { name } => f.write_str(name),
+        }
+    }
+}
+
+impl FromStr for Site {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text.split_once('/') {
+            Some((cloud, region)) => Self::region(cloud, region),
+            None => Self::Deployment { name: text.into() },
+        })
+    }
+}
+
+impl Serialize for Site {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Site {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(match Self::from_str(&text) {
+            Ok(site) => site,
+            Err(never) => match never {},
+        })
+    }
+}
+
+/// The name of a kind, as the kinds files spell it (`network`, `router_interface`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KindName(Arc<str>);
+
+impl KindName {
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for KindName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What identifies one resource everywhere: in plans, steps, tombstones and blockers.
+///
+/// `id` is the cloud's own id, or for an edge that must itself be removed its composite id, joined
+/// by commas (`router_interface/ROUTER,SUBNET`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ResourceKey {
+    pub site: Site,
+    pub kind: KindName,
+    pub id: String,
+}
+
+impl fmt::Display for ResourceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}@{}", self.kind, self.id, self.site)
+    }
+}
+
+/// One resource as a cloud showed it in a listing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resource {
+    #[serde(flatten)]
+    pub key: ResourceKey,
+    pub name: String,
+    /// Empty where the cloud keeps none (gateway and floating-IP ports).
+    pub project_id: String,
+    pub tags: Vec<String>,
+    /// The listed row, verbatim. For an edge: the parent's row, with the element under `each`.
+    pub attributes: serde_json::Value,
+}
+
+/// Who asks. The SSH user, a peer's uid, or a token's name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    pub name: String,
+    /// Which way the command came.
+    pub origin: Origin,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    Console,
+    Cli,
+    Api,
+    Gate,
+    Peer,
+    /// The engine itself, when it removes what came back (T14).
+    Engine,
+}
+
+/// On whose rights a site is looked at. Absence counts only under the identity that the plan froze
+/// (I13): a cloud answers 404 to who has lost the right to see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub user_id: String,
+    pub project_id: String,
+    /// Sorted.
+    pub roles: Vec<String>,
+}
+
+/// What a step does to its resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    Delete,
+    /// Removes an edge (router interface, subport, route); both ends stay.
+    Detach,
+    /// The resource stays and loses its reference.
+    Unset,
+    /// Made ready for its deletion (a disabled trunk refuses otherwise).
+    Enable,
+}
+
+impl Action {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::Detach => "detach",
+            Self::Unset => "unset",
+            Self::Enable => "enable",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// All that is independent goes on (N11).
+    #[default]
+    Continue,
+    Stop,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriftPolicy {
+    #[default]
+    Ask,
+    Absorb,
+    Refuse,
+}
+
+/// One target as the user named it, resolved to exactly one resource.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Target {
+    #[serde(flatten)]
+    pub key: ResourceKey,
+    #[serde(default)]
+    pub name: String,
+}
+
+/// A plan that is frozen: what was approved is what is deleted (P1).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// SHA-256, in hex, over the canonical JSON of everything below but the refusals, warnings and
+    /// the estimate. Two plans of an unchanged cloud hash alike.
+    pub hash: String,
+    pub targets: Vec<Target>,
+    pub options: PlanOptions,
+    /// The address of each site's services, so that a plan is not run against another cloud.
+    pub endpoints: BTreeMap<String, String>,
+    /// On whose rights each site was read (I13). Not in the hash: two admins may share a plan.
+    pub identities: BTreeMap<String, Identity>,
+    pub steps: Vec<PlanStep>,
+    /// Removed by the cloud itself, at no call of ours (N5).
+    pub automatic: Vec<PlanStep>,
+    /// Stay, and lose a reference, at no call of ours (N2).
+    pub unset: Vec<PlanStep>,
+    /// Why this plan must not start; empty if it may.
+    pub refused: Vec<Refusal>,
+    pub warnings: Vec<String>,
+    /// How many calls the deletion will make at most, without faults.
+    pub calls_estimate: u64,
+}
+
+/// The choices that are frozen with the plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanOptions {
+    #[serde(default)]
+    pub cascade: bool,
+    #[serde(default)]
+    pub on_failure: OnFailure,
+    #[serde(default)]
+    pub drift: DriftPolicy,
+    #[serde(default)]
+    pub release_floating_ips: bool,
+}
+
+/// One resource inside a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanStep {
+    /// Position in [`Plan::steps`]; what `depends_on` names. In `automatic` and `unset`: counted on
+    /// from there.
+    pub id: u32,
+    pub site: Site,
+    pub kind: KindName,
+    pub resource_id: String,
+    pub name: String,
+    pub project_id: String,
+    pub action: Action,
+    /// Steps that must be gone before this one is sent.
+    pub depends_on: Vec<u32>,
+    pub automatic: bool,
+    /// Why it is in the plan, for a person: `port on network web`.
+    pub why: String,
+    /// SHA-256 over what drift compares: project, name, tags, owner, references, protection.
+    pub fingerprint: String,
+    /// What the kind's calls need beside the id (`router_id`, `port_id` of an interface): also the
+    /// incarnation's own handle (I10).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vars: BTreeMap<String, String>,
+}
+
+impl PlanStep {
+    pub fn key(&self) -> ResourceKey {
+        ResourceKey {
+            site: self.site.clone(),
+            kind: self.kind.clone(),
+            id: self.resource_id.clone(),
+        }
+    }
+}
+
+/// Why a plan must not start, or a command is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub resource: Target,
+    pub rule: RefusalRule,
+    /// For a person, with what to do.
+    pub reason: String,
+    pub blocker: Option<Blocker>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalRule {
+    /// Something that this plan does not remove refers to it (N15).
+    InUse,
+    /// Belongs to another project than the root (P4).
+    OtherProject,
+    /// A protection rule, or a guard that is always on (P4).
+    Protected,
+    /// Steps that wait for each other.
+    Cycle,
+}
+
+/// What stands in the way of a resource (P2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocker {
+    pub kind: KindName,
+    pub id: String,
+    pub name: String,
+    pub site: Site,
+    /// The project that owns it; empty if the cloud did not say.
+    pub owner: String,
+    pub since: Option<DateTime<Utc>>,
+    /// Whether this deletion removes it too.
+    pub in_plan: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeletionState {
+    Planning,
+    Refused,
+    AwaitingApproval,
+    Running,
+    Paused,
+    Stuck,
+    Gone,
+    Cancelled,
+    Purged,
+}
+
+impl DeletionState {
+    pub const ALL: [Self; 9] = [
+        Self::Planning,
+        Self::Refused,
+        Self::AwaitingApproval,
+        Self::Running,
+        Self::Paused,
+        Self::Stuck,
+        Self::Gone,
+        Self::Cancelled,
+        Self::Purged,
+    ];
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Planning => "planning",
+            Self::Refused => "refused",
+            Self::AwaitingApproval => "awaiting_approval",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Stuck => "stuck",
+            Self::Gone => "gone",
+            Self::Cancelled => "cancelled",
+            Self::Purged => "purged",
+        }
+    }
+    /// Nothing moves any more unless a person acts.
+    pub fn is_settled(self) -> bool {
+        matches!(
+            self,
+            Self::Refused | Self::Stuck | Self::Gone | Self::Cancelled | Self::Purged
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepState {
+    /// Something must go first.
+    Waiting,
+    Ready,
+    /// Its call is in flight, and its lease with it.
+    Running,
+    /// Looked for: after a call that was accepted, or whose answer was lost.
+    Verifying,
+    /// Refused for now; the collector tries again at `next_attempt_at`.
+    Blocked,
+    Stuck,
+    Gone,
+    /// Cancelled before anything was sent.
+    Skipped,
+    Purged,
+}
+
+impl StepState {
+    pub const ALL: [Self; 9] = [
+        Self::Waiting,
+        Self::Ready,
+        Self::Running,
+        Self::Verifying,
+        Self::Blocked,
+        Self::Stuck,
+        Self::Gone,
+        Self::Skipped,
+        Self::Purged,
+    ];
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Ready => "ready",
+            Self::Running => "running",
+            Self::Verifying => "verifying",
+            Self::Blocked => "blocked",
+            Self::Stuck => "stuck",
+            Self::Gone => "gone",
+            Self::Skipped => "skipped",
+            Self::Purged => "purged",
+        }
+    }
+    /// The engine will still do something about it by itself.
+    pub fn is_live(self) -> bool {
+        matches!(
+            self,
+            Self::Waiting | Self::Ready | Self::Running | Self::Verifying | Self::Blocked
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Checking,
+    Deleting,
+    Gone,
+    Released,
+    Purged,
+}
+
+impl Phase {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Checking => "checking",
+            Self::Deleting => "deleting",
+            Self::Gone => "gone",
+            Self::Released => "released",
+            Self::Purged => "purged",
+        }
+    }
+}
+
+/// What kind of failure an answer is; classified once, where the answer arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorClass {
+    Blocked,
+    Fatal,
+    Drift,
+    Guard,
+    OutcomeUnknown,
+    Auth,
+    Unavailable,
+}
+
+impl ErrorClass {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::Fatal => "fatal",
+            Self::Drift => "drift",
+            Self::Guard => "guard",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::Auth => "auth",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// A failure as it is kept and shown: the cloud's own words, never ours alone (P2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepError {
+    pub class: ErrorClass,
+    /// HTTP status; none if there was no answer.
+    pub status: Option<u16>,
+    /// The error body's own type, `NetworkInUse`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Verbatim, capped at 4 KiB.
+    pub message: String,
+    pub request_id: String,
+    pub at: DateTime<Utc>,
+}
+
+/// How many steps of a deletion are in each state; they sum to `total`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub waiting: u64,
+    pub ready: u64,
+    pub running: u64,
+    pub verifying: u64,
+    pub blocked: u64,
+    pub stuck: u64,
+    pub gone: u64,
+    pub skipped: u64,
+    pub purged: u64,
+    pub total: u64,
+}
+
+impl Counts {
+    pub fn of(&self, state: StepState) -> u64 {
+        match state {
+            StepState::Waiting => self.waiting,
+            StepState::Ready => self.ready,
+            StepState::Running => self.running,
+            StepState::Verifying => self.verifying,
+            StepState::Blocked => self.blocked,
+            StepState::Stuck => self.stuck,
+            StepState::Gone => self.gone,
+            StepState::Skipped => self.skipped,
+            StepState::Purged => self.purged,
+        }
+    }
+    /// Steps that the engine will still move by itself.
+    pub fn live(&self) -> u64 {
+        self.waiting + self.ready + self.running + self.verifying + self.blocked
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Deletion {
+    pub id: String,
+    pub targets: Vec<Target>,
+    pub state: DeletionState,
+    pub requested_by: Actor,
+    pub requested_at: DateTime<Utc>,
+    pub reason: String,
+    /// The deletion that caused this one (a sweep of what came back, another deployment's).
+    pub cause: Option<String>,
+    #[serde(flatten)]
+    pub options: PlanOptions,
+    pub plan_hash: Option<String>,
+    pub counts: Counts,
+    /// From the rate of the last minute; none while nothing moves.
+    pub eta_seconds: Option<u64>,
+    pub finished_at: Option<DateTime<Utc>>,
+    /// Why it was refused (N15), empty otherwise.
+    #[serde(default)]
+    pub refused: Vec<Refusal>,
+    /// One line on what is happening, or why nothing is.
+    #[serde(default)]
+    pub note: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    pub id: i64,
+    pub deletion_id: String,
+    pub resource: StepResource,
+    pub action: Action,
+    pub state: StepState,
+    pub depends_on: Vec<i64>,
+    /// Of calls that count (I6: "not yet" does not).
+    pub attempts: u32,
+    pub max_attempts: u32,
+    pub next_attempt_at: Option<DateTime<Utc>>,
+    /// Since when it has been blocked without a break.
+    pub blocked_since: Option<DateTime<Utc>>,
+    pub blockers: Vec<Blocker>,
+    pub last_error: Option<StepError>,
+    /// How many times it came back after it was gone (T14).
+    pub recreated: u32,
+    pub project_id: String,
+    pub why: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepResource {
+    #[serde(flatten)]
+    pub key: ResourceKey,
+    pub name: String,
+}
+
+/// The durable record that a resource is being, or was, deleted (T1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tombstone {
+    pub record_id: i64,
+    #[serde(flatten)]
+    pub key: ResourceKey,
+    pub phase: Phase,
+    /// Set once, when the fence was first raised (T15).
+    pub deleted_at: DateTime<Utc>,
+    pub gone_at: Option<DateTime<Utc>>,
+    /// Grows when the identity is created again under a natural key (M1).
+    pub incarnation: u32,
+    pub recreated: u32,
+    pub deletion_id: String,
+}
+
+/// One line of what happened, in order; the stream that consoles and scripts follow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    pub seq: i64,
+    pub at: DateTime<Utc>,
+    pub deletion_id: Option<String>,
+    pub step_id: Option<i64>,
+    #[serde(rename = "type")]
+    pub kind: EventKind,
+    /// For a person, already one line.
+    pub message: String,
+    /// What a program needs: `{state, status, request_id, attempts}` as far as they apply.
+    #[serde(default)]
+    pub data: serde_json::Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    DeletionAccepted,
+    DeletionPlanned,
+    DeletionRefused,
+    DeletionState,
+    StepState,
+    /// A call was answered (one attempt in a step's timeline).
+    Attempt,
+    Recreated,
+    Site,
+    Engine,
+    /// An admin is told once that something is stuck (I7).
+    NeedsPerson,
+}
+
+/// The last eight characters, by which people call a deletion.
+pub fn short_id(id: &str) -> &str {
+    let cut = id.len().saturating_sub(8);
+    id.get(cut..).unwrap_or(id)
+}

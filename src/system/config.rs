@@ -1,0 +1,270 @@
+//! Settings: an embedded default for every key, patched by the user's file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that can be set. Unknown keys are errors that suggest the nearest one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    pub ledger: LedgerSettings,
+    pub engine: EngineSettings,
+    pub gc: GcSettings,
+    pub guard: GuardSettings,
+    pub api: ApiSettings,
+    pub console: ConsoleSettings,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LedgerSettings {
+    /// `$XDG_STATE_HOME/gone/ledger.db` if not set.
+    pub path: Option<PathBuf>,
+    /// How long a tombstone stays after its resource is gone (T1).
+    #[serde(with = "duration")]
+    pub hold_down: Duration,
+    /// How long events and settled deletions are kept.
+    #[serde(with = "duration")]
+    pub retention: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EngineSettings {
+    /// Calls in flight per site at the start; it adapts from there.
+    pub concurrency: usize,
+    /// What it never passes.
+    pub concurrency_max: usize,
+    /// How long one call to a cloud may take.
+    #[serde(with = "duration")]
+    pub call_timeout: Duration,
+    /// How long an accepted delete is looked for before it counts as refused.
+    #[serde(with = "duration")]
+    pub verify_timeout: Duration,
+    /// How often what is gone is looked for again (T14).
+    #[serde(with = "duration")]
+    pub sweep: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GcSettings {
+    /// Waits between attempts of a blocked step; the last one repeats (I3).
+    #[serde(with = "durations")]
+    pub schedule: Vec<Duration>,
+    /// Each wait is lengthened by up to this fraction, at random.
+    pub jitter: f64,
+    pub max_attempts: u32,
+    /// How often a resource may come back before a person must look (T14).
+    pub recreate_max: u32,
+    /// "Not yet" uses no attempt, but is bounded by age (I6).
+    #[serde(with = "duration")]
+    pub pending_max: Duration,
+    /// Overrides by kind.
+    pub kind: std::collections::BTreeMap<String, GcKindSettings>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GcKindSettings {
+    #[serde(with = "option_durations", skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Vec<Duration>>,
+    pub max_attempts: Option<u32>,
+    #[serde(with = "option_duration", skip_serializing_if = "Option::is_none")]
+    pub pending_max: Option<Duration>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GuardSettings {
+    pub read_only: bool,
+    /// Clouds by name that are read-only.
+    pub read_only_clouds: Vec<String>,
+    /// What no cascade may delete, unset or have removed (P4).
+    pub protect: Vec<ProtectRule>,
+}
+
+/// Protects what fits all of the given fields; a rule without any is an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProtectRule {
+    pub kind: Option<String>,
+    /// A tag that the resource has.
+    pub tag: Option<String>,
+    /// A pattern over the name, `*` for anything: `prod-*`.
+    pub name: Option<String>,
+    /// Id of the project.
+    pub project: Option<String>,
+    /// Younger than this: `1h`.
+    #[serde(with = "option_duration", skip_serializing_if = "Option::is_none")]
+    pub younger_than: Option<Duration>,
+    /// Older than this: `365d`.
+    #[serde(with = "option_duration", skip_serializing_if = "Option::is_none")]
+    pub older_than: Option<Duration>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApiSettings {
+    /// Uids beside our own and root that the socket serves.
+    pub uids: Vec<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConsoleSettings {
+    /// `background` goes on without a terminal after a hang-up; `stop` ends.
+    pub on_hangup: OnHangup,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnHangup {
+    Background,
+    Stop,
+}
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+impl Default for LedgerSettings {
+    fn default() -> Self {
+        Self {
+            path: None,
+            hold_down: Duration::from_secs(7 * DAY),
+            retention: Duration::from_secs(90 * DAY),
+        }
+    }
+}
+
+impl Default for EngineSettings {
+    fn default() -> Self {
+        Self {
+            concurrency: 8,
+            concurrency_max: 64,
+            call_timeout: Duration::from_secs(60),
+            verify_timeout: Duration::from_secs(60),
+            sweep: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Default for GcSettings {
+    fn default() -> Self {
+        Self {
+            schedule: [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR, DAY]
+                .map(Duration::from_secs)
+                .to_vec(),
+            jitter: 0.1,
+            max_attempts: 8,
+            recreate_max: 3,
+            pending_max: Duration::from_secs(10 * MINUTE),
+            kind: std::collections::BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for ConsoleSettings {
+    fn default() -> Self {
+        Self {
+            on_hangup: OnHangup::Background,
+        }
+    }
+}
+
+/// `90s`, `5m`, `6h`, `7d`: a whole number and one unit.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let refuse = || {
+        format!(
+            "\"{text}\" is no duration; write a whole number and a unit: 30s, 5m, 6h, 7d, 250ms"
+        )
+    };
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| refuse())?;
+    let seconds = |factor: u64| {
+        number
+            .checked_mul(factor)
+            .map(Duration::from_secs)
+            .ok_or_else(refuse)
+    };
+    match unit {
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => seconds(1),
+        "m" => seconds(MINUTE),
+        "h" => seconds(HOUR),
+        "d" => seconds(DAY),
+        _ => Err(refuse()),
+    }
+}
+
+/// The largest unit that gives a whole number.
+pub fn format_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if duration.subsec_millis() != 0 {
+        return format!("{}ms", duration.as_millis());
+    }
+    for (factor, unit) in [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")] {
+        if seconds != 0 && seconds % factor == 0 {
+            return format!("{}{unit}", seconds / factor);
+        }
+    }
+    format!("{seconds}s")
+}
+
+macro_rules! duration_serde {
+    ($name:ident, $type:ty, $raw:ty, $parse:expr, $format:expr) => {
+        mod $name {
+            use super::*;
+            pub(super) fn serialize<S: serde::Serializer>(
+                value: &$type,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                let format: fn(&$type) -> $raw = $format;
+                format(value).serialize(serializer)
+            }
+            pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<$type, D::Error> {
+                let parse: fn($raw) -> Result<$type, String> = $parse;
+                parse(<$raw>::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+fn parse_all(texts: Vec<String>) -> Result<Vec<Duration>, String> {
+    texts.iter().map(|text| parse_duration(text)).collect()
+}
+
+fn format_all(durations: &[Duration]) -> Vec<String> {
+    durations.iter().copied().map(format_duration).collect()
+}
+
+duration_serde!(
+    duration,
+    Duration,
+    String,
+    |text| parse_duration(&text),
+    |d| format_duration(*d)
+);
+duration_serde!(durations, Vec<Duration>, Vec<String>, parse_all, |d| {
+    format_all(d)
+});
+duration_serde!(
+    option_duration,
+    Option<Duration>,
+    Option<String>,
+    |text| text.map(|text| parse_duration(&text)).transpose(),
+    |d| d.map(format_duration)
+);
+duration_serde!(
+    option_durations,
+    Option<Vec<Duration>>,
+    Option<Vec<String>>,
+    |texts| texts.map(parse_all).transpose(),
+    |d| d.as_deref().map(format_all)
+);
