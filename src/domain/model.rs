@@ -288,6 +288,8 @@ pub enum RefusalRule {
     Protected,
     /// Steps that wait for each other.
     Cycle,
+    /// The cloud is no longer as the approved plan froze it; nothing was sent (P1).
+    Drift,
 }
 
 /// What stands in the way of a resource (P2).

@@ -1,1 +1,294 @@
-//! policy
+//! What next, from (step, outcome, now): the collector's schedule, snoozes, and when to give up.
+//!
+//! Pure: the same step, outcome, time and chance give the same decision.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::model::{Blocker, ErrorClass, StepError, StepState};
+
+/// What a call to a cloud came to, classified once, where the answer arrived.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// A 2xx: not yet absence (I13).
+    Accepted {
+        status: u16,
+    },
+    /// The kind's own not-found answer to a call by id, under the frozen identity (I13a).
+    Absent {
+        status: u16,
+    },
+    Failed(Failure),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    pub retry: Retry,
+    pub error: StepError,
+    /// What stands in the way, as far as the answer and the ledger tell.
+    pub blockers: Vec<Blocker>,
+    /// The cloud's own wish.
+    pub retry_after: Option<Duration>,
+}
+
+/// How a failure is taken up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// On the collector's schedule; uses an attempt (I1, I3).
+    Scheduled,
+    /// In progress: a snooze that uses no attempt, bounded by age (I6).
+    Pending,
+    /// Throttled or down: soon, as such; uses no attempt.
+    Unavailable,
+    /// Nobody knows whether it took effect: look first (N13).
+    Unknown,
+    /// The site is paused and the step waits for it; uses no attempt (N13).
+    SitePaused,
+    /// A person must look at once.
+    Never,
+}
+
+/// What a look found (I13).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Looked {
+    Absent,
+    /// Still there, the same incarnation.
+    Present,
+    /// Could not tell: the listing failed, or lies.
+    Unclear(StepError),
+}
+
+/// What a decision needs to know of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct StepFacts<'s> {
+    /// Of this claim's state when it was taken.
+    pub attempts: u32,
+    pub max_attempts: u32,
+    pub blocked_since: Option<DateTime<Utc>>,
+    pub last_error: Option<&'s StepError>,
+    /// Looks in a row that found it present.
+    pub looks: u32,
+    pub cancelled: bool,
+}
+
+/// The collector's settings for one kind (I3, I6).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// Waits between attempts; the last one repeats.
+    pub waits: Vec<Duration>,
+    /// Each wait is lengthened by up to this fraction.
+    pub jitter: f64,
+    pub pending_max: Duration,
+    /// How long an accepted delete is looked for before it counts as refused.
+    pub verify_max: Duration,
+}
+
+/// A step's next state, with everything that goes with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    pub to: StepState,
+    pub attempts: u32,
+    pub next_attempt_at: Option<DateTime<Utc>>,
+    pub blocked_since: Option<DateTime<Utc>>,
+    pub blockers: Vec<Blocker>,
+    pub error: Option<StepError>,
+    pub looked_again: bool,
+}
+
+const SNOOZE: Duration = Duration::from_secs(2);
+const SNOOZE_MAX: Duration = Duration::from_secs(30);
+const UNAVAILABLE_MIN: Duration = Duration::from_secs(1);
+const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
+/// A service that has been away for longer needs a person, not patience.
+const UNAVAILABLE_GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
+/// The first look after an accepted delete; each further one waits twice as long.
+const LOOK_FIRST: Duration = Duration::from_millis(200);
+const LOOK_MAX: Duration = Duration::from_secs(10);
+
+/// After a call.
+pub fn after_call(
+    step: StepFacts<'_>,
+    outcome: Outcome,
+    now: DateTime<Utc>,
+    schedule: &Schedule,
+    chance: f64,
+) -> Decision {
+    match outcome {
+        Outcome::Accepted { .. } => Decision {
+            next_attempt_at: Some(now),
+            ..plain(step, StepState::Verifying)
+        },
+        Outcome::Absent { .. } => plain(step, StepState::Gone),
+        Outcome::Failed(failure) => after_failure(step, failure, now, schedule, chance),
+    }
+}
+
+fn after_failure(
+    step: StepFacts<'_>,
+    failure: Failure,
+    now: DateTime<Utc>,
+    schedule: &Schedule,
+    chance: f64,
+) -> Decision {
+    let since = step.blocked_since.unwrap_or(now);
+    let age = (now - since).to_std().unwrap_or_default();
+    let kept = Decision {
+        blocked_since: Some(since),
+        blockers: failure.blockers,
+        error: Some(failure.error),
+        ..plain(step, StepState::Blocked)
+    };
+    let stuck = |kept: Decision| Decision {
+        to: StepState::Stuck,
+        next_attempt_at: None,
+        ..kept
+    };
+    let at = |wait: Duration| Some(now + wait);
+    match failure.retry {
+        Retry::Never => stuck(kept),
+        Retry::Unknown => Decision {
+            to: StepState::Verifying,
+            next_attempt_at: Some(now),
+            ..kept
+        },
+        Retry::SitePaused => Decision {
+            to: StepState::Ready,
+            ..kept
+        },
+        Retry::Pending if age >= schedule.pending_max => stuck(kept),
+        Retry::Pending => Decision {
+            next_attempt_at: at(jittered(
+                SNOOZE.max(age / 4).min(SNOOZE_MAX),
+                schedule.jitter,
+                chance,
+            )),
+            ..kept
+        },
+        Retry::Unavailable if age >= UNAVAILABLE_GIVE_UP => stuck(kept),
+        Retry::Unavailable => {
+            let backoff = jittered(
+                (age / 2).clamp(UNAVAILABLE_MIN, UNAVAILABLE_MAX),
+                schedule.jitter,
+                chance,
+            );
+            Decision {
+                next_attempt_at: at(failure.retry_after.unwrap_or_default().max(backoff)),
+                ..kept
+            }
+        }
+        Retry::Scheduled => {
+            let attempts = step.attempts + 1;
+            if attempts >= step.max_attempts {
+                return stuck(Decision { attempts, ..kept });
+            }
+            let index = (attempts as usize - 1).min(schedule.waits.len().saturating_sub(1));
+            let wait = schedule.waits.get(index).copied().unwrap_or(SNOOZE_MAX);
+            let wait = failure.retry_after.unwrap_or_default().max(jittered(
+                wait,
+                schedule.jitter,
+                chance,
+            ));
+            Decision {
+                attempts,
+                next_attempt_at: at(wait),
+                ..kept
+            }
+        }
+    }
+}
+
+/// After a look.
+///
+/// 1. Absent: gone.
+/// 2. Present after a call whose answer was lost: the call did not take effect; it is sent again.
+/// 3. Present after an accepted call: looked for again, twice as late each time, until
+///    `verify_max`; then the acceptance counts as a refused attempt.
+/// 4. Unclear: looked again later, no attempt used.
+pub fn after_look(
+    step: StepFacts<'_>,
+    looked: Looked,
+    now: DateTime<Utc>,
+    schedule: &Schedule,
+    chance: f64,
+) -> Decision {
+    let again = |decision: Decision| Decision {
+        next_attempt_at: Some(now + look_delay(step.looks)),
+        looked_again: true,
+        ..decision
+    };
+    match looked {
+        Looked::Absent => plain(step, StepState::Gone),
+        Looked::Present if step.cancelled => plain(step, StepState::Skipped),
+        Looked::Present
+            if step
+                .last_error
+                .is_some_and(|error| error.class == ErrorClass::OutcomeUnknown) =>
+        {
+            Decision {
+                next_attempt_at: None,
+                ..plain(step, StepState::Ready)
+            }
+        }
+        Looked::Present if looked_for(step.looks) < schedule.verify_max => {
+            again(plain(step, StepState::Verifying))
+        }
+        Looked::Present => {
+            let error = StepError {
+                class: ErrorClass::Blocked,
+                status: None,
+                kind: "StillPresent".into(),
+                message: format!(
+                    "the delete was accepted, but the resource is still there after {} s",
+                    schedule.verify_max.as_secs()
+                ),
+                request_id: String::new(),
+                at: now,
+            };
+            let failure = Failure {
+                retry: Retry::Scheduled,
+                error,
+                blockers: Vec::new(),
+                retry_after: None,
+            };
+            after_failure(step, failure, now, schedule, chance)
+        }
+        // Keeps what was known of the call: an unclear look tells nothing of that.
+        Looked::Unclear(error) => {
+            let error = step
+                .last_error
+                .filter(|last| last.class == ErrorClass::OutcomeUnknown)
+                .cloned()
+                .unwrap_or(error);
+            again(Decision {
+                error: Some(error),
+                ..plain(step, StepState::Verifying)
+            })
+        }
+    }
+}
+
+fn plain(step: StepFacts<'_>, to: StepState) -> Decision {
+    Decision {
+        to,
+        attempts: step.attempts,
+        next_attempt_at: None,
+        blocked_since: None,
+        blockers: Vec::new(),
+        error: None,
+        looked_again: false,
+    }
+}
+
+fn jittered(wait: Duration, jitter: f64, chance: f64) -> Duration {
+    wait.mul_f64(1.0 + jitter * chance)
+}
+
+fn look_delay(looks: u32) -> Duration {
+    LOOK_FIRST.saturating_mul(1 << looks.min(16)).min(LOOK_MAX)
+}
+
+/// How long the looks made so far have spread over.
+fn looked_for(looks: u32) -> Duration {
+    (0..looks.min(1000)).map(look_delay).sum()
+}

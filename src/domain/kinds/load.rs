@@ -1,0 +1,244 @@
+//! Reads and validates kinds files; an error names file, line and the nearest valid word.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use toml::Spanned;
+
+use super::{AnswerRule, CallTemplate, Kind, KindName, KindSpec, Kinds, OnDelete, value};
+use crate::domain::text::did_you_mean;
+
+/// One kinds file: where it is from, and its text.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub file: String,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {message}")]
+pub struct KindsError {
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    pub message: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    service: String,
+    #[serde(default)]
+    prefix: String,
+    #[serde(default, rename = "answer")]
+    answers: Vec<AnswerRule>,
+    kind: BTreeMap<KindName, Spanned<KindSpec>>,
+}
+
+const EMBEDDED: &[(&str, &str)] = &[(
+    "kinds/openstack/network.toml",
+    include_str!("../../../assets/kinds/openstack/network.toml"),
+)];
+
+impl Kinds {
+    /// The kinds that the program brings, and the user's: a later file replaces a kind by its name.
+    pub fn load(more: &[Source]) -> Result<Self, KindsError> {
+        let embedded = EMBEDDED.iter().map(|(file, text)| Source {
+            file: (*file).to_owned(),
+            text: (*text).to_owned(),
+        });
+        Self::from_sources(embedded.chain(more.iter().cloned()))
+    }
+
+    pub fn from_sources(sources: impl IntoIterator<Item = Source>) -> Result<Self, KindsError> {
+        let mut kinds = BTreeMap::new();
+        // Where each kind came from, for errors that only show when all are known.
+        let mut origins = BTreeMap::new();
+        for source in sources {
+            let file: File =
+                toml::from_str(&source.text).map_err(|error| parse_error(&source, &error))?;
+            for (name, spec) in file.kind {
+                let line = line_of(&source.text, spec.span().start);
+                let spec = spec.into_inner();
+                let mut answers = spec.answers.clone();
+                answers.extend(file.answers.iter().cloned());
+                let kind = Kind {
+                    name: name.clone(),
+                    service: file.service.clone(),
+                    answers,
+                    prefix: file.prefix.clone(),
+                    spec,
+                };
+                origins.insert(name.clone(), (source.file.clone(), line));
+                kinds.insert(name, kind);
+            }
+        }
+        let kinds = Self { kinds };
+        for kind in kinds.iter() {
+            if let Err(message) = kinds.validate(kind) {
+                let (file, line) = origins.get(&kind.name).cloned().unwrap_or_default();
+                return Err(KindsError {
+                    file,
+                    line,
+                    message: format!("kind \"{}\": {message}", kind.name),
+                });
+            }
+        }
+        Ok(kinds)
+    }
+
+    fn validate(&self, kind: &Kind) -> Result<(), String> {
+        let spec = &kind.spec;
+        match (&spec.list, &spec.derived) {
+            (Some(_), Some(_)) => {
+                return Err("has both \"list\" and \"derived\"; a kind has one of them".into());
+            }
+            (None, None) => {
+                return Err("has neither \"list\" nor \"derived\"; a kind has one of them".into());
+            }
+            (Some(_), None) => {}
+            (None, Some(derived)) => {
+                let parent = self.known("derived.from", &derived.from)?;
+                if parent.spec.list.is_none() {
+                    return Err(format!(
+                        "derived.from: \"{}\" is itself derived; name a listed kind",
+                        derived.from
+                    ));
+                }
+                if !derived.set.values().any(|path| path == "id") {
+                    return Err(
+                        "derived.set: one variable must have the path \"id\", the parent's".into(),
+                    );
+                }
+                if let Some(join) = &derived.join {
+                    self.known("derived.join.kind", &join.kind)?;
+                }
+            }
+        }
+        for reference in &spec.references {
+            self.known("reference.to", &reference.to)?;
+            if reference.field.is_none() == reference.matches.is_empty() {
+                return Err(format!(
+                    "reference to \"{}\" needs \"field\" or \"match\", one of them",
+                    reference.to
+                ));
+            }
+            for rule in &reference.matches {
+                if rule.equals.is_some() == rule.in_cidr.is_some() {
+                    return Err(format!(
+                        "match of \"{}\" needs \"equals\" or \"in_cidr\", one of them",
+                        rule.field
+                    ));
+                }
+            }
+            if reference.released_by.is_some() && reference.on_delete != OnDelete::Unset {
+                return Err(format!(
+                    "reference to \"{}\": \"released_by\" goes with on_delete = \"unset\"",
+                    reference.to
+                ));
+            }
+        }
+        for takes in &spec.takes {
+            self.known("takes.kind", &takes.kind)?;
+        }
+        for rule in &kind.answers {
+            if let Some(ids) = &rule.ids {
+                self.known("answer.ids", ids)?;
+            }
+        }
+        self.validate_call(kind, "delete", &spec.delete)?;
+        if let Some(enable) = &spec.enable {
+            self.validate_call(kind, "enable.call", &enable.call)?;
+        }
+        Ok(())
+    }
+
+    fn known(&self, field: &str, name: &KindName) -> Result<&Kind, String> {
+        self.get(name).ok_or_else(|| {
+            let names = self.iter().map(|kind| kind.name.as_str());
+            format!(
+                "{field}: unknown kind \"{name}\"{}",
+                did_you_mean(name.as_str(), names)
+            )
+        })
+    }
+
+    fn validate_call(&self, kind: &Kind, field: &str, call: &CallTemplate) -> Result<(), String> {
+        const METHODS: [&str; 4] = ["DELETE", "PUT", "POST", "PATCH"];
+        if !METHODS.contains(&call.method.as_str()) {
+            return Err(format!(
+                "{field}.method: \"{}\" is none of {}{}",
+                call.method,
+                METHODS.join(", "),
+                did_you_mean(&call.method, METHODS)
+            ));
+        }
+        for name in call.variables() {
+            if !kind.variables().any(|known| known == name) {
+                return Err(format!(
+                    "{field}: no variable \"{{{name}}}\"{}",
+                    did_you_mean(&name, kind.variables())
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Kind {
+    /// What templates may name: `id`, and what a derived kind sets.
+    fn variables(&self) -> impl Iterator<Item = &str> {
+        let set = self
+            .spec
+            .derived
+            .iter()
+            .flat_map(|derived| derived.set.keys());
+        std::iter::once("id").chain(set.map(String::as_str))
+    }
+}
+
+impl CallTemplate {
+    fn variables(&self) -> Vec<String> {
+        let mut names: Vec<String> = value::variables(&self.path).map(str::to_owned).collect();
+        let mut rest: Vec<&Value> = self.body.iter().collect();
+        while let Some(value) = rest.pop() {
+            match value {
+                Value::String(text) => names.extend(value::variables(text).map(str::to_owned)),
+                Value::Array(elements) => rest.extend(elements),
+                Value::Object(fields) => rest.extend(fields.values()),
+                _ => {}
+            }
+        }
+        names
+    }
+}
+
+fn parse_error(source: &Source, error: &toml::de::Error) -> KindsError {
+    KindsError {
+        file: source.file.clone(),
+        line: error
+            .span()
+            .map_or(1, |span| line_of(&source.text, span.start)),
+        message: with_nearest(error.message()),
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes()
+        .take(offset)
+        .filter(|byte| *byte == b'\n')
+        .count()
+        + 1
+}
+
+/// serde lists the valid words (``unknown field `x`, expected one of `a`, `b` ``); the nearest of
+/// them is what the reader wants.
+fn with_nearest(message: &str) -> String {
+    let mut words = message.split('`').skip(1).step_by(2);
+    let Some(wrong) = words.next() else {
+        return message.to_owned();
+    };
+    let valid: Vec<&str> = words.collect();
+    format!("{message}{}", did_you_mean(wrong, valid))
+}

@@ -1,0 +1,515 @@
+//! From fates to the frozen plan: order, refusals, hash.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::graph::layers;
+use super::{Fate, Frozen, Going, Link, Planner};
+use crate::domain::kinds::{EnableSpec, Kind, OnDelete, holds, lookup};
+use crate::domain::model::{
+    Action, Blocker, Plan, PlanStep, Refusal, RefusalRule, Resource, ResourceKey, Target,
+};
+use crate::domain::text::escape;
+
+impl Planner<'_> {
+    /// The plan. Call when nothing more is wanted.
+    pub fn finish(mut self, frozen: Frozen) -> Plan {
+        self.join();
+        while self.decide() {}
+        let before = self.order();
+        let (ordered, circular) = layers(&before);
+        let mut refused = self.refusals();
+        refused.extend(circular.iter().map(|key| {
+            self.refusal(
+                key,
+                RefusalRule::Cycle,
+                "waits for itself, through what it depends on".into(),
+                None,
+            )
+        }));
+
+        let mut steps: Vec<PlanStep> = Vec::with_capacity(ordered.len());
+        let mut positions: BTreeMap<&ResourceKey, u32> = BTreeMap::new();
+        for key in ordered.iter().chain(&circular) {
+            let Some((resource, kind)) = self.known(key) else {
+                continue;
+            };
+            let mut depends_on: Vec<u32> = before
+                .get(key)
+                .into_iter()
+                .flatten()
+                .filter_map(|first| positions.get(first).copied())
+                .collect();
+            if let Some(enable) = kind
+                .spec
+                .enable
+                .as_ref()
+                .filter(|enable| holds(&enable.when, &resource.attributes))
+            {
+                let mut first = self.step(number(&steps), resource, kind, Action::Enable);
+                first.why.clone_from(&enable.why);
+                depends_on.push(first.id);
+                steps.push(first);
+            }
+            let mut step = self.step(number(&steps), resource, kind, kind.action());
+            depends_on.sort_unstable();
+            step.depends_on = depends_on;
+            positions.insert(key, step.id);
+            steps.push(step);
+        }
+        let mut id = number(&steps);
+        let mut aside =
+            |planner: &Self, keys: Vec<&ResourceKey>, action: Action, automatic: bool| {
+                keys.into_iter()
+                    .filter_map(|key| {
+                        let (resource, kind) = planner.known(key)?;
+                        let mut step = planner.step(id, resource, kind, action);
+                        step.automatic = automatic;
+                        id += 1;
+                        Some(step)
+                    })
+                    .collect::<Vec<_>>()
+            };
+        let automatic_keys = self
+            .going
+            .iter()
+            .filter(|(_, going)| going.fate == Fate::Automatic)
+            .map(|(key, _)| key)
+            .collect();
+        let automatic = aside(&self, automatic_keys, Action::Delete, true);
+        let unset_keys = self
+            .unset
+            .keys()
+            .filter(|key| !self.going.contains_key(*key))
+            .collect();
+        let unset = aside(&self, unset_keys, Action::Unset, false);
+
+        let mut plan = Plan {
+            hash: String::new(),
+            targets: self.targets.iter().map(|key| self.target(key)).collect(),
+            options: self.options,
+            endpoints: frozen.endpoints,
+            identities: frozen.identities,
+            warnings: self.warnings(&steps),
+            // Each step's call, and its look afterwards by the hundred.
+            calls_estimate: steps.len() as u64 + steps.len().div_ceil(140) as u64 + 20,
+            steps,
+            automatic,
+            unset,
+            refused,
+        };
+        plan.targets.sort();
+        plan.hash = hash(&plan);
+        plan
+    }
+
+    fn known(&self, key: &ResourceKey) -> Option<(&Resource, &Kind)> {
+        Some((self.seen.get(key)?, self.kinds.get(&key.kind)?))
+    }
+
+    /// For each step, the steps that must be gone before.
+    fn order(&self) -> BTreeMap<&ResourceKey, BTreeSet<&ResourceKey>> {
+        let index = self.index();
+        let is_step = |going: &Going| going.fate != Fate::Automatic;
+        let mut before: BTreeMap<&ResourceKey, BTreeSet<&ResourceKey>> = self
+            .going
+            .iter()
+            .filter(|(_, going)| is_step(going))
+            .map(|(key, _)| (key, BTreeSet::new()))
+            .collect();
+        let mut first = |earlier: &ResourceKey, later: &ResourceKey| {
+            let Some((earlier, _)) = self.going.get_key_value(earlier) else {
+                return;
+            };
+            if earlier != later
+                && let Some(waits) = before.get_mut(later)
+            {
+                waits.insert(earlier);
+            }
+        };
+        for (key, resource) in &self.seen {
+            let going = self.going.get(key);
+            // When this resource is out of the way: itself, or those that remove or unset it.
+            let out_of_the_way: Vec<&ResourceKey> = match going {
+                Some(going) if is_step(going) => vec![key],
+                Some(going) => going
+                    .links
+                    .iter()
+                    .flat_map(|link| self.when_gone(&link.to))
+                    .collect(),
+                None => match self.unset.get(key) {
+                    Some(links) => links
+                        .iter()
+                        .flat_map(|link| self.when_gone(&link.to))
+                        .collect(),
+                    None => continue,
+                },
+            };
+            for link in self.links(resource, &index) {
+                // The cloud clears these by itself: no order.
+                if matches!(
+                    link.on_delete,
+                    OnDelete::Unset | OnDelete::Dangling | OnDelete::Automatic
+                ) {
+                    continue;
+                }
+                for later in self.when_gone(&link.to) {
+                    for earlier in &out_of_the_way {
+                        first(earlier, later);
+                    }
+                }
+            }
+            if let Some(going) = going.filter(|going| going.fate == Fate::Taken) {
+                for link in &going.links {
+                    first(&link.to, key);
+                }
+            }
+            if let Some(going) = going {
+                self.taken_after(key, going, &mut first);
+            }
+        }
+        before
+    }
+
+    /// What a step takes along goes after it, however else it came into the plan.
+    fn taken_after<'s>(
+        &'s self,
+        key: &'s ResourceKey,
+        going: &Going,
+        first: &mut impl FnMut(&'s ResourceKey, &'s ResourceKey),
+    ) {
+        if going.fate == Fate::Automatic {
+            return;
+        }
+        let Some((resource, kind)) = self.known(key) else {
+            return;
+        };
+        for takes in &kind.spec.takes {
+            for id in lookup(&resource.attributes, &takes.field) {
+                let other = ResourceKey {
+                    site: key.site.clone(),
+                    kind: takes.kind.clone(),
+                    id,
+                };
+                if let Some((other, _)) = self.going.get_key_value(&other) {
+                    first(key, other);
+                }
+            }
+        }
+    }
+
+    /// The steps with which a resource goes: itself, or what removes it.
+    fn when_gone(&self, key: &ResourceKey) -> Vec<&ResourceKey> {
+        let mut found = Vec::new();
+        let mut open = vec![key];
+        let mut passed = BTreeSet::new();
+        while let Some(key) = open.pop() {
+            let Some((key, going)) = self.going.get_key_value(key) else {
+                continue;
+            };
+            if !passed.insert(key) {
+                continue;
+            }
+            if going.fate == Fate::Automatic {
+                open.extend(going.links.iter().map(|link| &link.to));
+            } else {
+                found.push(key);
+            }
+        }
+        found
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        let index = self.index();
+        let mut refused = Vec::new();
+        for (key, resource) in &self.seen {
+            match self.going.get(key) {
+                Some(going) => self.guard(resource, going, &mut refused),
+                None => {
+                    let unset = self.unset.get(key);
+                    if let Some(links) = unset {
+                        self.guard_unset(resource, links, &mut refused);
+                        continue;
+                    }
+                    for link in self.links(resource, &index) {
+                        if matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade) {
+                            refused.push(self.in_use(resource, &link));
+                        }
+                    }
+                }
+            }
+        }
+        refused
+    }
+
+    /// The rules that hold for whatever will be gone (P4).
+    fn guard(&self, resource: &Resource, going: &Going, refused: &mut Vec<Refusal>) {
+        let key = &resource.key;
+        if let Some(rule) = (self.protection)(resource) {
+            refused.push(self.refusal(
+                key,
+                RefusalRule::Protected,
+                format!("{} is protected: {rule}", self.called(key)),
+                None,
+            ));
+        }
+        if let Some((resource, kind)) = self.known(key)
+            && going.fate != Fate::Automatic
+            && let Some(guard) = kind
+                .spec
+                .guards
+                .iter()
+                .find(|guard| holds(&guard.when, &resource.attributes))
+        {
+            refused.push(self.refusal(
+                key,
+                RefusalRule::Protected,
+                format!("{} is never deleted: {}", self.called(key), guard.reason),
+                None,
+            ));
+        }
+        self.other_project(resource, &going.roots, refused);
+    }
+
+    fn guard_unset(&self, resource: &Resource, links: &[Link], refused: &mut Vec<Refusal>) {
+        let key = &resource.key;
+        if let Some(rule) = (self.protection)(resource) {
+            refused.push(self.refusal(
+                key,
+                RefusalRule::Protected,
+                format!(
+                    "{} would lose its reference, and is protected: {rule}",
+                    self.called(key)
+                ),
+                None,
+            ));
+        }
+        let roots = links
+            .iter()
+            .filter_map(|link| self.going.get(&link.to))
+            .flat_map(|going| going.roots.iter().cloned())
+            .collect();
+        self.other_project(resource, &roots, refused);
+    }
+
+    /// Another project's resource blocks, even where the cloud would let it go (P4).
+    fn other_project(
+        &self,
+        resource: &Resource,
+        roots: &BTreeSet<String>,
+        refused: &mut Vec<Refusal>,
+    ) {
+        if resource.project_id.is_empty() || roots.contains(&resource.project_id) {
+            return;
+        }
+        let reason = format!(
+            "{} belongs to project {}, not to the target's; its owner must remove it first",
+            self.called(&resource.key),
+            escape(&resource.project_id)
+        );
+        let blocker = self.blocker(resource);
+        refused.push(self.refusal(
+            &resource.key,
+            RefusalRule::OtherProject,
+            reason,
+            Some(blocker),
+        ));
+    }
+
+    fn in_use(&self, resource: &Resource, link: &Link) -> Refusal {
+        let cascades = link.on_delete == OnDelete::Cascade;
+        let reason = format!(
+            "{} is in use: {} {} it{}",
+            self.called(&link.to),
+            self.called(&resource.key),
+            escape(&link.says),
+            if cascades {
+                "; add the cascade to delete it too"
+            } else {
+                ", and this plan does not remove that"
+            }
+        );
+        self.refusal(
+            &link.to,
+            RefusalRule::InUse,
+            reason,
+            Some(self.blocker(resource)),
+        )
+    }
+
+    fn blocker(&self, resource: &Resource) -> Blocker {
+        Blocker {
+            kind: resource.key.kind.clone(),
+            id: resource.key.id.clone(),
+            name: resource.name.clone(),
+            site: resource.key.site.clone(),
+            owner: resource.project_id.clone(),
+            since: None,
+            in_plan: self.going.contains_key(&resource.key),
+        }
+    }
+
+    fn refusal(
+        &self,
+        key: &ResourceKey,
+        rule: RefusalRule,
+        reason: String,
+        blocker: Option<Blocker>,
+    ) -> Refusal {
+        Refusal {
+            resource: self.target(key),
+            rule,
+            reason,
+            blocker,
+        }
+    }
+
+    fn target(&self, key: &ResourceKey) -> Target {
+        Target {
+            key: key.clone(),
+            name: self
+                .seen
+                .get(key)
+                .map(|resource| resource.name.clone())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// `port web-1 (3f2a…)`, escaped.
+    fn called(&self, key: &ResourceKey) -> String {
+        let kind = key.kind.as_str().replace('_', " ");
+        match self.seen.get(key).map(|resource| resource.name.as_str()) {
+            Some(name) if !name.is_empty() => {
+                format!("{kind} {} ({})", escape(name), escape(&key.id))
+            }
+            _ => format!("{kind} {}", escape(&key.id)),
+        }
+    }
+
+    fn step(&self, id: u32, resource: &Resource, kind: &Kind, action: Action) -> PlanStep {
+        let key = &resource.key;
+        let links = self
+            .going
+            .get(key)
+            .map(|going| &going.links)
+            .or_else(|| self.unset.get(key));
+        let why = match links.and_then(|links| links.first()) {
+            Some(link) => format!("{} {}", link.says, self.called(&link.to)),
+            None => "target".to_owned(),
+        };
+        let mut vars: BTreeMap<String, String> = BTreeMap::new();
+        if kind.spec.derived.is_some()
+            && let Value::Object(set) = &resource.attributes
+        {
+            vars.extend(
+                set.iter()
+                    .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))),
+            );
+        }
+        PlanStep {
+            id,
+            site: key.site.clone(),
+            kind: key.kind.clone(),
+            resource_id: key.id.clone(),
+            name: resource.name.clone(),
+            project_id: resource.project_id.clone(),
+            action,
+            depends_on: Vec::new(),
+            automatic: false,
+            why,
+            fingerprint: fingerprint(resource, kind),
+            vars,
+        }
+    }
+
+    fn warnings(&self, steps: &[PlanStep]) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let enables = |kind: &Kind| kind.spec.enable.clone();
+        for step in steps.iter().filter(|step| step.action == Action::Enable) {
+            let why: Option<EnableSpec> = self.kinds.get(&step.kind).and_then(enables);
+            if let Some(why) = why {
+                warnings.push(format!(
+                    "{} is enabled first: {}",
+                    self.called(&step.key()),
+                    why.why
+                ));
+            }
+        }
+        warnings
+    }
+}
+
+fn number(steps: &[PlanStep]) -> u32 {
+    u32::try_from(steps.len()).unwrap_or(u32::MAX)
+}
+
+/// What drift compares of one resource: project, name, tags, owner and references; never status,
+/// times or revision (P1).
+fn fingerprint(resource: &Resource, kind: &Kind) -> String {
+    let mut tags = resource.tags.clone();
+    tags.sort();
+    let mut references: Vec<String> = kind
+        .spec
+        .references
+        .iter()
+        .flat_map(|reference| {
+            let fields = reference
+                .field
+                .iter()
+                .chain(reference.matches.iter().map(|rule| &rule.field));
+            fields.flat_map(|field| {
+                lookup(&resource.attributes, field)
+                    .into_iter()
+                    .map(move |value| format!("{field}={value}"))
+            })
+        })
+        .collect();
+    references.sort();
+    references.dedup();
+    let owner = lookup(&resource.attributes, "device_owner");
+    let compared = json!([resource.project_id, resource.name, tags, owner, references]);
+    hex(&Sha256::digest(compared.to_string()))
+}
+
+/// SHA-256 over the canonical JSON (keys sorted, no blanks) of what was approved.
+pub(crate) fn hash(plan: &Plan) -> String {
+    let approved = json!({
+        "targets": plan.targets,
+        "options": plan.options,
+        "endpoints": plan.endpoints,
+        "steps": plan.steps,
+        "automatic": plan.automatic,
+        "unset": plan.unset,
+    });
+    hex(&Sha256::digest(canonical(&approved)))
+}
+
+fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+            let inner: Vec<String> = sorted
+                .into_iter()
+                .map(|(key, value)| format!("{}:{}", json!(key), canonical(value)))
+                .collect();
+            format!("{{{}}}", inner.join(","))
+        }
+        Value::Array(elements) => {
+            let inner: Vec<String> = elements.iter().map(canonical).collect();
+            format!("[{}]", inner.join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
