@@ -6,6 +6,9 @@
 //! differ in one `Arc<dyn Control>`.
 
 pub mod remote;
+pub mod target;
+
+pub use target::{SiteSpec, TargetSpec};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,17 +82,6 @@ pub enum Command {
     Resume {
         deletion_id: String,
     },
-}
-
-/// A target as a person wrote it: `network/web@prod/RegionOne`. The engine resolves it; a word that
-/// fits several resources is refused, and they are listed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TargetSpec {
-    pub kind: String,
-    /// An id, a composite id, or a name.
-    pub id_or_name: String,
-    /// None: every site that this engine manages.
-    pub site: Option<Site>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,0 +1,10 @@
+//! The HTTP API on its unix socket, and the Control that attaches through it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub
+)]
+
+mod target;
