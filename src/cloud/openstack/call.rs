@@ -1,0 +1,191 @@
+//! One call: what came back, or what was tried and why it failed.
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use serde_json::Value;
+
+use super::catalog::CatalogError;
+use super::keystone::{AuthError, Identity};
+use super::remote::{RemoteError, shown};
+use super::transport::TransportError;
+
+/// A 2xx in the service's own words.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// The body; null when there is none.
+    pub json: Value,
+    pub request_id: Option<String>,
+    pub retry_after: Option<Duration>,
+    /// As whom it was asked.
+    pub identity: Arc<Identity>,
+}
+
+/// What was tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    pub method: Method,
+    /// Without user and password; service and path while the endpoint is not known.
+    pub url: String,
+    /// `cloud/region`.
+    pub site: String,
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} {}", self.site, self.method, shown(&self.url))
+    }
+}
+
+/// A call without a usable answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{attempt}: {reason}")]
+pub struct CallError {
+    pub attempt: Box<Attempt>,
+    pub reason: Reason,
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// The service, or something before it, answered with another status than 2xx.
+    #[error("{0}")]
+    Refused(Box<RemoteError>),
+    /// 401, and again with a new token.
+    #[error("{0}; refused again after a new login")]
+    Unauthorized(Box<RemoteError>),
+    #[error("{0}")]
+    Login(Box<AuthError>),
+    #[error("{0}")]
+    Catalog(Box<CatalogError>),
+    #[error("{0}")]
+    Transport(TransportError),
+    /// A 2xx that the service did not write, such as a proxy's or a portal's page.
+    #[error(
+        "status {status}, but {problem}: a proxy's answer?{}",
+        with_id(request_id)
+    )]
+    NotTheService {
+        status: u16,
+        problem: String,
+        request_id: Option<String>,
+    },
+    /// The JSON ends in its midst, though the connection says it is whole.
+    #[error("status {status}, but the body is cut off{}", with_id(request_id))]
+    CutOff {
+        status: u16,
+        request_id: Option<String>,
+    },
+    #[error("the page has no list {items_key:?}{}", with_id(request_id))]
+    NoItems {
+        items_key: String,
+        request_id: Option<String>,
+    },
+    /// The token goes to the endpoint only.
+    #[error(
+        "the next page is said to be at {}, which is not below the endpoint {endpoint}",
+        shown(link)
+    )]
+    ForeignLink { link: String, endpoint: String },
+    #[error("the list does not end: page {page} leads back to one that was read")]
+    EndlessList { page: usize },
+    #[error("the list does not end: {pages} pages were read")]
+    TooManyPages { pages: usize },
+    /// What was seen by one identity and what by another do not add up to a list (rule I13).
+    #[error("the user's project or roles changed while the list was read")]
+    IdentityChanged,
+}
+
+fn with_id(request_id: &Option<String>) -> String {
+    let shown = request_id.as_ref().map(|id| format!(" ({})", shown(id)));
+    shown.unwrap_or_default()
+}
+
+impl CallError {
+    /// What the service or a proxy answered, if anything: status, type, message to classify by.
+    #[must_use]
+    pub fn remote(&self) -> Option<&RemoteError> {
+        match &self.reason {
+            Reason::Refused(remote) | Reason::Unauthorized(remote) => Some(remote),
+            Reason::Login(login) => match &**login {
+                AuthError::Rejected { answer, .. } => Some(answer),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The remote request id, if an answer had one.
+    #[must_use]
+    pub fn request_id(&self) -> Option<&str> {
+        match &self.reason {
+            Reason::NotTheService { request_id, .. }
+            | Reason::CutOff { request_id, .. }
+            | Reason::NoItems { request_id, .. } => request_id.as_deref(),
+            _ => self.remote().and_then(|r| r.request_id.as_deref()),
+        }
+    }
+
+    /// True if we are not let in: the login is refused, or the token again after a new one.
+    #[must_use]
+    pub fn is_auth(&self) -> bool {
+        match &self.reason {
+            Reason::Unauthorized(_) => true,
+            Reason::Login(login) => login.rejected(),
+            _ => false,
+        }
+    }
+
+    /// True if the service has certainly not seen the call.
+    #[must_use]
+    pub fn nothing_sent(&self) -> bool {
+        match &self.reason {
+            Reason::Login(_) | Reason::Catalog(_) => true,
+            Reason::Transport(transport) => transport.nothing_sent(),
+            _ => false,
+        }
+    }
+
+    /// True if a write may or may not have had its effect: look before it is sent again.
+    #[must_use]
+    pub fn outcome_unknown(&self) -> bool {
+        match &self.reason {
+            Reason::Transport(transport) => !transport.nothing_sent(),
+            Reason::NotTheService { .. } | Reason::CutOff { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// The body as JSON, null when empty; an error when it is not what a service writes.
+pub(super) fn parse(
+    status: u16,
+    body: &[u8],
+    request_id: Option<&String>,
+) -> Result<Value, Reason> {
+    let text = body.trim_ascii();
+    if text.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(text).map_err(|error| {
+        let request_id = request_id.cloned();
+        if error.is_eof() {
+            return Reason::CutOff { status, request_id };
+        }
+        let problem = if text.starts_with(b"<") {
+            "the body is a web page"
+        } else {
+            "the body is not JSON"
+        };
+        Reason::NotTheService {
+            status,
+            problem: problem.to_owned(),
+            request_id,
+        }
+    })
+}

@@ -1,0 +1,307 @@
+//! The services of a cloud and where they are.
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use url::Url;
+
+use super::config::{Interface, did_you_mean, nearest};
+use super::remote::shown;
+
+/// Official type, its other types in order of preference, and the project's name: those of
+/// os-service-types, for the services that own resources.
+const SERVICE_TYPES: [(&str, &[&str], &str); 17] = [
+    ("identity", &[], "keystone"),
+    ("compute", &[], "nova"),
+    ("image", &[], "glance"),
+    ("network", &[], "neutron"),
+    ("load-balancer", &[], "octavia"),
+    ("object-store", &[], "swift"),
+    (
+        "block-storage",
+        &["volumev3", "volumev2", "volume", "block-store"],
+        "cinder",
+    ),
+    ("shared-file-system", &["sharev2", "share"], "manila"),
+    ("orchestration", &[], "heat"),
+    ("dns", &[], "designate"),
+    ("key-manager", &[], "barbican"),
+    ("baremetal", &["bare-metal"], "ironic"),
+    (
+        "container-infrastructure-management",
+        &["container-infrastructure", "container-infra"],
+        "magnum",
+    ),
+    ("application-container", &["container"], "zun"),
+    ("database", &[], "trove"),
+    ("placement", &[], "placement-api"),
+    ("instance-ha", &["ha"], "masakari"),
+];
+
+/// The official type of a service that is named by it, by another type, or by its project;
+/// `_` stands for `-`. An unknown one is itself.
+#[must_use]
+pub fn service_type(name: &str) -> String {
+    let name = name.replace('_', "-");
+    let known = SERVICE_TYPES.iter().find(|(official, aliases, project)| {
+        *official == name || aliases.contains(&name.as_str()) || *project == name
+    });
+    known.map_or(name, |(official, ..)| (*official).to_owned())
+}
+
+/// A service in a region, as the catalog lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    pub service_type: String,
+    pub interface: String,
+    pub region: String,
+    pub url: String,
+}
+
+/// All endpoints that a token may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalog {
+    endpoints: Vec<Endpoint>,
+}
+
+/// An endpoint that is not there, with those that are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogError {
+    #[error("the catalog is empty: the login has no project; set project_name in clouds.yaml")]
+    Empty,
+    #[error("no such region {region:?}{}; the catalog has {}", did_you_mean(nearest), known.join(", "))]
+    NoSuchRegion {
+        region: String,
+        nearest: Option<String>,
+        known: Vec<String>,
+    },
+    #[error("several regions ({}); set region_name in clouds.yaml", known.join(", "))]
+    RegionUnnamed { known: Vec<String> },
+    #[error(
+        "no service {service:?} in region {region:?}{}; it has {}",
+        did_you_mean(nearest), known.join(", ")
+    )]
+    NoSuchService {
+        service: String,
+        region: String,
+        nearest: Option<String>,
+        known: Vec<String>,
+    },
+    #[error("service {service:?} has no {interface} interface in region {region:?}; it has {}", known.join(", "))]
+    NoSuchInterface {
+        service: String,
+        region: String,
+        interface: &'static str,
+        known: Vec<String>,
+    },
+    #[error("the catalog's URL of {service:?} cannot be used: {}", shown(url))]
+    BadUrl { service: String, url: String },
+    #[error(
+        "{path:?} is not a path of a service: it must begin with / and hold no . or .. segment"
+    )]
+    BadPath { path: String },
+}
+
+#[derive(Deserialize)]
+pub(super) struct WireService {
+    #[serde(rename = "type")]
+    service_type: String,
+    #[serde(default)]
+    endpoints: Vec<WireEndpoint>,
+}
+
+#[derive(Deserialize)]
+struct WireEndpoint {
+    interface: String,
+    region_id: Option<String>,
+    region: Option<String>,
+    url: String,
+}
+
+impl Catalog {
+    pub(super) fn of(services: Vec<WireService>) -> Self {
+        let endpoints = services.into_iter().flat_map(|service| {
+            let service_type = service.service_type;
+            service.endpoints.into_iter().map(move |e| Endpoint {
+                service_type: service_type.clone(),
+                interface: e.interface,
+                region: e.region_id.or(e.region).unwrap_or_default(),
+                url: e.url,
+            })
+        });
+        Self {
+            endpoints: endpoints.collect(),
+        }
+    }
+
+    #[must_use]
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// Region names, sorted.
+    #[must_use]
+    pub fn regions(&self) -> Vec<String> {
+        distinct(self.endpoints.iter().map(|e| &e.region))
+    }
+
+    /// The region that calls go to: `region` if the catalog has it, or its only one.
+    ///
+    /// # Errors
+    /// The catalog is empty, has no such region, or several and none is named.
+    pub fn region(&self, region: Option<&str>) -> Result<String, CatalogError> {
+        let known = self.regions();
+        match (region, known.as_slice()) {
+            (_, []) => Err(CatalogError::Empty),
+            (Some(region), _) if known.iter().any(|k| k == region) => Ok(region.to_owned()),
+            (Some(region), _) => Err(CatalogError::NoSuchRegion {
+                region: region.to_owned(),
+                nearest: nearest(region, &known),
+                known,
+            }),
+            (None, [only]) => Ok(only.clone()),
+            (None, _) => Err(CatalogError::RegionUnnamed { known }),
+        }
+    }
+
+    /// The URL of a service, as listed.
+    ///
+    /// # Errors
+    /// There is none; the error lists what there is.
+    pub fn endpoint(
+        &self,
+        service: &str,
+        region: Option<&str>,
+        interface: Interface,
+    ) -> Result<Url, CatalogError> {
+        let region = self.region(region)?;
+        let here: Vec<&Endpoint> = self
+            .endpoints
+            .iter()
+            .filter(|e| e.region == region)
+            .collect();
+        let official = service_type(service);
+        // A cloud may list volumev2 and volumev3: the order of preference decides, not the list's.
+        let named = candidates(&official)
+            .into_iter()
+            .map(|name| here.iter().filter(move |e| e.service_type == name))
+            .map(Iterator::collect::<Vec<_>>)
+            .find(|found| !found.is_empty());
+        let Some(named) = named else {
+            let known = distinct(here.iter().map(|e| &e.service_type));
+            return Err(CatalogError::NoSuchService {
+                service: service.to_owned(),
+                nearest: nearest(service, &known),
+                region,
+                known,
+            });
+        };
+        let Some(found) = named.iter().find(|e| {
+            // Catalogs that were moved from v2 still say publicURL.
+            e.interface.trim_end_matches("URL") == interface.as_str()
+        }) else {
+            return Err(CatalogError::NoSuchInterface {
+                service: official,
+                region,
+                interface: interface.as_str(),
+                known: distinct(named.iter().map(|e| &e.interface)),
+            });
+        };
+        let url = Url::parse(&found.url).ok().filter(Url::has_host);
+        url.ok_or_else(|| CatalogError::BadUrl {
+            service: official,
+            url: found.url.clone(),
+        })
+    }
+}
+
+/// The configured URL of a service, if one is set.
+pub(super) fn overridden(overrides: &BTreeMap<String, Url>, service: &str) -> Option<Url> {
+    let official = service_type(service);
+    let found = overrides
+        .iter()
+        .find(|(name, _)| service_type(name) == official);
+    found.map(|(_, url)| url.clone())
+}
+
+fn candidates(official: &str) -> Vec<&str> {
+    let known = SERVICE_TYPES.iter().find(|(name, ..)| *name == official);
+    let aliases = known.map_or(&[][..], |(_, aliases, _)| aliases);
+    let mut names = vec![official];
+    names.extend(aliases);
+    names
+}
+
+fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    names
+        .cloned()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
+}
+
+/// The URL of `path_and_query` below an endpoint. Endpoints are listed with and without the
+/// version (`…:9696`, `…/v2.0`): where the path begins with a version, it replaces the endpoint's.
+pub(super) fn join(endpoint: &Url, path_and_query: &str) -> Result<Url, CatalogError> {
+    let (path, query) = match path_and_query.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (path_and_query, None),
+    };
+    let climbs = path.split('/').any(|segment| {
+        let plain = segment.to_lowercase().replace("%2e", ".");
+        plain == "." || plain == ".."
+    });
+    if !path.starts_with('/') || path.starts_with("//") || path.contains(['#', '\\']) || climbs {
+        return Err(CatalogError::BadPath {
+            path: path.to_owned(),
+        });
+    }
+    let first = path.split('/').nth(1).unwrap_or_default();
+    let base = if is_version(first) {
+        root(endpoint)
+    } else {
+        endpoint.path().trim_end_matches('/')
+    };
+    let mut url = endpoint.clone();
+    url.set_path(&format!("{base}{path}"));
+    url.set_query(query.filter(|query| !query.is_empty()));
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// The URL of a `next` link: on the endpoint's host and below its path, else none. The scheme is
+/// always the endpoint's: behind a TLS proxy, services that do not know of it write `http`.
+pub(super) fn follow(endpoint: &Url, link: &str) -> Option<Url> {
+    if link.starts_with('/') && !link.starts_with("//") {
+        return join(endpoint, link).ok();
+    }
+    let link = Url::parse(link).ok()?;
+    let proxied = link.port().is_none() && link.scheme() != endpoint.scheme();
+    let same_port = link.port_or_known_default() == endpoint.port_or_known_default();
+    let below = link
+        .path()
+        .strip_prefix(root(endpoint))
+        .is_some_and(|rest| rest.starts_with('/'));
+    if link.host() != endpoint.host() || !(same_port || proxied) || !below {
+        return None;
+    }
+    let mut url = endpoint.clone();
+    url.set_path(link.path());
+    url.set_query(link.query());
+    Some(url)
+}
+
+/// The endpoint's path without its version.
+fn root(endpoint: &Url) -> &str {
+    let path = endpoint.path().trim_end_matches('/');
+    match path.rsplit_once('/') {
+        Some((root, last)) if is_version(last) => root,
+        _ => path,
+    }
+}
+
+fn is_version(segment: &str) -> bool {
+    segment.strip_prefix('v').is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_digit())
+            && rest.chars().all(|c| c.is_ascii_digit() || c == '.')
+    })
+}

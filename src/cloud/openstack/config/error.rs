@@ -1,0 +1,149 @@
+//! What can be wrong in the configuration, told so that it can be put right.
+use std::path::PathBuf;
+
+use super::Origin;
+
+/// The configuration cannot be used. No message shows a value that may be a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{variable} names {}, which does not exist", path.display())]
+    NamedFileMissing {
+        variable: &'static str,
+        path: PathBuf,
+    },
+    #[error("{}: cannot be read: {reason}", path.display())]
+    Unreadable {
+        path: PathBuf,
+        reason: std::io::Error,
+    },
+    /// The text is not shown, since a password may stand there.
+    #[error(
+        "{}: not valid YAML at line {line}, column {column}; values that begin with one of \
+         * & ! % @ ` or that hold \": \" or \" #\" need quotes",
+        path.display()
+    )]
+    Syntax {
+        path: PathBuf,
+        line: u64,
+        column: u64,
+    },
+    #[error("{}: line {line}: {field} must be {expected}", path.display())]
+    Shape {
+        path: PathBuf,
+        line: u64,
+        field: String,
+        expected: &'static str,
+    },
+    #[error(
+        "no cloud {cloud:?}{}{}",
+        did_you_mean(nearest),
+        known_or_searched(known, searched)
+    )]
+    NoSuchCloud {
+        cloud: String,
+        nearest: Option<String>,
+        known: Vec<String>,
+        searched: Vec<PathBuf>,
+    },
+    #[error(
+        "{}: cloud {cloud:?} has the name that the OS_* variables take; rename it, or set OS_CLOUD_NAME",
+        place(origin)
+    )]
+    NameClash {
+        origin: Option<Origin>,
+        cloud: String,
+    },
+    #[error(
+        "{origin}: cloud {cloud:?}: {field}: {problem}{}",
+        did_you_mean(nearest)
+    )]
+    BadField {
+        origin: Origin,
+        cloud: String,
+        field: String,
+        problem: String,
+        nearest: Option<String>,
+    },
+    #[error(
+        "{}: cloud {cloud:?}: {field} is missing{}",
+        place(origin),
+        found_instead(instead)
+    )]
+    MissingField {
+        origin: Option<Origin>,
+        cloud: String,
+        field: String,
+        /// An unknown key that looks like the missing one.
+        instead: Option<String>,
+    },
+    #[error(
+        "{}: cloud {cloud:?} has no region {region:?}{}; its regions are {}",
+        place(origin), did_you_mean(nearest), known.join(", ")
+    )]
+    NoSuchRegion {
+        origin: Option<Origin>,
+        cloud: String,
+        region: String,
+        nearest: Option<String>,
+        known: Vec<String>,
+    },
+    #[error(
+        "{origin}: cloud {cloud:?}: profile {profile:?}: vendor profiles are not read; write its \
+         auth_url, regions and other settings into the cloud"
+    )]
+    Profile {
+        origin: Origin,
+        cloud: String,
+        profile: String,
+    },
+}
+
+/// The closest of `known`, if one is close enough to be a slip of the hand.
+pub(in crate::cloud::openstack) fn nearest<S: AsRef<str>>(
+    word: &str,
+    known: &[S],
+) -> Option<String> {
+    // Measured on typical slips: a letter swapped, lost or doubled scores above 0.8.
+    const SIMILAR_MIN: f64 = 0.75;
+    let lower = word.to_lowercase();
+    known
+        .iter()
+        .map(|k| {
+            let score = strsim::jaro_winkler(&lower, &k.as_ref().to_lowercase());
+            (score, k.as_ref())
+        })
+        .filter(|(score, k)| *score >= SIMILAR_MIN && *k != word)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, k)| k.to_owned())
+}
+
+/// `; did you mean "x"?`, or nothing.
+pub(in crate::cloud::openstack) fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest
+        .as_ref()
+        .map_or_else(String::new, |n| format!("; did you mean {n:?}?"))
+}
+
+fn found_instead(found: &Option<String>) -> String {
+    found.as_ref().map_or_else(String::new, |f| {
+        format!("; {f:?} stands there, and is unknown")
+    })
+}
+
+fn place(origin: &Option<Origin>) -> String {
+    origin
+        .as_ref()
+        .map_or_else(|| "configuration".to_owned(), ToString::to_string)
+}
+
+fn known_or_searched(known: &[String], searched: &[PathBuf]) -> String {
+    if known.is_empty() {
+        let paths: Vec<String> = searched.iter().map(|p| p.display().to_string()).collect();
+        format!(
+            "; no clouds are configured (looked for {})",
+            paths.join(", ")
+        )
+    } else {
+        format!("; known are {}", known.join(", "))
+    }
+}

@@ -1,0 +1,273 @@
+//! Which clouds there are, and how to log in: `clouds.yaml`, `secure.yaml` and `OS_*` variables,
+//! as openstacksdk reads them.
+//!
+//! 1. `clouds.{yaml,yml,json}` is the first that exists of: `$OS_CLIENT_CONFIG_FILE`, the current
+//!    folder, `$XDG_CONFIG_HOME/openstack`, `~/.config/openstack`, `/etc/openstack`. Likewise
+//!    `secure.*`, with `$OS_CLIENT_SECURE_FILE`; its values win.
+//! 2. `OS_*` variables make one more cloud, `envvars` (or `$OS_CLOUD_NAME`), if `OS_AUTH_URL` is
+//!    among them. They change nothing in the others.
+//! 3. A region's `values` win over the cloud's.
+//!
+//! Stricter than openstacksdk where its silence could choose another cloud than the one meant: a
+//! file that a variable names must exist, and a broken file is an error, not skipped. Vendor
+//! profiles are not read: a cloud that needs one says so when it is used.
+mod error;
+mod raw;
+mod resolve;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+pub use error::ConfigError;
+pub(super) use error::{did_you_mean, nearest};
+pub use resolve::{Cloud, Credentials, DomainRef, Interface, Scope, Tls, UserRef};
+
+use raw::RawCloud;
+
+/// What the configuration is read from: the process's surroundings as values.
+#[derive(Clone, Default)]
+pub struct Environment {
+    pub variables: BTreeMap<String, String>,
+    pub current_dir: PathBuf,
+    pub home: Option<PathBuf>,
+    /// The host's folder, `/etc/openstack`.
+    pub system_dir: PathBuf,
+}
+
+impl fmt::Debug for Environment {
+    // The variables may hold OS_PASSWORD.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment")
+            .field("current_dir", &self.current_dir)
+            .field("home", &self.home)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Environment {
+    /// The surroundings of this process. Variables that are not UTF-8 are left out.
+    ///
+    /// # Errors
+    /// The current folder does not exist, or may not be read.
+    pub fn of_process() -> std::io::Result<Self> {
+        let variables: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+            .collect();
+        // A snap sees another HOME than the user's: openstacksdk looks in the real one.
+        let home = ["SNAP_REAL_HOME", "HOME"]
+            .iter()
+            .find_map(|name| variables.get(*name))
+            .map(PathBuf::from);
+        Ok(Self {
+            variables,
+            current_dir: std::env::current_dir()?,
+            home,
+            system_dir: PathBuf::from("/etc/openstack"),
+        })
+    }
+
+    fn variable(&self, name: &str) -> Option<&str> {
+        self.variables
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    /// The folders that are searched, in order.
+    fn folders(&self) -> Vec<PathBuf> {
+        let mut folders = vec![self.current_dir.clone()];
+        if let Some(config) = self.variable("XDG_CONFIG_HOME") {
+            folders.push(Path::new(config).join("openstack"));
+        }
+        if let Some(home) = &self.home {
+            folders.push(home.join(".config/openstack"));
+        }
+        folders.push(self.system_dir.clone());
+        folders
+    }
+}
+
+/// Where a value was found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    File(PathBuf),
+    /// `OS_*` variables.
+    Environment,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Environment => f.write_str("environment"),
+        }
+    }
+}
+
+/// Something that works, but that an admin should know (shown by `gone doctor`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// A file with passwords that group or others may read.
+    ReadableByOthers { path: PathBuf, mode: u32 },
+    /// A file that exists where one is looked for, but may not be read: the next one is used.
+    Unreadable { path: PathBuf },
+    /// A key that is nothing known, and close to one that is.
+    UnknownField {
+        origin: Origin,
+        cloud: String,
+        field: String,
+        nearest: String,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReadableByOthers { path, mode } => write!(
+                f,
+                "{p} may be read by others (mode {mode:03o}): chmod 600 {p}",
+                p = path.display()
+            ),
+            Self::Unreadable { path } => {
+                write!(f, "{} may not be read, and was passed over", path.display())
+            }
+            Self::UnknownField {
+                origin,
+                cloud,
+                field,
+                nearest,
+            } => write!(
+                f,
+                "{origin}: cloud {cloud:?}: {field:?} is unknown; did you mean {nearest:?}?"
+            ),
+        }
+    }
+}
+
+/// One cloud as configured, before it is resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloudEntry {
+    pub name: String,
+    /// Region names, in the order of the file; empty when none is configured.
+    pub regions: Vec<String>,
+    /// The files, or the environment, that say something of it.
+    pub found_in: Vec<Origin>,
+}
+
+/// All configured clouds.
+pub struct CloudsConfig {
+    clouds: BTreeMap<String, RawCloud>,
+    files: Vec<PathBuf>,
+    searched: Vec<PathBuf>,
+    default_cloud: Option<String>,
+    home: Option<PathBuf>,
+    warnings: Vec<Warning>,
+}
+
+impl fmt::Debug for CloudsConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloudsConfig")
+            .field("clouds", &self.clouds.keys().collect::<Vec<_>>())
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}
+
+impl CloudsConfig {
+    /// Reads the files and variables. No file at all is no error: there are no clouds then.
+    ///
+    /// # Errors
+    /// A file named by a variable is missing; a file is not YAML, or not of the expected shape;
+    /// the environment's cloud has the name of one in the file.
+    pub fn load(environment: &Environment) -> Result<Self, ConfigError> {
+        let mut warnings = Vec::new();
+        let mut files = Vec::new();
+        let mut searched = Vec::new();
+        let mut clouds: BTreeMap<String, RawCloud> = BTreeMap::new();
+        for (stem, variable) in [
+            ("clouds", "OS_CLIENT_CONFIG_FILE"),
+            ("secure", "OS_CLIENT_SECURE_FILE"),
+        ] {
+            let found = raw::find(environment, stem, variable, &mut searched, &mut warnings)?;
+            let Some((path, text)) = found else { continue };
+            for (name, cloud) in raw::parse(&path, &text)? {
+                clouds.entry(name).or_default().overlay(cloud);
+            }
+            files.push(path);
+        }
+        let envvars = environment.variable("OS_CLOUD_NAME").unwrap_or("envvars");
+        let from_variables = raw::from_variables(&environment.variables);
+        let mut default_cloud = environment.variable("OS_CLOUD").map(str::to_owned);
+        if let Some(cloud) = from_variables {
+            if let Some(clash) = clouds.get(envvars) {
+                return Err(ConfigError::NameClash {
+                    origin: clash.found_in.first().cloned(),
+                    cloud: envvars.to_owned(),
+                });
+            }
+            clouds.insert(envvars.to_owned(), cloud);
+            default_cloud.get_or_insert_with(|| envvars.to_owned());
+        }
+        if default_cloud.is_none() && clouds.len() == 1 {
+            default_cloud = clouds.keys().next().cloned();
+        }
+        for (name, cloud) in &clouds {
+            warnings.extend(cloud.unknown_fields(name));
+        }
+        Ok(Self {
+            clouds,
+            files,
+            searched,
+            default_cloud,
+            home: environment.home.clone(),
+            warnings,
+        })
+    }
+
+    /// The clouds, by name.
+    pub fn clouds(&self) -> impl Iterator<Item = CloudEntry> + '_ {
+        self.clouds.iter().map(|(name, raw)| CloudEntry {
+            name: name.clone(),
+            regions: raw.region_names(),
+            found_in: raw.found_in.clone(),
+        })
+    }
+
+    /// The cloud that is meant when none is named: `OS_CLOUD`, else the environment's, else the
+    /// only one.
+    #[must_use]
+    pub fn default_cloud(&self) -> Option<&str> {
+        self.default_cloud.as_deref()
+    }
+
+    /// The files that were read.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// What `gone doctor` should tell.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// One cloud, resolved for `region`; without one, for its `region_name` or first region.
+    ///
+    /// # Errors
+    /// No such cloud or region, a missing or bad field: each with the file, the cloud, the field
+    /// and the nearest valid value.
+    pub fn cloud(&self, name: &str, region: Option<&str>) -> Result<Cloud, ConfigError> {
+        let raw = self.clouds.get(name).ok_or_else(|| {
+            let known: Vec<String> = self.clouds.keys().cloned().collect();
+            ConfigError::NoSuchCloud {
+                cloud: name.to_owned(),
+                nearest: error::nearest(name, &known),
+                known,
+                searched: self.searched.clone(),
+            }
+        })?;
+        resolve::resolve(name, raw, region, self.home.as_deref())
+    }
+}

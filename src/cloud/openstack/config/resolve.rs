@@ -1,0 +1,407 @@
+//! From what is written to what is meant: one cloud in one region.
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+use url::Url;
+
+use super::Origin;
+use super::error::{ConfigError, nearest};
+use super::raw::{RawCloud, Scalar};
+
+/// One cloud, ready to log in to.
+#[derive(Clone, Debug)]
+pub struct Cloud {
+    pub name: String,
+    /// The region meant; none when the configuration names none.
+    pub region: Option<String>,
+    /// The configured regions; empty when the catalog alone decides.
+    pub regions: Vec<String>,
+    /// Keystone's URL, ending in `/v3`.
+    pub auth_url: Url,
+    pub credentials: Credentials,
+    pub scope: Scope,
+    pub interface: Interface,
+    /// URL by service type, in openstacksdk's spelling with `_` (`load_balancer`).
+    pub endpoint_overrides: BTreeMap<String, Url>,
+    pub tls: Tls,
+    pub found_in: Vec<Origin>,
+}
+
+/// How to log in. Secrets do not show in Debug.
+#[derive(Clone, Debug)]
+pub enum Credentials {
+    Password {
+        user: UserRef,
+        password: SecretString,
+    },
+    ApplicationCredentialId {
+        id: String,
+        secret: SecretString,
+    },
+    ApplicationCredentialName {
+        name: String,
+        user: UserRef,
+        secret: SecretString,
+    },
+    Token(SecretString),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UserRef {
+    Id(String),
+    Name { name: String, domain: DomainRef },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DomainRef {
+    Id(String),
+    Name(String),
+}
+
+/// What the token is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    ProjectId(String),
+    ProjectName {
+        name: String,
+        domain: DomainRef,
+    },
+    Domain(DomainRef),
+    System,
+    /// As Keystone decides: an application credential's project, or the user's default one.
+    Unscoped,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Interface {
+    #[default]
+    Public,
+    Internal,
+    Admin,
+}
+
+impl Interface {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Internal => "internal",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// How the cloud's certificates are checked, and ours is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    pub verify: bool,
+    /// PEM bundle; when given, only it is trusted.
+    pub cacert: Option<PathBuf>,
+    /// Client certificate, PEM; holds the key too when `key` is none.
+    pub cert: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+}
+
+const AUTH_TYPES: [&str; 5] = [
+    "password",
+    "v3password",
+    "v3applicationcredential",
+    "token",
+    "v3token",
+];
+
+/// Resolves `raw` for `region`, or for the region that it names itself.
+pub(super) fn resolve(
+    name: &str,
+    raw: &RawCloud,
+    region: Option<&str>,
+    home: Option<&Path>,
+) -> Result<Cloud, ConfigError> {
+    let regions = raw.region_names();
+    let own = raw.fields.get("region_name").map(|r| r.text().to_owned());
+    let region = region
+        .map(str::to_owned)
+        .or_else(|| own.filter(|own| !own.is_empty() && !own.contains(',')))
+        .or_else(|| regions.first().cloned());
+    let mut effective = raw.clone();
+    if let (Some(listed), Some(region)) = (&raw.regions, &region) {
+        let Some((_, values)) = listed.iter().find(|(listed, _)| listed == region) else {
+            return Err(ConfigError::NoSuchRegion {
+                origin: raw.found_in.first().cloned(),
+                cloud: name.to_owned(),
+                region: region.clone(),
+                nearest: nearest(region, &regions),
+                known: regions,
+            });
+        };
+        effective.overlay(values.clone());
+    }
+    let fields = Fields {
+        cloud: name,
+        raw: &effective,
+    };
+    if let Some(profile) = fields.beside(&["profile", "cloud"]) {
+        return Err(ConfigError::Profile {
+            origin: profile.origin.clone(),
+            cloud: name.to_owned(),
+            profile: profile.text().to_owned(),
+        });
+    }
+    let credentials = fields.credentials()?;
+    Ok(Cloud {
+        name: name.to_owned(),
+        region,
+        regions,
+        auth_url: fields.auth_url()?,
+        scope: fields.scope(&credentials)?,
+        credentials,
+        interface: fields.interface()?,
+        endpoint_overrides: fields.endpoint_overrides()?,
+        tls: fields.tls(home)?,
+        found_in: raw.found_in.clone(),
+    })
+}
+
+/// The fields of one cloud, and the errors that name them.
+struct Fields<'a> {
+    cloud: &'a str,
+    raw: &'a RawCloud,
+}
+
+impl Fields<'_> {
+    /// The first of `names` in `auth`, else beside it.
+    fn auth(&self, names: &[&str]) -> Option<&Scalar> {
+        let find = |scalars: &'_ super::raw::Scalars, name: &str| scalars.contains_key(name);
+        for scalars in [&self.raw.auth, &self.raw.fields] {
+            if let Some(name) = names.iter().find(|name| find(scalars, name)) {
+                return scalars.get(*name).filter(|s| !s.text().is_empty());
+            }
+        }
+        None
+    }
+
+    fn auth_text(&self, names: &[&str]) -> Option<String> {
+        self.auth(names).map(|scalar| scalar.text().to_owned())
+    }
+
+    fn beside(&self, names: &[&str]) -> Option<&Scalar> {
+        names.iter().find_map(|name| self.raw.fields.get(*name))
+    }
+
+    fn missing(&self, field: &str) -> ConfigError {
+        ConfigError::MissingField {
+            origin: self.raw.found_in.first().cloned(),
+            cloud: self.cloud.to_owned(),
+            field: format!("auth.{field}"),
+            instead: self.raw.lookalike(field),
+        }
+    }
+
+    fn bad(&self, field: &str, scalar: &Scalar, problem: String, known: &[&str]) -> ConfigError {
+        ConfigError::BadField {
+            origin: scalar.origin.clone(),
+            cloud: self.cloud.to_owned(),
+            field: field.to_owned(),
+            problem,
+            nearest: nearest(scalar.text(), known),
+        }
+    }
+
+    fn url(&self, field: &str, scalar: &Scalar) -> Result<Url, ConfigError> {
+        let url = Url::parse(scalar.text().trim()).ok();
+        // The value is not shown: a URL may hold a password.
+        url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .filter(|url| url.username().is_empty() && url.password().is_none())
+            .ok_or_else(|| {
+                let problem = "must be an http:// or https:// URL without a user or password";
+                self.bad(field, scalar, problem.to_owned(), &[])
+            })
+    }
+
+    fn auth_url(&self) -> Result<Url, ConfigError> {
+        let scalar = self
+            .auth(&["auth_url"])
+            .ok_or_else(|| self.missing("auth_url"))?;
+        let mut url = self.url("auth.auth_url", scalar)?;
+        url.set_query(None);
+        url.set_fragment(None);
+        let path = url.path().trim_end_matches('/');
+        let base = path.strip_suffix("/v2.0").unwrap_or(path);
+        let path = if base.ends_with("/v3") {
+            base.to_owned()
+        } else {
+            format!("{base}/v3")
+        };
+        url.set_path(&path);
+        Ok(url)
+    }
+
+    fn credentials(&self) -> Result<Credentials, ConfigError> {
+        let secret = |names: &[&str]| {
+            let found = self.auth(names).map(Scalar::secret);
+            found.ok_or_else(|| self.missing(names[0]))
+        };
+        match self.auth_type()? {
+            "v3applicationcredential" => {
+                let secret = secret(&["application_credential_secret"])?;
+                if let Some(id) = self.auth_text(&["application_credential_id"]) {
+                    return Ok(Credentials::ApplicationCredentialId { id, secret });
+                }
+                let name = self
+                    .auth_text(&["application_credential_name"])
+                    .ok_or_else(|| self.missing("application_credential_id"))?;
+                let user = self.user()?;
+                Ok(Credentials::ApplicationCredentialName { name, user, secret })
+            }
+            "token" | "v3token" => Ok(Credentials::Token(secret(&["token", "auth_token"])?)),
+            _ => Ok(Credentials::Password {
+                user: self.user()?,
+                password: secret(&["password"])?,
+            }),
+        }
+    }
+
+    fn auth_type(&self) -> Result<&'static str, ConfigError> {
+        let Some(scalar) = self.beside(&["auth_type", "auth_plugin"]) else {
+            // Nothing said: what is there tells.
+            let has = |name: &str| self.auth(&[name]).is_some();
+            return Ok(if has("application_credential_secret") {
+                "v3applicationcredential"
+            } else if !has("password") && (has("token") || has("auth_token")) {
+                "token"
+            } else {
+                "password"
+            });
+        };
+        let known = AUTH_TYPES.iter().find(|known| **known == scalar.text());
+        known.copied().ok_or_else(|| {
+            let problem = format!(
+                "{:?} is not supported; it may be {}",
+                scalar.text(),
+                AUTH_TYPES.join(", ")
+            );
+            self.bad("auth_type", scalar, problem, &AUTH_TYPES)
+        })
+    }
+
+    fn user(&self) -> Result<UserRef, ConfigError> {
+        if let Some(id) = self.auth_text(&["user_id"]) {
+            return Ok(UserRef::Id(id));
+        }
+        let name = self
+            .auth_text(&["username", "user_name"])
+            .ok_or_else(|| self.missing("username"))?;
+        let domain = self
+            .domain("user_domain_id", "user_domain_name")
+            .ok_or_else(|| self.missing("user_domain_id"))?;
+        Ok(UserRef::Name { name, domain })
+    }
+
+    /// The domain by its own fields, else what is said once for all.
+    fn domain(&self, id: &str, name: &str) -> Option<DomainRef> {
+        for (id, name) in [
+            (id, name),
+            ("domain_id", "domain_name"),
+            ("default_domain_id", "default_domain_name"),
+        ] {
+            if let Some(id) = self.auth_text(&[id]) {
+                return Some(DomainRef::Id(id));
+            }
+            if let Some(name) = self.auth_text(&[name]) {
+                return Some(DomainRef::Name(name));
+            }
+        }
+        self.auth_text(&["default_domain"]).map(DomainRef::Id)
+    }
+
+    fn scope(&self, credentials: &Credentials) -> Result<Scope, ConfigError> {
+        if matches!(
+            credentials,
+            Credentials::ApplicationCredentialId { .. }
+                | Credentials::ApplicationCredentialName { .. }
+        ) {
+            // Keystone refuses any scope here: the credential has its own.
+            return Ok(Scope::Unscoped);
+        }
+        if let Some(id) = self.auth_text(&["project_id", "tenant_id"]) {
+            return Ok(Scope::ProjectId(id));
+        }
+        if let Some(name) = self.auth_text(&["project_name", "tenant_name"]) {
+            let domain = self
+                .domain("project_domain_id", "project_domain_name")
+                .ok_or_else(|| self.missing("project_domain_id"))?;
+            return Ok(Scope::ProjectName { name, domain });
+        }
+        if let Some(scope) = self.auth(&["system_scope"]) {
+            if scope.text() != "all" {
+                let problem = "the only system scope is \"all\"".to_owned();
+                return Err(self.bad("auth.system_scope", scope, problem, &["all"]));
+            }
+            return Ok(Scope::System);
+        }
+        let domain = self.auth_text(&["domain_id"]).map(DomainRef::Id);
+        let domain = domain.or_else(|| self.auth_text(&["domain_name"]).map(DomainRef::Name));
+        Ok(domain.map_or(Scope::Unscoped, Scope::Domain))
+    }
+
+    fn interface(&self) -> Result<Interface, ConfigError> {
+        let Some(scalar) = self.beside(&["interface", "endpoint_type"]) else {
+            return Ok(Interface::default());
+        };
+        // publicURL and so on are the old names.
+        match scalar.text().trim_end_matches("URL") {
+            "public" => Ok(Interface::Public),
+            "internal" => Ok(Interface::Internal),
+            "admin" => Ok(Interface::Admin),
+            other => {
+                let problem = format!("{other:?} is none of public, internal, admin");
+                let known = ["public", "internal", "admin"];
+                Err(self.bad("interface", scalar, problem, &known))
+            }
+        }
+    }
+
+    fn endpoint_overrides(&self) -> Result<BTreeMap<String, Url>, ConfigError> {
+        let overrides = self.raw.fields.iter().filter_map(|(key, scalar)| {
+            let service = key.strip_suffix("_endpoint_override")?;
+            Some((key, service, scalar))
+        });
+        overrides
+            .map(|(key, service, scalar)| Ok((service.to_owned(), self.url(key, scalar)?)))
+            .collect()
+    }
+
+    fn flag(&self, field: &str) -> Result<Option<bool>, ConfigError> {
+        let Some(scalar) = self.beside(&[field]) else {
+            return Ok(None);
+        };
+        match scalar.text().to_lowercase().as_str() {
+            "true" | "yes" | "on" | "1" => Ok(Some(true)),
+            "false" | "no" | "off" | "0" => Ok(Some(false)),
+            other => {
+                let problem = format!("{other:?} is neither true nor false");
+                Err(self.bad(field, scalar, problem, &["true", "false"]))
+            }
+        }
+    }
+
+    fn tls(&self, home: Option<&Path>) -> Result<Tls, ConfigError> {
+        let path = |field: &str| {
+            let text = self.beside(&[field]).map(Scalar::text)?;
+            let path = match (text.strip_prefix("~/"), home) {
+                (Some(rest), Some(home)) => home.join(rest),
+                _ => PathBuf::from(text),
+            };
+            Some(path).filter(|path| !path.as_os_str().is_empty())
+        };
+        let insecure = self.flag("insecure")?.unwrap_or(false);
+        Ok(Tls {
+            // The laxer of the two wins, as in openstacksdk.
+            verify: self.flag("verify")?.unwrap_or(true) && !insecure,
+            cacert: path("cacert"),
+            cert: path("cert"),
+            key: path("key"),
+        })
+    }
+}

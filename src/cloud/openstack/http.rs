@@ -1,0 +1,209 @@
+//! The transport over the network.
+use std::error::Error as _;
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+
+use super::config::{Cloud, ConfigError, Tls};
+use super::transport::{Transport, TransportError};
+
+/// A page of 500 ports is about 0.6 MB; a server that ignores `limit` sends 100,000 in one.
+const BODY_BYTES_MAX: usize = 256 << 20;
+/// A host that does not answer a SYN in this time is down, whatever the deadline.
+const CONNECT_SECONDS_MAX: u64 = 10;
+
+/// HTTP/1.1 and HTTP/2 with kept connections. One per cloud: it holds the cloud's TLS settings.
+#[derive(Clone, Debug)]
+pub struct HttpTransport {
+    client: reqwest::Client,
+    body_bytes_max: usize,
+}
+
+impl HttpTransport {
+    /// A transport with the TLS settings of `cloud`.
+    ///
+    /// # Errors
+    /// A certificate or key cannot be read, or is not PEM.
+    pub fn new(cloud: &Cloud) -> Result<Self, ConfigError> {
+        let builder = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(CONNECT_SECONDS_MAX))
+            // A redirected DELETE becomes a GET, and a token must not go to another host.
+            .redirect(reqwest::redirect::Policy::none());
+        let client = with_tls(builder, cloud)?.build().map_err(|error| {
+            let field = if cloud.tls.cert.is_some() {
+                "cert"
+            } else {
+                "cacert"
+            };
+            bad(
+                cloud,
+                field,
+                format!("cannot be used: {}", innermost(&error)),
+            )
+        })?;
+        Ok(Self {
+            client,
+            body_bytes_max: BODY_BYTES_MAX,
+        })
+    }
+
+    /// With another limit on the size of an answer, in bytes.
+    #[must_use]
+    pub fn body_bytes_max(mut self, body_bytes_max: usize) -> Self {
+        self.body_bytes_max = body_bytes_max;
+        self
+    }
+
+    async fn exchange(
+        &self,
+        request: reqwest::Request,
+    ) -> Result<http::Response<Bytes>, TransportError> {
+        let mut answer = self.client.execute(request).await.map_err(|e| unsent(&e))?;
+        let status = answer.status();
+        let mut body = BytesMut::new();
+        loop {
+            match answer.chunk().await {
+                Ok(None) => break,
+                Ok(Some(chunk)) if body.len() + chunk.len() > self.body_bytes_max => {
+                    return Err(TransportError::TooLarge {
+                        status: status.as_u16(),
+                        body_bytes_max: self.body_bytes_max,
+                    });
+                }
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+                Err(error) => {
+                    return Err(TransportError::Truncated {
+                        status: status.as_u16(),
+                        reason: innermost(&error),
+                    });
+                }
+            }
+        }
+        let mut response = http::Response::new(body.freeze());
+        *response.status_mut() = status;
+        *response.headers_mut() = std::mem::take(answer.headers_mut());
+        Ok(response)
+    }
+}
+
+#[async_trait]
+impl Transport for HttpTransport {
+    async fn send(
+        &self,
+        request: http::Request<Bytes>,
+        deadline: Duration,
+    ) -> Result<http::Response<Bytes>, TransportError> {
+        let request =
+            reqwest::Request::try_from(request).map_err(|error| TransportError::BadRequest {
+                reason: innermost(&error),
+            })?;
+        tokio::time::timeout(deadline, self.exchange(request))
+            .await
+            .unwrap_or(Err(TransportError::TimedOut { deadline }))
+    }
+}
+
+/// Why no status came.
+fn unsent(error: &reqwest::Error) -> TransportError {
+    let reason = innermost(error);
+    if mistrust(error) {
+        TransportError::Untrusted { reason }
+    } else if error.is_connect() {
+        TransportError::Connect { reason }
+    } else if error.is_builder() {
+        TransportError::BadRequest { reason }
+    } else {
+        TransportError::Lost { reason }
+    }
+}
+
+/// True if the certificates were the trouble, and not the network.
+fn mistrust(error: &reqwest::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let inner = error
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref);
+        let tls = inner
+            .and_then(|inner| inner.downcast_ref::<rustls::Error>())
+            .or_else(|| error.downcast_ref::<rustls::Error>());
+        if let Some(tls) = tls {
+            return matches!(
+                tls,
+                rustls::Error::InvalidCertificate(_)
+                    | rustls::Error::AlertReceived(_)
+                    | rustls::Error::NoCertificatesPresented
+            );
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// The cause at the end of the chain: the outer ones only repeat the URL.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+    }
+    innermost.to_string()
+}
+
+fn with_tls(
+    mut builder: reqwest::ClientBuilder,
+    cloud: &Cloud,
+) -> Result<reqwest::ClientBuilder, ConfigError> {
+    let Tls {
+        verify,
+        cacert,
+        cert,
+        key,
+    } = &cloud.tls;
+    if !verify {
+        builder = builder.tls_danger_accept_invalid_certs(true);
+    } else if let Some(path) = cacert {
+        let pem = read(cloud, "cacert", path)?;
+        let bundle = reqwest::Certificate::from_pem_bundle(&pem).unwrap_or_default();
+        if bundle.is_empty() {
+            let problem = format!("{} holds no PEM certificate", path.display());
+            return Err(bad(cloud, "cacert", problem));
+        }
+        builder = builder.tls_certs_only(bundle);
+    }
+    if let Some(path) = cert {
+        let mut pem = read(cloud, "cert", path)?;
+        if let Some(key) = key {
+            pem.push(b'\n');
+            pem.extend(read(cloud, "key", key)?);
+        }
+        let identity = reqwest::Identity::from_pem(&pem).map_err(|_| {
+            let problem = format!(
+                "{} (with `key`, if set) must hold a PEM certificate and its private key",
+                path.display()
+            );
+            bad(cloud, "cert", problem)
+        })?;
+        builder = builder.identity(identity);
+    }
+    Ok(builder)
+}
+
+fn read(cloud: &Cloud, field: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
+    std::fs::read(path).map_err(|error| bad(cloud, field, format!("{}: {error}", path.display())))
+}
+
+fn bad(cloud: &Cloud, field: &str, problem: String) -> ConfigError {
+    ConfigError::BadField {
+        origin: cloud
+            .found_in
+            .first()
+            .cloned()
+            .unwrap_or(super::config::Origin::Environment),
+        cloud: cloud.name.clone(),
+        field: field.to_owned(),
+        problem,
+        nearest: None,
+    }
+}

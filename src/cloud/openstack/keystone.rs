@@ -1,0 +1,279 @@
+//! Logging in: Keystone v3's `POST /auth/tokens`.
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::{DateTime, TimeDelta, Utc};
+use http::{HeaderValue, Method, StatusCode, header};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use url::Url;
+
+use super::catalog::{Catalog, WireService};
+use super::config::{Cloud, Credentials, DomainRef, Scope, UserRef};
+use super::remote::RemoteError;
+use super::transport::{Transport, TransportError};
+
+/// Renewed this long before it ends, so that no call is under way with a token that ends …
+const MARGIN_SECONDS_MAX: i64 = 120;
+/// … but of a short-lived token at least three quarters are used.
+const MARGIN_PART: i32 = 4;
+
+/// As whom the cloud is asked. What a plan was made under is compared with it (rule I13).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub user_id: String,
+    pub user_name: String,
+    /// None when the token is for a domain or the system.
+    pub project_id: Option<String>,
+    pub project_name: Option<String>,
+    /// Names, sorted.
+    pub roles: Vec<String>,
+    /// Id of the project's domain; else of the domain that the token is for; else the user's.
+    pub domain: String,
+}
+
+/// The login failed. All calls that waited for it get the same one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    #[error(
+        "{url}: login refused: {answer}; check user, domain, project and secret of cloud {cloud:?} in {found_in}"
+    )]
+    Rejected {
+        url: String,
+        cloud: String,
+        found_in: String,
+        answer: Arc<RemoteError>,
+    },
+    #[error("{url}: login failed: {source}")]
+    Transport { url: String, source: TransportError },
+    #[error("{url}: login failed: {problem}; is this the URL of a Keystone v3?")]
+    NotKeystone { url: String, problem: String },
+    #[error("no token before the call's deadline; the call was not sent")]
+    NoTime,
+}
+
+impl AuthError {
+    /// True if Keystone said no, rather than nothing.
+    #[must_use]
+    pub fn rejected(&self) -> bool {
+        matches!(self, Self::Rejected { answer, .. } if matches!(answer.status, 400 | 401 | 403 | 404))
+    }
+}
+
+/// A token with what came with it. Lives in memory only.
+pub(super) struct Token {
+    /// Counts the logins of a session: tells an old token from a new one.
+    pub(super) number: u64,
+    pub(super) header: HeaderValue,
+    pub(super) secret: SecretString,
+    pub(super) identity: Arc<Identity>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) renew_at: DateTime<Utc>,
+}
+
+/// Logs in once.
+pub(super) async fn login(
+    cloud: &Cloud,
+    transport: &dyn Transport,
+    number: u64,
+    now: DateTime<Utc>,
+    deadline: Duration,
+) -> Result<Token, AuthError> {
+    let url = tokens_url(&cloud.auth_url);
+    let (body, secret) = request_body(cloud);
+    let not_keystone = |problem: String| AuthError::NotKeystone {
+        url: url.clone(),
+        problem,
+    };
+    let request = http::Request::builder()
+        .method(Method::POST)
+        .uri(&url)
+        .header(header::ACCEPT, "application/json")
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::USER_AGENT, super::session::USER_AGENT)
+        .body(Bytes::from(body.to_string()))
+        .map_err(|error| not_keystone(error.to_string()))?;
+    let response =
+        transport
+            .send(request, deadline)
+            .await
+            .map_err(|source| AuthError::Transport {
+                url: url.clone(),
+                source,
+            })?;
+    if response.status() != StatusCode::CREATED && response.status() != StatusCode::OK {
+        let answer = RemoteError::of(&response, &secret, None, now);
+        tracing::warn!(cloud = cloud.name, status = answer.status, "login refused");
+        return Err(AuthError::Rejected {
+            url,
+            cloud: cloud.name.clone(),
+            found_in: found_in(cloud),
+            answer: Arc::new(answer),
+        });
+    }
+    let mut header = response
+        .headers()
+        .get("x-subject-token")
+        .cloned()
+        .ok_or_else(|| not_keystone("the answer has no token".to_owned()))?;
+    header.set_sensitive(true);
+    let secret = SecretString::from(header.to_str().unwrap_or_default());
+    let wire: WireAnswer = serde_json::from_slice(response.body()).map_err(|error| {
+        // The error's own text could quote the body.
+        not_keystone(format!(
+            "the answer is not a token's description ({:?} at line {}, column {})",
+            error.classify(),
+            error.line(),
+            error.column()
+        ))
+    })?;
+    Ok(wire.token.into_token(number, header, secret, now))
+}
+
+fn tokens_url(auth_url: &Url) -> String {
+    format!("{}/auth/tokens", auth_url.as_str().trim_end_matches('/'))
+}
+
+fn found_in(cloud: &Cloud) -> String {
+    let places: Vec<String> = cloud.found_in.iter().map(ToString::to_string).collect();
+    places.join(", ")
+}
+
+/// The body, and the secret in it.
+fn request_body(cloud: &Cloud) -> (Value, SecretString) {
+    let (identity, secret) = match &cloud.credentials {
+        Credentials::Password {
+            user: who,
+            password,
+        } => {
+            let mut user = user(who);
+            user["password"] = password.expose_secret().into();
+            let identity = json!({"methods": ["password"], "password": {"user": user}});
+            (identity, password)
+        }
+        Credentials::ApplicationCredentialId { id, secret } => {
+            let credential = json!({"id": id, "secret": secret.expose_secret()});
+            (application_credential(credential), secret)
+        }
+        Credentials::ApplicationCredentialName {
+            name,
+            user: who,
+            secret,
+        } => {
+            let credential =
+                json!({"name": name, "user": user(who), "secret": secret.expose_secret()});
+            (application_credential(credential), secret)
+        }
+        Credentials::Token(token) => {
+            let identity = json!({"methods": ["token"], "token": {"id": token.expose_secret()}});
+            (identity, token)
+        }
+    };
+    let mut auth = json!({"identity": identity});
+    let scope = match &cloud.scope {
+        Scope::ProjectId(id) => json!({"project": {"id": id}}),
+        Scope::ProjectName { name, domain: of } => {
+            json!({"project": {"name": name, "domain": domain(of)}})
+        }
+        Scope::Domain(of) => json!({"domain": domain(of)}),
+        Scope::System => json!({"system": {"all": true}}),
+        Scope::Unscoped => Value::Null,
+    };
+    if !scope.is_null() {
+        auth["scope"] = scope;
+    }
+    (json!({"auth": auth}), secret.clone())
+}
+
+fn application_credential(credential: Value) -> Value {
+    json!({"methods": ["application_credential"], "application_credential": credential})
+}
+
+fn user(user: &UserRef) -> Value {
+    match user {
+        UserRef::Id(id) => json!({"id": id}),
+        UserRef::Name { name, domain: of } => json!({"name": name, "domain": domain(of)}),
+    }
+}
+
+fn domain(domain: &DomainRef) -> Value {
+    match domain {
+        DomainRef::Id(id) => json!({"id": id}),
+        DomainRef::Name(name) => json!({"name": name}),
+    }
+}
+
+#[derive(Deserialize)]
+struct WireAnswer {
+    token: WireToken,
+}
+
+#[derive(Deserialize)]
+struct WireToken {
+    user: WireUser,
+    project: Option<WireUser>,
+    domain: Option<WireDomain>,
+    #[serde(default)]
+    roles: Vec<WireRole>,
+    #[serde(default)]
+    catalog: Vec<WireService>,
+    expires_at: DateTime<Utc>,
+    issued_at: Option<DateTime<Utc>>,
+}
+
+/// A user or a project: both have a domain.
+#[derive(Deserialize)]
+struct WireUser {
+    id: String,
+    name: String,
+    domain: WireDomain,
+}
+
+#[derive(Deserialize)]
+struct WireDomain {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct WireRole {
+    name: String,
+}
+
+impl WireToken {
+    fn into_token(
+        self,
+        number: u64,
+        header: HeaderValue,
+        secret: SecretString,
+        now: DateTime<Utc>,
+    ) -> Token {
+        // By its lifetime, not by its end: our clock and the cloud's may differ.
+        let lifetime = self.expires_at - self.issued_at.unwrap_or(now);
+        let margin = TimeDelta::seconds(MARGIN_SECONDS_MAX).min(lifetime / MARGIN_PART);
+        let mut roles: Vec<String> = self.roles.into_iter().map(|role| role.name).collect();
+        roles.sort();
+        roles.dedup();
+        let (project_id, project_name, project_domain) = match self.project {
+            Some(project) => (Some(project.id), Some(project.name), Some(project.domain)),
+            None => (None, None, None),
+        };
+        let domain = project_domain.or(self.domain).unwrap_or(self.user.domain);
+        Token {
+            number,
+            header,
+            secret,
+            identity: Arc::new(Identity {
+                user_id: self.user.id,
+                user_name: self.user.name,
+                project_id,
+                project_name,
+                roles,
+                domain: domain.id,
+            }),
+            catalog: Arc::new(Catalog::of(self.catalog)),
+            renew_at: now + (lifetime - margin),
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Whole lists, page by page.
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::Value;
+use url::form_urlencoded;
+
+use super::call::{Answer, CallError, Reason};
+use super::keystone::Identity;
+use super::remote::RemoteError;
+use super::session::{Session, Target};
+
+/// 10 million rows at 500 a page; a server that sends more is not ending its list.
+const PAGES_MAX: usize = 20_000;
+/// Rows are deleted while we page, by us too; more often than this in one list is another fault.
+const RESTARTS_MAX: u32 = 5;
+
+/// What to list.
+#[derive(Clone, Debug)]
+pub struct ListRequest<'a> {
+    pub service: &'a str,
+    /// With its version, such as `/v2.0/ports`.
+    pub path: &'a str,
+    /// The key of the array in the answer, such as `ports`.
+    pub items_key: &'a str,
+    /// Filters and fields, not encoded.
+    pub query: &'a [(String, String)],
+    /// Rows per page that are asked for; the server may give fewer.
+    pub page_limit: usize,
+    /// The type of the 404 for a marker that has vanished (`PortNotFound`); without one, any 404
+    /// in the service's own words counts, but for an unknown path.
+    pub not_found: Option<&'a str>,
+    /// Stop after this many rows.
+    pub rows_max: Option<usize>,
+    /// For each page.
+    pub deadline: Duration,
+}
+
+/// A list that was read.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    pub items: Vec<Value>,
+    /// Pages asked for, with those before a restart.
+    pub pages: usize,
+    /// True if the list's end was seen; false if `rows_max` cut it.
+    pub complete: bool,
+    /// As whom it was read.
+    pub identity: Arc<Identity>,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug)]
+pub struct Page {
+    pub items: Vec<Value>,
+    /// The list begins here; for a second time if a marker vanished: drop what came before.
+    pub first: bool,
+    pub last: bool,
+    pub identity: Arc<Identity>,
+}
+
+/// A list being read: one page in memory at a time.
+pub struct Pages<'a> {
+    session: &'a Session,
+    request: ListRequest<'a>,
+    start: String,
+    /// None before the first page.
+    next: Option<String>,
+    done: bool,
+    /// Where we have been since the last start, to notice a list that leads back.
+    seen: HashSet<String>,
+    identity: Option<Arc<Identity>>,
+    restarts: u32,
+    asked: usize,
+}
+
+impl Session {
+    /// Reads a whole list. Never a part of one, or an empty one, in place of an error.
+    ///
+    /// # Errors
+    /// See [`Reason`].
+    pub async fn list(&self, request: ListRequest<'_>) -> Result<Listing, CallError> {
+        let rows_max = request.rows_max.unwrap_or(usize::MAX);
+        let mut pages = self.pages(request);
+        let mut items: Vec<Value> = Vec::new();
+        loop {
+            let page = pages.next().await?;
+            let Some(page) = page else {
+                // `next` gives at least one page, so this is not reached before one.
+                return Err(pages.fail(Reason::TooManyPages { pages: pages.asked }));
+            };
+            if page.first {
+                items.clear();
+            }
+            items.extend(page.items);
+            let cut = items.len() > rows_max || (items.len() == rows_max && !page.last);
+            items.truncate(rows_max);
+            if page.last || cut {
+                return Ok(Listing {
+                    items,
+                    pages: pages.asked,
+                    complete: page.last && !cut,
+                    identity: page.identity,
+                });
+            }
+        }
+    }
+
+    /// Starts to read a list page by page.
+    #[must_use]
+    pub fn pages<'a>(&'a self, request: ListRequest<'a>) -> Pages<'a> {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(request.query);
+        if !request.query.iter().any(|(key, _)| key == "limit") {
+            query.append_pair("limit", &request.page_limit.to_string());
+        }
+        Pages {
+            start: format!("{}?{}", request.path, query.finish()),
+            session: self,
+            request,
+            next: None,
+            done: false,
+            seen: HashSet::new(),
+            identity: None,
+            restarts: 0,
+            asked: 0,
+        }
+    }
+}
+
+impl Pages<'_> {
+    /// The next page; none after the last.
+    ///
+    /// # Errors
+    /// See [`Reason`]. After an error the list is of no use.
+    pub async fn next(&mut self) -> Result<Option<Page>, CallError> {
+        if self.done {
+            return Ok(None);
+        }
+        let answer = loop {
+            if self.asked == PAGES_MAX {
+                return Err(self.fail(Reason::TooManyPages { pages: PAGES_MAX }));
+            }
+            self.asked += 1;
+            let target = match &self.next {
+                None => Target::Path(&self.start),
+                Some(link) => Target::Link(link),
+            };
+            let ListRequest {
+                service, deadline, ..
+            } = self.request;
+            let call = self
+                .session
+                .perform(service, Method::GET, target, None, deadline);
+            match call.await {
+                Ok(answer) => break answer,
+                Err(error) if self.marker_vanished(&error) => {
+                    self.restarts += 1;
+                    self.next = None;
+                    self.seen.clear();
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        self.page(answer).map(Some)
+    }
+
+    fn page(&mut self, mut answer: Answer) -> Result<Page, CallError> {
+        let first = self.next.is_none();
+        match &self.identity {
+            Some(before) if *before != answer.identity => {
+                return Err(self.fail(Reason::IdentityChanged));
+            }
+            _ => self.identity = Some(answer.identity.clone()),
+        }
+        let key = self.request.items_key;
+        let items = match answer.json.get_mut(key).map(Value::take) {
+            Some(Value::Array(items)) => items,
+            _ => {
+                return Err(self.fail(Reason::NoItems {
+                    items_key: key.to_owned(),
+                    request_id: answer.request_id,
+                }));
+            }
+        };
+        match next_link(&answer.json, key) {
+            None => self.done = true,
+            Some(link) => {
+                if !self.seen.insert(link.clone()) {
+                    return Err(self.fail(Reason::EndlessList { page: self.asked }));
+                }
+                self.next = Some(link);
+            }
+        }
+        Ok(Page {
+            items,
+            first,
+            last: self.done,
+            identity: answer.identity,
+        })
+    }
+
+    /// The row that the link names was deleted: the list must be read anew. Neutron answers 404
+    /// with the kind's type, Glance and Octavia 400.
+    fn marker_vanished(&self, error: &CallError) -> bool {
+        let (Some(link), Reason::Refused(remote)) = (&self.next, &error.reason) else {
+            return false;
+        };
+        let RemoteError {
+            status,
+            kind,
+            message,
+            own: true,
+            ..
+        } = &**remote
+        else {
+            return false;
+        };
+        let vanished = match (*status, self.request.not_found) {
+            (404, Some(not_found)) => kind.as_deref() == Some(not_found),
+            // HTTPNotFound is Neutron's word for a path that it does not know.
+            (404, None) => kind.as_deref() != Some("HTTPNotFound"),
+            (400, _) => {
+                let marker = marker(link);
+                message.to_lowercase().contains("marker")
+                    || marker.is_some_and(|marker| message.contains(&marker))
+            }
+            _ => false,
+        };
+        vanished && self.restarts < RESTARTS_MAX
+    }
+
+    fn fail(&self, reason: Reason) -> CallError {
+        let url = format!("{} {}", self.request.service, self.start);
+        self.session.error(&Method::GET, url, reason)
+    }
+}
+
+fn marker(link: &str) -> Option<String> {
+    let (_, query) = link.split_once('?')?;
+    form_urlencoded::parse(query.as_bytes())
+        .find(|(key, value)| key == "marker" && !value.is_empty())
+        .map(|(_, value)| value.into_owned())
+}
+
+/// Where the next page is: `{key}_links` (Neutron, Octavia, Nova), `links.next` (Keystone), or
+/// `next` (Glance).
+fn next_link(body: &Value, items_key: &str) -> Option<String> {
+    let rel = |link: &&Value| link.get("rel").and_then(Value::as_str) == Some("next");
+    let links = body.get(format!("{items_key}_links"));
+    let listed = links
+        .and_then(Value::as_array)
+        .and_then(|links| links.iter().find(rel)?.get("href"));
+    listed
+        .or_else(|| body.get("links")?.get("next"))
+        .or_else(|| body.get("next"))
+        .and_then(Value::as_str)
+        .filter(|link| !link.is_empty())
+        .map(str::to_owned)
+}

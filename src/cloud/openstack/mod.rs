@@ -1,0 +1,33 @@
+//! A thin OpenStack client: configuration as openstacksdk reads it, Keystone v3, calls and paging.
+//!
+//! ```text
+//!  CloudsConfig ──cloud(name, region)──▶ Cloud ──┐
+//!                                                ├──▶ Session ──request──▶ Answer | CallError
+//!  Transport (reqwest, or in process) ───────────┘       └──────list─────▶ Listing | CallError
+//! ```
+//!
+//! Absent on purpose: retries (the engine decides; only a 401 is answered by one login), caches on
+//! disk (a token lives in memory only), redirects (a DELETE must not become a GET), and any
+//! knowledge of kinds: an answer carries status, type and message, and the kinds file classifies.
+//!
+//! Every answer, also a refusal, names the [`Identity`] it was given to: a cloud answers 404 to
+//! who has lost the right to see (rule I13).
+mod call;
+mod catalog;
+pub mod config;
+mod http;
+mod keystone;
+mod list;
+mod remote;
+mod session;
+mod transport;
+
+pub use call::{Answer, Attempt, CallError, Reason};
+pub use catalog::{Catalog, CatalogError, Endpoint, service_type};
+pub use config::{Cloud, CloudsConfig, ConfigError, Environment, Interface};
+pub use http::HttpTransport;
+pub use keystone::{AuthError, Identity};
+pub use list::{ListRequest, Listing, Page, Pages};
+pub use remote::RemoteError;
+pub use session::{Clock, Session};
+pub use transport::{Transport, TransportError};

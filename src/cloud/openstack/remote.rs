@@ -1,0 +1,158 @@
+//! What a service says when it refuses, in the shapes that OpenStack's services have.
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use http::{HeaderMap, StatusCode};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+
+use super::keystone::Identity;
+
+/// Kept of a body: it goes into the ledger, and a proxy's page says nothing after its first lines.
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// Shown of a message; all of it is in the field.
+const SHOWN_CHARS_MAX: usize = 400;
+
+/// A status other than 2xx, with what can be classified: status, type and message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteError {
+    pub status: u16,
+    /// Neutron's `type`, Keystone's and Glance's `title`, Octavia's `faultcode`, Nova's key.
+    pub kind: Option<String>,
+    /// Whole, since Neutron lists blocking ids in it; the body's text when it is not ours.
+    pub message: String,
+    /// Verbatim, at most 64 KB.
+    pub body: String,
+    /// False for what the service did not write itself, such as a proxy's page.
+    pub own: bool,
+    pub request_id: Option<String>,
+    pub retry_after: Option<Duration>,
+    /// Where a 3xx points to. It is not followed.
+    pub location: Option<String>,
+    /// As whom it was asked; none at a login.
+    pub identity: Option<Arc<Identity>>,
+}
+
+impl RemoteError {
+    pub(super) fn of(
+        response: &http::Response<Bytes>,
+        secret: &SecretString,
+        identity: Option<Arc<Identity>>,
+        now: DateTime<Utc>,
+    ) -> Self {
+        let text = scrub(&String::from_utf8_lossy(response.body()), secret);
+        let parsed = serde_json::from_str(&text).ok();
+        let said = parsed.as_ref().and_then(said);
+        let own = said.is_some();
+        let (kind, message) = said.unwrap_or_else(|| (None, cut(&text).to_owned()));
+        let headers = response.headers();
+        Self {
+            status: response.status().as_u16(),
+            kind,
+            message,
+            body: cut(&text).to_owned(),
+            own,
+            request_id: request_id(headers),
+            retry_after: retry_after(headers, now),
+            location: header(headers, "location"),
+            identity,
+        }
+    }
+}
+
+impl fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.status)?;
+        match (&self.kind, self.own) {
+            (Some(kind), _) => write!(f, " {}: {}", shown(kind), shown(&self.message))?,
+            (None, true) => write!(f, ": {}", shown(&self.message))?,
+            (None, false) => {
+                let reason = StatusCode::from_u16(self.status).ok();
+                let reason = reason.and_then(|s| s.canonical_reason()).unwrap_or("");
+                write!(f, " {reason}, not in the service's own words")?;
+                if let Some(location) = &self.location {
+                    write!(
+                        f,
+                        "; it points to {}, which is not followed: set the endpoint override",
+                        shown(location)
+                    )?;
+                }
+            }
+        }
+        if let Some(after) = self.retry_after {
+            write!(f, "; retry after {} s", after.as_secs())?;
+        }
+        if let Some(id) = &self.request_id {
+            write!(f, " ({})", shown(id))?;
+        }
+        Ok(())
+    }
+}
+
+/// Type and message, if the body has the shape of one of OpenStack's services.
+fn said(body: &Value) -> Option<(Option<String>, String)> {
+    let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
+    if let Some(fault) = text(body, "faultstring") {
+        return Some((text(body, "faultcode"), fault));
+    }
+    if let (Some(message), true) = (text(body, "message"), body.get("code").is_some()) {
+        // Glance writes line breaks of HTML into its JSON.
+        let message = message.replace("<br />", " ");
+        return Some((text(body, "title"), message.trim().to_owned()));
+    }
+    if let Some(error) = body.get("error").filter(|e| e.get("message").is_some()) {
+        return Some((text(error, "title"), text(error, "message")?));
+    }
+    let (key, inner) = body.as_object().filter(|o| o.len() == 1)?.iter().next()?;
+    if let (Some(message), true) = (inner.as_str(), key.ends_with("Error")) {
+        return Some((None, message.to_owned()));
+    }
+    let kind = text(inner, "type").unwrap_or_else(|| key.clone());
+    Some((Some(kind), text(inner, "message")?))
+}
+
+pub(super) fn request_id(headers: &HeaderMap) -> Option<String> {
+    header(headers, "x-openstack-request-id").or_else(|| header(headers, "x-compute-request-id"))
+}
+
+/// Seconds, or an HTTP date; a date that has passed is zero.
+pub(super) fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    let value = header(headers, "retry-after")?;
+    if let Ok(seconds) = value.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = DateTime::parse_from_rfc2822(value.trim()).ok()?;
+    Some((at.to_utc() - now).to_std().unwrap_or_default())
+}
+
+fn header(headers: &HeaderMap, name: &str) -> Option<String> {
+    Some(headers.get(name)?.to_str().ok()?.to_owned())
+}
+
+/// Services echo what they refuse, so also a password that they found too long.
+fn scrub(text: &str, secret: &SecretString) -> String {
+    match secret.expose_secret() {
+        "" => text.to_owned(),
+        secret => text.replace(secret, "[redacted]"),
+    }
+}
+
+fn cut(text: &str) -> &str {
+    let end = (0..=BODY_BYTES_MAX.min(text.len()))
+        .rev()
+        .find(|at| text.is_char_boundary(*at));
+    &text[..end.unwrap_or(0)]
+}
+
+/// One line, without control characters: names in it come from strangers.
+pub(super) fn shown(text: &str) -> String {
+    let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut line: String = line.take(SHOWN_CHARS_MAX).collect();
+    if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
+        line.push('…');
+    }
+    line
+}

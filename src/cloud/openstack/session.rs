@@ -1,0 +1,315 @@
+//! A login to one cloud, and the calls made under it in one region.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use http::{Method, StatusCode, header};
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::call::{Answer, Attempt, CallError, Reason, parse};
+use super::catalog::{Catalog, CatalogError, follow, join, overridden};
+use super::config::{Cloud, Interface};
+use super::keystone::{AuthError, Identity, Token, login};
+use super::remote::{RemoteError, request_id, retry_after};
+use super::transport::{Transport, TransportError};
+
+/// What time it is: the host's, or a simulation's.
+pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
+
+pub(super) const USER_AGENT: &str = concat!("gone/", env!("CARGO_PKG_VERSION"));
+/// For a login of its own. Longer than a slow Keystone, since a failed one fails all that wait.
+const LOGIN_SECONDS_MAX: u64 = 30;
+
+/// A session: `Arc` it, and share it between tasks.
+///
+/// 1. The token is fetched when first needed, and anew shortly before it ends.
+/// 2. On a 401 there is one new login, *one for all calls that wait*, and the call is sent once
+///    more; a second 401 is the answer. A refused login is shared too: twenty calls with a wrong
+///    password lock no account.
+/// 3. A deadline is for the whole call, logins included.
+pub struct Session {
+    cloud: Cloud,
+    transport: Arc<dyn Transport>,
+    clock: Clock,
+    login: Mutex<Login>,
+    /// Logins that have ended, well or not. A call that saw fewer shares the last one's end.
+    ended: AtomicU64,
+}
+
+#[derive(Default)]
+struct Login {
+    token: Option<Arc<Token>>,
+    failure: Option<AuthError>,
+}
+
+/// Where a call goes, below the endpoint.
+#[derive(Clone, Copy)]
+pub(super) enum Target<'a> {
+    Path(&'a str),
+    /// A link from an earlier answer: not trusted.
+    Link(&'a str),
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("site", &self.site())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A session for the cloud's region. Nothing is sent yet.
+    #[must_use]
+    pub fn new(cloud: Cloud, transport: Arc<dyn Transport>, clock: Clock) -> Self {
+        Self {
+            cloud,
+            transport,
+            clock,
+            login: Mutex::default(),
+            ended: AtomicU64::new(0),
+        }
+    }
+
+    /// `cloud/region`, or the cloud's name when no region is configured.
+    #[must_use]
+    pub fn site(&self) -> String {
+        match &self.cloud.region {
+            Some(region) => format!("{}/{region}", self.cloud.name),
+            None => self.cloud.name.clone(),
+        }
+    }
+
+    #[must_use]
+    pub fn cloud(&self) -> &Cloud {
+        &self.cloud
+    }
+
+    /// As whom calls are made now. Logs in if need be.
+    ///
+    /// # Errors
+    /// The login fails.
+    pub async fn identity(&self) -> Result<Arc<Identity>, AuthError> {
+        Ok(self.token(None).await?.identity.clone())
+    }
+
+    /// The regions and services. Logs in if need be.
+    ///
+    /// # Errors
+    /// The login fails.
+    pub async fn catalog(&self) -> Result<Arc<Catalog>, AuthError> {
+        Ok(self.token(None).await?.catalog.clone())
+    }
+
+    /// The URL of a service; region and interface are the configured ones unless given.
+    ///
+    /// # Errors
+    /// The login fails, or there is no such region, service or interface: the error lists those
+    /// that there are.
+    pub async fn endpoint(
+        &self,
+        service: &str,
+        region: Option<&str>,
+        interface: Option<Interface>,
+    ) -> Result<Url, CallError> {
+        let fail = |reason| self.error(&Method::GET, service.to_owned(), reason);
+        let token = self.token(None).await;
+        let token = token.map_err(|error| fail(Reason::Login(Box::new(error))))?;
+        self.locate(&token.catalog, service, region, interface)
+            .map_err(|error| fail(Reason::Catalog(Box::new(error))))
+    }
+
+    /// One call. `path_and_query` begins with the version, such as `/v2.0/ports?limit=1`; names
+    /// and ids in it are percent-encoded.
+    ///
+    /// # Errors
+    /// Anything but a 2xx with an empty or JSON body; see [`Reason`].
+    pub async fn request(
+        &self,
+        service: &str,
+        method: Method,
+        path_and_query: &str,
+        body: Option<&Value>,
+        deadline: Duration,
+    ) -> Result<Answer, CallError> {
+        let target = Target::Path(path_and_query);
+        self.perform(service, method, target, body, deadline).await
+    }
+
+    pub(super) async fn perform(
+        &self,
+        service: &str,
+        method: Method,
+        target: Target<'_>,
+        body: Option<&Value>,
+        deadline: Duration,
+    ) -> Result<Answer, CallError> {
+        let until = Instant::now() + deadline;
+        let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+        let (Target::Path(path) | Target::Link(path)) = target;
+        let before = |reason| self.error(&method, format!("{service} {path}"), reason);
+        let mut stale = None;
+        loop {
+            let token = timeout_at(until, self.token(stale))
+                .await
+                .unwrap_or(Err(AuthError::NoTime))
+                .map_err(|error| before(Reason::Login(Box::new(error))))?;
+            let endpoint = self
+                .locate(&token.catalog, service, None, None)
+                .map_err(|error| before(Reason::Catalog(Box::new(error))))?;
+            let url = resolve(&endpoint, target).map_err(before)?;
+            let fail = |reason| self.error(&method, display(&url), reason);
+            let remaining = until.saturating_duration_since(Instant::now());
+            let response = self
+                .send(&token, &method, &url, &body, remaining)
+                .await
+                .map_err(|error| fail(Reason::Transport(error)))?;
+            let first = stale.is_none();
+            if response.status() == StatusCode::UNAUTHORIZED && first {
+                stale = Some(token.number);
+                continue;
+            }
+            return self.judge(&response, &token).map_err(fail);
+        }
+    }
+
+    async fn send(
+        &self,
+        token: &Token,
+        method: &Method,
+        url: &Url,
+        body: &Bytes,
+        deadline: Duration,
+    ) -> Result<http::Response<Bytes>, TransportError> {
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri(url.as_str())
+            .header(header::ACCEPT, "application/json")
+            .header(header::USER_AGENT, USER_AGENT)
+            .header("x-auth-token", token.header.clone());
+        if !body.is_empty() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let request = request
+            .body(body.clone())
+            .map_err(|error| TransportError::BadRequest {
+                reason: error.to_string(),
+            })?;
+        let answer = self.transport.send(request, deadline).await;
+        tracing::debug!(
+            site = self.site(),
+            method = method.as_str(),
+            url = display(url),
+            status = answer.as_ref().ok().map(|a| a.status().as_u16()),
+            request_id = answer.as_ref().ok().and_then(|a| request_id(a.headers())),
+            "called"
+        );
+        answer
+    }
+
+    fn judge(&self, response: &http::Response<Bytes>, token: &Token) -> Result<Answer, Reason> {
+        let now = (self.clock)();
+        let status = response.status();
+        let identity = token.identity.clone();
+        if !status.is_success() {
+            let remote = RemoteError::of(response, &token.secret, Some(identity), now);
+            return Err(match status {
+                StatusCode::UNAUTHORIZED => Reason::Unauthorized(Box::new(remote)),
+                _ => Reason::Refused(Box::new(remote)),
+            });
+        }
+        let request_id = request_id(response.headers());
+        let json = parse(status.as_u16(), response.body(), request_id.as_ref())?;
+        Ok(Answer {
+            status: status.as_u16(),
+            headers: response.headers().clone(),
+            body: response.body().clone(),
+            json,
+            request_id,
+            retry_after: retry_after(response.headers(), now),
+            identity,
+        })
+    }
+
+    /// A token that is good now, and not the one numbered `stale`.
+    async fn token(&self, stale: Option<u64>) -> Result<Arc<Token>, AuthError> {
+        let seen = self.ended.load(Ordering::Acquire);
+        // Held while logging in: who waits here, waits for that login.
+        let mut state = self.login.lock().await;
+        let now = (self.clock)();
+        if let Some(token) = &state.token
+            && stale != Some(token.number)
+            && now < token.renew_at
+        {
+            return Ok(token.clone());
+        }
+        let number = self.ended.load(Ordering::Acquire);
+        if let (Some(failure), true) = (&state.failure, number > seen) {
+            return Err(failure.clone());
+        }
+        let deadline = Duration::from_secs(LOGIN_SECONDS_MAX);
+        let outcome = login(&self.cloud, &*self.transport, number, now, deadline).await;
+        self.ended.store(number + 1, Ordering::Release);
+        match outcome {
+            Ok(token) => {
+                let token = Arc::new(token);
+                state.token = Some(token.clone());
+                state.failure = None;
+                Ok(token)
+            }
+            Err(error) => {
+                state.token = None;
+                state.failure = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    fn locate(
+        &self,
+        catalog: &Catalog,
+        service: &str,
+        region: Option<&str>,
+        interface: Option<Interface>,
+    ) -> Result<Url, CatalogError> {
+        let region = region.or(self.cloud.region.as_deref());
+        let interface = interface.unwrap_or(self.cloud.interface);
+        match overridden(&self.cloud.endpoint_overrides, service) {
+            Some(url) => Ok(url),
+            None => catalog.endpoint(service, region, interface),
+        }
+    }
+
+    pub(super) fn error(&self, method: &Method, url: String, reason: Reason) -> CallError {
+        let attempt = Box::new(Attempt {
+            method: method.clone(),
+            url,
+            site: self.site(),
+        });
+        CallError { attempt, reason }
+    }
+}
+
+fn resolve(endpoint: &Url, target: Target<'_>) -> Result<Url, Reason> {
+    match target {
+        Target::Path(path) => join(endpoint, path).map_err(|e| Reason::Catalog(Box::new(e))),
+        Target::Link(link) => follow(endpoint, link).ok_or_else(|| Reason::ForeignLink {
+            link: link.to_owned(),
+            endpoint: display(endpoint),
+        }),
+    }
+}
+
+/// A URL without user and password.
+fn display(url: &Url) -> String {
+    let mut url = url.clone();
+    // These fail only for URLs that cannot have a user.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.into()
+}

@@ -1,0 +1,64 @@
+//! The way out to a cloud, as a port: over the network, or to a cloud in the same process.
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// Sends one request and reads the whole answer.
+#[async_trait]
+pub trait Transport: Send + Sync {
+    /// Any status is an answer. Redirects are not followed.
+    ///
+    /// # Errors
+    /// See [`TransportError`]; each tells whether the request may have had its effect.
+    async fn send(
+        &self,
+        request: http::Request<Bytes>,
+        deadline: Duration,
+    ) -> Result<http::Response<Bytes>, TransportError>;
+}
+
+/// No answer, or not the whole of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TransportError {
+    /// Nothing was sent.
+    #[error("could not connect: {reason}")]
+    Connect { reason: String },
+    /// Nothing was sent: the other side is not who it should be, or does not trust us.
+    #[error(
+        "TLS: {reason}; if this is the cloud's own certificate authority, set `cacert` in \
+         clouds.yaml to its PEM file (`verify: false` trusts anyone)"
+    )]
+    Untrusted { reason: String },
+    /// The request could not be made of what was given; nothing was sent.
+    #[error("the request is not valid HTTP: {reason}")]
+    BadRequest { reason: String },
+    /// It may have been carried out.
+    #[error("no answer within {} s; whether it was carried out is unknown", deadline.as_secs_f32())]
+    TimedOut { deadline: Duration },
+    /// It may have been carried out.
+    #[error("connection lost before the answer; whether it was carried out is unknown: {reason}")]
+    Lost { reason: String },
+    /// The status came, the body did not come whole.
+    #[error("the body of the answer (status {status}) was cut off: {reason}")]
+    Truncated { status: u16, reason: String },
+    #[error("the body of the answer (status {status}) is larger than {body_bytes_max} bytes")]
+    TooLarge { status: u16, body_bytes_max: usize },
+}
+
+impl TransportError {
+    /// True if the cloud has certainly not seen the request.
+    #[must_use]
+    pub fn nothing_sent(&self) -> bool {
+        matches!(
+            self,
+            Self::Connect { .. } | Self::Untrusted { .. } | Self::BadRequest { .. }
+        )
+    }
+
+    /// True if it may or may not have been carried out: look before it is sent again.
+    #[must_use]
+    pub fn outcome_unknown(&self) -> bool {
+        matches!(self, Self::TimedOut { .. } | Self::Lost { .. })
+    }
+}

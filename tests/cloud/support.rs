@@ -1,0 +1,117 @@
+//! A cloud of stubs: Keystone and Neutron on one loopback port, and a session with it.
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use gone::cloud::openstack::{
+    Clock, Cloud, CloudsConfig, Environment, HttpTransport, ListRequest, Session,
+};
+use serde_json::{Value, json};
+use wiremock::matchers::{method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+pub const PASSWORD: &str = "hunter2-Geheim";
+pub const TOKEN: &str = "gAAAAtoken-";
+/// Enough for a busy machine; no test waits for it to pass.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+pub fn wall_clock() -> Clock {
+    Arc::new(Utc::now)
+}
+
+pub fn fixed_clock(at: DateTime<Utc>) -> Clock {
+    Arc::new(move || at)
+}
+
+/// An environment of one folder.
+pub fn environment(folder: &Path) -> Environment {
+    Environment {
+        variables: BTreeMap::new(),
+        current_dir: folder.join("cwd"),
+        home: Some(folder.join("home")),
+        system_dir: folder.join("etc"),
+    }
+}
+
+pub fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+/// A cloud from the text of a clouds.yaml.
+pub fn cloud_of(yaml: &str) -> Cloud {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = environment(folder.path());
+    write(&environment.current_dir.join("clouds.yaml"), yaml);
+    let config = CloudsConfig::load(&environment).unwrap();
+    config.cloud("c", None).unwrap()
+}
+
+pub fn password_cloud(auth_url: &str) -> Cloud {
+    cloud_of(&format!(
+        "clouds: {{c: {{region_name: R1, auth: {{auth_url: '{auth_url}', username: u, \
+         password: {PASSWORD}, project_name: p, user_domain_id: default, \
+         project_domain_id: default}}}}}}"
+    ))
+}
+
+pub fn session_of(cloud: Cloud) -> Session {
+    let transport = Arc::new(HttpTransport::new(&cloud).unwrap());
+    Session::new(cloud, transport, wall_clock())
+}
+
+/// What Keystone answers to a login; `network` is Neutron's URL.
+pub fn token_body(network: &str) -> Value {
+    let endpoint = |interface: &str, region: &str, url: &str| json!({"id": "e", "interface": interface, "region_id": region, "region": region, "url": url});
+    json!({"token": {
+        "methods": ["password"],
+        "user": {"domain": {"id": "default", "name": "Default"}, "id": "u-id", "name": "u"},
+        "project": {"domain": {"id": "pd", "name": "Projects"}, "id": "p-id", "name": "p"},
+        "roles": [{"id": "2", "name": "reader"}, {"id": "1", "name": "member"}],
+        "issued_at": "2026-01-01T00:00:00.000000Z",
+        "expires_at": "2026-01-01T01:00:00.000000Z",
+        "catalog": [
+            {"type": "network", "name": "neutron", "endpoints": [
+                endpoint("public", "R1", network),
+                endpoint("internal", "R1", &format!("{network}/internal")),
+                endpoint("public", "R2", &format!("{network}/two/v2.0")),
+            ]},
+            {"type": "volumev3", "name": "cinder", "endpoints": [
+                endpoint("public", "R1", &format!("{network}/volume/v3/p-id")),
+            ]},
+        ],
+    }})
+}
+
+pub fn token_answer(network: &str, token: &str) -> ResponseTemplate {
+    ResponseTemplate::new(201)
+        .insert_header("X-Subject-Token", token)
+        .set_body_json(token_body(network))
+}
+
+/// A server with a Keystone that lets everyone in, and a session with it.
+pub async fn stub_cloud() -> (MockServer, Session) {
+    let server = MockServer::start().await;
+    Mock::given(method("POST"))
+        .and(path("/v3/auth/tokens"))
+        .respond_with(token_answer(&server.uri(), TOKEN))
+        .mount(&server)
+        .await;
+    let session = session_of(password_cloud(&server.uri()));
+    (server, session)
+}
+
+pub fn ports<'a>() -> ListRequest<'a> {
+    ListRequest {
+        service: "network",
+        path: "/v2.0/ports",
+        items_key: "ports",
+        query: &[],
+        page_limit: 2,
+        not_found: Some("PortNotFound"),
+        rows_max: None,
+        deadline: DEADLINE,
+    }
+}
