@@ -1,2 +1,134 @@
-//! The port to clouds: what lists, probes and acts on resources.
+//! The port to clouds: what lists, looks and acts, driven by kinds; each answer classified once, here.
+//!
+//! **Architecture invariant:** no room above this one reads a status code. What an answer means is an
+//! [`Outcome`](crate::domain::policy::Outcome) or a [`CloudFailure`], by the kind's own rules.
+
+mod by_kinds;
 pub mod openstack;
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+pub use by_kinds::OpenStack;
+
+use crate::domain::kinds::Kind;
+use crate::domain::model::{Action, Identity, KindName, Site};
+use crate::domain::plan::Filter;
+use crate::domain::policy::{Outcome, Retry};
+
+/// Clouds, by site.
+#[async_trait]
+pub trait Cloud: Send + Sync {
+    /// The sites that are configured, in a fixed order.
+    fn sites(&self) -> Vec<Site>;
+
+    /// As whom the site is asked. `anew` logs in again, so that rights that came back are seen.
+    async fn identity(&self, site: &Site, anew: bool) -> Result<SignedIn, CloudFailure>;
+
+    /// The URL of the service that a kind belongs to: part of a plan's hash.
+    async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure>;
+
+    /// All rows of a listed kind, or those that the filter finds. Never a part of a list, or an
+    /// empty one, in place of an error.
+    async fn list(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure>;
+
+    /// One row of a listed kind by id; absent only by the kind's own not-found answer (I13a).
+    async fn read(&self, site: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure>;
+
+    /// Sends the call of a step.
+    async fn act(&self, call: Call<'_>) -> Acted;
+}
+
+#[derive(Clone, Debug)]
+pub struct SignedIn {
+    pub identity: Identity,
+    /// For people: `admin in project admin`.
+    pub shown: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct ListRows<'r> {
+    pub site: &'r Site,
+    /// A listed kind.
+    pub kind: &'r Kind,
+    pub filter: Option<&'r Filter>,
+    pub fields: Fields,
+    /// Stop after this many rows; the answer is then not a complete list.
+    pub rows_max: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fields {
+    /// All that the cloud shows, for people.
+    All,
+    /// What planning needs, as the kind says.
+    Planning,
+    Id,
+}
+
+#[derive(Clone, Debug)]
+pub struct Rows {
+    pub rows: Vec<Value>,
+    /// As whom they were read; none if the cloud lacks the kind's extension and nothing was asked.
+    pub identity: Option<Identity>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// None: absent.
+    pub row: Option<Value>,
+    pub identity: Option<Identity>,
+}
+
+/// A step's call, from its kind's template.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'c> {
+    pub site: &'c Site,
+    pub kind: &'c Kind,
+    pub action: Action,
+    pub id: &'c str,
+    pub vars: &'c BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Acted {
+    pub outcome: Outcome,
+    /// As whom it was sent; none if it was not.
+    pub identity: Option<Identity>,
+    /// Ids that the refusal names, with their kind.
+    pub named: Vec<(KindName, String)>,
+    /// One line for the timeline: `DELETE /v2.0/ports/… 409 PortInUse`.
+    pub line: String,
+}
+
+/// Why a cloud could not be asked, classified.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct CloudFailure {
+    pub retry: Retry,
+    pub class: crate::domain::model::ErrorClass,
+    pub status: Option<u16>,
+    pub kind: String,
+    /// What was tried, on what, why it failed.
+    pub message: String,
+    pub request_id: String,
+    pub retry_after: Option<std::time::Duration>,
+}
+
+impl CloudFailure {
+    pub fn to_step_error(
+        &self,
+        at: chrono::DateTime<chrono::Utc>,
+    ) -> crate::domain::model::StepError {
+        crate::domain::model::StepError {
+            class: self.class,
+            status: self.status,
+            kind: self.kind.clone(),
+            message: self.message.clone(),
+            request_id: self.request_id.clone(),
+            at,
+        }
+    }
+}
