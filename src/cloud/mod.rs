@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use serde_json::Value;
 
-pub use by_kinds::OpenStack;
+pub use by_kinds::{OpenStack, TransportFor};
 
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Action, Identity, KindName, Site};

@@ -288,6 +288,8 @@ pub enum RefusalRule {
     Protected,
     /// Steps that wait for each other.
     Cycle,
+    /// Not there, or could not be read: nothing can be planned.
+    Unreadable,
     /// The cloud is no longer as the approved plan froze it; nothing was sent (P1).
     Drift,
 }

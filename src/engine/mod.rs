@@ -1,1 +1,305 @@
-//! engine
+//! The engine: reconcilers over the ledger.
+//!
+//! ```text
+//!            ┌─ planning   deletions in `planning` → listings → Start or Refuse
+//!   wake ───▶├─ dispatch   claim ready steps → one call each → outcome
+//!   period   ├─ verify     steps in `verifying`, a batch a kind → look → gone, again, or ready
+//!            ├─ collector  blocked steps that are due → ready
+//!            ├─ sweep      tombstones in hold-down → looked for → removed again
+//!            └─ sites      paused ones signed in anew; snapshot published
+//! ```
+//!
+//! Each takes no input but ledger and clock, is idempotent, and runs when woken and by period. Restart
+//! after a crash is the same path as running: what was in flight is looked at first. The engine keeps
+//! no graph in memory, only the steps that it has claimed.
+//!
+//! **Architecture invariant:** [`Engine::run`] owns every task; when its future is dropped, nothing
+//! of the engine goes on, as in a crash. A panic in a worker poisons the engine: it takes no new work
+//! and says so.
+
+mod diagnose;
+mod dispatch;
+mod explain;
+mod handle;
+mod planning;
+mod sites;
+mod snapshot;
+mod sweep;
+mod verify;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+
+use crate::cloud::Cloud;
+use crate::control::{Control, EngineStatus, Snapshot};
+use crate::domain::kinds::Kinds;
+use crate::domain::model::{Identity, KindName, Site};
+use crate::domain::policy::Schedule;
+use crate::ledger::{Applied, Change, Ledger, LedgerError};
+use crate::system::clock::Clock;
+use crate::system::config::Settings;
+use sites::Sites;
+
+/// After a failed write of the ledger: how long until the next try.
+const LEDGER_RETRY: Duration = Duration::from_secs(5);
+/// The longest sleep of the loop; everything due sooner wakes it sooner.
+const PERIOD_MAX: Duration = Duration::from_secs(30);
+
+/// What an engine works with.
+pub struct Parts {
+    pub ledger: Arc<dyn Ledger>,
+    pub cloud: Arc<dyn Cloud>,
+    pub kinds: Arc<Kinds>,
+    pub clock: Clock,
+    pub settings: Settings,
+    /// For people, in the snapshot: which ledger this is.
+    pub ledger_name: String,
+    pub epoch: i64,
+}
+
+/// An engine that runs while its [`Engine::run`] is polled.
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    ledger: Arc<dyn Ledger>,
+    cloud: Arc<dyn Cloud>,
+    kinds: Arc<Kinds>,
+    clock: Clock,
+    settings: Settings,
+    sites: Sites,
+    /// Something may have to be done.
+    wake: Notify,
+    /// Something was committed: for those who follow events.
+    committed: watch::Sender<u64>,
+    snapshot: watch::Sender<Arc<Snapshot>>,
+    status: Mutex<EngineStatus>,
+    /// The identities that plans froze, by deletion and site: read once for many looks.
+    rights: Mutex<HashMap<String, BTreeMap<String, Identity>>>,
+}
+
+/// What the loop's tasks tell it when they end.
+enum Done {
+    Planned(String),
+    Acted,
+    Looked(Site, KindName),
+    Swept,
+    SignedIn,
+    Published,
+}
+
+/// What is under way, so that nothing is started twice.
+#[derive(Default)]
+struct UnderWay {
+    planning: HashSet<String>,
+    looking: HashSet<(Site, KindName)>,
+    sweeping: bool,
+    signing_in: bool,
+    publishing: bool,
+    next_sweep: Option<DateTime<Utc>>,
+}
+
+impl Engine {
+    pub fn new(parts: Parts) -> Self {
+        let status = EngineStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            epoch: parts.epoch,
+            started_at: Some(parts.clock.now()),
+            read_only: parts.settings.guard.read_only,
+            fault: None,
+            ledger: parts.ledger_name,
+        };
+        let sites = Sites::new(parts.cloud.sites(), &parts.settings);
+        let first = Snapshot {
+            engine: status.clone(),
+            ..Snapshot::default()
+        };
+        Self {
+            shared: Arc::new(Shared {
+                ledger: parts.ledger,
+                cloud: parts.cloud,
+                kinds: parts.kinds,
+                clock: parts.clock,
+                settings: parts.settings,
+                sites,
+                wake: Notify::new(),
+                committed: watch::Sender::new(0),
+                snapshot: watch::Sender::new(Arc::new(first)),
+                status: Mutex::new(status),
+                rights: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The engine as front ends see it. Works as long as the engine runs.
+    pub fn control(&self) -> Arc<dyn Control> {
+        Arc::new(handle::Handle {
+            shared: self.shared.clone(),
+        })
+    }
+
+    /// Runs until the future is dropped. Starts by looking at what an earlier engine had in flight.
+    ///
+    /// # Errors
+    /// The ledger cannot be used at all; what is only full or slow is waited for.
+    pub async fn run(&self) -> Result<(), LedgerError> {
+        let shared = &self.shared;
+        let mut tasks: JoinSet<Done> = JoinSet::new();
+        let mut under_way = UnderWay::default();
+        shared
+            .commit_until_done(vec![Change::Recover {
+                now: shared.clock.now(),
+            }])
+            .await?;
+        loop {
+            let pass = shared.pass(&mut tasks, &mut under_way).await;
+            let sleep = match pass {
+                Ok(sleep) => sleep,
+                Err(error @ (LedgerError::Io { .. } | LedgerError::Corrupt { .. })) => {
+                    shared.fault(Some(error.to_string()));
+                    LEDGER_RETRY
+                }
+                Err(error) => return Err(error),
+            };
+            tokio::select! {
+                () = shared.wake.notified() => {}
+                () = tokio::time::sleep(sleep) => {}
+                Some(ended) = tasks.join_next() => shared.ended(ended, &mut under_way),
+            }
+            while let Some(ended) = tasks.try_join_next() {
+                shared.ended(ended, &mut under_way);
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// One round of all reconcilers; says how long nothing will be due.
+    async fn pass(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Done>,
+        under_way: &mut UnderWay,
+    ) -> Result<Duration, LedgerError> {
+        let now = self.clock.now();
+        self.publish(tasks, under_way);
+        if self
+            .status()
+            .fault
+            .as_deref()
+            .is_some_and(|fault| fault.starts_with(POISONED))
+        {
+            return Ok(PERIOD_MAX);
+        }
+        let due = self.ledger.next_due().await?;
+        if due.is_some_and(|due| due <= now) {
+            self.commit(vec![Change::WakeDue { now }]).await?;
+        }
+        self.plan(tasks, under_way).await?;
+        self.dispatch(tasks).await?;
+        let hold = self.verify(tasks, under_way).await?;
+        let sweep = self.sweep(tasks, under_way);
+        let sites = self.sign_in(tasks, under_way);
+        let due = self.ledger.next_due().await?;
+        let until_due = due.map_or(PERIOD_MAX, |due| {
+            (due - self.clock.now()).to_std().unwrap_or_default()
+        });
+        // What is due already waits for a task under way, which wakes us; the hold says otherwise.
+        let until_due = if until_due.is_zero() {
+            PERIOD_MAX
+        } else {
+            until_due
+        };
+        self.fault(None);
+        Ok(until_due.min(hold).min(sweep).min(sites).min(PERIOD_MAX))
+    }
+
+    fn ended(&self, ended: Result<Done, tokio::task::JoinError>, under_way: &mut UnderWay) {
+        match ended {
+            Ok(Done::Planned(id)) => {
+                under_way.planning.remove(&id);
+            }
+            Ok(Done::Looked(site, kind)) => {
+                under_way.looking.remove(&(site, kind));
+            }
+            Ok(Done::Swept) => under_way.sweeping = false,
+            Ok(Done::SignedIn) => under_way.signing_in = false,
+            Ok(Done::Published) => under_way.publishing = false,
+            Ok(Done::Acted) => {}
+            Err(error) => {
+                tracing::error!(%error, "a worker ended unexpectedly");
+                self.fault(Some(format!(
+                    "{POISONED}: {error}; restart gone to go on: nothing is lost"
+                )));
+            }
+        }
+    }
+
+    /// Commits and wakes whoever follows.
+    async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
+        let applied = self.ledger.commit(changes).await?;
+        self.committed.send_modify(|version| *version += 1);
+        self.wake.notify_one();
+        Ok(applied)
+    }
+
+    /// For an outcome that must not be lost: waits for a full disk, as long as it takes.
+    async fn commit_until_done(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
+        loop {
+            match self.commit(changes.clone()).await {
+                Err(error @ LedgerError::Io { .. }) => {
+                    self.fault(Some(error.to_string()));
+                    tokio::time::sleep(LEDGER_RETRY).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn status(&self) -> MutexGuard<'_, EngineStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rights(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<String, Identity>>> {
+        self.rights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets or clears why no new work is taken. Poison stays.
+    fn fault(&self, fault: Option<String>) {
+        let mut status = self.status();
+        let poisoned = status
+            .fault
+            .as_deref()
+            .is_some_and(|fault| fault.starts_with(POISONED));
+        if !poisoned && status.fault != fault {
+            if let Some(fault) = &fault {
+                tracing::error!(fault, "the engine takes no new work");
+            }
+            status.fault = fault;
+        }
+    }
+
+    /// The collector's settings for a kind.
+    fn schedule(&self, kind: &KindName) -> Schedule {
+        let gc = &self.settings.gc;
+        let own = gc.kind.get(kind.as_str());
+        Schedule {
+            waits: own
+                .and_then(|own| own.schedule.clone())
+                .unwrap_or_else(|| gc.schedule.clone()),
+            jitter: gc.jitter,
+            pending_max: own
+                .and_then(|own| own.pending_max)
+                .unwrap_or(gc.pending_max),
+            verify_max: self.settings.engine.verify_timeout,
+        }
+    }
+}
+
+const POISONED: &str = "a worker panicked";

@@ -15,8 +15,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use crate::domain::model::{
-    Action, Actor, Blocker, Counts, Deletion, DeletionState, Event, KindName, Phase, Plan,
-    PlanOptions, Refusal, ResourceKey, Site, Step, StepError, StepState, Target, Tombstone,
+    Action, Actor, Blocker, Counts, Deletion, DeletionState, Event, Identity, KindName, Phase,
+    Plan, PlanOptions, Refusal, ResourceKey, Site, Step, StepError, StepState, Target, Tombstone,
 };
 
 /// Where deletions, steps, tombstones, events and the audit are kept.
@@ -62,6 +62,11 @@ pub trait Ledger: Send + Sync {
     async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError>;
     /// What the plan froze for a deletion: identities and endpoints by site.
     async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, LedgerError>;
+    /// On whose rights the plan of a deletion saw each site (I13); empty if there is no plan.
+    async fn identities(
+        &self,
+        deletion_id: &str,
+    ) -> Result<std::collections::BTreeMap<String, Identity>, LedgerError>;
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError>;
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError>;
     async fn tombstones(
@@ -134,9 +139,11 @@ pub enum Change {
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// A resource that was gone is there again (T14): counted on its tombstone.
+    /// A resource that was gone is there again (T14): counted on its tombstone. `stuck`: more often
+    /// than allowed, so its last step is stuck with that reason and its tombstone `deleting` again.
     Recreated {
         key: ResourceKey,
+        stuck: bool,
         now: DateTime<Utc>,
     },
     /// A line for people and programs that changes nothing else.
@@ -202,6 +209,8 @@ pub struct ClaimedStep {
     pub blockers: Vec<Blocker>,
     pub last_error: Option<StepError>,
     pub looks: u32,
+    /// Since when its look or attempt is due.
+    pub due_at: Option<DateTime<Utc>>,
     /// Set when the deletion was cancelled meanwhile: find out, and send nothing more.
     pub cancelled: bool,
 }

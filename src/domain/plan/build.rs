@@ -475,7 +475,7 @@ fn fingerprint(resource: &Resource, kind: &Kind) -> String {
 }
 
 /// SHA-256 over the canonical JSON (keys sorted, no blanks) of what was approved.
-pub(crate) fn hash(plan: &Plan) -> String {
+pub fn hash(plan: &Plan) -> String {
     let approved = json!({
         "targets": plan.targets,
         "options": plan.options,

@@ -1,0 +1,162 @@
+//! Why a step was refused: what stands in the way, and whether it goes by itself (P2, I6).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Shared;
+use crate::domain::model::{
+    Blocker, DriftPolicy, ErrorClass, KindName, Phase, PlanOptions, ResourceKey, Target,
+};
+use crate::domain::policy::{Failure, Retry};
+use crate::ledger::ClaimedStep;
+
+/// Blockers that are kept and shown with a step.
+const BLOCKERS_MAX: usize = 50;
+
+impl Shared {
+    /// Adds to a refusal what stands in the way, and how it is to be taken:
+    ///
+    /// 1. everything in the way is being deleted too: a snooze (I6);
+    /// 2. something came after the plan that the cascade would take: drift, and a person decides,
+    ///    unless the deletion was told to absorb it (P1);
+    /// 3. else the collector's schedule, with the blockers named.
+    pub(super) async fn diagnose(
+        &self,
+        step: &ClaimedStep,
+        failure: Failure,
+        named: &[(KindName, String)],
+    ) -> Failure {
+        let found = self.in_the_way(step, named).await;
+        let keys: Vec<ResourceKey> = found.keys().cloned().collect();
+        let tombstones = self.ledger.tombstones_of(keys).await.unwrap_or_default();
+        let going: BTreeSet<&ResourceKey> = tombstones
+            .iter()
+            .filter(|tombstone| matches!(tombstone.phase, Phase::Deleting | Phase::Gone))
+            .map(|tombstone| &tombstone.key)
+            .collect();
+        let ours: BTreeSet<&ResourceKey> = tombstones
+            .iter()
+            .filter(|tombstone| tombstone.deletion_id == step.deletion_id)
+            .map(|tombstone| &tombstone.key)
+            .collect();
+        let newcomers: Vec<&ResourceKey> = found
+            .iter()
+            .filter(|(key, obstacle)| obstacle.cascades && !going.contains(key))
+            .map(|(key, _)| key)
+            .collect();
+        let all_going = !found.is_empty() && found.keys().all(|key| going.contains(key));
+        let blockers: Vec<Blocker> = found
+            .iter()
+            .map(|(key, obstacle)| Blocker {
+                kind: key.kind.clone(),
+                id: key.id.clone(),
+                name: obstacle.name.clone(),
+                site: key.site.clone(),
+                owner: obstacle.owner.clone(),
+                since: step.blocked_since.or(Some(failure.error.at)),
+                in_plan: ours.contains(key),
+            })
+            .take(BLOCKERS_MAX)
+            .collect();
+        if all_going {
+            return Failure {
+                retry: Retry::Pending,
+                blockers,
+                ..failure
+            };
+        }
+        if !newcomers.is_empty() && self.drift_policy(step).await != DriftPolicy::Absorb {
+            let mut error = failure.error;
+            error.class = ErrorClass::Drift;
+            return Failure {
+                retry: Retry::Never,
+                error,
+                blockers,
+                retry_after: None,
+            };
+        }
+        Failure {
+            blockers,
+            ..failure
+        }
+    }
+
+    async fn drift_policy(&self, step: &ClaimedStep) -> DriftPolicy {
+        let deletion = self.ledger.deletion(&step.deletion_id).await;
+        deletion
+            .ok()
+            .flatten()
+            .map(|deletion| deletion.options.drift)
+            .unwrap_or_default()
+    }
+
+    /// What a fresh plan of this one resource would meet: its dependents and its blockers; and what
+    /// the refusal itself names.
+    async fn in_the_way(
+        &self,
+        step: &ClaimedStep,
+        named: &[(KindName, String)],
+    ) -> BTreeMap<ResourceKey, Obstacle> {
+        let target = Target {
+            key: step.key.clone(),
+            name: step.name.clone(),
+        };
+        let options = PlanOptions {
+            cascade: true,
+            ..PlanOptions::default()
+        };
+        let mut found: BTreeMap<ResourceKey, Obstacle> = BTreeMap::new();
+        if let Ok(plan) = self.plan_targets(&[target], options).await {
+            for other in plan.steps.iter().filter(|other| other.key() != step.key) {
+                found.insert(
+                    other.key(),
+                    Obstacle {
+                        name: other.name.clone(),
+                        owner: other.project_id.clone(),
+                        cascades: true,
+                    },
+                );
+            }
+            for blocker in plan
+                .refused
+                .into_iter()
+                .filter_map(|refusal| refusal.blocker)
+            {
+                let key = ResourceKey {
+                    site: blocker.site,
+                    kind: blocker.kind,
+                    id: blocker.id,
+                };
+                found.insert(
+                    key,
+                    Obstacle {
+                        name: blocker.name,
+                        owner: blocker.owner,
+                        cascades: false,
+                    },
+                );
+            }
+        }
+        for (kind, id) in named {
+            let key = ResourceKey {
+                site: step.key.site.clone(),
+                kind: kind.clone(),
+                id: id.clone(),
+            };
+            // The same port may be known as a router's interface.
+            let known = found.keys().any(|other| other.id == *id)
+                || found.keys().any(|other| other.id.contains(id.as_str()));
+            if !known {
+                found.insert(key, Obstacle::default());
+            }
+        }
+        found
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Obstacle {
+    name: String,
+    owner: String,
+    /// The cascade would remove it.
+    cascades: bool,
+}

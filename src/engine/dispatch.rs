@@ -1,0 +1,166 @@
+//! Ready steps become calls, calls become outcomes.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::{Done, Shared};
+use crate::cloud::{Acted, Call};
+use crate::domain::model::{Action, ErrorClass, StepError};
+use crate::domain::policy::{Decision, Failure, Outcome, Retry, StepFacts, after_call};
+use crate::ledger::{Change, ClaimedStep, LedgerError, StepChange};
+
+impl Shared {
+    /// Claims as much as the sites may take; the claim is durable before any call is sent.
+    pub(super) async fn dispatch(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Done>,
+    ) -> Result<(), LedgerError> {
+        let free = self.sites.free();
+        if free.is_empty() {
+            return Ok(());
+        }
+        let claimed = self.ledger.claim(free, self.clock.now()).await?;
+        for step in claimed {
+            self.sites.started(&step.key.site, &step.key.kind);
+            let shared = self.clone();
+            tasks.spawn(async move {
+                shared.act(step).await;
+                Done::Acted
+            });
+        }
+        Ok(())
+    }
+
+    async fn act(&self, step: ClaimedStep) {
+        let site = step.key.site.clone();
+        let began = Instant::now();
+        let acted = match self.kinds.get(&step.key.kind) {
+            Some(kind) => {
+                self.cloud
+                    .act(Call {
+                        site: &site,
+                        kind,
+                        action: step.action,
+                        id: &step.key.id,
+                        vars: &step.vars,
+                    })
+                    .await
+            }
+            None => unknown_kind(&step, self.clock.now()),
+        };
+        let (retry, reason) = match &acted.outcome {
+            Outcome::Failed(failure) => (Some(failure.retry), failure.error.message.clone()),
+            _ => (None, String::new()),
+        };
+        self.sites
+            .ended(&site, &step.key.kind, began.elapsed(), retry, &reason);
+        let line = acted.line.clone();
+        let outcome = self.judge(&step, acted).await;
+        if let Outcome::Failed(Failure {
+            retry: Retry::SitePaused,
+            error,
+            ..
+        }) = &outcome
+        {
+            self.pause_site(&site, &error.message, None).await;
+        }
+        let decision = after_call(
+            facts(&step),
+            outcome,
+            self.clock.now(),
+            &self.schedule(&step.key.kind),
+            self.clock.chance(),
+        );
+        self.settle(&step, decision, line).await;
+    }
+
+    /// What an answer is worth: an absence counts only on the rights that the plan froze, an enabled
+    /// trunk is done, and what stands in the way is found out.
+    async fn judge(&self, step: &ClaimedStep, acted: Acted) -> Outcome {
+        match acted.outcome {
+            Outcome::Accepted { status } if step.action == Action::Enable => {
+                Outcome::Absent { status }
+            }
+            Outcome::Absent { status } => {
+                match self.rights_lost(step, acted.identity.as_ref()).await {
+                    None => Outcome::Absent { status },
+                    Some(error) => Outcome::Failed(Failure {
+                        retry: Retry::SitePaused,
+                        error,
+                        blockers: Vec::new(),
+                        retry_after: None,
+                    }),
+                }
+            }
+            Outcome::Failed(failure)
+                if failure.retry == Retry::Scheduled
+                    && failure.error.class == ErrorClass::Blocked =>
+            {
+                Outcome::Failed(self.diagnose(step, failure, &acted.named).await)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Writes what became of a step; an outcome is never lost while this process lives.
+    pub(super) async fn settle(&self, step: &ClaimedStep, decision: Decision, message: String) {
+        let change = StepChange {
+            step_id: step.id,
+            fence: step.fence,
+            to: decision.to,
+            attempts: decision.attempts,
+            next_attempt_at: decision.next_attempt_at,
+            blocked_since: decision.blocked_since,
+            blockers: decision.blockers,
+            error: decision.error,
+            looked_again: decision.looked_again,
+            message,
+            now: self.clock.now(),
+        };
+        if let Err(error) = self
+            .commit_until_done(vec![Change::Step(Box::new(change))])
+            .await
+        {
+            tracing::error!(%error, step = step.id, "an outcome was not written; the step is looked at again at the next start");
+            self.fault(Some(error.to_string()));
+        }
+    }
+}
+
+pub(super) fn facts(step: &ClaimedStep) -> StepFacts<'_> {
+    StepFacts {
+        attempts: step.attempts,
+        max_attempts: step.max_attempts,
+        blocked_since: step.blocked_since,
+        last_error: step.last_error.as_ref(),
+        looks: step.looks,
+        cancelled: step.cancelled,
+    }
+}
+
+fn unknown_kind(step: &ClaimedStep, at: chrono::DateTime<chrono::Utc>) -> Acted {
+    let message = format!(
+        "the kind {} is no longer known: the plan was made with other kinds files",
+        step.key.kind
+    );
+    Acted {
+        line: message.clone(),
+        identity: None,
+        named: Vec::new(),
+        outcome: Outcome::Failed(Failure {
+            retry: Retry::Never,
+            error: StepError {
+                class: ErrorClass::Fatal,
+                status: None,
+                kind: "UnknownKind".into(),
+                message,
+                request_id: String::new(),
+                at,
+            },
+            blockers: Vec::new(),
+            retry_after: None,
+        }),
+    }
+}

@@ -1,0 +1,277 @@
+//! `explain`: why a resource does not go, or what would hold it (P2).
+
+use super::Shared;
+use super::handle::ledger_error;
+use crate::control::{ControlError, Explanation, TargetSpec};
+use crate::domain::model::{
+    Blocker, DeletionState, Phase, ResourceKey, Step, StepState, Target, Tombstone, short_id,
+};
+use crate::domain::text::escape;
+use crate::ledger::{Cursor, StepFilter, TombstoneFilter};
+
+impl Shared {
+    pub(super) async fn explain(&self, spec: &TargetSpec) -> Result<Explanation, ControlError> {
+        let found = self.look_for(spec).await?;
+        let (target, present) = match found {
+            Some(resource) => (
+                Target {
+                    key: resource.key,
+                    name: resource.name,
+                },
+                true,
+            ),
+            None => (self.remembered(spec).await?, false),
+        };
+        let tombstones = self
+            .ledger
+            .tombstones_of(vec![target.key.clone()])
+            .await
+            .map_err(ledger_error)?;
+        let tombstone = tombstones.into_iter().next();
+        let mut explanation = Explanation {
+            target,
+            deletion: None,
+            step: None,
+            tombstone: tombstone.clone(),
+            lines: Vec::new(),
+            blockers: Vec::new(),
+            refused: Vec::new(),
+            next_action: String::new(),
+        };
+        if let Some(tombstone) = &tombstone {
+            self.explain_deletion(tombstone, &mut explanation).await?;
+        }
+        let settled = tombstone
+            .as_ref()
+            .is_none_or(|tombstone| tombstone.phase != Phase::Deleting);
+        if present && settled {
+            self.explain_plan(&mut explanation).await;
+        }
+        if !present {
+            explanation
+                .lines
+                .push("it is not there (any more)".to_owned());
+        }
+        Ok(explanation)
+    }
+
+    /// A resource that the cloud no longer has may still have a record.
+    async fn remembered(&self, spec: &TargetSpec) -> Result<Target, ControlError> {
+        let kind = self
+            .kinds
+            .resolve(&spec.kind)
+            .map_err(|message| ControlError::Usage { message })?;
+        let filter = TombstoneFilter {
+            kind: Some(kind.name.clone()),
+            id: Some(spec.id_or_name.clone()),
+            ..TombstoneFilter::default()
+        };
+        let page = self
+            .ledger
+            .tombstones(
+                filter,
+                Cursor {
+                    after: None,
+                    limit: 10,
+                },
+            )
+            .await
+            .map_err(ledger_error)?;
+        let known = page
+            .rows
+            .into_iter()
+            .find(|tombstone| spec.site.matches(&tombstone.key.site));
+        known
+            .map(|tombstone| Target {
+                key: tombstone.key,
+                name: String::new(),
+            })
+            .ok_or_else(|| ControlError::NotFound {
+                message: format!(
+                    "no {} \"{}\": neither the clouds nor the ledger know it",
+                    kind.name,
+                    escape(&spec.id_or_name)
+                ),
+            })
+    }
+
+    async fn explain_deletion(
+        &self,
+        tombstone: &Tombstone,
+        explanation: &mut Explanation,
+    ) -> Result<(), ControlError> {
+        let deletion = self
+            .ledger
+            .deletion(&tombstone.deletion_id)
+            .await
+            .map_err(ledger_error)?;
+        let Some(deletion) = deletion else {
+            return Ok(());
+        };
+        explanation.lines.push(format!(
+            "deletion {} by {}, {}: {}",
+            short_id(&deletion.id),
+            escape(&deletion.requested_by.name),
+            deletion.requested_at.format("%F %T"),
+            deletion.state.as_str()
+        ));
+        let step = self.step_of(&deletion.id, &explanation.target.key).await?;
+        if let Some(step) = &step {
+            explain_step(step, explanation);
+        }
+        if tombstone.recreated > 0 {
+            explanation.lines.push(format!(
+                "re-created {} times after it was gone",
+                tombstone.recreated
+            ));
+        }
+        explanation.refused.clone_from(&deletion.refused);
+        if deletion.state == DeletionState::Refused {
+            explanation.lines.push(deletion.note.clone());
+            explanation.next_action = format!(
+                "clear what blocks it, then: gone retry {}",
+                short_id(&deletion.id)
+            );
+        } else if explanation.next_action.is_empty() && deletion.state == DeletionState::Paused {
+            explanation.next_action = format!("gone resume {}", short_id(&deletion.id));
+        }
+        explanation.step = step;
+        explanation.deletion = Some(deletion);
+        Ok(())
+    }
+
+    async fn step_of(
+        &self,
+        deletion_id: &str,
+        key: &ResourceKey,
+    ) -> Result<Option<Step>, ControlError> {
+        let mut after = None;
+        loop {
+            let filter = StepFilter {
+                deletion_id: Some(deletion_id.to_owned()),
+                site: Some(key.site.clone()),
+                kind: Some(key.kind.clone()),
+                ..StepFilter::default()
+            };
+            let page = self
+                .ledger
+                .steps(filter, Cursor { after, limit: 500 })
+                .await
+                .map_err(ledger_error)?;
+            if let Some(step) = page.rows.into_iter().find(|step| step.resource.key == *key) {
+                return Ok(Some(step));
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// What its deletion would meet now.
+    async fn explain_plan(&self, explanation: &mut Explanation) {
+        match self.plan_one(explanation.target.clone()).await {
+            Ok(plan) if plan.refused.is_empty() => {
+                explanation.lines.push(format!(
+                    "nothing blocks it: with the cascade {} steps, {} more go by themselves, {} lose a reference",
+                    plan.steps.len(),
+                    plan.automatic.len(),
+                    plan.unset.len()
+                ));
+                if explanation.next_action.is_empty() {
+                    explanation.next_action = format!(
+                        "gone plan {}/{} --cascade",
+                        explanation.target.key.kind,
+                        escape(&explanation.target.key.id)
+                    );
+                }
+            }
+            Ok(plan) => {
+                explanation
+                    .lines
+                    .extend(plan.refused.iter().map(|refusal| refusal.reason.clone()));
+                explanation.blockers.extend(
+                    plan.refused
+                        .iter()
+                        .filter_map(|refusal| refusal.blocker.clone()),
+                );
+                explanation.refused = plan.refused;
+                if explanation.next_action.is_empty() {
+                    explanation.next_action = "remove what blocks it, then plan again".to_owned();
+                }
+            }
+            Err(failure) => explanation
+                .lines
+                .push(format!("it could not be planned: {}", failure.message)),
+        }
+    }
+}
+
+fn explain_step(step: &Step, explanation: &mut Explanation) {
+    explanation.lines.push(format!(
+        "{} of {} attempts used; it is {}",
+        step.attempts,
+        step.max_attempts,
+        step.state.as_str()
+    ));
+    if let Some(error) = &step.last_error {
+        let status = error
+            .status
+            .map(|status| format!("{status} "))
+            .unwrap_or_default();
+        let request = if error.request_id.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", error.request_id)
+        };
+        explanation.lines.push(format!(
+            "{}: {status}{} {}{request}",
+            error.class.as_str(),
+            error.kind,
+            escape(&error.message)
+        ));
+    }
+    explanation
+        .lines
+        .extend(step.blockers.iter().map(blocked_by));
+    explanation.blockers.extend(step.blockers.iter().cloned());
+    explanation.next_action = match (step.state, step.next_attempt_at) {
+        (StepState::Blocked, Some(at)) => format!(
+            "it is tried again at {}; gone retry does so now",
+            at.format("%F %T")
+        ),
+        (StepState::Stuck, _) => format!(
+            "clear what blocks it, then: gone retry {}",
+            short_id(&step.deletion_id)
+        ),
+        _ => String::new(),
+    };
+}
+
+/// `blocked by floating_ip 203.0.113.9 (project demo, not in this plan)`
+fn blocked_by(blocker: &Blocker) -> String {
+    let name = if blocker.name.is_empty() {
+        &blocker.id
+    } else {
+        &blocker.name
+    };
+    let owner = if blocker.owner.is_empty() {
+        String::new()
+    } else {
+        format!("project {}, ", escape(&blocker.owner))
+    };
+    let place = if blocker.in_plan {
+        "in this plan"
+    } else {
+        "not in this plan"
+    };
+    let since = blocker
+        .since
+        .map(|since| format!(", since {}", since.format("%F %T")))
+        .unwrap_or_default();
+    format!(
+        "blocked by {} {} ({owner}{place}{since})",
+        blocker.kind.as_str().replace('_', " "),
+        escape(name)
+    )
+}

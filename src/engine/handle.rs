@@ -1,0 +1,610 @@
+//! The engine as a [`Control`]: commands become changes, queries become pages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use super::Shared;
+use super::planning::control_error;
+use crate::cloud::{CloudFailure, Fields, ListRows};
+use crate::control::{
+    Command, Control, ControlError, Envelope, KindInfo, Page, Query, Receipt, SiteListing,
+    Snapshot, TargetSpec,
+};
+use crate::domain::model::{
+    Deletion, DeletionState, Event, Phase, Plan, PlanOptions, Refusal, RefusalRule, Resource, Site,
+    Target,
+};
+use crate::domain::plan::plan_hash;
+use crate::ledger::{
+    Applied, AuditEntry, Change, Cursor, DeletionFilter, EventFilter, LedgerError, NewDeletion,
+    Selection, StepFilter, TombstoneFilter,
+};
+
+/// Rows a page has at most.
+const PAGE_MAX: usize = 500;
+
+pub(super) struct Handle {
+    pub(super) shared: Arc<Shared>,
+}
+
+#[async_trait]
+impl Control for Handle {
+    async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
+        let shared = &self.shared;
+        match envelope.command.clone() {
+            Command::Plan { targets, options } => {
+                let targets = shared.resolve(&targets).await?;
+                let plan = Arc::new(
+                    shared
+                        .plan_targets(&targets, options)
+                        .await
+                        .map_err(control_error)?,
+                );
+                let now = shared.clock.now();
+                shared
+                    .commit(vec![Change::SavePlan {
+                        plan: plan.clone(),
+                        now,
+                    }])
+                    .await
+                    .map_err(ledger_error)?;
+                Ok(Receipt::Planned { plan })
+            }
+            Command::Delete { targets, options } => {
+                let targets = shared.resolve(&targets).await?;
+                shared.accept(&envelope, targets, options, None).await
+            }
+            Command::DeletePlan { plan_hash } => {
+                let plan = shared.saved_plan(&plan_hash).await?;
+                shared
+                    .accept(
+                        &envelope,
+                        plan.targets.clone(),
+                        plan.options,
+                        Some(plan_hash),
+                    )
+                    .await
+            }
+            Command::DeletePlanFile { plan } => {
+                let found = plan_hash(&plan);
+                if found != plan.hash {
+                    return Err(ControlError::Usage {
+                        message: format!(
+                            "the plan says its hash is {}, but it is {found}: it was changed after it was made",
+                            plan.hash
+                        ),
+                    });
+                }
+                let now = shared.clock.now();
+                let saved = Change::SavePlan {
+                    plan: Arc::new((*plan).clone()),
+                    now,
+                };
+                shared.commit(vec![saved]).await.map_err(ledger_error)?;
+                shared
+                    .accept(
+                        &envelope,
+                        plan.targets.clone(),
+                        plan.options,
+                        Some(plan.hash.clone()),
+                    )
+                    .await
+            }
+            Command::Retry { deletion_id } => {
+                let deletion = shared.deletion(&deletion_id).await?;
+                shared.writable(&deletion.targets)?;
+                let audit = audit(&envelope, "retry", &deletion.id);
+                shared
+                    .moved(Change::Retry {
+                        selection: Selection::Deletion(deletion.id),
+                        audit,
+                        now: shared.clock.now(),
+                    })
+                    .await
+            }
+            Command::RetryStep { step_id } => {
+                let step = shared.ledger.step(step_id).await.map_err(ledger_error)?;
+                let step = step.ok_or_else(|| ControlError::NotFound {
+                    message: format!("no step {step_id}"),
+                })?;
+                shared.writable(&[Target {
+                    key: step.resource.key.clone(),
+                    name: step.resource.name,
+                }])?;
+                let audit = audit(&envelope, "retry", &step.resource.key.to_string());
+                shared
+                    .moved(Change::Retry {
+                        selection: Selection::Steps(vec![step_id]),
+                        audit,
+                        now: shared.clock.now(),
+                    })
+                    .await
+            }
+            Command::Cancel { deletion_id } => {
+                let deletion = shared.deletion(&deletion_id).await?;
+                let audit = audit(&envelope, "cancel", &deletion.id);
+                shared
+                    .moved(Change::Cancel {
+                        deletion_id: deletion.id,
+                        audit,
+                        now: shared.clock.now(),
+                    })
+                    .await
+            }
+            Command::Pause { deletion_id } => shared.pause(&envelope, &deletion_id, true).await,
+            Command::Resume { deletion_id } => shared.pause(&envelope, &deletion_id, false).await,
+        }
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, ControlError> {
+        self.shared.answer(query).await
+    }
+
+    async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
+        let shared = &self.shared;
+        let mut committed = shared.committed.subscribe();
+        let deadline = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
+        loop {
+            committed.mark_unchanged();
+            let page = shared
+                .ledger
+                .events(after, EventFilter::default(), PAGE_MAX)
+                .await
+                .map_err(ledger_error)?;
+            if after + 1 < page.oldest {
+                return Err(ControlError::Expired {
+                    message: format!("events up to {} are no longer kept", page.oldest - 1),
+                    oldest: page.oldest,
+                });
+            }
+            if !page.events.is_empty()
+                || tokio::time::timeout_at(deadline, committed.changed())
+                    .await
+                    .is_err()
+            {
+                return Ok(page.events);
+            }
+        }
+    }
+
+    fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.shared.snapshot.subscribe()
+    }
+}
+
+impl Shared {
+    /// Read-only is enforced here, whoever asks (P5).
+    fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
+        if let Some(fault) = &self.status().fault {
+            return Err(ControlError::Internal {
+                message: format!("no new work is taken: {fault}"),
+            });
+        }
+        let refused: Vec<Refusal> = targets
+            .iter()
+            .filter(|target| self.sites.read_only(&target.key.site))
+            .map(|target| Refusal {
+                resource: target.clone(),
+                rule: RefusalRule::Protected,
+                reason: format!("{} is read-only", target.key.site),
+                blocker: None,
+            })
+            .collect();
+        match refused.first() {
+            None => Ok(()),
+            Some(first) => Err(ControlError::Refused {
+                message: format!(
+                    "{}: nothing was sent; its configuration ([guard] read_only) or --read-only says so",
+                    first.reason
+                ),
+                refused,
+            }),
+        }
+    }
+
+    async fn accept(
+        &self,
+        envelope: &Envelope,
+        targets: Vec<Target>,
+        options: PlanOptions,
+        plan_hash: Option<String>,
+    ) -> Result<Receipt, ControlError> {
+        self.writable(&targets)?;
+        let names: Vec<String> = targets
+            .iter()
+            .map(|target| target.key.to_string())
+            .collect();
+        let mut audit = audit(envelope, "delete", &names.join(" "));
+        audit.detail = serde_json::json!({ "options": options, "plan_hash": plan_hash });
+        let new = NewDeletion {
+            id: self.clock.new_id(),
+            targets,
+            options,
+            plan_hash,
+            actor: envelope.actor.clone(),
+            reason: envelope.reason.clone(),
+            cause: None,
+            idempotency_key: envelope.idempotency_key.clone(),
+            audit,
+            now: self.clock.now(),
+        };
+        let applied = self
+            .commit(vec![Change::Accept(Box::new(new))])
+            .await
+            .map_err(ledger_error)?;
+        match applied.into_iter().next() {
+            Some(Applied::Accepted {
+                deletion_id,
+                existing,
+            }) => {
+                if existing {
+                    // T6: asking again wakes what is blocked, and starts nothing new.
+                    let audit = self::audit(envelope, "delete again", &deletion_id);
+                    let wake = Change::Retry {
+                        selection: Selection::Deletion(deletion_id.clone()),
+                        audit,
+                        now: self.clock.now(),
+                    };
+                    let wanted = self.deletion(&deletion_id).await?.state == DeletionState::Running;
+                    if wanted {
+                        self.commit(vec![wake]).await.map_err(ledger_error)?;
+                    }
+                }
+                Ok(Receipt::Accepted {
+                    deletion_id,
+                    existing,
+                })
+            }
+            Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
+            _ => Err(ControlError::Internal {
+                message: "the ledger gave no answer to the command".into(),
+            }),
+        }
+    }
+
+    async fn pause(
+        &self,
+        envelope: &Envelope,
+        id: &str,
+        paused: bool,
+    ) -> Result<Receipt, ControlError> {
+        let deletion = self.deletion(id).await?;
+        let audit = audit(
+            envelope,
+            if paused { "pause" } else { "resume" },
+            &deletion.id,
+        );
+        self.moved(Change::Pause {
+            deletion_id: deletion.id,
+            paused,
+            audit,
+            now: self.clock.now(),
+        })
+        .await
+    }
+
+    async fn moved(&self, change: Change) -> Result<Receipt, ControlError> {
+        let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
+        match applied.into_iter().next() {
+            Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
+            Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
+            _ => Ok(Receipt::Done { moved: 0 }),
+        }
+    }
+
+    async fn saved_plan(&self, hash: &str) -> Result<Arc<Plan>, ControlError> {
+        let plan = self
+            .ledger
+            .plan(hash, self.clock.now())
+            .await
+            .map_err(ledger_error)?;
+        plan.ok_or_else(|| ControlError::Expired {
+            message: format!("no plan {hash} is kept (they are kept 24 h); plan again"),
+            oldest: 0,
+        })
+    }
+
+    pub(super) async fn deletion(&self, id: &str) -> Result<Deletion, ControlError> {
+        let found = self.ledger.deletion(id).await.map_err(ledger_error)?;
+        found.ok_or_else(|| ControlError::NotFound {
+            message: format!("no deletion {id}; gone list deletions shows them"),
+        })
+    }
+
+    async fn answer(&self, query: Query) -> Result<Page, ControlError> {
+        match query {
+            Query::Deletions {
+                states,
+                site,
+                kind,
+                older_than,
+                cursor,
+                limit,
+            } => {
+                let filter = DeletionFilter {
+                    states,
+                    site,
+                    kind,
+                    older_than,
+                };
+                let page = self
+                    .ledger
+                    .deletions(filter, page_of(cursor, limit))
+                    .await
+                    .map_err(ledger_error)?;
+                Ok(Page::Deletions {
+                    rows: page.rows,
+                    next: page.next,
+                })
+            }
+            Query::Deletion { id } => Ok(Page::Deletion {
+                row: Box::new(self.deletion(&id).await?),
+            }),
+            Query::Steps {
+                deletion_id,
+                states,
+                site,
+                kind,
+                older_than,
+                cursor,
+                limit,
+            } => {
+                let deletion_id = match deletion_id {
+                    Some(id) => Some(self.deletion(&id).await?.id),
+                    None => None,
+                };
+                let filter = StepFilter {
+                    deletion_id,
+                    states,
+                    site,
+                    kind,
+                    older_than,
+                };
+                let page = self
+                    .ledger
+                    .steps(filter, page_of(cursor, limit))
+                    .await
+                    .map_err(ledger_error)?;
+                Ok(Page::Steps {
+                    rows: page.rows,
+                    next: page.next,
+                })
+            }
+            Query::Step { id } => {
+                let step = self.ledger.step(id).await.map_err(ledger_error)?;
+                let row = step.ok_or_else(|| ControlError::NotFound {
+                    message: format!("no step {id}"),
+                })?;
+                Ok(Page::Step { row: Box::new(row) })
+            }
+            Query::Timeline {
+                deletion_id,
+                step_id,
+                after,
+            } => {
+                let deletion_id = match deletion_id {
+                    Some(id) => Some(self.deletion(&id).await?.id),
+                    None => None,
+                };
+                let filter = EventFilter {
+                    deletion_id,
+                    step_id,
+                };
+                let page = self
+                    .ledger
+                    .events(after, filter, PAGE_MAX)
+                    .await
+                    .map_err(ledger_error)?;
+                Ok(Page::Events { rows: page.events })
+            }
+            Query::Tombstones {
+                site,
+                kind,
+                phases,
+                id,
+                cursor,
+                limit,
+            } => {
+                let filter = TombstoneFilter {
+                    site,
+                    kind,
+                    phases,
+                    id,
+                };
+                let page = self
+                    .ledger
+                    .tombstones(filter, page_of(cursor, limit))
+                    .await
+                    .map_err(ledger_error)?;
+                Ok(Page::Tombstones {
+                    rows: page.rows,
+                    next: page.next,
+                })
+            }
+            Query::Plan { hash } => Ok(Page::Plan {
+                plan: self.saved_plan(&hash).await?,
+            }),
+            Query::FrozenPlan { deletion_id } => {
+                let deletion = self.deletion(&deletion_id).await?;
+                let plan = self
+                    .ledger
+                    .frozen(&deletion.id)
+                    .await
+                    .map_err(ledger_error)?;
+                let plan = plan.ok_or_else(|| ControlError::NotFound {
+                    message: format!(
+                        "deletion {} has no plan: it is {}",
+                        deletion.id,
+                        deletion.state.as_str()
+                    ),
+                })?;
+                Ok(Page::Plan { plan })
+            }
+            Query::Resources { kind, site } => Ok(Page::Resources {
+                listings: self.resources(&kind, site).await?,
+            }),
+            Query::Explain { target } => Ok(Page::Explanation {
+                explanation: Box::new(self.explain(&target).await?),
+            }),
+            Query::Sites => Ok(Page::Sites {
+                rows: self.sites.statuses(),
+            }),
+            Query::Kinds => Ok(Page::Kinds {
+                rows: self.kind_infos(),
+            }),
+            Query::Audit { after } => {
+                let rows = self
+                    .ledger
+                    .audit(after, PAGE_MAX)
+                    .await
+                    .map_err(ledger_error)?;
+                let rows = rows
+                    .iter()
+                    .map(serde_json::to_value)
+                    .collect::<Result<_, _>>();
+                rows.map(|rows| Page::Audit { rows })
+                    .map_err(|error| ControlError::Internal {
+                        message: error.to_string(),
+                    })
+            }
+        }
+    }
+
+    fn kind_infos(&self) -> Vec<KindInfo> {
+        self.kinds
+            .iter()
+            .map(|kind| KindInfo {
+                name: kind.name.clone(),
+                aliases: kind.spec.aliases.clone(),
+                columns: kind.spec.columns.clone(),
+                has_dependents: self.kinds.referrers(&kind.name).next().is_some(),
+            })
+            .collect()
+    }
+
+    /// A fresh listing at each site; what is being deleted is shown so (T7).
+    async fn resources(
+        &self,
+        word: &str,
+        site: Option<Site>,
+    ) -> Result<Vec<SiteListing>, ControlError> {
+        let kind = self
+            .kinds
+            .resolve(word)
+            .map_err(|message| ControlError::Usage { message })?;
+        let spec = site.map_or(
+            crate::control::SiteSpec::All,
+            crate::control::SiteSpec::Region,
+        );
+        let sites = self.sites_of(&spec)?;
+        let listed = self.kinds.listed(kind);
+        let listings = sites.iter().map(|site| async move {
+            let request = ListRows {
+                site,
+                kind: listed,
+                filter: None,
+                fields: Fields::All,
+                rows_max: None,
+            };
+            let listing = self.cloud.list(request).await;
+            self.site_answered(site, listing.as_ref().err());
+            let (rows, error) = match listing {
+                Ok(listing) => {
+                    let found = listing
+                        .rows
+                        .iter()
+                        .flat_map(|row| self.kinds.resources_in(site, listed, row));
+                    (
+                        found.filter(|found| found.key.kind == kind.name).collect(),
+                        None,
+                    )
+                }
+                Err(failure) => (Vec::new(), Some(failure.message)),
+            };
+            SiteListing {
+                site: site.clone(),
+                rows: self.marked(rows).await,
+                error,
+                at: self.clock.now(),
+            }
+        });
+        Ok(futures_util::future::join_all(listings).await)
+    }
+
+    async fn marked(&self, mut rows: Vec<Resource>) -> Vec<Resource> {
+        let keys = rows.iter().map(|row| row.key.clone()).collect();
+        let tombstones = self.ledger.tombstones_of(keys).await.unwrap_or_default();
+        let doomed: std::collections::HashSet<_> = tombstones
+            .into_iter()
+            .filter(|tombstone| tombstone.phase == Phase::Deleting)
+            .map(|tombstone| tombstone.key)
+            .collect();
+        for row in rows.iter_mut().filter(|row| doomed.contains(&row.key)) {
+            let shown = self
+                .kinds
+                .get(&row.key.kind)
+                .map(|kind| kind.spec.deleting.clone())
+                .unwrap_or_default();
+            if let serde_json::Value::Object(fields) = &mut row.attributes {
+                fields.extend(
+                    shown
+                        .into_iter()
+                        .map(|(field, value)| (field, value.into())),
+                );
+            }
+        }
+        rows
+    }
+
+    pub(super) async fn look_for(
+        &self,
+        target: &TargetSpec,
+    ) -> Result<Option<Resource>, ControlError> {
+        match self.resolve_one(target).await {
+            Ok(found) => Ok(Some(found)),
+            Err(ControlError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn plan_one(&self, target: Target) -> Result<Plan, CloudFailure> {
+        self.plan_targets(
+            &[target],
+            PlanOptions {
+                cascade: true,
+                ..PlanOptions::default()
+            },
+        )
+        .await
+    }
+}
+
+fn page_of(after: Option<String>, limit: usize) -> Cursor {
+    Cursor {
+        after,
+        limit: if limit == 0 {
+            PAGE_MAX
+        } else {
+            limit.min(PAGE_MAX)
+        },
+    }
+}
+
+fn audit(envelope: &Envelope, action: &str, target: &str) -> AuditEntry {
+    AuditEntry {
+        actor: envelope.actor.clone(),
+        action: action.to_owned(),
+        target: target.to_owned(),
+        reason: envelope.reason.clone(),
+        detail: serde_json::Value::Null,
+    }
+}
+
+pub(super) fn ledger_error(error: LedgerError) -> ControlError {
+    ControlError::Internal {
+        message: error.to_string(),
+    }
+}

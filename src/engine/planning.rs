@@ -1,0 +1,517 @@
+//! From a command to a plan: targets resolved, the cloud listed, blockers found behind the fence and
+//! before the first write (T3, N15).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use tokio::task::JoinSet;
+
+use super::{Done, Shared, UnderWay};
+use crate::cloud::{CloudFailure, Fields, ListRows};
+use crate::control::{ControlError, SiteSpec, TargetSpec};
+use crate::domain::kinds::{Kind, lookup};
+use crate::domain::model::{
+    Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, PlanStep, Refusal,
+    RefusalRule, Resource, ResourceKey, Site, Target,
+};
+use crate::domain::plan::{Filter, Frozen, Lookup, Planner, ranks};
+use crate::domain::text::escape;
+use crate::ledger::{Change, Cursor, DeletionFilter, LedgerError};
+use crate::system::config::ProtectRule;
+
+/// Deletions that are planned at the same time.
+const PLANNING_MAX: usize = 4;
+
+impl Shared {
+    /// Starts planning what was accepted and is not yet planned; after a crash, again.
+    pub(super) async fn plan(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Done>,
+        under_way: &mut UnderWay,
+    ) -> Result<(), LedgerError> {
+        let filter = DeletionFilter {
+            states: vec![DeletionState::Planning],
+            ..DeletionFilter::default()
+        };
+        let page = self
+            .ledger
+            .deletions(
+                filter,
+                Cursor {
+                    after: None,
+                    limit: 100,
+                },
+            )
+            .await?;
+        for deletion in page.rows {
+            if under_way.planning.len() >= PLANNING_MAX
+                || !under_way.planning.insert(deletion.id.clone())
+            {
+                continue;
+            }
+            let shared = self.clone();
+            tasks.spawn(async move {
+                let id = deletion.id.clone();
+                let change = shared.planned(deletion).await;
+                if let Err(error) = shared.commit_until_done(vec![change]).await {
+                    tracing::error!(%error, deletion = id, "a plan was not written; it is made again at the next start");
+                    shared.fault(Some(error.to_string()));
+                }
+                Done::Planned(id)
+            });
+        }
+        Ok(())
+    }
+
+    /// What becomes of an accepted deletion: it starts with its steps, or is refused with why.
+    async fn planned(&self, deletion: Deletion) -> Change {
+        let refuse = |refused: Vec<Refusal>, note: String| Change::Refuse {
+            deletion_id: deletion.id.clone(),
+            refused,
+            note,
+            now: self.clock.now(),
+        };
+        let plan = match self.plan_targets(&deletion.targets, deletion.options).await {
+            Ok(plan) => plan,
+            Err(failure) => {
+                let refused = deletion.targets.iter().map(|target| Refusal {
+                    resource: target.clone(),
+                    rule: RefusalRule::Unreadable,
+                    reason: failure.message.clone(),
+                    blocker: None,
+                });
+                return refuse(
+                    refused.collect(),
+                    format!("nothing was sent: {}", failure.message),
+                );
+            }
+        };
+        if let Some(approved) = &deletion.plan_hash
+            && *approved != plan.hash
+        {
+            let before = self
+                .ledger
+                .plan(approved, self.clock.now())
+                .await
+                .ok()
+                .flatten();
+            let changes = match &before {
+                Some(before) => differences(before, &plan),
+                None => vec!["the approved plan is no longer kept (24 h)".to_owned()],
+            };
+            let refused = deletion.targets.iter().map(|target| Refusal {
+                resource: target.clone(),
+                rule: RefusalRule::Drift,
+                reason: changes.join("; "),
+                blocker: None,
+            });
+            return refuse(
+                refused.collect(),
+                format!(
+                    "nothing was sent: the cloud is not as approved: {}",
+                    changes.join("; ")
+                ),
+            );
+        }
+        if !plan.refused.is_empty() {
+            let first = plan
+                .refused
+                .first()
+                .map(|refusal| refusal.reason.clone())
+                .unwrap_or_default();
+            return refuse(plan.refused.clone(), format!("nothing was sent: {first}"));
+        }
+        Change::Start {
+            deletion_id: deletion.id.clone(),
+            ranks: ranks(&plan),
+            plan: Arc::new(plan),
+            max_attempts: self.settings.gc.max_attempts,
+            now: self.clock.now(),
+        }
+    }
+
+    /// Reads the targets as they are now and plans their deletion. Sends no write.
+    pub(super) async fn plan_targets(
+        &self,
+        targets: &[Target],
+        options: PlanOptions,
+    ) -> Result<Plan, CloudFailure> {
+        let mut identities: BTreeMap<String, Identity> = BTreeMap::new();
+        let mut endpoints = BTreeMap::new();
+        let mut roots = Vec::new();
+        for target in targets {
+            let kind = self
+                .kinds
+                .get(&target.key.kind)
+                .ok_or_else(|| unreadable(format!("unknown kind {}", target.key.kind)))?;
+            let site = target.key.site.to_string();
+            if let std::collections::btree_map::Entry::Vacant(entry) = endpoints.entry(site.clone())
+            {
+                entry.insert(self.cloud.endpoint(&target.key.site, kind).await?);
+                identities.insert(
+                    site,
+                    self.cloud.identity(&target.key.site, false).await?.identity,
+                );
+            }
+            roots.push(self.read_target(&target.key, kind).await?);
+        }
+        let now = self.clock.now();
+        let rules = &self.settings.guard.protect;
+        let protection = move |resource: &Resource| protected(rules, resource, now);
+        let mut planner = Planner::new(&self.kinds, options, &protection, roots);
+        loop {
+            let wanted = planner.wanted();
+            if wanted.is_empty() {
+                break;
+            }
+            let listings = wanted.iter().map(|lookup| self.look_up(lookup));
+            let answers = futures_util::future::join_all(listings).await;
+            for (lookup, answer) in wanted.iter().zip(answers) {
+                let (rows, identity) = answer?;
+                let site = lookup.site.to_string();
+                if let (Some(seen), Some(first)) = (identity, identities.get(&site))
+                    && seen != *first
+                {
+                    return Err(unreadable(format!(
+                        "{site}: the user's project or roles changed while it was listed"
+                    )));
+                }
+                planner.feed(lookup, &rows);
+            }
+        }
+        Ok(planner.finish(Frozen {
+            identities,
+            endpoints,
+        }))
+    }
+
+    async fn look_up(
+        &self,
+        lookup: &Lookup,
+    ) -> Result<(Vec<serde_json::Value>, Option<Identity>), CloudFailure> {
+        let kind = self
+            .kinds
+            .get(&lookup.kind)
+            .ok_or_else(|| unreadable(format!("unknown kind {}", lookup.kind)))?;
+        let listing = self
+            .cloud
+            .list(ListRows {
+                site: &lookup.site,
+                kind,
+                filter: lookup.filter.as_ref(),
+                fields: Fields::Planning,
+                rows_max: None,
+            })
+            .await;
+        self.site_answered(&lookup.site, listing.as_ref().err());
+        let listing = listing?;
+        Ok((listing.rows, listing.identity))
+    }
+
+    async fn read_target(&self, key: &ResourceKey, kind: &Kind) -> Result<Resource, CloudFailure> {
+        let found = self.find(&key.site, kind, &key.id, By::Id).await?;
+        found.into_iter().next().ok_or_else(|| {
+            unreadable(format!(
+                "{} {} is not there (any more) at {}",
+                kind.name,
+                escape(&key.id),
+                key.site
+            ))
+        })
+    }
+
+    /// Resources of a kind by id, or by name.
+    async fn find(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        word: &str,
+        by: By,
+    ) -> Result<Vec<Resource>, CloudFailure> {
+        let listed = self.kinds.listed(kind);
+        let filter = match (&kind.spec.derived, &listed.spec.list, by) {
+            (Some(derived), _, By::Id) => Filter {
+                key: derived.find_by.clone(),
+                values: word.split(',').take(1).map(str::to_owned).collect(),
+            },
+            (Some(_), _, By::Name) => return Ok(Vec::new()),
+            (None, _, By::Id) => Filter {
+                key: "id".into(),
+                values: vec![word.to_owned()],
+            },
+            (None, Some(list), By::Name) => Filter {
+                key: list.name.clone(),
+                values: vec![word.to_owned()],
+            },
+            (None, None, By::Name) => return Ok(Vec::new()),
+        };
+        let (rows, _) = self
+            .look_up(&Lookup {
+                site: site.clone(),
+                kind: listed.name.clone(),
+                filter: Some(filter),
+            })
+            .await?;
+        let found = rows
+            .iter()
+            .flat_map(|row| self.kinds.resources_in(site, listed, row));
+        Ok(found
+            .filter(|found| found.key.kind == kind.name)
+            .filter(|found| match by {
+                By::Id => found.key.id == word,
+                By::Name => found.name == word,
+            })
+            .collect())
+    }
+
+    /// Each target as exactly one resource; a word that fits several is refused, and they are listed.
+    pub(super) async fn resolve(&self, specs: &[TargetSpec]) -> Result<Vec<Target>, ControlError> {
+        let mut targets = Vec::new();
+        for spec in specs {
+            let target = self.resolve_one(spec).await?;
+            let target = Target {
+                name: target.name,
+                key: target.key,
+            };
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
+        }
+        if targets.is_empty() {
+            return Err(ControlError::Usage {
+                message: "no target is named".into(),
+            });
+        }
+        Ok(targets)
+    }
+
+    pub(super) async fn resolve_one(&self, spec: &TargetSpec) -> Result<Resource, ControlError> {
+        let kind = self
+            .kinds
+            .resolve(&spec.kind)
+            .map_err(|message| ControlError::Usage { message })?;
+        let sites = self.sites_of(&spec.site)?;
+        let word = spec.id_or_name.as_str();
+        let looked = sites.iter().map(|site| async move {
+            let by_id = self.find(site, kind, word, By::Id).await?;
+            if by_id.is_empty() {
+                self.find(site, kind, word, By::Name).await
+            } else {
+                Ok(by_id)
+            }
+        });
+        let mut found = Vec::new();
+        for answer in futures_util::future::join_all(looked).await {
+            // One silent site could hide that the word fits twice.
+            found.extend(answer.map_err(control_error)?);
+        }
+        match found.len() {
+            1 => Ok(found.swap_remove(0)),
+            0 => {
+                let sites: Vec<String> = sites.iter().map(Site::to_string).collect();
+                Err(ControlError::NotFound {
+                    message: format!(
+                        "no {} with the id or name \"{}\" at {}",
+                        kind.name,
+                        escape(word),
+                        sites.join(", ")
+                    ),
+                })
+            }
+            count => Err(ControlError::Ambiguous {
+                message: format!(
+                    "{count} resources fit {}/{}; name one by its id, or add @CLOUD/REGION",
+                    kind.name,
+                    escape(word)
+                ),
+                candidates: found
+                    .into_iter()
+                    .map(|one| Target {
+                        key: one.key,
+                        name: one.name,
+                    })
+                    .collect(),
+            }),
+        }
+    }
+
+    pub(super) fn sites_of(&self, spec: &SiteSpec) -> Result<Vec<Site>, ControlError> {
+        let all = self.cloud.sites();
+        let sites: Vec<Site> = all
+            .iter()
+            .filter(|site| spec.matches(site))
+            .cloned()
+            .collect();
+        if sites.is_empty() {
+            let known: Vec<String> = all.iter().map(Site::to_string).collect();
+            let wanted = match spec {
+                SiteSpec::All => {
+                    return Err(ControlError::Usage {
+                        message: "no cloud is configured: gone doctor says where it looked".into(),
+                    });
+                }
+                SiteSpec::Cloud(cloud) => cloud.to_string(),
+                SiteSpec::Region(site) => site.to_string(),
+            };
+            return Err(ControlError::Usage {
+                message: format!(
+                    "no such site \"{}\"{}; configured: {}",
+                    escape(&wanted),
+                    crate::domain::text::did_you_mean(&wanted, known.iter().map(String::as_str)),
+                    known.join(", ")
+                ),
+            });
+        }
+        Ok(sites)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum By {
+    Id,
+    Name,
+}
+
+fn unreadable(message: String) -> CloudFailure {
+    CloudFailure {
+        retry: crate::domain::policy::Retry::Never,
+        class: ErrorClass::Fatal,
+        status: None,
+        kind: String::new(),
+        message,
+        request_id: String::new(),
+        retry_after: None,
+    }
+}
+
+/// A failed look at a cloud, as a front end shows it.
+pub(super) fn control_error(failure: CloudFailure) -> ControlError {
+    let message = failure.message;
+    match failure.class {
+        ErrorClass::Auth => ControlError::Auth { message },
+        ErrorClass::Unavailable | ErrorClass::OutcomeUnknown => {
+            ControlError::Unreachable { message }
+        }
+        _ if failure.status == Some(403) => ControlError::Auth { message },
+        _ => ControlError::Usage { message },
+    }
+}
+
+/// The protection rule that a resource falls under, in words (P4).
+fn protected(rules: &[ProtectRule], resource: &Resource, now: DateTime<Utc>) -> Option<String> {
+    let created = lookup(&resource.attributes, "created_at")
+        .first()
+        .and_then(|text| text.parse::<DateTime<Utc>>().ok());
+    let age = created.and_then(|created| (now - created).to_std().ok());
+    rules.iter().find_map(|rule| {
+        let mut said = Vec::new();
+        let mut all = true;
+        let mut demand = |holds: bool, words: String| {
+            all &= holds;
+            said.push(words);
+        };
+        if let Some(kind) = &rule.kind {
+            demand(resource.key.kind.as_str() == kind, format!("kind {kind}"));
+        }
+        if let Some(tag) = &rule.tag {
+            demand(resource.tags.contains(tag), format!("tag {tag}"));
+        }
+        if let Some(pattern) = &rule.name {
+            demand(
+                fits_pattern(&resource.name, pattern),
+                format!("name {pattern}"),
+            );
+        }
+        if let Some(project) = &rule.project {
+            demand(
+                resource.project_id == *project,
+                format!("project {project}"),
+            );
+        }
+        // What does not tell its age is protected by a rule about age.
+        if let Some(limit) = rule.younger_than {
+            demand(
+                age.is_none_or(|age| age < limit),
+                format!(
+                    "younger than {}",
+                    crate::system::config::format_duration(limit)
+                ),
+            );
+        }
+        if let Some(limit) = rule.older_than {
+            demand(
+                age.is_none_or(|age| age > limit),
+                format!(
+                    "older than {}",
+                    crate::system::config::format_duration(limit)
+                ),
+            );
+        }
+        (all && !said.is_empty()).then(|| said.join(", "))
+    })
+}
+
+/// `*` stands for any text.
+fn fits_pattern(name: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// What changed between an approved plan and a new one, for a person; at most ten lines.
+fn differences(before: &Plan, after: &Plan) -> Vec<String> {
+    let everything = |plan: &Plan| -> BTreeMap<ResourceKey, PlanStep> {
+        plan.steps
+            .iter()
+            .chain(&plan.automatic)
+            .chain(&plan.unset)
+            .map(|step| (step.key(), step.clone()))
+            .collect()
+    };
+    let (old, new) = (everything(before), everything(after));
+    let called =
+        |step: &PlanStep| format!("{} {} {}", step.kind, escape(&step.name), step.resource_id);
+    let mut lines = Vec::new();
+    lines.extend(
+        new.iter()
+            .filter(|(key, _)| !old.contains_key(*key))
+            .map(|(_, step)| format!("new: {}", called(step))),
+    );
+    lines.extend(
+        old.iter()
+            .filter(|(key, _)| !new.contains_key(*key))
+            .map(|(_, step)| format!("no longer there: {}", called(step))),
+    );
+    lines.extend(
+        old.iter()
+            .filter(|(key, step)| {
+                new.get(*key).is_some_and(|other| {
+                    other.fingerprint != step.fingerprint || other.action != step.action
+                })
+            })
+            .map(|(_, step)| format!("changed: {}", called(step))),
+    );
+    if lines.is_empty() {
+        lines.push("its order, endpoint or options differ".to_owned());
+    }
+    let more = lines.len().saturating_sub(10);
+    lines.truncate(10);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}

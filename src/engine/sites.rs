@@ -1,0 +1,357 @@
+//! What the engine knows of each site: how much it may send there, and whether at all.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::task::JoinSet;
+
+use super::{Done, Shared, UnderWay};
+use crate::cloud::CloudFailure;
+use crate::control::{SiteState, SiteStatus};
+use crate::domain::model::{ErrorClass, EventKind, Identity, KindName, Site};
+use crate::domain::policy::Retry;
+use crate::ledger::{Change, NewEvent};
+use crate::system::config::Settings;
+
+/// How often a paused or silent site is signed in to anew.
+const SIGN_IN_EVERY: Duration = Duration::from_secs(30);
+/// Successes in a row after which a lowered limit grows by one.
+const GROW_AFTER: u32 = 16;
+
+pub(super) struct Sites {
+    sites: Mutex<BTreeMap<Site, Runtime>>,
+    /// Living resources that vouch for listings (I13b).
+    witnesses: Mutex<HashMap<(Site, KindName), String>>,
+    /// Calls in flight by kind.
+    acting: Mutex<HashMap<(Site, KindName), usize>>,
+}
+
+struct Runtime {
+    status: SiteStatus,
+    limit_max: usize,
+    successes: u32,
+    /// Whose rights must be back before anything is sent again.
+    expected: Option<Identity>,
+    asked_at: Option<DateTime<Utc>>,
+}
+
+impl Sites {
+    pub(super) fn new(sites: Vec<Site>, settings: &Settings) -> Self {
+        let runtime = |site: Site| {
+            let cloud = match &site {
+                Site::Region { cloud, .. } => cloud.to_string(),
+                Site::Deployment { name } => name.to_string(),
+            };
+            Runtime {
+                status: SiteStatus {
+                    state: SiteState::Unknown,
+                    reason: String::new(),
+                    latency_ms: None,
+                    in_flight: 0,
+                    concurrency_limit: settings.engine.concurrency,
+                    read_only: settings.guard.read_only
+                        || settings.guard.read_only_clouds.contains(&cloud),
+                    as_user: String::new(),
+                    site,
+                },
+                limit_max: settings.engine.concurrency,
+                successes: 0,
+                expected: None,
+                asked_at: None,
+            }
+        };
+        Self {
+            sites: Mutex::new(
+                sites
+                    .into_iter()
+                    .map(|site| (site.clone(), runtime(site)))
+                    .collect(),
+            ),
+            witnesses: Mutex::default(),
+            acting: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Site, Runtime>> {
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn statuses(&self) -> Vec<SiteStatus> {
+        self.lock()
+            .values()
+            .map(|site| site.status.clone())
+            .collect()
+    }
+
+    pub(super) fn read_only(&self, site: &Site) -> bool {
+        self.lock()
+            .get(site)
+            .is_some_and(|site| site.status.read_only)
+    }
+
+    /// How many calls each site may take now. Read-only is enforced here, not by hiding keys (P5).
+    pub(super) fn free(&self) -> Vec<(Site, usize)> {
+        self.lock()
+            .iter()
+            .filter(|(_, site)| site.status.state != SiteState::Paused && !site.status.read_only)
+            .map(|(name, site)| {
+                (
+                    name.clone(),
+                    site.status
+                        .concurrency_limit
+                        .saturating_sub(site.status.in_flight),
+                )
+            })
+            .filter(|(_, free)| *free > 0)
+            .collect()
+    }
+
+    /// A paused site is not asked: what it would say does not count.
+    pub(super) fn may_look(&self, site: &Site) -> bool {
+        self.lock()
+            .get(site)
+            .is_none_or(|site| site.status.state != SiteState::Paused)
+    }
+
+    pub(super) fn acting(&self, site: &Site, kind: &KindName) -> bool {
+        let acting = self.acting.lock().unwrap_or_else(PoisonError::into_inner);
+        acting
+            .get(&(site.clone(), kind.clone()))
+            .is_some_and(|calls| *calls > 0)
+    }
+
+    pub(super) fn witness(&self, site: &Site, kind: &KindName) -> Option<String> {
+        self.witnesses().get(&(site.clone(), kind.clone())).cloned()
+    }
+
+    pub(super) fn keep_witness(&self, site: &Site, kind: &KindName, id: String) {
+        self.witnesses().insert((site.clone(), kind.clone()), id);
+    }
+
+    pub(super) fn forget_witness(&self, site: &Site, kind: &KindName) {
+        self.witnesses().remove(&(site.clone(), kind.clone()));
+    }
+
+    fn witnesses(&self) -> MutexGuard<'_, HashMap<(Site, KindName), String>> {
+        self.witnesses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn started(&self, site: &Site, kind: &KindName) {
+        if let Some(site) = self.lock().get_mut(site) {
+            site.status.in_flight += 1;
+        }
+        let mut acting = self.acting.lock().unwrap_or_else(PoisonError::into_inner);
+        *acting.entry((site.clone(), kind.clone())).or_default() += 1;
+    }
+
+    /// A call came back; the limit halves when the site is overloaded and grows back slowly.
+    pub(super) fn ended(
+        &self,
+        site: &Site,
+        kind: &KindName,
+        took: Duration,
+        retry: Option<Retry>,
+        reason: &str,
+    ) {
+        if let Some(calls) = self
+            .acting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_mut(&(site.clone(), kind.clone()))
+        {
+            *calls = calls.saturating_sub(1);
+        }
+        let mut sites = self.lock();
+        let Some(site) = sites.get_mut(site) else {
+            return;
+        };
+        site.status.in_flight = site.status.in_flight.saturating_sub(1);
+        let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        site.status.latency_ms = Some(
+            site.status
+                .latency_ms
+                .map_or(latency_ms, |before| (before * 7 + latency_ms) / 8),
+        );
+        match retry {
+            Some(Retry::Unavailable) => {
+                site.status.concurrency_limit = (site.status.concurrency_limit / 2).max(1);
+                site.successes = 0;
+                if site.status.state != SiteState::Paused {
+                    site.status.state = SiteState::Unreachable;
+                    reason.clone_into(&mut site.status.reason);
+                }
+            }
+            Some(Retry::SitePaused | Retry::Unknown) => site.successes = 0,
+            _ => {
+                if site.status.state != SiteState::Paused {
+                    site.status.state = SiteState::Reachable;
+                    site.status.reason.clear();
+                }
+                site.successes += 1;
+                if site.successes >= GROW_AFTER && site.status.concurrency_limit < site.limit_max {
+                    site.status.concurrency_limit += 1;
+                    site.successes = 0;
+                }
+            }
+        }
+    }
+
+    /// True if it was not paused before.
+    fn pause(
+        &self,
+        site: &Site,
+        reason: &str,
+        expected: Option<Identity>,
+        now: DateTime<Utc>,
+    ) -> bool {
+        let mut sites = self.lock();
+        let Some(site) = sites.get_mut(site) else {
+            return false;
+        };
+        let newly = site.status.state != SiteState::Paused;
+        site.status.state = SiteState::Paused;
+        reason.clone_into(&mut site.status.reason);
+        site.expected = expected.or(site.expected.take());
+        site.asked_at = Some(now);
+        newly
+    }
+}
+
+impl Shared {
+    /// Nothing more is sent to a site until its rights are back (N13, I13).
+    pub(super) async fn pause_site(&self, site: &Site, reason: &str, expected: Option<Identity>) {
+        let now = self.clock.now();
+        if self.sites.pause(site, reason, expected, now) {
+            tracing::warn!(%site, reason, "site paused");
+            self.note_site(site, format!("{site} paused: {reason}"), now)
+                .await;
+        }
+    }
+
+    async fn note_site(&self, site: &Site, message: String, now: DateTime<Utc>) {
+        let event = NewEvent {
+            deletion_id: None,
+            step_id: None,
+            kind: EventKind::Site,
+            message,
+            data: serde_json::json!({ "site": site }),
+        };
+        if let Err(error) = self.commit(vec![Change::Note { event, now }]).await {
+            tracing::warn!(%error, "an event was not written");
+        }
+    }
+
+    /// A look-up at a site failed or worked: what the header shows.
+    pub(super) fn site_answered(&self, site: &Site, failure: Option<&CloudFailure>) {
+        let mut sites = self.sites.lock();
+        let Some(site) = sites.get_mut(site) else {
+            return;
+        };
+        if site.status.state == SiteState::Paused {
+            return;
+        }
+        match failure {
+            None => {
+                site.status.state = SiteState::Reachable;
+                site.status.reason.clear();
+            }
+            Some(failure)
+                if matches!(
+                    failure.class,
+                    ErrorClass::Unavailable | ErrorClass::OutcomeUnknown
+                ) =>
+            {
+                site.status.state = SiteState::Unreachable;
+                site.status.reason.clone_from(&failure.message);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Signs in to sites that are new, paused or silent; says when the next one is due.
+    pub(super) fn sign_in(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Done>,
+        under_way: &mut UnderWay,
+    ) -> Duration {
+        let now = self.clock.now();
+        let mut next = Duration::MAX;
+        let mut due = Vec::new();
+        for (name, site) in self.sites.lock().iter() {
+            let wait = match (site.status.state, site.asked_at) {
+                (SiteState::Reachable, _) => continue,
+                (_, None) => Duration::ZERO,
+                (_, Some(asked)) => {
+                    SIGN_IN_EVERY.saturating_sub((now - asked).to_std().unwrap_or_default())
+                }
+            };
+            if wait.is_zero() {
+                due.push(name.clone());
+            } else {
+                next = next.min(wait);
+            }
+        }
+        if due.is_empty() || under_way.signing_in {
+            return next;
+        }
+        under_way.signing_in = true;
+        let shared = self.clone();
+        tasks.spawn(async move {
+            let each = due.iter().map(|site| shared.sign_in_to(site));
+            futures_util::future::join_all(each).await;
+            Done::SignedIn
+        });
+        next
+    }
+
+    async fn sign_in_to(&self, site: &Site) {
+        let paused = self
+            .sites
+            .lock()
+            .get(site)
+            .is_some_and(|site| site.status.state == SiteState::Paused);
+        let signed_in = self.cloud.identity(site, paused).await;
+        let now = self.clock.now();
+        let mut resumed = false;
+        {
+            let mut sites = self.sites.lock();
+            let Some(runtime) = sites.get_mut(site) else {
+                return;
+            };
+            runtime.asked_at = Some(now);
+            match signed_in {
+                Ok(signed_in) => {
+                    runtime.status.as_user = signed_in.shown;
+                    let back = runtime
+                        .expected
+                        .as_ref()
+                        .is_none_or(|expected| *expected == signed_in.identity);
+                    if back {
+                        resumed = paused;
+                        runtime.status.state = SiteState::Reachable;
+                        runtime.status.reason.clear();
+                        runtime.expected = None;
+                    }
+                }
+                Err(failure) => {
+                    if !paused {
+                        runtime.status.state = match failure.class {
+                            ErrorClass::Auth => SiteState::Paused,
+                            _ => SiteState::Unreachable,
+                        };
+                    }
+                    runtime.status.reason = failure.message;
+                }
+            }
+        }
+        if resumed {
+            self.note_site(site, format!("{site} resumed: the rights are back"), now)
+                .await;
+        }
+        self.wake.notify_one();
+    }
+}

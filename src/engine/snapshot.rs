@@ -1,0 +1,69 @@
+//! The bounded picture, published when something changed, at most ten times a second.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::{Done, Shared, UnderWay};
+use crate::control::Snapshot;
+use crate::ledger::LedgerError;
+
+/// Ten a second is more than a terminal over SSH can show.
+const PUBLISH_EVERY: Duration = Duration::from_millis(100);
+const RATE_WINDOW_SECONDS: f64 = 10.0;
+
+impl Shared {
+    pub(super) fn publish(self: &Arc<Self>, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
+        if under_way.publishing {
+            return;
+        }
+        under_way.publishing = true;
+        let shared = self.clone();
+        tasks.spawn(async move {
+            if let Err(error) = shared.publish_now().await {
+                tracing::warn!(%error, "no snapshot");
+            }
+            tokio::time::sleep(PUBLISH_EVERY).await;
+            Done::Published
+        });
+    }
+
+    async fn publish_now(&self) -> Result<(), LedgerError> {
+        let summary = self.ledger.summary().await?;
+        let now = self.clock.now();
+        let before = self.snapshot.borrow().clone();
+        let mut snapshot = Snapshot {
+            version: before.version,
+            at: before.at,
+            engine: self.status().clone(),
+            sites: self.sites.statuses(),
+            deletions_by_state: summary
+                .deletions_by_state
+                .iter()
+                .map(|(state, count)| (state.as_str().to_owned(), *count))
+                .collect::<BTreeMap<_, _>>(),
+            steps: summary.steps,
+            deletions: summary.deletions,
+            attention: summary.attention,
+            last_event: summary.last_event,
+            rate_per_second: before.rate_per_second,
+        };
+        if snapshot == *before {
+            return Ok(());
+        }
+        if let Some(at) = before.at {
+            let seconds = (now - at).num_milliseconds().max(1).unsigned_abs() as f64 / 1000.0;
+            let gone = snapshot.steps.gone.saturating_sub(before.steps.gone) as f64;
+            // An exponential mean over the window: no history to keep.
+            let weight = (seconds / RATE_WINDOW_SECONDS).min(1.0);
+            snapshot.rate_per_second =
+                before.rate_per_second * (1.0 - weight) + gone / seconds * weight;
+        }
+        snapshot.version += 1;
+        snapshot.at = Some(now);
+        self.snapshot.send_replace(Arc::new(snapshot));
+        Ok(())
+    }
+}

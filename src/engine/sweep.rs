@@ -1,0 +1,198 @@
+//! The sweep: what is gone is looked for through its hold-down, and what came back is removed again,
+//! as a deletion of its own (T14b). Only the same UUID counts: natural keys are never swept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::{Done, Shared, UnderWay};
+use crate::cloud::{Fields, ListRows};
+use crate::domain::model::{
+    Actor, EventKind, KindName, Origin, PlanOptions, ResourceKey, Site, Target, Tombstone,
+};
+use crate::domain::plan::Filter;
+use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, NewEvent};
+
+/// Tombstones looked for by one listing.
+const BATCH: usize = 139;
+const PAGE: usize = 2_000;
+
+impl Shared {
+    pub(super) fn sweep(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Done>,
+        under_way: &mut UnderWay,
+    ) -> Duration {
+        let now = self.clock.now();
+        let every = self.settings.engine.sweep;
+        let due = *under_way.next_sweep.get_or_insert(now + every);
+        if under_way.sweeping || due > now {
+            return (due - now).to_std().unwrap_or(every);
+        }
+        under_way.next_sweep = Some(now + every);
+        under_way.sweeping = true;
+        let shared = self.clone();
+        tasks.spawn(async move {
+            if let Err(error) = shared.sweep_all().await {
+                tracing::warn!(%error, "the sweep was cut short; the next one starts anew");
+            }
+            Done::Swept
+        });
+        every
+    }
+
+    async fn sweep_all(&self) -> Result<(), LedgerError> {
+        let since = self.clock.now() - self.settings.ledger.hold_down;
+        let mut after = 0;
+        loop {
+            let page = self.ledger.held_down(since, after, PAGE).await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = last.record_id;
+            let mut groups: BTreeMap<(Site, KindName), Vec<Tombstone>> = BTreeMap::new();
+            for tombstone in page {
+                let listed = self
+                    .kinds
+                    .get(&tombstone.key.kind)
+                    .is_some_and(|kind| kind.spec.list.is_some());
+                if listed
+                    && self.sites.may_look(&tombstone.key.site)
+                    && !self.sites.read_only(&tombstone.key.site)
+                {
+                    groups
+                        .entry((tombstone.key.site.clone(), tombstone.key.kind.clone()))
+                        .or_default()
+                        .push(tombstone);
+                }
+            }
+            for ((site, kind), tombstones) in groups {
+                for batch in tombstones.chunks(BATCH) {
+                    self.sweep_batch(&site, &kind, batch).await?;
+                }
+            }
+        }
+    }
+
+    async fn sweep_batch(
+        &self,
+        site: &Site,
+        kind: &KindName,
+        batch: &[Tombstone],
+    ) -> Result<(), LedgerError> {
+        let Some(kind) = self.kinds.get(kind) else {
+            return Ok(());
+        };
+        let filter = Filter {
+            key: "id".into(),
+            values: batch
+                .iter()
+                .map(|tombstone| tombstone.key.id.clone())
+                .collect(),
+        };
+        let listing = self
+            .cloud
+            .list(ListRows {
+                site,
+                kind,
+                filter: Some(&filter),
+                fields: Fields::Planning,
+                rows_max: None,
+            })
+            .await;
+        let rows = match listing {
+            Ok(listing) => listing.rows,
+            Err(failure) => {
+                self.site_answered(site, Some(&failure));
+                return Ok(());
+            }
+        };
+        let back: BTreeSet<&str> = rows
+            .iter()
+            .filter_map(|row| row.get("id")?.as_str())
+            .collect();
+        for tombstone in batch
+            .iter()
+            .filter(|tombstone| back.contains(tombstone.key.id.as_str()))
+        {
+            self.remove_again(tombstone).await?;
+        }
+        Ok(())
+    }
+
+    /// Counts the return, and removes it again while it has come back no more often than allowed.
+    async fn remove_again(&self, tombstone: &Tombstone) -> Result<(), LedgerError> {
+        let now = self.clock.now();
+        let times = tombstone.recreated + 1;
+        let key: &ResourceKey = &tombstone.key;
+        let count = if times == 1 {
+            "1 time".to_owned()
+        } else {
+            format!("{times} times")
+        };
+        let over = times > self.settings.gc.recreate_max;
+        let event = NewEvent {
+            deletion_id: Some(tombstone.deletion_id.clone()),
+            step_id: None,
+            kind: if over {
+                EventKind::NeedsPerson
+            } else {
+                EventKind::Recreated
+            },
+            message: format!(
+                "{} {}: re-created {count}{}",
+                key.kind,
+                key.id,
+                if over {
+                    ", more often than allowed: find out who makes it"
+                } else {
+                    ", removed again"
+                }
+            ),
+            data: serde_json::json!({ "resource": key, "recreated": times }),
+        };
+        let mut changes = vec![
+            Change::Recreated {
+                key: key.clone(),
+                stuck: over,
+                now,
+            },
+            Change::Note { event, now },
+        ];
+        if !over {
+            let actor = Actor {
+                name: "gone".into(),
+                origin: Origin::Engine,
+            };
+            let reason = format!("re-created {count}");
+            changes.push(Change::Accept(Box::new(NewDeletion {
+                id: self.clock.new_id(),
+                targets: vec![Target {
+                    key: key.clone(),
+                    name: String::new(),
+                }],
+                options: PlanOptions {
+                    cascade: true,
+                    ..PlanOptions::default()
+                },
+                plan_hash: None,
+                audit: AuditEntry {
+                    actor: actor.clone(),
+                    action: "delete".into(),
+                    target: key.to_string(),
+                    reason: reason.clone(),
+                    detail: serde_json::json!({ "recreated": times }),
+                },
+                actor,
+                reason,
+                cause: Some(tombstone.deletion_id.clone()),
+                idempotency_key: None,
+                now,
+            })));
+        }
+        self.commit(changes).await?;
+        Ok(())
+    }
+}
