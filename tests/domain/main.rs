@@ -1,8 +1,7 @@
-//! domain
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    unreachable_pub
-)]
+//! The pure room: kinds, plans, decisions.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
+
+mod kinds;
+mod plan;
+mod policy;
+mod topology;

@@ -1,0 +1,447 @@
+//! What a plan holds, and in which order (N2–N6, N15, P1, P4).
+
+use std::collections::BTreeSet;
+
+use gone::domain::model::{Action, OnFailure, Plan, PlanOptions, PlanStep, RefusalRule};
+use gone::domain::plan::{plan_hash, ranks};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::topology::{Topology, cascade, goes_after, steps};
+
+fn names(steps: &[PlanStep]) -> BTreeSet<String> {
+    steps
+        .iter()
+        .map(|step| format!("{}/{}", step.kind, step.resource_id))
+        .collect()
+}
+
+fn set(expected: &[&str]) -> BTreeSet<String> {
+    expected.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn n02_interfaces_and_the_routes_behind_them_go_and_floating_ips_stay() {
+    let plan = Topology::web().plan("network", "web", cascade());
+    assert!(plan.refused.is_empty(), "{:?}", plan.refused);
+    assert_eq!(
+        names(&plan.steps),
+        set(&[
+            "network/web",
+            "port/parent",
+            "port/sub1",
+            "port/sub2",
+            "port/vm",
+            "router_interface/r1,s1",
+            "static_route/r1,192.0.2.0/24,10.0.0.9",
+            "trunk/t1",
+        ])
+    );
+    assert_eq!(names(&plan.unset), set(&["floating_ip/fip"]));
+    assert!(goes_after(
+        &plan,
+        "router_interface/r1,s1",
+        "static_route/r1,192.0.2.0/24,10.0.0.9"
+    ));
+    // The floating IP holds the interface until its port is gone.
+    assert!(goes_after(&plan, "router_interface/r1,s1", "port/vm"));
+}
+
+#[test]
+fn n02_floating_ips_go_too_when_they_are_to_be_released() {
+    let options = PlanOptions {
+        release_floating_ips: true,
+        ..cascade()
+    };
+    let plan = Topology::web().plan("network", "web", options);
+    assert!(names(&plan.steps).contains("floating_ip/fip"));
+    assert!(plan.unset.is_empty());
+    assert!(goes_after(
+        &plan,
+        "router_interface/r1,s1",
+        "floating_ip/fip"
+    ));
+}
+
+#[test]
+fn n03_a_trunk_goes_with_its_subports_and_the_other_network_stays() {
+    let plan = Topology::web().plan("network", "web", cascade());
+    assert!(goes_after(&plan, "port/parent", "trunk/t1"));
+    assert!(goes_after(&plan, "port/sub1", "trunk/t1"));
+    assert!(!names(&plan.steps).contains("network/storage"));
+    assert!(!names(&plan.steps).contains("port/other"));
+    assert_eq!(
+        names(&plan.automatic),
+        set(&[
+            "port/dhcp",
+            "subnet/s1",
+            "subport/t1,sub1",
+            "subport/t1,sub2"
+        ])
+    );
+}
+
+#[test]
+fn n03_a_port_that_is_a_subport_elsewhere_is_detached_first() {
+    let mut cloud = Topology::web();
+    cloud.change("trunk", "t1", "sub_ports", json!([{ "port_id": "sub1" }]));
+    let plan = cloud.plan("network", "storage", cascade());
+    assert!(goes_after(&plan, "port/sub1", "subport/t1,sub1"));
+    assert!(!names(&plan.steps).contains("trunk/t1"));
+    let detach = plan
+        .steps
+        .iter()
+        .find(|step| step.kind.as_str() == "subport")
+        .unwrap();
+    assert_eq!(detach.action, Action::Detach);
+    assert_eq!(detach.vars["trunk_id"], "t1");
+}
+
+#[test]
+fn n03_a_disabled_trunk_is_enabled_first_and_the_plan_says_so() {
+    let mut cloud = Topology::web();
+    cloud.change("trunk", "t1", "admin_state_up", json!(false));
+    let plan = cloud.plan("network", "web", cascade());
+    let enable = plan
+        .steps
+        .iter()
+        .find(|step| step.action == Action::Enable)
+        .unwrap();
+    let delete = plan
+        .steps
+        .iter()
+        .find(|step| step.kind.as_str() == "trunk" && step.action == Action::Delete)
+        .unwrap();
+    assert_eq!(delete.depends_on, [enable.id]);
+    assert!(
+        plan.warnings
+            .iter()
+            .any(|warning| warning.contains("t1") && warning.contains("enabled first")),
+        "{:?}",
+        plan.warnings
+    );
+}
+
+#[test]
+fn n05_ports_that_the_cloud_removes_are_automatic_and_listed_by_network() {
+    let mut cloud = Topology::web();
+    let plan = cloud.plan("network", "web", cascade());
+    let dhcp = plan
+        .automatic
+        .iter()
+        .find(|step| step.resource_id == "dhcp")
+        .unwrap();
+    assert!(dhcp.automatic);
+    assert!(dhcp.depends_on.is_empty());
+    assert!(cloud.asked.iter().all(|lookup| {
+        lookup
+            .filter
+            .as_ref()
+            .is_none_or(|filter| filter.key != "project_id")
+    }));
+}
+
+#[test]
+fn n06_the_network_goes_last_and_its_subnets_with_it() {
+    let plan = Topology::web().plan("network", "web", cascade());
+    let last = plan.steps.last().unwrap();
+    assert_eq!(
+        (last.kind.as_str(), last.resource_id.as_str()),
+        ("network", "web")
+    );
+    for port in ["port/vm", "port/parent", "router_interface/r1,s1"] {
+        assert!(goes_after(&plan, "network/web", port), "{port}");
+    }
+    assert!(names(&plan.automatic).contains("subnet/s1"));
+}
+
+#[test]
+fn n01_without_the_cascade_what_uses_it_is_named_and_nothing_is_planned_for_it() {
+    let plan = Topology::web().plan("network", "web", PlanOptions::default());
+    assert_eq!(steps(&plan), ["network/web"]);
+    let blockers: BTreeSet<String> = plan
+        .refused
+        .iter()
+        .filter_map(|refusal| refusal.blocker.as_ref())
+        .map(|blocker| blocker.id.clone())
+        .collect();
+    assert_eq!(blockers, set(&["vm", "parent", "r1,s1"]));
+    assert!(
+        plan.refused
+            .iter()
+            .all(|refusal| refusal.rule == RefusalRule::InUse)
+    );
+}
+
+#[test]
+fn n15_a_floating_ip_that_only_holds_the_interface_blocks_its_router() {
+    let mut cloud = Topology::web();
+    cloud.change("router", "r1", "routes", json!([]));
+    let plan = cloud.plan("router", "r1", cascade());
+    assert_eq!(plan.refused.len(), 1, "{:?}", plan.refused);
+    assert_eq!(plan.refused[0].blocker.as_ref().unwrap().id, "fip");
+}
+
+#[test]
+fn p01_two_plans_of_an_unchanged_cloud_hash_alike() {
+    let first = Topology::web().plan("network", "web", cascade());
+    let mut shuffled = Topology::web();
+    shuffled.rows.values_mut().for_each(|rows| rows.reverse());
+    // Status, times and revision are no drift.
+    shuffled.change("port", "vm", "status", json!("ACTIVE"));
+    shuffled.change("port", "vm", "revision_number", json!(17));
+    let second = shuffled.plan("network", "web", cascade());
+    assert_eq!(first.hash, second.hash);
+    assert_eq!(first.hash, plan_hash(&first));
+}
+
+#[test]
+fn p01_drift_is_any_difference_in_set_project_name_tags_owner_or_reference() {
+    let plain = Topology::web().plan("network", "web", cascade()).hash;
+    let drifted = |change: &dyn Fn(&mut Topology)| {
+        let mut cloud = Topology::web();
+        change(&mut cloud);
+        cloud.plan("network", "web", cascade()).hash
+    };
+    let changes: [(&str, &dyn Fn(&mut Topology)); 7] = [
+        ("a new port", &|cloud| {
+            cloud.add(
+                "port",
+                json!({ "id": "new", "network_id": "web", "device_owner": "", "fixed_ips": [] }),
+            );
+        }),
+        ("a port gone", &|cloud| {
+            cloud
+                .rows
+                .get_mut("port")
+                .unwrap()
+                .retain(|row| row["id"] != "vm")
+        }),
+        ("a name", &|cloud| {
+            cloud.change("port", "vm", "name", json!("renamed"))
+        }),
+        ("a tag", &|cloud| {
+            cloud.change("port", "dhcp", "tags", json!(["keep"]))
+        }),
+        ("an owner", &|cloud| {
+            cloud.change("port", "vm", "device_owner", json!("compute:other"))
+        }),
+        ("a reference", &|cloud| {
+            cloud.change("floating_ip", "fip", "port_id", json!("parent"))
+        }),
+        ("a project", &|cloud| {
+            cloud.change("port", "vm", "project_id", json!("p2"))
+        }),
+    ];
+    for (what, change) in changes {
+        assert_ne!(drifted(change), plain, "{what} is drift");
+    }
+}
+
+#[test]
+fn p01_the_hash_covers_the_choices() {
+    let hash = |options| Topology::web().plan("network", "web", options).hash;
+    assert_ne!(
+        hash(cascade()),
+        hash(PlanOptions {
+            on_failure: OnFailure::Stop,
+            ..cascade()
+        })
+    );
+}
+
+#[test]
+fn p04_another_projects_resource_blocks_whatever_its_fate() {
+    for (kind, id) in [
+        ("port", "vm"),
+        ("port", "dhcp"),
+        ("floating_ip", "fip"),
+        ("trunk", "t1"),
+        ("port", "sub1"),
+    ] {
+        let mut cloud = Topology::web();
+        cloud.change(kind, id, "project_id", json!("p2"));
+        let plan = cloud.plan("network", "web", cascade());
+        let refusal = plan
+            .refused
+            .iter()
+            .find(|refusal| refusal.rule == RefusalRule::OtherProject);
+        let refusal =
+            refusal.unwrap_or_else(|| panic!("{kind}/{id} of another project was not refused"));
+        assert!(refusal.reason.contains("p2"), "{}", refusal.reason);
+        assert_eq!(refusal.blocker.as_ref().unwrap().owner, "p2");
+    }
+}
+
+#[test]
+fn p04_ports_without_a_project_are_no_others_project() {
+    let mut cloud = Topology::web();
+    cloud.change("port", "dhcp", "project_id", json!(""));
+    assert!(cloud.plan("network", "web", cascade()).refused.is_empty());
+}
+
+#[test]
+fn p04_protection_holds_for_steps_automatic_and_unset() {
+    for protected in ["vm", "dhcp", "s1", "fip", "web", "t1,sub1"] {
+        let plan = Topology::web().plan_guarded("network", "web", cascade(), &move |resource| {
+            (resource.key.id == protected).then(|| "tag keep".to_owned())
+        });
+        let refusal = plan
+            .refused
+            .iter()
+            .find(|refusal| refusal.rule == RefusalRule::Protected);
+        let refusal = refusal.unwrap_or_else(|| panic!("{protected} was not protected"));
+        assert_eq!(refusal.resource.key.id, protected);
+        assert!(refusal.reason.contains("tag keep"), "{}", refusal.reason);
+    }
+}
+
+#[test]
+fn p04_shared_and_external_networks_and_default_groups_are_never_deleted() {
+    for (field, word) in [("shared", "shared"), ("router:external", "external")] {
+        let mut cloud = Topology::web();
+        cloud.change("network", "web", field, json!(true));
+        let plan = cloud.plan("network", "web", cascade());
+        assert!(
+            plan.refused
+                .iter()
+                .any(|refusal| refusal.rule == RefusalRule::Protected
+                    && refusal.reason.contains(word))
+        );
+    }
+    let mut cloud = Topology::new();
+    cloud.add("security_group", json!({ "id": "g", "name": "default" }));
+    let plan = cloud.plan("security_group", "g", cascade());
+    assert!(plan.refused[0].reason.contains("default group"));
+}
+
+#[test]
+fn p04_rules_of_other_groups_that_go_silently_are_listed_by_id() {
+    let mut cloud = Topology::new();
+    cloud
+        .add("security_group", json!({ "id": "g1", "name": "g1" }))
+        .add("security_group", json!({ "id": "g2", "name": "g2" }))
+        .add(
+            "security_group_rule",
+            json!({ "id": "own", "security_group_id": "g1" }),
+        )
+        .add(
+            "security_group_rule",
+            json!({ "id": "others", "security_group_id": "g2", "remote_group_id": "g1" }),
+        );
+    let plan = cloud.plan("security_group", "g1", cascade());
+    assert_eq!(steps(&plan), ["security_group/g1"]);
+    assert_eq!(
+        names(&plan.automatic),
+        set(&["security_group_rule/own", "security_group_rule/others"])
+    );
+    assert!(plan.refused.is_empty());
+}
+
+#[test]
+fn a_port_that_uses_a_group_blocks_it_even_in_a_cascade() {
+    let mut cloud = Topology::new();
+    cloud
+        .add("security_group", json!({ "id": "g1", "name": "g1" }))
+        .add(
+            "port",
+            json!({ "id": "p", "network_id": "n", "device_owner": "", "security_groups": ["g1"] }),
+        );
+    let plan = cloud.plan("security_group", "g1", cascade());
+    assert_eq!(plan.refused[0].blocker.as_ref().unwrap().id, "p");
+}
+
+#[test]
+fn a_forwarding_goes_with_its_port_and_frees_the_interface() {
+    let mut cloud = Topology::web();
+    cloud.change("floating_ip", "fip", "port_id", json!(null));
+    cloud.change("floating_ip", "fip", "fixed_ip_address", json!(null));
+    cloud.change(
+        "floating_ip",
+        "fip",
+        "port_forwardings",
+        json!([{ "id": "pf", "internal_port_id": "vm", "internal_ip_address": "10.0.0.3" }]),
+    );
+    let plan = cloud.plan("network", "web", cascade());
+    assert!(plan.refused.is_empty(), "{:?}", plan.refused);
+    assert!(names(&plan.automatic).contains("port_forwarding/fip,pf"));
+    assert!(goes_after(&plan, "router_interface/r1,s1", "port/vm"));
+    assert!(!names(&plan.steps).contains("floating_ip/fip"));
+}
+
+#[test]
+fn a_subnet_that_goes_alone_leaves_the_dhcp_port_without_its_address() {
+    let plan = Topology::web().plan("subnet", "s1", cascade());
+    assert!(plan.refused.is_empty(), "{:?}", plan.refused);
+    assert!(names(&plan.unset).contains("port/dhcp"));
+    assert!(!names(&plan.steps).contains("network/web"));
+    assert!(goes_after(&plan, "subnet/s1", "router_interface/r1,s1"));
+}
+
+#[test]
+fn n14_planning_lists_once_for_each_kind_and_filter() {
+    let mut cloud = Topology::web();
+    for number in 0..2_000 {
+        cloud.add("port", json!({ "id": format!("many{number:05}"), "network_id": "web", "device_owner": "", "fixed_ips": [] }));
+    }
+    let plan = cloud.plan("network", "web", cascade());
+    assert_eq!(plan.steps.len(), 2_008);
+    let lists = cloud.asked.len();
+    assert!(
+        lists <= 16,
+        "{lists} lookups: {:#?}",
+        cloud
+            .asked
+            .iter()
+            .map(|lookup| (
+                lookup.kind.as_str(),
+                lookup
+                    .filter
+                    .as_ref()
+                    .map(|filter| (filter.key.clone(), filter.values.len()))
+            ))
+            .collect::<Vec<_>>()
+    );
+}
+
+/// Each step stands after what it depends on, and its rank is above that of all that follow it.
+fn assert_ordered(plan: &Plan) {
+    let ranks = ranks(plan);
+    for (position, step) in plan.steps.iter().enumerate() {
+        assert_eq!(step.id as usize, position);
+        for before in &step.depends_on {
+            assert!(*before < step.id);
+            assert!(ranks[*before as usize] > ranks[position]);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_plan_of_any_topology_is_ordered_and_stable(ports in proptest::collection::vec((0u8..3, 0u8..4, any::<bool>()), 0..40), target in 0u8..3) {
+        let build = || {
+            let mut cloud = Topology::new();
+            for network in 0..3 {
+                cloud.add("network", json!({ "id": format!("n{network}"), "shared": false, "router:external": false }));
+                cloud.add("subnet", json!({ "id": format!("s{network}"), "network_id": format!("n{network}"), "cidr": format!("10.{network}.0.0/16") }));
+            }
+            cloud.add("router", json!({ "id": "r", "routes": [] }));
+            for (number, (network, owner, trunk)) in ports.iter().enumerate() {
+                let owner = ["", "compute:nova", "network:dhcp", "network:router_interface"][*owner as usize];
+                let device = if owner == "network:router_interface" { "r" } else { "" };
+                cloud.add("port", json!({ "id": format!("p{number}"), "network_id": format!("n{network}"), "device_owner": owner, "device_id": device,
+                    "fixed_ips": [{ "subnet_id": format!("s{network}"), "ip_address": format!("10.{network}.0.{number}") }] }));
+                if *trunk && number > 0 && owner.is_empty() {
+                    cloud.add("trunk", json!({ "id": format!("t{number}"), "port_id": format!("p{number}"), "admin_state_up": number % 2 == 0,
+                        "sub_ports": [{ "port_id": format!("p{}", number - 1) }] }));
+                }
+            }
+            cloud.plan("network", &format!("n{target}"), cascade())
+        };
+        let plan = build();
+        if plan.refused.is_empty() {
+            assert_ordered(&plan);
+        }
+        prop_assert_eq!(&plan.hash, &build().hash);
+    }
+}

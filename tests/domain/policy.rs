@@ -1,0 +1,285 @@
+//! What next: the collector's schedule, snoozes, looks (I1, I3, I6, I7, N13).
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use gone::domain::model::{ErrorClass, StepError, StepState};
+use gone::domain::policy::{
+    Decision, Failure, Looked, Outcome, Retry, Schedule, StepFacts, after_call, after_look,
+};
+
+const MINUTE: u64 = 60;
+
+fn now() -> DateTime<Utc> {
+    "2026-01-02T03:04:05Z".parse().unwrap()
+}
+
+fn schedule() -> Schedule {
+    Schedule {
+        waits: [
+            MINUTE,
+            5 * MINUTE,
+            15 * MINUTE,
+            60 * MINUTE,
+            360 * MINUTE,
+            1440 * MINUTE,
+        ]
+        .map(Duration::from_secs)
+        .to_vec(),
+        jitter: 0.1,
+        pending_max: Duration::from_secs(600),
+        verify_max: Duration::from_secs(60),
+    }
+}
+
+fn error(class: ErrorClass) -> StepError {
+    StepError {
+        class,
+        status: Some(409),
+        kind: "InUse".into(),
+        message: "in use".into(),
+        request_id: "req-1".into(),
+        at: now(),
+    }
+}
+
+fn failed(retry: Retry, class: ErrorClass) -> Outcome {
+    Outcome::Failed(Failure {
+        retry,
+        error: error(class),
+        blockers: Vec::new(),
+        retry_after: None,
+    })
+}
+
+fn fresh() -> StepFacts<'static> {
+    StepFacts {
+        attempts: 0,
+        max_attempts: 8,
+        blocked_since: None,
+        last_error: None,
+        looks: 0,
+        cancelled: false,
+    }
+}
+
+fn call(step: StepFacts<'_>, outcome: Outcome) -> Decision {
+    after_call(step, outcome, now(), &schedule(), 0.0)
+}
+
+#[test]
+fn i13_an_accepted_delete_is_looked_for_before_it_counts() {
+    let decision = call(fresh(), Outcome::Accepted { status: 204 });
+    assert_eq!(decision.to, StepState::Verifying);
+}
+
+#[test]
+fn i13_the_kinds_own_not_found_is_gone() {
+    assert_eq!(
+        call(fresh(), Outcome::Absent { status: 404 }).to,
+        StepState::Gone
+    );
+}
+
+#[test]
+fn i03_the_schedule_grows_and_its_last_wait_repeats() {
+    let waited: Vec<i64> = (0..7)
+        .map(|attempts| {
+            let decision = call(
+                StepFacts {
+                    attempts,
+                    ..fresh()
+                },
+                failed(Retry::Scheduled, ErrorClass::Blocked),
+            );
+            assert_eq!(
+                (decision.to, decision.attempts),
+                (StepState::Blocked, attempts + 1)
+            );
+            (decision.next_attempt_at.unwrap() - now()).num_minutes()
+        })
+        .collect();
+    assert_eq!(waited, [1, 5, 15, 60, 360, 1440, 1440]);
+}
+
+#[test]
+fn i03_jitter_lengthens_a_wait_by_at_most_its_fraction() {
+    let decision = after_call(
+        fresh(),
+        failed(Retry::Scheduled, ErrorClass::Blocked),
+        now(),
+        &schedule(),
+        1.0,
+    );
+    assert_eq!(
+        (decision.next_attempt_at.unwrap() - now()).num_seconds(),
+        66
+    );
+}
+
+#[test]
+fn i07_at_the_maximum_it_is_stuck_with_its_error() {
+    let decision = call(
+        StepFacts {
+            attempts: 7,
+            ..fresh()
+        },
+        failed(Retry::Scheduled, ErrorClass::Blocked),
+    );
+    assert_eq!((decision.to, decision.attempts), (StepState::Stuck, 8));
+    assert_eq!(decision.error.unwrap().request_id, "req-1");
+    assert_eq!(decision.next_attempt_at, None);
+}
+
+#[test]
+fn i06_not_yet_uses_no_attempt_and_is_bounded_by_age() {
+    let pending = || failed(Retry::Pending, ErrorClass::Blocked);
+    let snoozed = call(fresh(), pending());
+    assert_eq!((snoozed.to, snoozed.attempts), (StepState::Blocked, 0));
+    assert_eq!(snoozed.blocked_since, Some(now()));
+    let late = now() - Duration::from_secs(600);
+    assert_eq!(
+        call(
+            StepFacts {
+                blocked_since: Some(late),
+                ..fresh()
+            },
+            pending()
+        )
+        .to,
+        StepState::Stuck
+    );
+    let soon = now() - Duration::from_secs(599);
+    assert_eq!(
+        call(
+            StepFacts {
+                blocked_since: Some(soon),
+                ..fresh()
+            },
+            pending()
+        )
+        .to,
+        StepState::Blocked
+    );
+}
+
+#[test]
+fn i01_unavailability_is_retried_as_such_and_heeds_retry_after() {
+    let decision = call(
+        StepFacts {
+            attempts: 7,
+            ..fresh()
+        },
+        failed(Retry::Unavailable, ErrorClass::Unavailable),
+    );
+    assert_eq!((decision.to, decision.attempts), (StepState::Blocked, 7));
+    let outcome = Outcome::Failed(Failure {
+        retry: Retry::Unavailable,
+        error: error(ErrorClass::Unavailable),
+        blockers: Vec::new(),
+        retry_after: Some(Duration::from_secs(90)),
+    });
+    assert_eq!(
+        (call(fresh(), outcome).next_attempt_at.unwrap() - now()).num_seconds(),
+        90
+    );
+}
+
+#[test]
+fn i01_forbidden_and_invalid_are_fatal_at_once() {
+    let decision = call(fresh(), failed(Retry::Never, ErrorClass::Fatal));
+    assert_eq!((decision.to, decision.attempts), (StepState::Stuck, 0));
+}
+
+#[test]
+fn n13_a_lost_answer_is_looked_at_before_it_is_repeated() {
+    let decision = call(fresh(), failed(Retry::Unknown, ErrorClass::OutcomeUnknown));
+    assert_eq!((decision.to, decision.attempts), (StepState::Verifying, 0));
+    let error = decision.error.unwrap();
+    let step = StepFacts {
+        last_error: Some(&error),
+        ..fresh()
+    };
+    assert_eq!(
+        after_look(step, Looked::Present, now(), &schedule(), 0.0).to,
+        StepState::Ready
+    );
+    assert_eq!(
+        after_look(step, Looked::Absent, now(), &schedule(), 0.0).to,
+        StepState::Gone
+    );
+}
+
+#[test]
+fn n13_an_unclear_look_forgets_not_that_the_answer_was_lost() {
+    let lost = error(ErrorClass::OutcomeUnknown);
+    let step = StepFacts {
+        last_error: Some(&lost),
+        ..fresh()
+    };
+    let decision = after_look(
+        step,
+        Looked::Unclear(error(ErrorClass::Unavailable)),
+        now(),
+        &schedule(),
+        0.0,
+    );
+    assert_eq!(decision.to, StepState::Verifying);
+    assert_eq!(decision.error.unwrap().class, ErrorClass::OutcomeUnknown);
+}
+
+#[test]
+fn n13_lost_rights_pause_and_use_no_attempt() {
+    let decision = call(
+        StepFacts {
+            attempts: 3,
+            ..fresh()
+        },
+        failed(Retry::SitePaused, ErrorClass::Auth),
+    );
+    assert_eq!((decision.to, decision.attempts), (StepState::Ready, 3));
+}
+
+#[test]
+fn i13_what_was_accepted_and_stays_is_a_refused_attempt_in_the_end() {
+    let mut waited = Duration::ZERO;
+    for looks in 0..100 {
+        let decision = after_look(
+            StepFacts { looks, ..fresh() },
+            Looked::Present,
+            now(),
+            &schedule(),
+            0.0,
+        );
+        if decision.to == StepState::Blocked {
+            assert!(
+                waited >= Duration::from_secs(60) && waited < Duration::from_secs(75),
+                "{waited:?}"
+            );
+            assert_eq!(decision.attempts, 1);
+            assert!(decision.error.unwrap().message.contains("still there"));
+            return;
+        }
+        assert!(decision.looked_again);
+        waited += (decision.next_attempt_at.unwrap() - now())
+            .to_std()
+            .unwrap();
+    }
+    panic!("looked for ever");
+}
+
+#[test]
+fn p08_a_cancelled_step_that_is_present_is_released() {
+    let step = StepFacts {
+        cancelled: true,
+        ..fresh()
+    };
+    assert_eq!(
+        after_look(step, Looked::Present, now(), &schedule(), 0.0).to,
+        StepState::Skipped
+    );
+    assert_eq!(
+        after_look(step, Looked::Absent, now(), &schedule(), 0.0).to,
+        StepState::Gone
+    );
+}
