@@ -6,6 +6,12 @@
     clippy::print_stderr,
     unreachable_pub
 )]
+mod calls;
+mod config;
+mod listing;
+mod login;
+mod secrets;
 mod support;
 
 mod testbed;
+mod tls;

@@ -156,6 +156,8 @@ impl CallError {
     pub fn outcome_unknown(&self) -> bool {
         match &self.reason {
             Reason::Transport(transport) => !transport.nothing_sent(),
+            // A worker that died midway, or a proxy that waited no longer for one.
+            Reason::Refused(remote) => matches!(remote.status, 500 | 502 | 504),
             Reason::NotTheService { .. } | Reason::CutOff { .. } => true,
             _ => false,
         }

@@ -275,7 +275,7 @@ pub(super) fn follow(endpoint: &Url, link: &str) -> Option<Url> {
         return join(endpoint, link).ok();
     }
     let link = Url::parse(link).ok()?;
-    let proxied = link.port().is_none() && link.scheme() != endpoint.scheme();
+    let proxied = link.port().is_none() && matches!(link.scheme(), "http" | "https");
     let same_port = link.port_or_known_default() == endpoint.port_or_known_default();
     let below = link
         .path()

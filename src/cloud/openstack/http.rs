@@ -9,8 +9,12 @@ use bytes::{Bytes, BytesMut};
 use super::config::{Cloud, ConfigError, Tls};
 use super::transport::{Transport, TransportError};
 
-/// A page of 500 ports is about 0.6 MB; a server that ignores `limit` sends 100,000 in one.
-const BODY_BYTES_MAX: usize = 256 << 20;
+/// A page of 500 ports is about 0.6 MB. This is 50,000 of them in one answer, from a server that
+/// ignores `limit`: more would be held three times over (bytes, values, rows).
+const BODY_BYTES_MAX: usize = 64 << 20;
+/// Shorter than Apache's 5 s: a call on a connection that the server is closing has an unknown
+/// outcome.
+const IDLE_SECONDS_MAX: u64 = 4;
 /// A host that does not answer a SYN in this time is down, whatever the deadline.
 const CONNECT_SECONDS_MAX: u64 = 10;
 
@@ -29,6 +33,7 @@ impl HttpTransport {
     pub fn new(cloud: &Cloud) -> Result<Self, ConfigError> {
         let builder = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(CONNECT_SECONDS_MAX))
+            .pool_idle_timeout(Duration::from_secs(IDLE_SECONDS_MAX))
             // A redirected DELETE becomes a GET, and a token must not go to another host.
             .redirect(reqwest::redirect::Policy::none());
         let client = with_tls(builder, cloud)?.build().map_err(|error| {
@@ -123,23 +128,40 @@ fn unsent(error: &reqwest::Error) -> TransportError {
 fn mistrust(error: &reqwest::Error) -> bool {
     let mut cause = error.source();
     while let Some(error) = cause {
-        let inner = error
+        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
+            return match tls {
+                rustls::Error::InvalidCertificate(_) => true,
+                // Other alerts may come at any time, also after the request.
+                rustls::Error::AlertReceived(alert) => is_about_certificates(*alert),
+                _ => false,
+            };
+        }
+        // An io::Error's own source is its content's source: the content would be skipped.
+        let content = error
             .downcast_ref::<std::io::Error>()
             .and_then(std::io::Error::get_ref);
-        let tls = inner
-            .and_then(|inner| inner.downcast_ref::<rustls::Error>())
-            .or_else(|| error.downcast_ref::<rustls::Error>());
-        if let Some(tls) = tls {
-            return matches!(
-                tls,
-                rustls::Error::InvalidCertificate(_)
-                    | rustls::Error::AlertReceived(_)
-                    | rustls::Error::NoCertificatesPresented
-            );
-        }
-        cause = error.source();
+        cause = match content {
+            Some(content) => Some(content),
+            None => error.source(),
+        };
     }
     false
+}
+
+/// The server's no to our certificate, or to our having none: the handshake did not end.
+fn is_about_certificates(alert: rustls::AlertDescription) -> bool {
+    use rustls::AlertDescription as Alert;
+    matches!(
+        alert,
+        Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::CertificateRequired
+            | Alert::UnknownCA
+            | Alert::AccessDenied
+    )
 }
 
 /// The cause at the end of the chain: the outer ones only repeat the URL.

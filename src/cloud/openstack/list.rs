@@ -85,11 +85,7 @@ impl Session {
         let mut pages = self.pages(request);
         let mut items: Vec<Value> = Vec::new();
         loop {
-            let page = pages.next().await?;
-            let Some(page) = page else {
-                // `next` gives at least one page, so this is not reached before one.
-                return Err(pages.fail(Reason::TooManyPages { pages: pages.asked }));
-            };
+            let page = pages.advance().await?;
             if page.first {
                 items.clear();
             }
@@ -138,6 +134,10 @@ impl Pages<'_> {
         if self.done {
             return Ok(None);
         }
+        self.advance().await.map(Some)
+    }
+
+    async fn advance(&mut self) -> Result<Page, CallError> {
         let answer = loop {
             if self.asked == PAGES_MAX {
                 return Err(self.fail(Reason::TooManyPages { pages: PAGES_MAX }));
@@ -163,7 +163,7 @@ impl Pages<'_> {
                 Err(error) => return Err(error),
             }
         };
-        self.page(answer).map(Some)
+        self.page(answer)
     }
 
     fn page(&mut self, mut answer: Answer) -> Result<Page, CallError> {

@@ -24,7 +24,7 @@ mod transport;
 
 pub use call::{Answer, Attempt, CallError, Reason};
 pub use catalog::{Catalog, CatalogError, Endpoint, service_type};
-pub use config::{Cloud, CloudsConfig, ConfigError, Environment, Interface};
+pub use config::{Cloud, CloudsConfig, ConfigError, Environment, Interface, Warning};
 pub use http::HttpTransport;
 pub use keystone::{AuthError, Identity};
 pub use list::{ListRequest, Listing, Page, Pages};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use http::{Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
@@ -227,7 +227,7 @@ impl Session {
         let json = parse(status.as_u16(), response.body(), request_id.as_ref())?;
         Ok(Answer {
             status: status.as_u16(),
-            headers: response.headers().clone(),
+            headers: without_tokens(response.headers()),
             body: response.body().clone(),
             json,
             request_id,
@@ -303,6 +303,15 @@ fn resolve(endpoint: &Url, target: Target<'_>) -> Result<Url, Reason> {
             endpoint: display(endpoint),
         }),
     }
+}
+
+/// Headers whose Debug shows no token (Keystone's answer to a token's check has one).
+fn without_tokens(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    if let Some(token) = headers.get_mut("x-subject-token") {
+        token.set_sensitive(true);
+    }
+    headers
 }
 
 /// A URL without user and password.

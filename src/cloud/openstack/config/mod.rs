@@ -9,8 +9,10 @@
 //! 3. A region's `values` win over the cloud's.
 //!
 //! Stricter than openstacksdk where its silence could choose another cloud than the one meant: a
-//! file that a variable names must exist, and a broken file is an error, not skipped. Vendor
-//! profiles are not read: a cloud that needs one says so when it is used.
+//! file that a variable names must exist, a broken file is an error, not skipped, and where
+//! `regions` and `region_name` are both given, `region_name` counts (openstacksdk takes the first
+//! of `regions`; a warning says so). Vendor profiles are not read: a cloud that needs one says so
+//! when it is used.
 mod error;
 mod raw;
 mod resolve;
@@ -119,6 +121,12 @@ pub enum Warning {
         field: String,
         nearest: String,
     },
+    /// `region_name` is not the first of `regions`, which other clients take.
+    RegionNotFirst {
+        cloud: String,
+        region_name: String,
+        first: String,
+    },
 }
 
 impl fmt::Display for Warning {
@@ -140,6 +148,15 @@ impl fmt::Display for Warning {
             } => write!(
                 f,
                 "{origin}: cloud {cloud:?}: {field:?} is unknown; did you mean {nearest:?}?"
+            ),
+            Self::RegionNotFirst {
+                cloud,
+                region_name,
+                first,
+            } => write!(
+                f,
+                "cloud {cloud:?}: region_name {region_name:?} is used here, but openstacksdk takes \
+                 the first of regions, {first:?}"
             ),
         }
     }
@@ -214,6 +231,7 @@ impl CloudsConfig {
         }
         for (name, cloud) in &clouds {
             warnings.extend(cloud.unknown_fields(name));
+            warnings.extend(cloud.region_not_first(name));
         }
         Ok(Self {
             clouds,

@@ -135,6 +135,16 @@ impl RawCloud {
             .collect()
     }
 
+    pub(super) fn region_not_first(&self, cloud: &str) -> Option<Warning> {
+        let (first, _) = self.regions.as_ref()?.first()?;
+        let own = self.fields.get("region_name")?.text();
+        (own != first).then(|| Warning::RegionNotFirst {
+            cloud: cloud.to_owned(),
+            region_name: own.to_owned(),
+            first: first.clone(),
+        })
+    }
+
     /// An unknown key that could be meant as `field`.
     pub(super) fn lookalike(&self, field: &str) -> Option<String> {
         let unknown: Vec<&str> = self.unknown.iter().map(|(name, _)| name.as_str()).collect();
@@ -295,7 +305,7 @@ fn explain(path: &Path, at: &str, error: &serde_saphyr::Error) -> ConfigError {
         };
     }
     let (field, expected) = match at.split('.').collect::<Vec<_>>()[..] {
-        [] | ["" | "."] => ("the file", "a mapping with the key \"clouds\""),
+        [""] | ["", ""] => ("the file", "a mapping with the key \"clouds\""),
         ["clouds"] => (at, "a mapping of cloud names"),
         ["clouds", _] => (at, "a mapping of settings"),
         ["clouds", _, "auth"] => (at, "a mapping, such as {auth_url: …, username: …}"),

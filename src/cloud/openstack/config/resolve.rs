@@ -170,15 +170,18 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// The first of `names` in `auth`, else beside it.
+    /// The first of `names` in `auth`, else beside it; for what says who and where, the other way
+    /// round, as in openstacksdk (a region's `values` change the project like that).
     fn auth(&self, names: &[&str]) -> Option<&Scalar> {
-        let find = |scalars: &'_ super::raw::Scalars, name: &str| scalars.contains_key(name);
-        for scalars in [&self.raw.auth, &self.raw.fields] {
-            if let Some(name) = names.iter().find(|name| find(scalars, name)) {
-                return scalars.get(*name).filter(|s| !s.text().is_empty());
-            }
+        const BESIDE_FIRST: [&str; 5] = ["project", "tenant", "domain", "user_domain", "token"];
+        let mut places = [&self.raw.auth, &self.raw.fields];
+        if BESIDE_FIRST.iter().any(|p| names[0].starts_with(p)) {
+            places.reverse();
         }
-        None
+        let mut found = places
+            .iter()
+            .flat_map(|scalars| names.iter().filter_map(|name| scalars.get(*name)));
+        found.find(|scalar| !scalar.text().is_empty())
     }
 
     fn auth_text(&self, names: &[&str]) -> Option<String> {

@@ -1,0 +1,420 @@
+//! Which file wins, what is merged, and what a mistake is told as.
+use std::os::unix::fs::PermissionsExt;
+
+use gone::cloud::openstack::config::{Credentials, DomainRef, Scope, UserRef};
+use gone::cloud::openstack::{CloudsConfig, ConfigError, Environment, Interface, Warning};
+use tempfile::TempDir;
+
+use crate::support::{PASSWORD, environment, write};
+
+const AUTH: &str = "{auth_url: 'http://h/identity', username: u, password: pw, \
+                    project_name: p, default_domain: default}";
+
+struct Place {
+    folder: TempDir,
+    environment: Environment,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = environment(folder.path());
+        Self {
+            folder,
+            environment,
+        }
+    }
+
+    fn with(self, name: &str, text: &str) -> Self {
+        write(&self.folder.path().join(name), text);
+        self
+    }
+
+    fn set(mut self, name: &str, value: &str) -> Self {
+        self.environment.variables.insert(name.into(), value.into());
+        self
+    }
+
+    fn load(&self) -> Result<CloudsConfig, ConfigError> {
+        CloudsConfig::load(&self.environment)
+    }
+
+    /// An error's text, with the folder cut off.
+    fn told(&self, error: &ConfigError) -> String {
+        let folder = format!("{}/", self.folder.path().display());
+        error.to_string().replace(&folder, "")
+    }
+
+    fn load_error(&self) -> String {
+        self.told(&self.load().unwrap_err())
+    }
+
+    fn cloud_error(&self) -> String {
+        let config = self.load().unwrap();
+        self.told(&config.cloud("c", None).unwrap_err())
+    }
+}
+
+fn in_cwd(text: &str) -> Place {
+    Place::new().with("cwd/clouds.yaml", text)
+}
+
+fn named(name: &str) -> String {
+    format!("clouds: {{{name}: {{auth: {AUTH}}}}}")
+}
+
+fn names(place: &Place) -> Vec<String> {
+    place.load().unwrap().clouds().map(|c| c.name).collect()
+}
+
+#[test]
+fn the_first_file_in_order_is_the_only_one() {
+    let mut place = Place::new();
+    assert_eq!(names(&place), [""; 0]);
+    place = place.with("etc/clouds.yaml", &named("system"));
+    assert_eq!(names(&place), ["system"]);
+    place = place.with("home/.config/openstack/clouds.yml", &named("home-yml"));
+    assert_eq!(names(&place), ["home-yml"]);
+    place = place.with("home/.config/openstack/clouds.yaml", &named("home"));
+    assert_eq!(names(&place), ["home"]);
+    place = place.with("cwd/clouds.json", r#"{"clouds": {"json": {}}}"#);
+    assert_eq!(names(&place), ["json"]);
+    place = place.with("cwd/clouds.yaml", &named("cwd"));
+    assert_eq!(names(&place), ["cwd"]);
+    place = place
+        .with("named.yaml", &named("named"))
+        .set("OS_CLIENT_CONFIG_FILE", "../named.yaml");
+    assert_eq!(names(&place), ["named"]);
+    let file = place.folder.path().join("cwd/../named.yaml");
+    assert_eq!(place.load().unwrap().files(), [file]);
+}
+
+#[test]
+fn a_named_file_that_is_missing_is_an_error() {
+    let place = in_cwd(&named("c")).set("OS_CLIENT_CONFIG_FILE", "/nowhere/c.yaml");
+    assert_eq!(
+        place.load_error(),
+        "OS_CLIENT_CONFIG_FILE names /nowhere/c.yaml, which does not exist"
+    );
+}
+
+#[test]
+fn secure_yaml_is_laid_over_value_by_value() {
+    let place = in_cwd(&format!("clouds: {{c: {{region_name: R, auth: {AUTH}}}}}"))
+        .with("etc/secure.yaml", "clouds: {c: {auth: {password: better}}}");
+    let config = place.load().unwrap();
+    let cloud = config.cloud("c", None).unwrap();
+    assert_eq!(cloud.region.as_deref(), Some("R"));
+    assert_eq!(cloud.found_in.len(), 2);
+    assert!(password_is(&cloud.credentials, "better"));
+    let place = place
+        .with("s.yaml", "clouds: {c: {auth: {password: best}}}")
+        .set("OS_CLIENT_SECURE_FILE", "../s.yaml");
+    let cloud = place.load().unwrap().cloud("c", None).unwrap();
+    assert!(password_is(&cloud.credentials, "best"));
+}
+
+fn password_is(credentials: &Credentials, expected: &str) -> bool {
+    use secrecy::ExposeSecret as _;
+    matches!(credentials, Credentials::Password { password, .. } if password.expose_secret() == expected)
+}
+
+#[test]
+fn anchors_and_merge_keys_work() {
+    let place = in_cwd(
+        "x-common: &common {region_name: R1, interface: internal}\n\
+         clouds:\n  \
+           a: &a\n    <<: *common\n    auth: &auth\n      auth_url: https://h:5000\n      \
+             username: admin\n      password: 0123\n      project_id: 1e10\n      \
+             user_domain_name: D\n  \
+           b:\n    <<: *a\n    region_name: R2\n    auth:\n      <<: *auth\n      username: demo\n",
+    );
+    let config = place.load().unwrap();
+    let cloud = config.cloud("b", None).unwrap();
+    assert_eq!(cloud.region.as_deref(), Some("R2"));
+    assert_eq!(cloud.interface, Interface::Internal);
+    assert_eq!(cloud.auth_url.as_str(), "https://h:5000/v3");
+    let Credentials::Password { user, .. } = &cloud.credentials else {
+        panic!("{cloud:?}");
+    };
+    let domain = DomainRef::Name("D".into());
+    assert_eq!(
+        *user,
+        UserRef::Name {
+            name: "demo".into(),
+            domain
+        }
+    );
+    // Unquoted numbers stay as written.
+    assert!(password_is(&cloud.credentials, "0123"));
+    assert_eq!(cloud.scope, Scope::ProjectId("1e10".into()));
+}
+
+#[test]
+fn the_variables_make_a_cloud_and_choose_one() {
+    let place = in_cwd(&named("file"))
+        .set("OS_AUTH_URL", "http://h/v3")
+        .set("OS_USER_ID", "1")
+        .set("OS_PASSWORD", PASSWORD)
+        .set("OS_PROJECT_ID", "2")
+        .set("OS_REGION_NAME", "R9")
+        .set("OS_IDENTITY_API_VERSION", "3");
+    let config = place.load().unwrap();
+    assert_eq!(names(&place), ["envvars", "file"]);
+    assert_eq!(config.default_cloud(), Some("envvars"));
+    let cloud = config.cloud("envvars", None).unwrap();
+    assert_eq!(cloud.region.as_deref(), Some("R9"));
+    assert_eq!(config.cloud("file", None).unwrap().region, None);
+
+    let place = place.set("OS_CLOUD", "file");
+    assert_eq!(place.load().unwrap().default_cloud(), Some("file"));
+    let place = place.set("OS_CLOUD_NAME", "file");
+    assert_eq!(
+        place.load_error(),
+        "cwd/clouds.yaml: cloud \"file\" has the name that the OS_* variables take; rename it, \
+         or set OS_CLOUD_NAME"
+    );
+    assert_eq!(
+        in_cwd(&named("only")).load().unwrap().default_cloud(),
+        Some("only")
+    );
+    assert!(!format!("{:?}", place.environment).contains(PASSWORD));
+}
+
+#[test]
+fn regions_are_names_or_have_values() {
+    let place = in_cwd(&format!(
+        "clouds: {{c: {{regions: [R1, {{name: R2, values: {{interface: admin, \
+         network_endpoint_override: 'http://n/x', project_name: other}}}}], auth: {AUTH}}}}}"
+    ));
+    let config = place.load().unwrap();
+    let regions = config.clouds().next().unwrap().regions;
+    assert_eq!(regions, ["R1", "R2"]);
+    let first = config.cloud("c", None).unwrap();
+    assert_eq!(
+        (first.region.as_deref(), first.interface),
+        (Some("R1"), Interface::Public)
+    );
+    let second = config.cloud("c", Some("R2")).unwrap();
+    assert_eq!(second.interface, Interface::Admin);
+    assert_eq!(second.endpoint_overrides["network"].as_str(), "http://n/x");
+    let domain = DomainRef::Id("default".into());
+    assert_eq!(
+        second.scope,
+        Scope::ProjectName {
+            name: "other".into(),
+            domain
+        }
+    );
+    assert_eq!(
+        place.told(&config.cloud("c", Some("r2")).unwrap_err()),
+        "cwd/clouds.yaml: cloud \"c\" has no region \"r2\"; did you mean \"R2\"?; its regions are R1, R2"
+    );
+}
+
+#[test]
+fn a_region_name_that_others_would_not_take_is_told() {
+    let place = in_cwd(&format!(
+        "clouds: {{c: {{regions: [R1, R2], region_name: R2, auth: {AUTH}}}}}"
+    ));
+    let config = place.load().unwrap();
+    assert_eq!(
+        config.cloud("c", None).unwrap().region.as_deref(),
+        Some("R2")
+    );
+    assert!(
+        matches!(&config.warnings()[..], [.., Warning::RegionNotFirst { first, .. }] if first == "R1")
+    );
+}
+
+#[test]
+fn every_way_to_log_in_is_read() {
+    let cloud = |text: &str| {
+        let place = in_cwd(&format!("clouds: {{c: {text}}}"));
+        place.load().unwrap().cloud("c", None).unwrap()
+    };
+    let by_id = cloud(
+        "{auth_type: v3applicationcredential, auth: {auth_url: 'http://h', \
+         application_credential_id: i, application_credential_secret: s, project_name: ignored}}",
+    );
+    assert!(matches!(
+        by_id.credentials,
+        Credentials::ApplicationCredentialId { .. }
+    ));
+    assert_eq!(by_id.scope, Scope::Unscoped);
+    let by_name = cloud(
+        "{auth: {auth_url: 'http://h', application_credential_name: n, user_id: u, \
+         application_credential_secret: s}}",
+    );
+    assert!(matches!(
+        by_name.credentials,
+        Credentials::ApplicationCredentialName { .. }
+    ));
+    let token =
+        cloud("{auth_type: v3token, auth: {auth_url: 'http://h', token: t, system_scope: all}}");
+    assert!(matches!(token.credentials, Credentials::Token(_)));
+    assert_eq!(token.scope, Scope::System);
+    let old = cloud(
+        "{endpoint_type: internalURL, insecure: yes, auth: {auth-url: 'http://h/v2.0/', \
+         username: u, password: p, tenant_name: t, domain_id: d}}",
+    );
+    assert_eq!(old.auth_url.as_str(), "http://h/v3");
+    assert_eq!(
+        (old.interface, old.tls.verify),
+        (Interface::Internal, false)
+    );
+    let domain = DomainRef::Id("d".into());
+    assert_eq!(
+        old.scope,
+        Scope::ProjectName {
+            name: "t".into(),
+            domain
+        }
+    );
+    let home = cloud(&format!("{{cacert: ~/ca.pem, verify: true, auth: {AUTH}}}"));
+    assert!(home.tls.cacert.unwrap().ends_with("home/ca.pem"));
+}
+
+#[test]
+fn a_bad_field_is_told_with_file_cloud_field_and_the_nearest_valid_value() {
+    let told = |text: &str| in_cwd(&format!("clouds: {{c: {text}}}")).cloud_error();
+    assert_eq!(
+        told(&format!("{{interface: pubic, auth: {AUTH}}}")),
+        "cwd/clouds.yaml: cloud \"c\": interface: \"pubic\" is none of public, internal, admin; \
+         did you mean \"public\"?"
+    );
+    assert_eq!(
+        told(&format!("{{auth_type: v3pasword, auth: {AUTH}}}")),
+        "cwd/clouds.yaml: cloud \"c\": auth_type: \"v3pasword\" is not supported; it may be \
+         password, v3password, v3applicationcredential, token, v3token; did you mean \"v3password\"?"
+    );
+    assert_eq!(
+        told(&format!("{{verify: flase, auth: {AUTH}}}")),
+        "cwd/clouds.yaml: cloud \"c\": verify: \"flase\" is neither true nor false; did you mean \"false\"?"
+    );
+    assert_eq!(
+        told("{auth: {auth_url: 'http://h', username: u, pasword: geheim, user_domain_id: d}}"),
+        "cwd/clouds.yaml: cloud \"c\": auth.password is missing; \"pasword\" stands there, and is unknown"
+    );
+    assert_eq!(
+        told("{auth: {auth_url: 'http://h', username: u, password: p}}"),
+        "cwd/clouds.yaml: cloud \"c\": auth.user_domain_id is missing"
+    );
+    assert_eq!(
+        told("{auth: {auth_url: 'http://u:geheim@h', user_id: u, password: p}}"),
+        "cwd/clouds.yaml: cloud \"c\": auth.auth_url: must be an http:// or https:// URL without \
+         a user or password"
+    );
+    assert_eq!(
+        told(&format!("{{profile: vexxhost, auth: {AUTH}}}")),
+        "cwd/clouds.yaml: cloud \"c\": profile \"vexxhost\": vendor profiles are not read; write \
+         its auth_url, regions and other settings into the cloud"
+    );
+}
+
+#[test]
+fn an_unknown_cloud_is_told_with_those_that_there_are() {
+    let place = in_cwd(&named("testbed"));
+    let error = place.load().unwrap().cloud("tesbed", None).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no cloud \"tesbed\"; did you mean \"testbed\"?; known are testbed"
+    );
+    let error = Place::new().load().unwrap().cloud("x", None).unwrap_err();
+    let told = error.to_string();
+    assert!(
+        told.starts_with("no cloud \"x\"; no clouds are configured (looked for "),
+        "{told}"
+    );
+    assert!(
+        told.contains("cwd/clouds.yaml") && told.contains("etc/clouds.yaml"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_file_of_another_shape_is_told_without_its_text() {
+    for (text, expected) in [
+        (
+            "clouds:\n  c:\n    auth: geheim\n",
+            "cwd/clouds.yaml: line 3: clouds.c.auth must be a mapping, such as {auth_url: …, username: …}",
+        ),
+        (
+            "clouds:\n  c: geheim\n",
+            "cwd/clouds.yaml: line 2: clouds.c must be a mapping of settings",
+        ),
+        (
+            "clouds: [geheim]\n",
+            "cwd/clouds.yaml: line 1: clouds must be a mapping of cloud names",
+        ),
+        (
+            "geheim\n",
+            "cwd/clouds.yaml: line 1: the file must be a mapping with the key \"clouds\"",
+        ),
+        (
+            "clouds:\n  c:\n    auth:\n      password: [geheim]\n",
+            "cwd/clouds.yaml: line 4: clouds.c.auth.password must be a single value",
+        ),
+        (
+            "clouds:\n  c:\n    regions: [{nme: geheim}]\n",
+            "cwd/clouds.yaml: line 3: clouds.c.regions[0] must be a list of names, or of {name, values}",
+        ),
+    ] {
+        assert_eq!(in_cwd(text).load_error(), expected);
+    }
+    for text in [
+        "clouds:\n  c:\n    auth:\n      password: *geheim\n",
+        "clouds:\n  c:\n    auth:\n      password: @geheim\n",
+        "clouds:\n  c:\n    auth:\n      password: \"geheim\n",
+        "clouds:\n  c:\n    auth:\n      password: ge: heim\n",
+    ] {
+        let told = in_cwd(text).load_error();
+        assert!(
+            told.contains("clouds.yaml: not valid YAML at line "),
+            "{told}"
+        );
+        assert!(
+            !told.contains("geheim") && !told.contains("heim\n"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_others_may_read_is_a_warning() {
+    let place = in_cwd(&named("c"));
+    let path = place.environment.current_dir.join("clouds.yaml");
+    let set = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+    set(0o640);
+    let config = place.load().unwrap();
+    let expected = Warning::ReadableByOthers {
+        path: path.clone(),
+        mode: 0o640,
+    };
+    assert_eq!(config.warnings(), [expected]);
+    let p = path.display();
+    assert_eq!(
+        config.warnings()[0].to_string(),
+        format!("{p} may be read by others (mode 640): chmod 600 {p}")
+    );
+    set(0o600);
+    assert_eq!(place.load().unwrap().warnings(), []);
+}
+
+#[test]
+fn a_slip_in_a_key_is_a_warning_and_other_clients_keys_are_not() {
+    let place = in_cwd(&format!(
+        "clouds: {{c: {{regoin_name: R, volume_api_version: 3, floating_ip_source: neutron, \
+         networks: [{{name: x}}], auth: {AUTH}}}}}"
+    ));
+    let config = place.load().unwrap();
+    let slips: Vec<_> = config
+        .warnings()
+        .iter()
+        .filter_map(|warning| match warning {
+            Warning::UnknownField { field, nearest, .. } => Some((&**field, &**nearest)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(slips, [("regoin_name", "region_name")]);
+}

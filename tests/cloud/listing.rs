@@ -1,0 +1,306 @@
+//! Lists: whole, or an error.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gone::cloud::openstack::{CallError, Listing, Reason, Session};
+use serde_json::{Value, json};
+use wiremock::matchers::{method, path, query_param, query_param_is_missing};
+use wiremock::{Mock, MockServer, Request, ResponseTemplate};
+
+use crate::support::{DEADLINE, ports, stub_cloud};
+
+fn rows(from: usize, to: usize) -> Vec<Value> {
+    (from..to).map(|n| json!({"id": n.to_string()})).collect()
+}
+
+fn page(rows: Vec<Value>, next: Option<String>) -> ResponseTemplate {
+    let mut links = vec![json!({"rel": "previous", "href": "http://x/"})];
+    links.extend(next.map(|href| json!({"rel": "next", "href": href})));
+    ResponseTemplate::new(200).set_body_json(json!({"ports": rows, "ports_links": links}))
+}
+
+/// Answers the page after `marker`.
+async fn after(server: &MockServer, marker: Option<&str>, answer: ResponseTemplate) {
+    let mock = Mock::given(method("GET")).and(path("/v2.0/ports"));
+    let mock = match marker {
+        Some(marker) => mock.and(query_param("marker", marker)),
+        None => mock.and(query_param_is_missing("marker")),
+    };
+    mock.respond_with(answer).mount(server).await;
+}
+
+fn link(server: &MockServer, marker: &str) -> Option<String> {
+    Some(format!(
+        "{}/v2.0/ports?limit=2&marker={marker}",
+        server.uri()
+    ))
+}
+
+fn ids(listing: &Listing) -> Vec<&str> {
+    let ids = listing.items.iter().map(|item| item["id"].as_str());
+    ids.map(Option::unwrap).collect()
+}
+
+async fn list(session: &Session) -> Result<Listing, CallError> {
+    session.list(ports()).await
+}
+
+fn not_found(kind: &str) -> ResponseTemplate {
+    let error = json!({"NeutronError": {"type": kind, "message": "Port 1 could not be found.", "detail": ""}});
+    ResponseTemplate::new(404).set_body_json(error)
+}
+
+#[tokio::test]
+async fn pages_are_followed_to_an_empty_last_one() {
+    let (server, session) = stub_cloud().await;
+    after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+    after(&server, Some("1"), page(rows(2, 4), link(&server, "3"))).await;
+    after(&server, Some("3"), page(vec![], None)).await;
+    let query = [("network_id".to_owned(), "a b&c".to_owned())];
+    let mut request = ports();
+    request.query = &query;
+    let listing = session.list(request).await.unwrap();
+    assert_eq!(ids(&listing), ["0", "1", "2", "3"]);
+    assert_eq!((listing.pages, listing.complete), (3, true));
+    let first = &server.received_requests().await.unwrap()[1];
+    assert_eq!(first.url.query(), Some("network_id=a+b%26c&limit=2"));
+}
+
+#[tokio::test]
+async fn a_server_that_cuts_pages_shorter_is_followed_all_the_same() {
+    let (server, session) = stub_cloud().await;
+    after(&server, None, page(rows(0, 1), link(&server, "0"))).await;
+    after(&server, Some("0"), page(vec![], link(&server, "x"))).await;
+    after(&server, Some("x"), page(rows(1, 2), None)).await;
+    assert_eq!(ids(&list(&session).await.unwrap()), ["0", "1"]);
+}
+
+#[tokio::test]
+async fn the_links_of_every_service_are_understood() {
+    for next in [
+        json!({"ports_links": [{"rel": "next", "href": "URL/v2.0/ports?marker=1"}]}),
+        json!({"links": {"next": "URL/v2.0/ports?marker=1", "self": "URL/"}}),
+        json!({"next": "/v2.0/ports?marker=1"}),
+        // Behind a TLS proxy that the service does not know of.
+        json!({"next": "https://127.0.0.1/v2.0/ports?marker=1"}),
+    ] {
+        let (server, session) = stub_cloud().await;
+        let mut body: Value =
+            serde_json::from_str(&next.to_string().replace("URL", &server.uri())).unwrap();
+        body["ports"] = json!(rows(0, 2));
+        after(
+            &server,
+            None,
+            ResponseTemplate::new(200).set_body_json(body),
+        )
+        .await;
+        after(&server, Some("1"), page(rows(2, 3), None)).await;
+        assert_eq!(
+            ids(&list(&session).await.unwrap()),
+            ["0", "1", "2"],
+            "{next}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_link_to_elsewhere_is_an_error_and_gets_no_token() {
+    let (other, _) = stub_cloud().await;
+    let port = other.address().port();
+    for link in [
+        format!("{}/v2.0/ports?marker=1", other.uri()),
+        format!("http://localhost:{port}/v2.0/ports?marker=1"),
+        "//evil.example/v2.0/ports".to_owned(),
+        "ftp://127.0.0.1/v2.0/ports".to_owned(),
+        "ports?marker=1".to_owned(),
+    ] {
+        let (server, session) = stub_cloud().await;
+        after(&server, None, page(rows(0, 2), Some(link.clone()))).await;
+        let error = list(&session).await.unwrap_err();
+        assert!(
+            matches!(error.reason, Reason::ForeignLink { .. }),
+            "{link}: {error}"
+        );
+        assert!(other.received_requests().await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_link_above_the_endpoint_is_an_error() {
+    let server = MockServer::start().await;
+    let login = crate::support::token_answer(&format!("{}/networking", server.uri()), "t");
+    Mock::given(method("POST"))
+        .respond_with(login)
+        .mount(&server)
+        .await;
+    let first = page(
+        rows(0, 2),
+        Some(format!("{}/networking/../admin?marker=1", server.uri())),
+    );
+    Mock::given(path("/networking/v2.0/ports"))
+        .respond_with(first)
+        .mount(&server)
+        .await;
+    let session = crate::support::session_of(crate::support::password_cloud(&server.uri()));
+    let error = list(&session).await.unwrap_err();
+    assert!(
+        matches!(error.reason, Reason::ForeignLink { .. }),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_vanished_marker_starts_the_list_again() {
+    let (server, session) = stub_cloud().await;
+    let starts = Arc::new(AtomicUsize::new(0));
+    let seen = starts.clone();
+    let uri = server.uri();
+    let first = move |_: &Request| {
+        let marker = ["1", "2"][seen.fetch_add(1, Ordering::SeqCst)];
+        page(
+            rows(0, 2),
+            Some(format!("{uri}/v2.0/ports?marker={marker}")),
+        )
+    };
+    Mock::given(method("GET"))
+        .and(query_param_is_missing("marker"))
+        .respond_with(first)
+        .mount(&server)
+        .await;
+    after(&server, Some("1"), not_found("PortNotFound")).await;
+    after(&server, Some("2"), page(rows(2, 3), None)).await;
+    let listing = list(&session).await.unwrap();
+    assert_eq!(ids(&listing), ["0", "1", "2"]);
+    assert_eq!((listing.pages, starts.load(Ordering::SeqCst)), (4, 2));
+}
+
+#[tokio::test]
+async fn markers_that_always_vanish_end_in_an_error() {
+    let (server, session) = stub_cloud().await;
+    after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+    after(&server, Some("1"), not_found("PortNotFound")).await;
+    let error = list(&session).await.unwrap_err();
+    assert_eq!(
+        error.remote().unwrap().kind.as_deref(),
+        Some("PortNotFound")
+    );
+}
+
+#[tokio::test]
+async fn a_404_of_another_type_or_on_the_first_page_is_an_error_at_once() {
+    for kind in ["HTTPNotFound", "NetworkNotFound"] {
+        let (server, session) = stub_cloud().await;
+        after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+        after(&server, Some("1"), not_found(kind)).await;
+        assert!(list(&session).await.is_err());
+        assert_eq!(server.received_requests().await.unwrap().len(), 3, "{kind}");
+    }
+    let (server, session) = stub_cloud().await;
+    after(&server, None, not_found("PortNotFound")).await;
+    assert!(list(&session).await.is_err());
+    assert_eq!(server.received_requests().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_list_that_leads_back_is_an_error() {
+    let (server, session) = stub_cloud().await;
+    after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+    after(&server, Some("1"), page(rows(2, 4), link(&server, "3"))).await;
+    after(&server, Some("3"), page(rows(0, 2), link(&server, "1"))).await;
+    let error = list(&session).await.unwrap_err();
+    assert_eq!(error.reason, Reason::EndlessList { page: 3 });
+}
+
+#[tokio::test]
+async fn i13_what_is_not_a_list_is_never_an_empty_one() {
+    for body in [
+        "",
+        "{}",
+        "null",
+        "[]",
+        "{\"ports\": null}",
+        "{\"ports\": {}}",
+        "{\"networks\": []}",
+    ] {
+        let (server, session) = stub_cloud().await;
+        after(
+            &server,
+            None,
+            ResponseTemplate::new(200).set_body_string(body),
+        )
+        .await;
+        let error = list(&session).await.unwrap_err();
+        assert!(
+            matches!(error.reason, Reason::NoItems { .. }),
+            "{body}: {error}"
+        );
+    }
+    for body in ["<html></html>", "{\"ports\": [", "ports"] {
+        let (server, session) = stub_cloud().await;
+        after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+        after(
+            &server,
+            Some("1"),
+            ResponseTemplate::new(200).set_body_string(body),
+        )
+        .await;
+        assert!(
+            list(&session).await.unwrap_err().outcome_unknown(),
+            "{body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn i13_an_identity_that_changes_midway_is_an_error() {
+    let server = MockServer::start().await;
+    let (uri, logins) = (server.uri(), AtomicUsize::new(0));
+    let login = move |_: &Request| {
+        let number = logins.fetch_add(1, Ordering::SeqCst);
+        let mut body = crate::support::token_body(&uri);
+        body["token"]["roles"] = json!([{"id": "1", "name": format!("role-{number}")}]);
+        let answer =
+            ResponseTemplate::new(201).insert_header("X-Subject-Token", number.to_string());
+        answer.set_body_json(body)
+    };
+    Mock::given(method("POST"))
+        .respond_with(login)
+        .mount(&server)
+        .await;
+    after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+    Mock::given(wiremock::matchers::header("x-auth-token", "0"))
+        .and(query_param("marker", "1"))
+        .respond_with(ResponseTemplate::new(401))
+        .mount(&server)
+        .await;
+    after(&server, Some("1"), page(rows(2, 3), None)).await;
+    let session = crate::support::session_of(crate::support::password_cloud(&server.uri()));
+    let error = list(&session).await.unwrap_err();
+    assert_eq!(error.reason, Reason::IdentityChanged);
+}
+
+#[tokio::test]
+async fn a_list_can_be_read_page_by_page_or_cut() {
+    let (server, session) = stub_cloud().await;
+    after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+    after(&server, Some("1"), page(rows(2, 4), None)).await;
+    let mut pages = session.pages(ports());
+    let mut seen = Vec::new();
+    while let Some(page) = pages.next().await.unwrap() {
+        seen.push((page.items.len(), page.first, page.last));
+    }
+    assert_eq!(seen, [(2, true, false), (2, false, true)]);
+    for (rows_max, rows, pages, complete) in [
+        (1, 1, 1, false),
+        (2, 2, 1, false),
+        (3, 3, 2, false),
+        (4, 4, 2, true),
+    ] {
+        let mut request = ports();
+        request.rows_max = Some(rows_max);
+        request.deadline = DEADLINE;
+        let listing = session.list(request).await.unwrap();
+        let told = (listing.items.len(), listing.pages, listing.complete);
+        assert_eq!(told, (rows, pages, complete));
+    }
+}

@@ -1,0 +1,156 @@
+//! Passwords and tokens show nowhere: not in Debug, not in errors, not in the log.
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gone::cloud::openstack::{CloudsConfig, Session};
+use http::Method;
+use serde_json::json;
+use tracing_subscriber::fmt::MakeWriter;
+use wiremock::matchers::method;
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+use crate::support::{
+    DEADLINE, PASSWORD, TOKEN, environment, password_cloud, session_of, token_answer, write,
+};
+
+/// A log of everything, also of the HTTP libraries.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Log {
+    fn subscriber(&self) -> impl tracing::Subscriber + use<> {
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(self.clone())
+            .finish()
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+fn assert_clean(text: &str) {
+    for secret in [PASSWORD, TOKEN] {
+        assert!(!text.contains(secret), "{secret} shows in {text}");
+    }
+}
+
+/// Errors of all ways to fail, each as it prints itself and its causes.
+async fn failures() -> Vec<String> {
+    let echo = json!({"error": {"code": 400, "title": "Bad Request",
+        "message": format!("{PASSWORD} and {TOKEN} are not allowed")}});
+    let keystones = [
+        ResponseTemplate::new(401).set_body_json(&echo),
+        ResponseTemplate::new(400).set_body_string(format!("<html>{PASSWORD}")),
+        ResponseTemplate::new(201).set_body_json(&echo),
+        ResponseTemplate::new(201)
+            .insert_header("X-Subject-Token", TOKEN)
+            .set_body_string(format!("{{\"token\": \"{TOKEN}\"}}")),
+    ];
+    let services = [
+        ResponseTemplate::new(401).set_body_json(&echo),
+        ResponseTemplate::new(400).set_body_json(&echo),
+        ResponseTemplate::new(200).set_body_string(format!("<{TOKEN}>")),
+        ResponseTemplate::new(200).set_body_string(format!("{{\"{TOKEN}")),
+        ResponseTemplate::new(200).set_delay(Duration::from_secs(60)),
+    ];
+    let mut told = Vec::new();
+    for keystone in keystones {
+        // The token is no secret of the login's answer: there only the password was sent.
+        let server = MockServer::start().await;
+        Mock::given(method("POST"))
+            .respond_with(keystone)
+            .mount(&server)
+            .await;
+        let session = session_of(password_cloud(&server.uri()));
+        let error = call(&session, DEADLINE).await;
+        told.push(format!("{error} {error:?}").replace(&format!("and {TOKEN}"), ""));
+    }
+    for service in services {
+        let server = MockServer::start().await;
+        let login = token_answer(&server.uri(), TOKEN);
+        Mock::given(method("POST"))
+            .respond_with(login)
+            .mount(&server)
+            .await;
+        Mock::given(method("GET"))
+            .respond_with(service)
+            .mount(&server)
+            .await;
+        let session = session_of(password_cloud(&server.uri()));
+        session.identity().await.unwrap();
+        let error = call(&session, Duration::from_secs(2)).await;
+        let told_now = format!("{error} {error:?} {session:?} {:?}", session.cloud());
+        // Likewise: here only the token was sent.
+        told.push(told_now.replace(&format!("{PASSWORD} and"), ""));
+    }
+    told
+}
+
+async fn call(session: &Session, deadline: Duration) -> gone::cloud::openstack::CallError {
+    let call = session.request("network", Method::GET, "/v2.0/ports", None, deadline);
+    call.await.unwrap_err()
+}
+
+#[test]
+fn no_error_debug_or_log_shows_a_password_or_a_token() {
+    let log = Log::default();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let told = tracing::subscriber::with_default(log.subscriber(), || runtime.block_on(failures()));
+    assert_eq!(told.len(), 9);
+    for text in &told {
+        assert_clean(text);
+    }
+    assert!(told[0].contains("[redacted]"), "{}", told[0]);
+    // The stub writes what it receives: only what our side logged counts.
+    let ours: Vec<&str> = log
+        .text()
+        .leak()
+        .lines()
+        .filter(|line| !line.contains("wiremock"))
+        .collect();
+    assert!(ours.iter().any(|line| line.contains("login refused")));
+    assert!(ours.iter().any(|line| line.contains("called")));
+    assert_clean(&ours.join("\n"));
+}
+
+#[test]
+fn no_debug_of_the_configuration_shows_a_password() {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = environment(folder.path());
+    let yaml = format!(
+        "clouds: {{c: {{password: {PASSWORD}, auth: {{auth_url: 'http://h', user_id: u}}}}, \
+         d: {{auth: {{auth_url: 'x{PASSWORD}', user_id: u, password: {PASSWORD}}}}}}}"
+    );
+    write(&environment.current_dir.join("clouds.yaml"), &yaml);
+    let config = CloudsConfig::load(&environment).unwrap();
+    assert_clean(&format!(
+        "{config:?} {:?} {environment:?}",
+        config.cloud("c", None)
+    ));
+    let error = config.cloud("d", None).unwrap_err();
+    assert_clean(&format!("{error} {error:?}"));
+}
