@@ -223,7 +223,7 @@ fn a_region_name_that_others_would_not_take_is_told() {
         Some("R2")
     );
     assert!(
-        matches!(&config.warnings()[..], [.., Warning::RegionNotFirst { first, .. }] if first == "R1")
+        matches!(config.warnings(), [.., Warning::RegionNotFirst { first, .. }] if first == "R1")
     );
 }
 

@@ -226,6 +226,5 @@ fn bad(cloud: &Cloud, field: &str, problem: String) -> ConfigError {
         cloud: cloud.name.clone(),
         field: field.to_owned(),
         problem,
-        nearest: None,
     }
 }

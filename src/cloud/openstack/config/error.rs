@@ -36,12 +36,11 @@ pub enum ConfigError {
     },
     #[error(
         "no cloud {cloud:?}{}{}",
-        did_you_mean(nearest),
+        did_you_mean(&nearest(cloud, known)),
         known_or_searched(known, searched)
     )]
     NoSuchCloud {
         cloud: String,
-        nearest: Option<String>,
         known: Vec<String>,
         searched: Vec<PathBuf>,
     },
@@ -53,16 +52,13 @@ pub enum ConfigError {
         origin: Option<Origin>,
         cloud: String,
     },
-    #[error(
-        "{origin}: cloud {cloud:?}: {field}: {problem}{}",
-        did_you_mean(nearest)
-    )]
+    #[error("{origin}: cloud {cloud:?}: {field}: {problem}")]
     BadField {
         origin: Origin,
         cloud: String,
         field: String,
+        /// With the nearest valid value, if one is near.
         problem: String,
-        nearest: Option<String>,
     },
     #[error(
         "{}: cloud {cloud:?}: {field} is missing{}",
@@ -78,13 +74,12 @@ pub enum ConfigError {
     },
     #[error(
         "{}: cloud {cloud:?} has no region {region:?}{}; its regions are {}",
-        place(origin), did_you_mean(nearest), known.join(", ")
+        place(origin), did_you_mean(&nearest(region, known)), known.join(", ")
     )]
     NoSuchRegion {
         origin: Option<Origin>,
         cloud: String,
         region: String,
-        nearest: Option<String>,
         known: Vec<String>,
     },
     #[error(

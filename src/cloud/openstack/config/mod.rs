@@ -14,6 +14,7 @@
 //! of `regions`; a warning says so). Vendor profiles are not read: a cloud that needs one says so
 //! when it is used.
 mod error;
+mod file;
 mod raw;
 mod resolve;
 
@@ -206,9 +207,9 @@ impl CloudsConfig {
             ("clouds", "OS_CLIENT_CONFIG_FILE"),
             ("secure", "OS_CLIENT_SECURE_FILE"),
         ] {
-            let found = raw::find(environment, stem, variable, &mut searched, &mut warnings)?;
+            let found = file::find(environment, stem, variable, &mut searched, &mut warnings)?;
             let Some((path, text)) = found else { continue };
-            for (name, cloud) in raw::parse(&path, &text)? {
+            for (name, cloud) in file::parse(&path, &text)? {
                 clouds.entry(name).or_default().overlay(cloud);
             }
             files.push(path);
@@ -281,7 +282,6 @@ impl CloudsConfig {
             let known: Vec<String> = self.clouds.keys().cloned().collect();
             ConfigError::NoSuchCloud {
                 cloud: name.to_owned(),
-                nearest: error::nearest(name, &known),
                 known,
                 searched: self.searched.clone(),
             }

@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::Origin;
-use super::error::{ConfigError, nearest};
+use super::error::{ConfigError, did_you_mean, nearest};
 use super::raw::{RawCloud, Scalar};
 
 /// One cloud, ready to log in to.
@@ -131,7 +131,6 @@ pub(super) fn resolve(
                 origin: raw.found_in.first().cloned(),
                 cloud: name.to_owned(),
                 region: region.clone(),
-                nearest: nearest(region, &regions),
                 known: regions,
             });
         };
@@ -206,8 +205,7 @@ impl Fields<'_> {
             origin: scalar.origin.clone(),
             cloud: self.cloud.to_owned(),
             field: field.to_owned(),
-            problem,
-            nearest: nearest(scalar.text(), known),
+            problem: problem + &did_you_mean(&nearest(scalar.text(), known)),
         }
     }
 
