@@ -8,6 +8,7 @@
 )]
 mod calls;
 mod config;
+mod in_process;
 mod listing;
 mod login;
 mod secrets;

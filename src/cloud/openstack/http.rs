@@ -18,7 +18,8 @@ const IDLE_SECONDS_MAX: u64 = 4;
 /// A host that does not answer a SYN in this time is down, whatever the deadline.
 const CONNECT_SECONDS_MAX: u64 = 10;
 
-/// HTTP/1.1 and HTTP/2 with kept connections. One per cloud: it holds the cloud's TLS settings.
+/// HTTP/1.1 and HTTP/2 with kept connections, through the proxy of `https_proxy` and its like, if
+/// set. One per cloud: it holds the cloud's TLS settings.
 #[derive(Clone, Debug)]
 pub struct HttpTransport {
     client: reqwest::Client,
