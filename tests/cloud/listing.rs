@@ -110,11 +110,13 @@ async fn a_link_to_elsewhere_is_an_error_and_gets_no_token() {
     for link in [
         format!("{}/v2.0/ports?marker=1", other.uri()),
         format!("http://localhost:{port}/v2.0/ports?marker=1"),
+        "http://evil.example:OURS/v2.0/ports?marker=1".to_owned(),
         "//evil.example/v2.0/ports".to_owned(),
         "ftp://127.0.0.1/v2.0/ports".to_owned(),
         "ports?marker=1".to_owned(),
     ] {
         let (server, session) = stub_cloud().await;
+        let link = link.replace("OURS", &server.address().port().to_string());
         after(&server, None, page(rows(0, 2), Some(link.clone()))).await;
         let error = list(&session).await.unwrap_err();
         assert!(
