@@ -1,1 +1,23 @@
-//! sandbox
+//! The sandbox: gone's built-in practice cloud.
+//!
+//! `World` is the cloud without I/O, `serve` puts it on a listener. It knows nothing of gone's own
+//! model, or it would agree with gone's mistakes: what it answers was read off real services, and
+//! the conformance table in `tests/sandbox` runs against it and against those.
+//!
+//! ```text
+//!  client ──▶ server ──▶ World::handle ─▶ faults ─┬▶ keystone ┐
+//!  simulation ──────────▶   (request, now)        └▶ neutron ─┴▶ pace ─▶ Reply{response, delay, fate}
+//! ```
+mod control;
+mod faults;
+mod ids;
+mod keystone;
+mod neutron;
+mod pace;
+mod server;
+mod wire;
+mod world;
+
+use keystone::Caller;
+pub use server::{ServeOptions, ServerHandle, serve};
+pub use world::{Fate, Reply, World, WorldOptions};

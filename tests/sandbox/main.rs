@@ -6,3 +6,7 @@
     clippy::print_stderr,
     unreachable_pub
 )]
+
+mod cloud;
+mod control;
+mod served;

@@ -1,0 +1,460 @@
+//! Floating IPs and their port forwardings.
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset};
+use super::networks::Network;
+use super::ports::{self, FLOATING_IP, Port};
+use super::revival::Renamed;
+use super::routers;
+use super::store::{Indexes, Store, Tables, Undo};
+use super::{Scope, Session, body};
+use crate::sandbox::wire::{Refusal, Result};
+
+#[derive(Clone, Debug)]
+pub(super) struct FloatingIp {
+    pub(super) meta: Meta,
+    pub(super) network: Uuid,
+    pub(super) address: IpAddr,
+    /// The hidden port on the external network that holds the address.
+    pub(super) own_port: Uuid,
+    pub(super) port: Option<Uuid>,
+    fixed: Option<IpAddr>,
+    /// The router that an association goes through.
+    via: Option<Uuid>,
+}
+
+static KIND: Kind = Kind {
+    singular: "floatingip",
+    plural: "floatingips",
+    not_found: "FloatingIPNotFound",
+    before: "Floating IP ",
+    after: " could not be found",
+    bulk: false,
+    first_revision: Some(0),
+    forgets_marker: false,
+    attributes: &[
+        Attribute::new("id", F | S, Unset::Absent),
+        Attribute::new("tenant_id", F | S | P, Unset::Absent),
+        Attribute::new("project_id", F | S | P, Unset::Absent),
+        Attribute::new("floating_ip_address", F | S | P, Unset::Absent),
+        Attribute::new("floating_network_id", F | S | P, Unset::Absent),
+        Attribute::new("subnet_id", P, Unset::Absent),
+        Attribute::new("router_id", F | S, Unset::Absent),
+        Attribute::new("port_id", F | P | U, Unset::Absent),
+        Attribute::new("fixed_ip_address", F | S | P | U, Unset::Absent),
+        Attribute::new("status", F | S, Unset::Text("DOWN")),
+        Attribute::new("description", F | P | U, Unset::Absent),
+        Attribute::new("qos_policy_id", P | U, Unset::Null),
+        Attribute::new("port_details", 0, Unset::Absent),
+        Attribute::new("dns_domain", P, Unset::Text("")),
+        Attribute::new("dns_name", P, Unset::Text("")),
+        Attribute::new("port_forwardings", 0, Unset::Absent),
+        Attribute::new("tags", F | P, Unset::Absent),
+        Attribute::new("created_at", 0, Unset::Absent),
+        Attribute::new("updated_at", 0, Unset::Absent),
+        Attribute::new("revision_number", F, Unset::Absent),
+    ],
+};
+
+impl Row for FloatingIp {
+    const KIND: &'static Kind = &KIND;
+
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.meta
+    }
+
+    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
+        &tables.floating_ips
+    }
+
+    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
+        &mut tables.floating_ips
+    }
+
+    fn undo(id: Uuid, before: Option<Self>) -> Undo {
+        Undo::FloatingIp(id, before)
+    }
+
+    fn index(&self, indexes: &mut Indexes, present: bool) {
+        indexes
+            .floating_ips_by_network
+            .set(&self.network, self.meta.id, present);
+        if let Some(port) = self.port {
+            indexes
+                .floating_ips_by_port
+                .set(&port, self.meta.id, present);
+        }
+    }
+
+    fn attribute(&self, name: &str, scope: &Scope<'_>) -> Option<Value> {
+        Some(match name {
+            "floating_ip_address" => self.address.to_string().into(),
+            "floating_network_id" => self.network.to_string().into(),
+            "router_id" => self.router(scope.store).map(|id| id.to_string()).into(),
+            "port_id" => self.port.map(|id| id.to_string()).into(),
+            "fixed_ip_address" => self.fixed.map(|ip| ip.to_string()).into(),
+            "port_details" => match self.port.and_then(|id| scope.store.get::<Port>(id)) {
+                None => Value::Null,
+                Some(port) => json!({
+                    "name": port.meta.name,
+                    "network_id": port.network,
+                    "mac_address": port.attribute("mac_address", scope),
+                    "admin_state_up": port.admin_state_up,
+                    "status": "DOWN",
+                    "device_id": port.device_id,
+                    "device_owner": port.device_owner,
+                }),
+            },
+            "port_forwardings" => forwardings(scope.store, self.meta.id)
+                .map(|forwarding| {
+                    json!({
+                        "id": forwarding.meta.id,
+                        "protocol": forwarding.protocol,
+                        "internal_ip_address": forwarding.internal_ip.to_string(),
+                        "internal_port_id": forwarding.internal_port_id,
+                        "internal_port": forwarding.internal_port,
+                        "external_port": forwarding.external_port,
+                    })
+                })
+                .collect(),
+            _ => return None,
+        })
+    }
+
+    fn rename(&mut self, names: &Renamed) {
+        names.swap(&mut self.network);
+        names.swap(&mut self.own_port);
+    }
+
+    fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
+        let network = session.referred::<Network>(body, "floating_network_id")?;
+        if !network.external {
+            return Err(bad_floating_ip(&format!(
+                "Network {} is not a valid external network.",
+                network.meta.id
+            )));
+        }
+        let meta = session.meta::<Self>(body)?;
+        let id = meta.id;
+        let fixed_ips = session.free_addresses(network.meta.id)?;
+        let Some((_, address)) = fixed_ips.first().copied() else {
+            return Err(ports::no_more_addresses(network.meta.id));
+        };
+        let port = Port {
+            network: network.meta.id,
+            mac: session.random_mac(),
+            admin_state_up: true,
+            device_id: id.to_string(),
+            device_owner: FLOATING_IP.to_owned(),
+            fixed_ips,
+            groups: Vec::new(),
+            meta: session.new_meta::<Port>("".into()),
+        };
+        let own_port = session.insert(port);
+        session.insert(Self {
+            meta,
+            network: network.meta.id,
+            address,
+            own_port,
+            port: None,
+            fixed: None,
+            via: None,
+        });
+        if body.get("port_id").is_some_and(|port| !port.is_null()) {
+            associate(session, id, body)?;
+        }
+        Ok(id)
+    }
+
+    fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
+        match body.get("port_id") {
+            None => Ok(()),
+            Some(Value::Null) => {
+                session.edit(id, Self::disassociate);
+                Ok(())
+            }
+            Some(_) => associate(session, id, body),
+        }
+    }
+
+    fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
+        if forwardings(session.store(), self.meta.id).next().is_some() {
+            return Err(in_use_by_forwarding(self.meta.id));
+        }
+        Ok(())
+    }
+
+    fn delete(session: &mut Session<'_>, id: Uuid) {
+        if let Some(ip) = session.take::<Self>(id) {
+            session.take::<Port>(ip.own_port);
+        }
+    }
+}
+
+impl FloatingIp {
+    pub(super) fn disassociate(&mut self) {
+        self.port = None;
+        self.fixed = None;
+        self.via = None;
+    }
+
+    /// The router of the association, or of the forwardings.
+    pub(super) fn router(&self, store: &Store) -> Option<Uuid> {
+        self.via.or_else(|| {
+            forwardings(store, self.meta.id)
+                .next()
+                .map(|forwarding| forwarding.router)
+        })
+    }
+
+    /// The addresses that it leads to.
+    pub(super) fn inside_addresses(&self, store: &Store) -> Vec<IpAddr> {
+        forwardings(store, self.meta.id)
+            .map(|forwarding| forwarding.internal_ip)
+            .chain(self.fixed)
+            .collect()
+    }
+}
+
+fn forwardings(store: &Store, ip: Uuid) -> impl Iterator<Item = &Forwarding> {
+    store
+        .indexes()
+        .forwardings_by_floating_ip
+        .of(&ip)
+        .filter_map(|id| store.get::<Forwarding>(id))
+}
+
+fn bad_floating_ip(message: &str) -> Refusal {
+    Refusal::bad_request("BadRequest", format!("Bad floatingip request: {message}"))
+}
+
+fn in_use_by_forwarding(id: Uuid) -> Refusal {
+    Refusal::conflict(
+        "FipInUseByPortForwarding",
+        format!("Floating IP {id} in use by Port Forwarding resources."),
+    )
+}
+
+fn associate(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
+    let port = session.referred::<Port>(body, "port_id")?;
+    let ip = session.row::<FloatingIp>(id)?.clone();
+    let wanted = body::text(body, "fixed_ip_address")?;
+    let Some((subnet, fixed)) = port
+        .fixed_ips
+        .iter()
+        .find(|(_, fixed)| wanted.is_none_or(|wanted| fixed.to_string() == wanted))
+        .copied()
+    else {
+        return Err(bad_floating_ip(&format!(
+            "Cannot add floating IP to port {} that has no fixed IPv4 addresses.",
+            port.meta.id
+        )));
+    };
+    if forwardings(session.store(), id).next().is_some() {
+        return Err(in_use_by_forwarding(id));
+    }
+    let taken = session
+        .store()
+        .indexes()
+        .floating_ips_by_port
+        .of(&port.meta.id)
+        .filter_map(|other| session.store().get::<FloatingIp>(other))
+        .find(|other| {
+            other.meta.id != id && other.fixed == Some(fixed) && other.network == ip.network
+        });
+    if let Some(taken) = taken {
+        return Err(Refusal::conflict(
+            "FloatingIPPortAlreadyAssociated",
+            format!(
+                "Cannot associate floating IP {} ({}) with port {} using fixed IP {fixed}, as that \
+                 fixed IP already has a floating IP on external network {}.",
+                taken.address, taken.meta.id, port.meta.id, ip.network
+            ),
+        ));
+    }
+    let via = reach(session, &port, subnet, ip.network)?;
+    session.edit(id, |ip: &mut FloatingIp| {
+        ip.port = Some(port.meta.id);
+        ip.fixed = Some(fixed);
+        ip.via = Some(via);
+    });
+    Ok(())
+}
+
+fn reach(session: &Session<'_>, port: &Port, subnet: Uuid, external: Uuid) -> Result<Uuid> {
+    routers::leading_to(session.store(), subnet, external).ok_or_else(|| {
+        Refusal::not_found(
+            "ExternalGatewayForFloatingIPNotFound",
+            format!(
+                "External network {external} is not reachable from subnet {subnet}.  Therefore, \
+                 cannot associate Port {} with a Floating IP.",
+                port.meta.id
+            ),
+        )
+    })
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Forwarding {
+    pub(super) meta: Meta,
+    pub(super) floating_ip: Uuid,
+    router: Uuid,
+    protocol: String,
+    internal_port_id: Uuid,
+    internal_ip: IpAddr,
+    internal_port: u16,
+    external_port: u16,
+}
+
+static FORWARDING: Kind = Kind {
+    singular: "port_forwarding",
+    plural: "port_forwardings",
+    not_found: "PortForwardingNotFound",
+    before: "Port Forwarding ",
+    after: " could not be found.",
+    bulk: false,
+    first_revision: None,
+    forgets_marker: false,
+    attributes: &[
+        Attribute::new("id", F | S, Unset::Absent),
+        Attribute::new("external_port", F | S | P | U, Unset::Absent),
+        Attribute::new("external_port_range", P | U, Unset::Absent),
+        Attribute::new("protocol", F | S | P | U, Unset::Absent),
+        Attribute::new("internal_port_id", F | S | P | U, Unset::Absent),
+        Attribute::new("internal_ip_address", F | S | P | U, Unset::Absent),
+        Attribute::new("internal_port", F | P | U, Unset::Absent),
+        Attribute::new("internal_port_range", P | U, Unset::Absent),
+        Attribute::new("description", P | U, Unset::Absent),
+    ],
+};
+
+impl Row for Forwarding {
+    const KIND: &'static Kind = &FORWARDING;
+
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.meta
+    }
+
+    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
+        &tables.forwardings
+    }
+
+    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
+        &mut tables.forwardings
+    }
+
+    fn undo(id: Uuid, before: Option<Self>) -> Undo {
+        Undo::Forwarding(id, before)
+    }
+
+    fn index(&self, indexes: &mut Indexes, present: bool) {
+        let id = self.meta.id;
+        indexes
+            .forwardings_by_floating_ip
+            .set(&self.floating_ip, id, present);
+        indexes
+            .forwardings_by_port
+            .set(&self.internal_port_id, id, present);
+    }
+
+    fn attribute(&self, name: &str, _scope: &Scope<'_>) -> Option<Value> {
+        Some(match name {
+            "external_port" => self.external_port.into(),
+            "external_port_range" => format!("{0}:{0}", self.external_port).into(),
+            "protocol" => self.protocol.as_str().into(),
+            "internal_port_id" => self.internal_port_id.to_string().into(),
+            "internal_ip_address" => self.internal_ip.to_string().into(),
+            "internal_port" => self.internal_port.into(),
+            "internal_port_range" => format!("{0}:{0}", self.internal_port).into(),
+            _ => return None,
+        })
+    }
+
+    /// The body carries the floating IP as `floatingip_id`, put there by the path.
+    fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
+        let floating = session.referred::<FloatingIp>(body, "floatingip_id")?;
+        let port = session.referred::<Port>(body, "internal_port_id")?;
+        if floating.port.is_some() {
+            return Err(Refusal::conflict(
+                "PortHasBindingFloatingIP",
+                format!(
+                    "Cannot create port forwarding to floating IP {} ({}) with port {} using fixed \
+                     IP {}, as that floating IP is already associated.",
+                    floating.address,
+                    floating.meta.id,
+                    port.meta.id,
+                    body::text(body, "internal_ip_address")?.unwrap_or_default(),
+                ),
+            ));
+        }
+        let wanted = body::text(body, "internal_ip_address")?;
+        let Some((subnet, internal_ip)) = port
+            .fixed_ips
+            .iter()
+            .find(|(_, ip)| wanted.is_none_or(|wanted| ip.to_string() == wanted))
+            .copied()
+        else {
+            return Err(Refusal::bad_request(
+                "BadRequest",
+                "Bad port_forwarding request: Requested internal IP address is not a fixed IP of the internal port.",
+            ));
+        };
+        let number = |name: &str| {
+            body.get(name)
+                .and_then(Value::as_u64)
+                .and_then(|port| u16::try_from(port).ok())
+                .filter(|port| *port > 0)
+                .ok_or_else(|| body::invalid(name, "it is not a valid port number."))
+        };
+        let forwarding = Self {
+            floating_ip: floating.meta.id,
+            router: reach(session, &port, subnet, floating.network)?,
+            protocol: body::text(body, "protocol")?.unwrap_or("tcp").to_owned(),
+            internal_port_id: port.meta.id,
+            internal_ip,
+            internal_port: number("internal_port")?,
+            external_port: number("external_port")?,
+            meta: session.meta::<Self>(body)?,
+        };
+        let id = session.insert(forwarding);
+        session.bump::<FloatingIp>(floating.meta.id);
+        Ok(id)
+    }
+
+    fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
+        let number = |name: &str| {
+            body.get(name)
+                .and_then(Value::as_u64)
+                .and_then(|port| u16::try_from(port).ok())
+        };
+        let protocol = body::text(body, "protocol")?.map(str::to_owned);
+        session.edit(id, |forwarding: &mut Self| {
+            forwarding.external_port = number("external_port").unwrap_or(forwarding.external_port);
+            forwarding.internal_port = number("internal_port").unwrap_or(forwarding.internal_port);
+            if let Some(protocol) = protocol {
+                forwarding.protocol = protocol;
+            }
+        });
+        Ok(())
+    }
+
+    fn deletable(&self, _session: &mut Session<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn delete(session: &mut Session<'_>, id: Uuid) {
+        session.take::<Self>(id);
+    }
+}

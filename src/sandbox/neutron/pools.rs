@@ -1,0 +1,295 @@
+//! Subnet pools and RBAC policies: as much of them as networks and subnets need.
+use std::collections::BTreeMap;
+
+use http::StatusCode;
+use ipnet::IpNet;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, W};
+use super::networks::Network;
+use super::ports::Port;
+use super::revival::Renamed;
+use super::store::{Indexes, Tables, Undo};
+use super::subnets::Subnet;
+use super::{Scope, Session, body};
+use crate::sandbox::wire::{Refusal, Result};
+
+#[derive(Clone, Debug)]
+pub(super) struct Pool {
+    pub(super) meta: Meta,
+    pub(super) prefixes: Vec<IpNet>,
+    pub(super) default_prefixlen: u8,
+}
+
+static KIND: Kind = Kind {
+    singular: "subnetpool",
+    plural: "subnetpools",
+    not_found: "SubnetPoolNotFound",
+    before: "Subnet pool ",
+    after: " could not be found.",
+    bulk: false,
+    first_revision: Some(0),
+    forgets_marker: false,
+    attributes: &[
+        Attribute::new("id", F | S, Unset::Absent),
+        Attribute::new("name", F | S | P | U, Unset::Absent),
+        Attribute::new("project_id", F | S | P, Unset::Absent),
+        Attribute::new("default_prefixlen", F | S | P | U, Unset::Absent),
+        Attribute::new("min_prefixlen", F | S | P | U, Unset::Text("8")),
+        Attribute::new("max_prefixlen", F | S | P | U, Unset::Text("32")),
+        Attribute::new("is_default", F | S | P | U | W, Unset::Bool(false)),
+        Attribute::new("shared", F | P | W, Unset::Bool(false)),
+        Attribute::new("prefixes", P | U, Unset::Absent),
+        Attribute::new("ip_version", F | S, Unset::Absent),
+        Attribute::new("default_quota", F | S | P | U, Unset::Null),
+        Attribute::new("address_scope_id", F | S | P | U, Unset::Null),
+        Attribute::new("description", F | P | U, Unset::Absent),
+        Attribute::new("tags", F | P, Unset::Absent),
+        Attribute::new("created_at", 0, Unset::Absent),
+        Attribute::new("updated_at", 0, Unset::Absent),
+        Attribute::new("revision_number", F, Unset::Absent),
+        Attribute::new("tenant_id", F | S | P, Unset::Absent),
+    ],
+};
+
+impl Row for Pool {
+    const KIND: &'static Kind = &KIND;
+
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.meta
+    }
+
+    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
+        &tables.pools
+    }
+
+    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
+        &mut tables.pools
+    }
+
+    fn undo(id: Uuid, before: Option<Self>) -> Undo {
+        Undo::Pool(id, before)
+    }
+
+    fn attribute(&self, name: &str, _scope: &Scope<'_>) -> Option<Value> {
+        Some(match name {
+            "prefixes" => self.prefixes.iter().map(IpNet::to_string).collect(),
+            "default_prefixlen" => self.default_prefixlen.to_string().into(),
+            "ip_version" => match self.prefixes.first() {
+                Some(IpNet::V6(_)) => 6.into(),
+                _ => 4.into(),
+            },
+            _ => return None,
+        })
+    }
+
+    fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
+        let prefixes = parse_prefixes(body)?;
+        if prefixes.is_empty() {
+            return Err(body::missing("prefixes"));
+        }
+        let pool = Self {
+            prefixes,
+            default_prefixlen: body
+                .get("default_prefixlen")
+                .and_then(Value::as_u64)
+                .and_then(|bits| u8::try_from(bits).ok())
+                .unwrap_or(24),
+            meta: session.meta::<Self>(body)?,
+        };
+        Ok(session.insert(pool))
+    }
+
+    fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
+        let prefixes = parse_prefixes(body)?;
+        session.edit(id, |pool: &mut Self| {
+            if !prefixes.is_empty() {
+                pool.prefixes = prefixes;
+            }
+        });
+        Ok(())
+    }
+
+    /// 400, not 409.
+    fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
+        let used = session
+            .store()
+            .all::<Subnet>()
+            .values()
+            .any(|subnet| subnet.pool == Some(self.meta.id));
+        if used {
+            return Err(Refusal::bad_request(
+                "SubnetPoolDeleteError",
+                "Unable to delete subnet pool: Subnet pool has existing allocations.",
+            ));
+        }
+        Ok(())
+    }
+
+    fn delete(session: &mut Session<'_>, id: Uuid) {
+        session.take::<Self>(id);
+    }
+}
+
+fn parse_prefixes(body: &Map<String, Value>) -> Result<Vec<IpNet>> {
+    body.get("prefixes")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .map(|prefix| {
+            prefix
+                .as_str()
+                .and_then(|text| text.parse().ok())
+                .ok_or_else(|| {
+                    body::invalid("prefixes", &format!("'{prefix}' is not a valid IP subnet."))
+                })
+        })
+        .collect()
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct RbacPolicy {
+    pub(super) meta: Meta,
+    object: Uuid,
+    object_type: String,
+    action: String,
+    /// A project's id, or `*`.
+    pub(super) target: String,
+}
+
+static POLICY: Kind = Kind {
+    singular: "rbac_policy",
+    plural: "rbac_policies",
+    not_found: "RbacPolicyNotFound",
+    before: "RBAC policy of type unknown with ID ",
+    after: " not found",
+    bulk: true,
+    first_revision: None,
+    forgets_marker: false,
+    attributes: &[
+        Attribute::new("id", F, Unset::Absent),
+        Attribute::new("project_id", F | P, Unset::Absent),
+        Attribute::new("action", F | P, Unset::Absent),
+        Attribute::new("object_id", F | P, Unset::Absent),
+        Attribute::new("target_tenant", F | P | U, Unset::Absent),
+        Attribute::new("object_type", F | P, Unset::Absent),
+        Attribute::new("tenant_id", F | P, Unset::Absent),
+    ],
+};
+
+impl Row for RbacPolicy {
+    const KIND: &'static Kind = &POLICY;
+
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.meta
+    }
+
+    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
+        &tables.policies
+    }
+
+    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
+        &mut tables.policies
+    }
+
+    fn undo(id: Uuid, before: Option<Self>) -> Undo {
+        Undo::Policy(id, before)
+    }
+
+    fn index(&self, indexes: &mut Indexes, present: bool) {
+        indexes
+            .policies_by_object
+            .set(&self.object, self.meta.id, present);
+    }
+
+    fn attribute(&self, name: &str, _scope: &Scope<'_>) -> Option<Value> {
+        Some(match name {
+            "action" => self.action.as_str().into(),
+            "object_id" => self.object.to_string().into(),
+            "object_type" => self.object_type.as_str().into(),
+            "target_tenant" => self.target.as_str().into(),
+            _ => return None,
+        })
+    }
+
+    fn rename(&mut self, names: &Renamed) {
+        names.swap(&mut self.object);
+    }
+
+    fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
+        let object_type = body::required(body, "object_type")?.to_owned();
+        if object_type != "network" {
+            return Err(Refusal::bad_request(
+                "InvalidInput",
+                format!(
+                    "Invalid input for operation: '{object_type}' is not a valid RBAC object type."
+                ),
+            ));
+        }
+        let network = session.referred::<Network>(body, "object_id")?;
+        let policy = Self {
+            object: network.meta.id,
+            object_type,
+            action: body::required(body, "action")?.to_owned(),
+            target: body::required(body, "target_tenant")?.to_owned(),
+            meta: session.meta::<Self>(body)?,
+        };
+        let id = session.insert(policy);
+        session.bump::<Network>(network.meta.id);
+        Ok(id)
+    }
+
+    fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
+        let target = body::text(body, "target_tenant")?.map(str::to_owned);
+        session.edit(id, |policy: &mut Self| {
+            if let Some(target) = target {
+                policy.target = target;
+            }
+        });
+        Ok(())
+    }
+
+    fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
+        let owner = session
+            .store()
+            .get::<Network>(self.object)
+            .map(|network| network.meta.project.clone());
+        let used = session
+            .store()
+            .indexes()
+            .ports_by_network
+            .of(&self.object)
+            .filter_map(|port| session.store().get::<Port>(port))
+            .any(|port| {
+                *port.meta.project == *self.target
+                    || (self.target == "*" && Some(&port.meta.project) != owner.as_ref())
+            });
+        if used {
+            return Err(Refusal::new(
+                StatusCode::CONFLICT,
+                "RbacPolicyInUse",
+                format!(
+                    "RBAC policy on object {0} cannot be removed because other objects depend on \
+                     it.\nDetails: Callback neutron.plugins.ml2.plugin.NeutronDbPluginV2.\
+                     validate_network_rbac_policy_change-1 failed with \"Unable to reconfigure \
+                     sharing settings for network {0}. Multiple projects are using it.\"",
+                    self.object
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn delete(session: &mut Session<'_>, id: Uuid) {
+        session.take::<Self>(id);
+    }
+}

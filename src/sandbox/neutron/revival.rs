@@ -1,0 +1,145 @@
+//! Deleted resources that come back: another system, a resync or an import made them anew.
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::kind::Row;
+use super::networks::Network;
+use super::ports::Port;
+use super::routers::Router;
+use super::store::{Store, Undo};
+use super::trunks::Trunk;
+use super::{Changes, Neutron};
+use crate::sandbox::ids::Ids;
+
+/// Old ids and the ones that replace them; empty when things come back under their own.
+#[derive(Default)]
+pub(super) struct Renamed(BTreeMap<Uuid, Uuid>);
+
+impl Renamed {
+    pub(super) fn swap(&self, id: &mut Uuid) {
+        if let Some(new) = self.0.get(id) {
+            *id = *new;
+        }
+    }
+}
+
+impl Neutron {
+    /// Brings back what `changes` deleted, with all attributes. What is there now stays; a trunk
+    /// gets its subports back, a router its interfaces and routes. `as_new`: under new ids.
+    pub(in crate::sandbox) fn revive(&mut self, changes: Changes, as_new: bool) {
+        let Changes(mut changes) = changes;
+        let names = if as_new {
+            new_names(&changes, &self.store, &mut self.ids)
+        } else {
+            Renamed::default()
+        };
+        // What others lie on comes first.
+        changes.sort_by_key(|change| match change {
+            Undo::Network(..) => 0,
+            Undo::Subnet(..) => 1,
+            _ => 2,
+        });
+        for change in changes {
+            match change {
+                Undo::Network(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::Subnet(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::Port(_, Some(row)) => put_back_port(&mut self.store, row, &names),
+                Undo::Router(_, Some(row)) => put_back_router(&mut self.store, row, &names),
+                Undo::FloatingIp(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::Forwarding(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::Trunk(_, Some(row)) => put_back_trunk(&mut self.store, row, &names),
+                Undo::Group(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::Rule(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::Pool(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::Policy(_, Some(row)) => put_back(&mut self.store, row, &names),
+                // It was made by the call, so there is nothing to bring back.
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A new id for each row that is gone.
+fn new_names(changes: &[Undo], store: &Store, ids: &mut Ids) -> Renamed {
+    let mut names = Renamed::default();
+    for change in changes {
+        let gone = match change {
+            Undo::Network(id, _) => missing::<Network>(store, *id),
+            Undo::Subnet(id, _) => missing::<super::subnets::Subnet>(store, *id),
+            Undo::Port(id, _) => missing::<Port>(store, *id),
+            Undo::Router(id, _) => missing::<Router>(store, *id),
+            Undo::FloatingIp(id, _) => missing::<super::floating_ips::FloatingIp>(store, *id),
+            Undo::Forwarding(id, _) => missing::<super::floating_ips::Forwarding>(store, *id),
+            Undo::Trunk(id, _) => missing::<Trunk>(store, *id),
+            Undo::Group(id, _) => missing::<super::groups::Group>(store, *id),
+            Undo::Rule(id, _) => missing::<super::groups::Rule>(store, *id),
+            Undo::Pool(id, _) => missing::<super::pools::Pool>(store, *id),
+            Undo::Policy(id, _) => missing::<super::pools::RbacPolicy>(store, *id),
+        };
+        if let Some(id) = gone {
+            names.0.entry(id).or_insert_with(|| ids.uuid());
+        }
+    }
+    names
+}
+
+fn missing<R: Row>(store: &Store, id: Uuid) -> Option<Uuid> {
+    store.get::<R>(id).is_none().then_some(id)
+}
+
+fn put_back<R: Row>(store: &mut Store, mut row: R, names: &Renamed) {
+    row.rename(names);
+    names.swap(&mut row.meta_mut().id);
+    if store.get::<R>(row.meta().id).is_none() {
+        store.put(row);
+    }
+}
+
+/// A port cannot come back without its network.
+fn put_back_port(store: &mut Store, mut port: Port, names: &Renamed) {
+    port.rename(names);
+    if store.get::<Network>(port.network).is_some() {
+        put_back(store, port, names);
+    }
+}
+
+fn put_back_router(store: &mut Store, mut router: Router, names: &Renamed) {
+    router.rename(names);
+    if store.get::<Router>(router.meta.id).is_none() {
+        return put_back(store, router, names);
+    }
+    let gateway = router
+        .gateway
+        .filter(|gateway| store.get::<Port>(gateway.port).is_some());
+    let interfaces: Vec<Uuid> = router
+        .interfaces
+        .into_iter()
+        .filter(|port| store.get::<Port>(*port).is_some())
+        .collect();
+    store.edit(router.meta.id, |now: &mut Router| {
+        now.gateway = now.gateway.take().or(gateway);
+        for port in interfaces {
+            if !now.interfaces.contains(&port) {
+                now.interfaces.push(port);
+            }
+        }
+        for route in router.routes {
+            if !now.routes.contains(&route) {
+                now.routes.push(route);
+            }
+        }
+    });
+}
+
+fn put_back_trunk(store: &mut Store, trunk: Trunk, names: &Renamed) {
+    if store.get::<Trunk>(trunk.meta.id).is_none() {
+        return put_back(store, trunk, names);
+    }
+    let free: Vec<_> = trunk
+        .subports
+        .into_iter()
+        .filter(|sub| !store.indexes().trunks_by_subport.has(&sub.port))
+        .collect();
+    store.edit(trunk.meta.id, |now: &mut Trunk| now.subports.extend(free));
+}

@@ -1,0 +1,570 @@
+//! Routers: interfaces, gateway, extra routes.
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::floating_ips::FloatingIp;
+use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W};
+use super::networks::Network;
+use super::ports::{self, Port, ROUTER_GATEWAY, ROUTER_INTERFACE};
+use super::revival::Renamed;
+use super::store::{Store, Tables, Undo};
+use super::subnets::{Subnet, overlap};
+use super::{Scope, Session, body};
+use crate::sandbox::wire::{Refusal, Result};
+
+#[derive(Clone, Debug)]
+pub(super) struct Router {
+    pub(super) meta: Meta,
+    pub(super) admin_state_up: bool,
+    pub(super) gateway: Option<Gateway>,
+    /// The ports that were attached with `add_router_interface`, oldest first.
+    pub(super) interfaces: Vec<Uuid>,
+    pub(super) routes: Vec<Route>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Gateway {
+    pub(super) network: Uuid,
+    pub(super) port: Uuid,
+    enable_snat: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Route {
+    destination: String,
+    nexthop: String,
+}
+
+static KIND: Kind = Kind {
+    singular: "router",
+    plural: "routers",
+    not_found: "RouterNotFound",
+    before: "Router ",
+    after: " could not be found",
+    bulk: false,
+    first_revision: Some(1),
+    forgets_marker: false,
+    attributes: &[
+        Attribute::new("id", F | S, Unset::Absent),
+        Attribute::new("name", F | S | P | U, Unset::Absent),
+        Attribute::new("project_id", F | S | P, Unset::Absent),
+        Attribute::new("admin_state_up", F | S | P | U, Unset::Absent),
+        Attribute::new("status", S, Unset::Text("ACTIVE")),
+        Attribute::new("external_gateway_info", P | U, Unset::Absent),
+        Attribute::new("gw_port_id", A, Unset::Absent),
+        Attribute::new("description", F | P | U, Unset::Absent),
+        Attribute::new("availability_zones", 0, Unset::List),
+        Attribute::new("distributed", P | U | A | W, Unset::Bool(false)),
+        Attribute::new("ha", P | U | A | W, Unset::Bool(false)),
+        Attribute::new("availability_zone_hints", S | P, Unset::List),
+        Attribute::new("routes", U, Unset::Absent),
+        Attribute::new("flavor_id", S | P, Unset::Null),
+        Attribute::new("conntrack_helpers", 0, Unset::List),
+        Attribute::new("enable_ndp_proxy", F | P | U, Unset::Bool(false)),
+        Attribute::new("tags", F | P, Unset::Absent),
+        Attribute::new("created_at", 0, Unset::Absent),
+        Attribute::new("updated_at", 0, Unset::Absent),
+        Attribute::new("revision_number", F, Unset::Absent),
+        Attribute::new("tenant_id", F | S | P, Unset::Absent),
+    ],
+};
+
+impl Row for Router {
+    const KIND: &'static Kind = &KIND;
+
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.meta
+    }
+
+    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
+        &tables.routers
+    }
+
+    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
+        &mut tables.routers
+    }
+
+    fn undo(id: Uuid, before: Option<Self>) -> Undo {
+        Undo::Router(id, before)
+    }
+
+    fn attribute(&self, name: &str, scope: &Scope<'_>) -> Option<Value> {
+        Some(match name {
+            "admin_state_up" => self.admin_state_up.into(),
+            "routes" => self
+                .routes
+                .iter()
+                .map(|route| json!({"destination": route.destination, "nexthop": route.nexthop}))
+                .collect(),
+            "gw_port_id" => self
+                .gateway
+                .as_ref()
+                .map(|gateway| gateway.port.to_string())
+                .into(),
+            "external_gateway_info" => match &self.gateway {
+                None => Value::Null,
+                Some(gateway) => json!({
+                    "network_id": gateway.network,
+                    "external_fixed_ips": scope
+                        .store
+                        .get::<Port>(gateway.port)
+                        .and_then(|port| port.attribute("fixed_ips", scope)),
+                    "enable_snat": gateway.enable_snat,
+                }),
+            },
+            _ => return None,
+        })
+    }
+
+    fn rename(&mut self, names: &Renamed) {
+        if let Some(gateway) = &mut self.gateway {
+            names.swap(&mut gateway.port);
+        }
+        for port in &mut self.interfaces {
+            names.swap(port);
+        }
+    }
+
+    fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
+        let router = Self {
+            admin_state_up: body::flag(body, "admin_state_up")?.unwrap_or(true),
+            gateway: None,
+            interfaces: Vec::new(),
+            routes: Vec::new(),
+            meta: session.meta::<Self>(body)?,
+        };
+        let id = session.insert(router);
+        if let Some(info) = body.get("external_gateway_info") {
+            set_gateway(session, id, info)?;
+        }
+        Ok(id)
+    }
+
+    fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
+        if let Some(info) = body.get("external_gateway_info") {
+            set_gateway(session, id, info)?;
+        }
+        if let Some(routes) = body.get("routes") {
+            let wanted = parse_routes(routes)?;
+            replace_routes(session, id, wanted)?;
+        }
+        let admin_state_up = body::flag(body, "admin_state_up")?;
+        session.edit(id, |router: &mut Self| {
+            router.admin_state_up = admin_state_up.unwrap_or(router.admin_state_up);
+        });
+        Ok(())
+    }
+
+    fn deletable(&self, _session: &mut Session<'_>) -> Result<()> {
+        if self.interfaces.is_empty() {
+            return Ok(());
+        }
+        let ports: Vec<String> = self.interfaces.iter().map(Uuid::to_string).collect();
+        Err(Refusal::conflict(
+            "RouterInUse",
+            format!(
+                "Router {} has ports still attached: {}",
+                self.meta.id,
+                ports.join(", ")
+            ),
+        ))
+    }
+
+    fn delete(session: &mut Session<'_>, id: Uuid) {
+        if let Some(router) = session.take::<Self>(id)
+            && let Some(gateway) = router.gateway
+        {
+            Port::delete(session, gateway.port);
+        }
+    }
+}
+
+/// `PUT /routers/{id}/{action}`.
+pub(super) fn act(
+    session: &mut Session<'_>,
+    id: Uuid,
+    action: &str,
+    body: &Value,
+) -> Result<Value> {
+    match action {
+        "add_router_interface" => add_interface(session, id, body),
+        "remove_router_interface" => remove_interface(session, id, body),
+        "add_extraroutes" | "remove_extraroutes" => {
+            let wanted = parse_routes(body.pointer("/router/routes").unwrap_or(&Value::Null))?;
+            let mut routes = session.row::<Router>(id)?.routes.clone();
+            let before = routes.clone();
+            if action == "add_extraroutes" {
+                for route in wanted {
+                    if !routes.contains(&route) {
+                        routes.push(route);
+                    }
+                }
+            } else {
+                routes.retain(|route| !wanted.contains(route));
+            }
+            if routes != before {
+                replace_routes(session, id, routes)?;
+                session.bump::<Router>(id);
+            }
+            Ok(json!({"router": session.shown::<Router>(id)}))
+        }
+        _ => Err(session.no_such_path()),
+    }
+}
+
+fn add_interface(session: &mut Session<'_>, id: Uuid, body: &Value) -> Result<Value> {
+    let router = session.row::<Router>(id)?.clone();
+    let (port, subnet) = if let Some(text) = body.get("port_id").and_then(Value::as_str) {
+        adopt_port(session, &router, text)?
+    } else if let Some(text) = body.get("subnet_id").and_then(Value::as_str) {
+        let subnet = session.named::<Subnet>(text)?.clone();
+        free_of_router(session.store(), &router, &subnet)?;
+        let Some(gateway) = subnet.gateway else {
+            return Err(bad_router(
+                "Subnet for router interface must have a gateway IP",
+            ));
+        };
+        let used = session.store().indexes().addresses.get(&subnet.meta.id);
+        if used.is_some_and(|used| used.contains_key(&gateway)) {
+            return Err(Refusal::conflict(
+                "IpAddressAlreadyAllocated",
+                format!(
+                    "IP address {gateway} already allocated in subnet {}",
+                    subnet.meta.id
+                ),
+            ));
+        }
+        let port = Port {
+            network: subnet.network,
+            mac: session.random_mac(),
+            admin_state_up: true,
+            device_id: id.to_string(),
+            device_owner: ROUTER_INTERFACE.to_owned(),
+            fixed_ips: vec![(subnet.meta.id, gateway)],
+            groups: Vec::new(),
+            meta: session.new_meta::<Port>(router.meta.project.clone()),
+        };
+        (session.insert(port), subnet)
+    } else {
+        return Err(bad_router("Either subnet_id or port_id must be specified."));
+    };
+    session.edit(id, |router: &mut Router| router.interfaces.push(port));
+    session.bump::<Router>(id);
+    Ok(interface(&router, port, &subnet))
+}
+
+/// Makes a port that the user made into an interface.
+fn adopt_port(session: &mut Session<'_>, router: &Router, text: &str) -> Result<(Uuid, Subnet)> {
+    let port = session.named::<Port>(text)?.clone();
+    let id = port.meta.id;
+    if !port.device_id.is_empty() {
+        return Err(port_in_use(&port));
+    }
+    let Some(subnet) = port
+        .fixed_ips
+        .first()
+        .and_then(|(subnet, _)| session.store().get::<Subnet>(*subnet))
+        .cloned()
+    else {
+        return Err(bad_router("Router port must have at least one fixed IP"));
+    };
+    free_of_router(session.store(), router, &subnet)?;
+    session.edit(id, |port: &mut Port| {
+        port.device_id = router.meta.id.to_string();
+        ROUTER_INTERFACE.clone_into(&mut port.device_owner);
+    });
+    Ok((id, subnet))
+}
+
+pub(super) fn port_in_use(port: &Port) -> Refusal {
+    Refusal::conflict(
+        "PortInUse",
+        format!(
+            "Unable to complete operation on port {} for network {}. Port already has an attached \
+             device {}.",
+            port.meta.id, port.network, port.device_id
+        ),
+    )
+}
+
+fn free_of_router(store: &Store, router: &Router, subnet: &Subnet) -> Result<()> {
+    for other in connected(store, router) {
+        if other.meta.id == subnet.meta.id {
+            return Err(bad_router(&format!(
+                "Router already has a port on subnet {}.",
+                subnet.meta.id
+            )));
+        }
+        if overlap(other.cidr, subnet.cidr) {
+            return Err(bad_router(&format!(
+                "Cidr {} of subnet {} overlaps with cidr {} of subnet {}.",
+                subnet.cidr, subnet.meta.id, other.cidr, other.meta.id
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn remove_interface(session: &mut Session<'_>, id: Uuid, body: &Value) -> Result<Value> {
+    let router = session.row::<Router>(id)?.clone();
+    let port = if let Some(text) = body.get("port_id").and_then(Value::as_str) {
+        text.parse()
+            .ok()
+            .filter(|port| router.interfaces.contains(port))
+            .ok_or_else(|| {
+                Refusal::not_found(
+                    "RouterInterfaceNotFound",
+                    format!("Router {id} does not have an interface with id {text}"),
+                )
+            })?
+    } else if let Some(text) = body.get("subnet_id").and_then(Value::as_str) {
+        interface_on(session.store(), &router, text).ok_or_else(|| {
+            Refusal::not_found(
+                "RouterInterfaceNotFoundForSubnet",
+                format!("Router {id} has no interface on subnet {text}"),
+            )
+        })?
+    } else {
+        return Err(bad_router("Either subnet_id or port_id must be specified."));
+    };
+    let Some(subnet) = session
+        .store()
+        .get::<Port>(port)
+        .and_then(|port| port.fixed_ips.first())
+        .and_then(|(subnet, _)| session.store().get::<Subnet>(*subnet))
+        .cloned()
+    else {
+        return Err(bad_router("Router interface has no subnet."));
+    };
+    unused_interface(session.store(), &router, &subnet)?;
+    session.constrain::<Router>(id)?;
+    Port::delete(session, port);
+    session.edit(id, |router: &mut Router| {
+        router.interfaces.retain(|other| *other != port);
+    });
+    session.bump::<Router>(id);
+    Ok(interface(&router, port, &subnet))
+}
+
+fn interface_on(store: &Store, router: &Router, subnet: &str) -> Option<Uuid> {
+    let subnet: Uuid = subnet.parse().ok()?;
+    router.interfaces.iter().copied().find(|port| {
+        store
+            .get::<Port>(*port)
+            .is_some_and(|port| port.fixed_ips.iter().any(|(on, _)| *on == subnet))
+    })
+}
+
+/// Floating IPs and forwardings first, then routes, as Neutron does.
+fn unused_interface(store: &Store, router: &Router, subnet: &Subnet) -> Result<()> {
+    let refused = |kind: &str, by: &str| {
+        Err(Refusal::conflict(
+            kind,
+            format!(
+                "Router interface for subnet {} on router {} cannot be deleted, as it is required \
+                 by one or more {by}.",
+                subnet.meta.id, router.meta.id
+            ),
+        ))
+    };
+    let reached = store
+        .all::<FloatingIp>()
+        .values()
+        .filter(|ip| ip.router(store) == Some(router.meta.id))
+        .any(|ip| {
+            ip.inside_addresses(store)
+                .iter()
+                .any(|ip| subnet.cidr.contains(ip))
+        });
+    if reached {
+        return refused("RouterInterfaceInUseByFloatingIP", "floating IPs");
+    }
+    let routed = router
+        .routes
+        .iter()
+        .filter_map(|route| route.nexthop.parse::<IpAddr>().ok())
+        .any(|hop| subnet.cidr.contains(&hop));
+    if routed {
+        return refused("RouterInterfaceInUseByRoute", "routes");
+    }
+    Ok(())
+}
+
+fn interface(router: &Router, port: Uuid, subnet: &Subnet) -> Value {
+    json!({
+        "id": router.meta.id,
+        "project_id": *router.meta.project,
+        "port_id": port,
+        "network_id": subnet.network,
+        "subnet_id": subnet.meta.id,
+        "subnet_ids": [subnet.meta.id],
+    })
+}
+
+fn bad_router(message: &str) -> Refusal {
+    Refusal::bad_request("BadRequest", format!("Bad router request: {message}"))
+}
+
+/// The subnets of a router's interfaces.
+fn connected<'a>(store: &'a Store, router: &'a Router) -> impl Iterator<Item = &'a Subnet> {
+    router
+        .interfaces
+        .iter()
+        .filter_map(|port| store.get::<Port>(*port))
+        .flat_map(|port| &port.fixed_ips)
+        .filter_map(|(subnet, _)| store.get::<Subnet>(*subnet))
+}
+
+/// The router that leads from a subnet to an external network, for a floating IP.
+pub(super) fn leading_to(store: &Store, subnet: Uuid, external: Uuid) -> Option<Uuid> {
+    super::subnets::users(store, subnet)
+        .filter_map(|port| store.get::<Port>(port))
+        .filter(|port| port.device_owner == ROUTER_INTERFACE)
+        .filter_map(|port| store.get::<Router>(port.device_id.parse().ok()?))
+        .find(|router| {
+            router
+                .gateway
+                .as_ref()
+                .is_some_and(|gateway| gateway.network == external)
+        })
+        .map(|router| router.meta.id)
+}
+
+fn set_gateway(session: &mut Session<'_>, id: Uuid, info: &Value) -> Result<()> {
+    let router = session.row::<Router>(id)?.clone();
+    let wanted = info.get("network_id").and_then(Value::as_str);
+    let same = router
+        .gateway
+        .as_ref()
+        .is_some_and(|gateway| Some(gateway.network.to_string().as_str()) == wanted);
+    if same || (wanted.is_none() && router.gateway.is_none()) {
+        return Ok(());
+    }
+    if let Some(gateway) = &router.gateway {
+        let used = session
+            .store()
+            .all::<FloatingIp>()
+            .values()
+            .any(|ip| ip.router(session.store()) == Some(id));
+        if used {
+            return Err(Refusal::conflict(
+                "RouterExternalGatewayInUseByFloatingIp",
+                format!(
+                    "Gateway cannot be updated for router {id}, since a gateway to external \
+                     network {} is required by one or more floating IPs.",
+                    gateway.network
+                ),
+            ));
+        }
+        Port::delete(session, gateway.port);
+        session.edit(id, |router: &mut Router| router.gateway = None);
+    }
+    let Some(wanted) = wanted else {
+        return Ok(());
+    };
+    let network = session.named::<Network>(wanted)?.clone();
+    if !network.external {
+        return Err(bad_router(&format!(
+            "Network {wanted} is not an external network."
+        )));
+    }
+    let port = Port {
+        network: network.meta.id,
+        mac: session.random_mac(),
+        admin_state_up: true,
+        device_id: id.to_string(),
+        device_owner: ROUTER_GATEWAY.to_owned(),
+        fixed_ips: session.free_addresses(network.meta.id)?,
+        groups: Vec::new(),
+        meta: session.new_meta::<Port>("".into()),
+    };
+    if port.fixed_ips.is_empty() {
+        return Err(ports::no_more_addresses(network.meta.id));
+    }
+    let port = session.insert(port);
+    let gateway = Gateway {
+        network: network.meta.id,
+        port,
+        enable_snat: info
+            .get("enable_snat")
+            .and_then(Value::as_bool)
+            .unwrap_or(true),
+    };
+    session.edit(id, |router: &mut Router| router.gateway = Some(gateway));
+    session.bump::<Router>(id);
+    Ok(())
+}
+
+fn parse_routes(routes: &Value) -> Result<Vec<Route>> {
+    let Some(routes) = routes.as_array() else {
+        return Err(Refusal::bad_request(
+            "HTTPBadRequest",
+            "Invalid input for routes. Reason: Invalid data format for hostroute.",
+        ));
+    };
+    routes
+        .iter()
+        .map(|route| {
+            let text = |name: &str| route.get(name).and_then(Value::as_str).map(str::to_owned);
+            match (text("destination"), text("nexthop")) {
+                (Some(destination), Some(nexthop))
+                    if destination.parse::<IpNet>().is_ok() && nexthop.parse::<IpAddr>().is_ok() =>
+                {
+                    Ok(Route { destination, nexthop })
+                }
+                _ => Err(Refusal::bad_request(
+                    "HTTPBadRequest",
+                    format!("Invalid input for routes. Reason: Invalid data format for hostroute: '{route}'."),
+                )),
+            }
+        })
+        .collect()
+}
+
+fn replace_routes(session: &mut Session<'_>, id: Uuid, routes: Vec<Route>) -> Result<()> {
+    let router = session.row::<Router>(id)?;
+    let store = session.store();
+    let reachable = |route: &Route| {
+        let Ok(hop) = route.nexthop.parse::<IpAddr>() else {
+            return false;
+        };
+        let outside = router
+            .gateway
+            .as_ref()
+            .and_then(|gateway| store.get::<Port>(gateway.port))
+            .into_iter()
+            .flat_map(|port| &port.fixed_ips)
+            .filter_map(|(subnet, _)| store.get::<Subnet>(*subnet));
+        connected(store, router)
+            .chain(outside)
+            .any(|subnet| subnet.cidr.contains(&hop))
+    };
+    if !routes.iter().all(reachable) {
+        let list: Vec<String> = routes
+            .iter()
+            .map(|route| {
+                format!(
+                    "{{'destination': '{}', 'nexthop': '{}'}}",
+                    route.destination, route.nexthop
+                )
+            })
+            .collect();
+        return Err(Refusal::bad_request(
+            "InvalidRoutes",
+            format!(
+                "Invalid format for routes: [{}], the nexthop is not connected with router",
+                list.join(", ")
+            ),
+        ));
+    }
+    session.edit(id, |router: &mut Router| router.routes = routes);
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! How fast a region answers.
+//!
+//! A call takes effect the moment that it arrives; what is slow is its answer. `parallel` workers
+//! serve calls in the order of arrival, each for `latency_ms`, and no more than `per_second` begin
+//! in a second. So an answer leaves `delay` after the arrival, and the delay depends on what came
+//! before and on nothing else: the server sleeps it, a simulation lets its paused clock run on.
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::Deserialize;
+
+/// `PUT /sandbox/v1/limits`. A missing or zero value is no limit.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Limits {
+    /// All regions when missing.
+    pub(super) region: Option<String>,
+    latency_ms: u32,
+    parallel: u32,
+    per_second: f64,
+}
+
+impl Limits {
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.per_second < 0.0 || !self.per_second.is_finite() {
+            return Err("per_second: must be 0 or more".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Pace {
+    limits: Limits,
+    /// When each busy worker is free again.
+    busy: BinaryHeap<Reverse<DateTime<Utc>>>,
+    /// When the next call may begin.
+    next: Option<DateTime<Utc>>,
+}
+
+impl Pace {
+    pub(super) fn set(&mut self, limits: Limits) {
+        *self = Self {
+            limits,
+            ..Self::default()
+        };
+    }
+
+    /// How long after `now` the answer to a call leaves that arrives now. `extra`: longer work.
+    pub(super) fn admit(&mut self, now: DateTime<Utc>, extra: Duration) -> Duration {
+        let extra = TimeDelta::from_std(extra).unwrap_or(TimeDelta::MAX);
+        let mut start = now;
+        if let Some(next) = self.next {
+            start = start.max(next);
+        }
+        if self.limits.parallel > 0 {
+            while self.busy.len() >= self.limits.parallel as usize {
+                if let Some(Reverse(free)) = self.busy.pop() {
+                    start = start.max(free);
+                }
+            }
+        }
+        if self.limits.per_second > 0.0 {
+            let apart = TimeDelta::nanoseconds((1e9 / self.limits.per_second) as i64);
+            self.next = start.checked_add_signed(apart);
+        }
+        let work = TimeDelta::milliseconds(self.limits.latency_ms.into());
+        let end = start
+            .checked_add_signed(work)
+            .and_then(|end| end.checked_add_signed(extra))
+            .unwrap_or(start);
+        if self.limits.parallel > 0 {
+            self.busy.push(Reverse(end));
+        }
+        (end - now).to_std().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delays(limits: Limits, arrivals_ms: &[i64]) -> Vec<u128> {
+        let mut pace = Pace::default();
+        pace.set(limits);
+        arrivals_ms
+            .iter()
+            .map(|at| {
+                let now = DateTime::<Utc>::UNIX_EPOCH + TimeDelta::milliseconds(*at);
+                pace.admit(now, Duration::ZERO).as_millis()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn workers_serve_in_the_order_of_arrival() {
+        let limits = Limits {
+            latency_ms: 100,
+            parallel: 2,
+            ..Limits::default()
+        };
+        assert_eq!(
+            delays(limits, &[0, 0, 0, 0, 50, 1000]),
+            [100, 100, 200, 200, 250, 100]
+        );
+    }
+
+    #[test]
+    fn calls_begin_no_faster_than_allowed() {
+        let limits = Limits {
+            per_second: 10.0,
+            ..Limits::default()
+        };
+        assert_eq!(delays(limits, &[0, 0, 0, 1000]), [0, 100, 200, 0]);
+    }
+
+    #[test]
+    fn without_limits_answers_leave_at_once() {
+        assert_eq!(delays(Limits::default(), &[0, 0]), [0, 0]);
+    }
+}

@@ -1,0 +1,167 @@
+//! The thin server: bytes in, `World::handle`, bytes out.
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use chrono::Utc;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+use super::keystone::PASSWORD;
+use super::world::{Fate, World, WorldOptions};
+
+/// The largest body: a bulk POST of some thousand ports.
+const BODY_MAX: usize = 16 << 20;
+
+/// Where and what to serve.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// Port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// `base_url` is set from the address that was bound.
+    pub world: WorldOptions,
+}
+
+/// A running server; it ends when this is dropped.
+pub struct ServerHandle {
+    url: String,
+    regions: Vec<String>,
+    world: Arc<Mutex<World>>,
+    stop: CancellationToken,
+}
+
+impl Drop for ServerHandle {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Binds and serves, inside the current tokio runtime.
+pub async fn serve(options: ServeOptions) -> io::Result<ServerHandle> {
+    let listener = TcpListener::bind(options.listen).await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let regions = options.world.regions.clone();
+    let mut world = World::new(options.world);
+    world.set_base_url(&url);
+    let world = Arc::new(Mutex::new(world));
+    let stop = CancellationToken::new();
+    tokio::spawn(accept(listener, Arc::clone(&world), stop.clone()));
+    Ok(ServerHandle {
+        url,
+        regions,
+        world,
+        stop,
+    })
+}
+
+impl ServerHandle {
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Looks at, or changes, the world between two calls.
+    pub fn with_world<T>(&self, work: impl FnOnce(&mut World) -> T) -> T {
+        work(&mut self.world.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The line that `gone sandbox` prints when it is ready.
+    pub fn ready_line(&self, clouds_yaml: Option<&Path>) -> Value {
+        json!({
+            "url": self.url,
+            "clouds_yaml": clouds_yaml.map(|path| path.display().to_string()),
+            "regions": self.regions,
+        })
+    }
+
+    /// A `clouds.yaml` with the clouds `sandbox` (admin) and `sandbox-demo` (a member).
+    pub fn clouds_yaml(&self) -> String {
+        let regions = self.regions.join(", ");
+        let first = self.regions.first().map_or("", String::as_str);
+        let cloud = |name: &str, user: &str| {
+            format!(
+                "  {name}:\n    auth:\n      auth_url: {url}/v3\n      username: {user}\n      password: {PASSWORD}\n      \
+                 project_name: {user}\n      user_domain_id: default\n      project_domain_id: default\n    \
+                 identity_api_version: 3\n    region_name: {first}\n    regions: [{regions}]\n",
+                url = self.url,
+            )
+        };
+        format!(
+            "clouds:\n{}{}",
+            cloud("sandbox", "admin"),
+            cloud("sandbox-demo", "demo")
+        )
+    }
+
+    /// Writes `clouds.yaml`, readable by its owner only.
+    pub fn write_clouds_yaml(&self, path: &Path) -> io::Result<()> {
+        use std::io::Write;
+        use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+
+        let mut file = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)?;
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        file.write_all(self.clouds_yaml().as_bytes())
+    }
+
+    /// Runs until the handle is dropped elsewhere, or forever.
+    pub async fn stopped(&self) {
+        self.stop.cancelled().await;
+    }
+}
+
+async fn accept(listener: TcpListener, world: Arc<Mutex<World>>, stop: CancellationToken) {
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        // A connection that failed before it was taken is the client's affair.
+        if let Ok((stream, _)) = accepted {
+            tokio::spawn(connection(stream, Arc::clone(&world), stop.clone()));
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, world: Arc<Mutex<World>>, stop: CancellationToken) {
+    let service = service_fn(|request| answer(request, Arc::clone(&world)));
+    let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        () = stop.cancelled() => {}
+        // An error here is a client that left, or a fault that closes the connection.
+        _ = served => {}
+    }
+}
+
+/// An error closes the connection without an answer.
+async fn answer(
+    request: Request<Incoming>,
+    world: Arc<Mutex<World>>,
+) -> Result<Response<Full<Bytes>>, Box<dyn std::error::Error + Send + Sync>> {
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, BODY_MAX).collect().await?.to_bytes();
+    let request = Request::from_parts(head, body);
+    let reply = world
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .handle(request, Utc::now());
+    tokio::time::sleep(reply.delay).await;
+    match reply.fate {
+        Fate::Answer => Ok(reply.response.map(Full::new)),
+        Fate::DropWithoutAnswer => Err("dropped on order".into()),
+        Fate::Hang => match std::future::pending::<Infallible>().await {},
+    }
+}

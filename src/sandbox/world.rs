@@ -1,0 +1,444 @@
+//! The core: all services of all regions behind one function, without I/O.
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::{DateTime, TimeDelta, Utc};
+use http::{HeaderName, HeaderValue, Request, Response};
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::faults::{Action, Faults, Subject};
+use super::ids::Ids;
+use super::keystone::{Caller, Keystone};
+use super::neutron::{Changes, Neutron};
+use super::pace::Pace;
+use super::wire::{Answer, Call, Refusal, query_pairs};
+
+/// Calls that the log keeps: two deletions of 100,000 ports and room. Older ones are dropped.
+const LOG_MAX: usize = 300_000;
+
+/// What a world is made of.
+#[derive(Clone, Debug)]
+pub struct WorldOptions {
+    /// At least one; each has its own Neutron below `/{region}/network`.
+    pub regions: Vec<String>,
+    /// Ids follow from it: the same calls make the same ids.
+    pub seed: u64,
+    /// Whether POST may name the id of what it makes.
+    pub keep_ids: bool,
+    /// Scheme and host of the catalog's URLs, e.g. `http://127.0.0.1:9000`.
+    pub base_url: String,
+    /// How long a token lives.
+    pub token_lifetime: Duration,
+    /// Neutron's `pagination_max_limit`: lists are cut even without `limit`.
+    pub page_max: Option<usize>,
+}
+
+impl Default for WorldOptions {
+    fn default() -> Self {
+        Self {
+            regions: vec!["RegionOne".to_owned()],
+            seed: 1,
+            keep_ids: false,
+            base_url: "http://sandbox.invalid".to_owned(),
+            token_lifetime: Duration::from_secs(4 * 60 * 60),
+            page_max: None,
+        }
+    }
+}
+
+/// An answer, and how it reaches the client.
+#[derive(Debug)]
+pub struct Reply {
+    pub response: Response<Bytes>,
+    /// From the arrival of the request to the departure of the answer.
+    pub delay: Duration,
+    pub fate: Fate,
+}
+
+/// What becomes of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Answer,
+    /// After the delay the connection closes without a byte.
+    DropWithoutAnswer,
+    /// The connection stays open, and nothing comes.
+    Hang,
+}
+
+/// One line of the call log.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct LoggedCall {
+    seq: u64,
+    at: DateTime<Utc>,
+    /// `null` for Keystone.
+    region: Option<String>,
+    method: String,
+    /// With the query, as sent.
+    path: String,
+    /// `null` when no answer was sent.
+    status: Option<u16>,
+    user_agent: Option<String>,
+}
+
+pub(super) struct Region {
+    pub(super) name: String,
+    pub(super) neutron: Neutron,
+    pub(super) pace: Pace,
+}
+
+/// Things that come back, when their time has come.
+struct Revival {
+    at: DateTime<Utc>,
+    region: usize,
+    changes: Changes,
+    as_new: bool,
+}
+
+/// The practice cloud.
+///
+/// `handle` is all that there is to it. It is deterministic: the answers follow from the options,
+/// the requests and the times that it is given, and from nothing else.
+pub struct World {
+    base_url: String,
+    ids: Ids,
+    pub(super) keystone: Keystone,
+    pub(super) regions: Vec<Region>,
+    pub(super) faults: Faults,
+    revivals: Vec<Revival>,
+    log: VecDeque<LoggedCall>,
+    calls: u64,
+}
+
+/// Where a path leads.
+enum Service {
+    Keystone,
+    /// Of the region with this index.
+    Neutron(usize),
+}
+
+impl World {
+    pub fn new(options: WorldOptions) -> Self {
+        let lifetime = TimeDelta::from_std(options.token_lifetime).unwrap_or(TimeDelta::MAX);
+        let regions = (1..)
+            .zip(&options.regions)
+            .map(|(number, name)| Region {
+                name: name.clone(),
+                neutron: Neutron::new(
+                    options.seed.wrapping_add(number * 0x9e37_79b9),
+                    options.keep_ids,
+                    options.page_max,
+                ),
+                pace: Pace::default(),
+            })
+            .collect();
+        Self {
+            ids: Ids::new(options.seed ^ 0x0072_6571),
+            keystone: Keystone::new(options.seed, &options.base_url, &options.regions, lifetime),
+            base_url: options.base_url,
+            regions,
+            faults: Faults::default(),
+            revivals: Vec::new(),
+            log: VecDeque::new(),
+            calls: 0,
+        }
+    }
+
+    /// Where the world is served; the catalog and all links name it from now on.
+    pub fn set_base_url(&mut self, base_url: &str) {
+        base_url.clone_into(&mut self.base_url);
+        self.keystone.set_base_url(base_url);
+    }
+
+    pub fn region_names(&self) -> impl Iterator<Item = &str> {
+        self.regions.iter().map(|region| region.name.as_str())
+    }
+
+    /// Answers one request that arrives at `now`.
+    ///
+    /// 1. What was to come back by `now` has come back.
+    /// 2. The effect happens at `now`, whatever the delay: calls take effect in the order in which
+    ///    this function is called.
+    /// 3. The answer leaves `delay` later. `now` must not go backwards.
+    ///
+    /// Calls below `/sandbox/v1` are the control's: neither logged nor delayed, nor hit by faults.
+    pub fn handle(&mut self, request: Request<Bytes>, now: DateTime<Utc>) -> Reply {
+        self.revive(now);
+        let path = request.uri().path().to_owned();
+        if let Some(control) = path.strip_prefix("/sandbox/v1") {
+            let call = call_of(&request, &self.base_url, &path, control);
+            let answer = super::control::handle(self, &call, now);
+            return Reply {
+                response: answer.into_response(),
+                delay: Duration::ZERO,
+                fate: Fate::Answer,
+            };
+        }
+        let Some((service, below)) = self.service(&path) else {
+            let answer = Refusal::not_found(
+                "Not Found",
+                "The requested URL was not found on the server.",
+            )
+            .keystone();
+            return self.reply(&request, None, answer, None, now);
+        };
+        let call = call_of(&request, &self.base_url, &path, below);
+        let region = match service {
+            Service::Keystone => None,
+            Service::Neutron(index) => Some(index),
+        };
+        let name = region
+            .and_then(|index| self.regions.get(index))
+            .map(|region| region.name.as_str());
+        let action = self.faults.hit(&subject(&call, &path, name));
+        let answer = self.answer(&call, region, action.as_ref(), now);
+        self.reply(&request, region, answer, action.as_ref(), now)
+    }
+
+    fn region_name(&self, index: Option<usize>) -> Option<&str> {
+        self.regions.get(index?).map(|region| region.name.as_str())
+    }
+
+    fn service<'p>(&self, path: &'p str) -> Option<(Service, &'p str)> {
+        if path == "/" || path == "/v3" || path.starts_with("/v3/") {
+            return Some((Service::Keystone, path));
+        }
+        let (region, rest) = path.strip_prefix('/')?.split_once('/')?;
+        let index = self.regions.iter().position(|known| known.name == region)?;
+        let below = rest.strip_prefix("network")?;
+        (below.is_empty() || below.starts_with('/')).then_some((Service::Neutron(index), below))
+    }
+
+    /// The answer with all that a fault does to it, but for its delivery.
+    fn answer(
+        &mut self,
+        call: &Call<'_>,
+        region: Option<usize>,
+        action: Option<&Action>,
+        now: DateTime<Utc>,
+    ) -> Answer {
+        let Some(index) = region else {
+            let refused = action.and_then(|action| action.refusal(Refusal::keystone));
+            return match (refused, action) {
+                (Some(refused), _) => refused,
+                (None, Some(action)) if action.hang => Answer::no_content(),
+                (None, Some(action)) => action.spoil(self.keystone.handle(call, now)),
+                (None, None) => self.keystone.handle(call, now),
+            };
+        };
+        let caller = self.keystone.caller(call.header("x-auth-token"), now);
+        let Some(region) = self.regions.get_mut(index) else {
+            return Answer::no_content();
+        };
+        let Some(action) = action else {
+            return region.neutron.handle(call, caller.as_ref(), now).answer;
+        };
+        if let Some(refused) = action.refusal(Refusal::neutron) {
+            return refused;
+        }
+        if action.hang {
+            return Answer::no_content();
+        }
+        let outcome = region.neutron.handle(call, caller.as_ref(), now);
+        let mut answer = action.spoil(outcome.answer);
+        if action.keep {
+            region.neutron.roll_back(outcome.changes);
+            // In use or not: a cloud that lies says that it is done.
+            if answer.status == http::StatusCode::CONFLICT {
+                answer = Answer::no_content();
+            }
+        } else if let Some(after) = action.recreate_after_ms
+            && answer.is_success()
+        {
+            let at = now + TimeDelta::milliseconds(after.try_into().unwrap_or(i64::MAX / 4));
+            self.revivals.push(Revival {
+                at,
+                region: index,
+                changes: outcome.changes,
+                as_new: action.as_new(),
+            });
+        }
+        answer
+    }
+
+    /// Brings back what is due, in the order of the due times.
+    fn revive(&mut self, now: DateTime<Utc>) {
+        while let Some(index) = self
+            .revivals
+            .iter()
+            .enumerate()
+            .filter(|(_, revival)| revival.at <= now)
+            .min_by_key(|(_, revival)| revival.at)
+            .map(|(index, _)| index)
+        {
+            let revival = self.revivals.remove(index);
+            if let Some(region) = self.regions.get_mut(revival.region) {
+                region.neutron.revive(revival.changes, revival.as_new);
+            }
+        }
+    }
+
+    fn reply(
+        &mut self,
+        request: &Request<Bytes>,
+        region: Option<usize>,
+        answer: Answer,
+        action: Option<&Action>,
+        now: DateTime<Utc>,
+    ) -> Reply {
+        let extra = action.map_or(Duration::ZERO, |action| {
+            Duration::from_millis(action.delay_ms)
+        });
+        let fate = match action {
+            Some(action) if action.hang => Fate::Hang,
+            Some(action) if action.drop_after_effect => Fate::DropWithoutAnswer,
+            _ => Fate::Answer,
+        };
+        let delay = match region.and_then(|index| self.regions.get_mut(index)) {
+            Some(region) if fate != Fate::Hang => region.pace.admit(now, extra),
+            _ => extra,
+        };
+        let status = (fate == Fate::Answer).then_some(answer.status.as_u16());
+        self.note(request, region, status, now);
+        let mut response = answer.into_response();
+        if action.is_some_and(|action| action.truncate) {
+            let half = response.body().len() / 2;
+            response.body_mut().truncate(half);
+            response
+                .headers_mut()
+                .insert(http::header::CONTENT_LENGTH, HeaderValue::from(half));
+        }
+        if let Ok(id) = HeaderValue::from_str(&format!("req-{}", self.ids.uuid())) {
+            response.headers_mut().insert(REQUEST_ID, id);
+        }
+        Reply {
+            response,
+            delay,
+            fate,
+        }
+    }
+
+    fn note(
+        &mut self,
+        request: &Request<Bytes>,
+        region: Option<usize>,
+        status: Option<u16>,
+        at: DateTime<Utc>,
+    ) {
+        self.calls += 1;
+        if self.log.len() == LOG_MAX {
+            self.log.pop_front();
+        }
+        let path = request
+            .uri()
+            .path_and_query()
+            .map_or("/", |path| path.as_str());
+        self.log.push_back(LoggedCall {
+            seq: self.calls,
+            at,
+            region: self.region_name(region).map(str::to_owned),
+            method: request.method().to_string(),
+            path: path.to_owned(),
+            status,
+            user_agent: request
+                .headers()
+                .get(http::header::USER_AGENT)
+                .and_then(|agent| agent.to_str().ok())
+                .map(str::to_owned),
+        });
+    }
+
+    /// The logged calls behind `after`, oldest first.
+    pub(super) fn log_after(&self, after: u64) -> impl Iterator<Item = &LoggedCall> {
+        let first = self.log.front().map_or(0, |call| call.seq);
+        let skip = after.saturating_add(1).saturating_sub(first);
+        self.log
+            .iter()
+            .skip(usize::try_from(skip).unwrap_or(usize::MAX))
+    }
+
+    /// An admin of a project, for what the sandbox makes by itself.
+    pub(super) fn admin_of(&self, project: &str) -> Option<Caller> {
+        self.keystone.project_id(project).map(Caller::admin_of)
+    }
+}
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
+
+fn call_of<'a>(request: &'a Request<Bytes>, base_url: &str, path: &str, below: &str) -> Call<'a> {
+    let decoded = percent_decode_str(below).decode_utf8_lossy();
+    let trimmed = decoded.trim_end_matches('/');
+    Call {
+        method: request.method(),
+        path: trimmed.strip_suffix(".json").unwrap_or(trimmed).to_owned(),
+        query: query_pairs(request.uri().query().unwrap_or_default()),
+        headers: request.headers(),
+        body: request.body(),
+        url: format!("{base_url}{path}"),
+    }
+}
+
+/// The kinds and ids that fault rules match.
+fn subject<'a>(call: &'a Call<'_>, path: &'a str, region: Option<&'a str>) -> Subject<'a> {
+    let segments: Vec<&str> = call
+        .segments()
+        .into_iter()
+        .filter(|part| !matches!(*part, "v2.0" | "v3" | "auth"))
+        .collect();
+    let mut kinds: Vec<String> = Vec::new();
+    let mut ids: Vec<String> = Vec::new();
+    match segments.as_slice() {
+        ["floatingips", ip, "port_forwardings", rest @ ..] => {
+            kinds.push("port_forwarding".to_owned());
+            ids.extend(rest.first().map(|id| (*id).to_owned()));
+            ids.push((*ip).to_owned());
+        }
+        [collection, rest @ ..] => {
+            kinds.extend(
+                rest.get(1)
+                    .and_then(|action| edge(action))
+                    .map(str::to_owned),
+            );
+            kinds.push((*collection).to_owned());
+            ids.extend(rest.first().map(|id| (*id).to_owned()));
+        }
+        [] => {}
+    }
+    // What an edge is about stands in the body.
+    if kinds.len() > 1 {
+        gather_ids(&call.json(), &mut ids);
+    }
+    Subject {
+        region,
+        method: call.method.as_str(),
+        path,
+        kinds,
+        ids,
+    }
+}
+
+fn edge(action: &str) -> Option<&'static str> {
+    Some(match action {
+        "add_router_interface" | "remove_router_interface" => "router_interface",
+        "add_extraroutes" | "remove_extraroutes" => "static_route",
+        "add_subports" | "remove_subports" => "subport",
+        _ => return None,
+    })
+}
+
+fn gather_ids(body: &Value, ids: &mut Vec<String>) {
+    match body {
+        Value::Object(map) => {
+            for (name, value) in map {
+                match value.as_str() {
+                    Some(id) if name.ends_with("_id") => ids.push(id.to_owned()),
+                    _ => gather_ids(value, ids),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| gather_ids(item, ids)),
+        _ => {}
+    }
+}
