@@ -1,1 +1,322 @@
-//! remote
+//! The engine across a unix socket: a [`Control`] for consoles and verbs that attach.
+//!
+//! A task follows the engine's snapshots and connects again, with growing waits, when the engine
+//! restarts. Meanwhile the last snapshot stands, with a fault that says since when.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::BytesMut;
+use chrono::{DateTime, Utc};
+use reqwest::{Client, RequestBuilder, Response, header};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
+use crate::domain::model::Event;
+
+/// Grows when the two sides would no longer understand each other.
+pub const PROTOCOL: u32 = 1;
+/// How often the engine shows that it lives when its snapshot does not change.
+pub const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// Silence for three heartbeats: the engine hangs, and the reader says so.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+/// The engine answers these from memory.
+const HELLO_DEADLINE: Duration = Duration::from_secs(5);
+/// Fresh listings: two calls to a cloud at their longest.
+const QUERY_DEADLINE: Duration = Duration::from_secs(120);
+/// Planning a site of 100,000 resources lists all of it.
+const SUBMIT_DEADLINE: Duration = Duration::from_secs(600);
+/// Beyond the wait that was asked for.
+const EVENTS_SLACK: Duration = Duration::from_secs(10);
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// 250 rows with their blockers and errors weigh less than 2 MiB.
+const SNAPSHOT_BYTES_MAX: usize = 32 << 20;
+
+/// What the engine says of itself when one connects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    pub protocol: u32,
+    pub version: String,
+    pub pid: u32,
+}
+
+/// Dropping it ends the following of snapshots.
+pub struct RemoteControl {
+    engine: Engine,
+    snapshots: watch::Receiver<Arc<Snapshot>>,
+    follower: JoinHandle<()>,
+}
+
+impl RemoteControl {
+    /// Attaches to the engine that serves this socket; returns with its snapshot in hand.
+    ///
+    /// [`ControlError::Unreachable`] if nobody listens, [`ControlError::Usage`] if the engine speaks
+    /// another protocol.
+    pub async fn connect(socket: &Path) -> Result<Arc<dyn Control>, ControlError> {
+        let engine = Engine::new(socket)?;
+        let mut stream = engine.follow().await?;
+        let (sender, snapshots) = watch::channel(Arc::new(stream.next().await?));
+        let follower = tokio::spawn(follow(engine.clone(), stream, sender));
+        Ok(Arc::new(Self {
+            engine,
+            snapshots,
+            follower,
+        }))
+    }
+}
+
+impl Drop for RemoteControl {
+    fn drop(&mut self) {
+        self.follower.abort();
+    }
+}
+
+#[async_trait]
+impl Control for RemoteControl {
+    async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
+        self.engine.post("submit", &envelope, SUBMIT_DEADLINE).await
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, ControlError> {
+        self.engine.post("query", &query, QUERY_DEADLINE).await
+    }
+
+    async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
+        let path = format!("events?after={after}&wait_ms={wait_ms}");
+        let deadline = Duration::from_millis(wait_ms).saturating_add(EVENTS_SLACK);
+        let response = self.engine.send(self.engine.get(&path).timeout(deadline));
+        self.engine.read(response.await?).await
+    }
+
+    fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshots.clone()
+    }
+}
+
+/// Publishes what arrives; ends with the [`RemoteControl`].
+async fn follow(engine: Engine, mut stream: SnapshotStream, sender: watch::Sender<Arc<Snapshot>>) {
+    loop {
+        let lost = loop {
+            match stream.next().await {
+                Ok(snapshot) => {
+                    sender.send_replace(Arc::new(snapshot));
+                }
+                Err(error) => break error,
+            }
+        };
+        stream = reconnect(&engine, &sender, lost).await;
+    }
+}
+
+async fn reconnect(
+    engine: &Engine,
+    sender: &watch::Sender<Arc<Snapshot>>,
+    lost: ControlError,
+) -> SnapshotStream {
+    let since = Utc::now();
+    let mut why = lost.to_string();
+    let mut backoff = BACKOFF_FIRST;
+    loop {
+        publish_fault(sender, since, &why);
+        tokio::time::sleep(backoff).await;
+        backoff = BACKOFF_MAX.min(backoff * 2);
+        match engine.follow().await {
+            Ok(stream) => return stream,
+            Err(error) => why = error.to_string(),
+        }
+    }
+}
+
+/// The picture stays, and says that it is an old one.
+fn publish_fault(sender: &watch::Sender<Arc<Snapshot>>, since: DateTime<Utc>, why: &str) {
+    let since = since.format("%H:%M:%S UTC");
+    let fault = format!("engine not reachable, since {since}: {why}");
+    sender.send_if_modified(|snapshot| {
+        if snapshot.engine.fault.as_deref() == Some(&fault) {
+            return false;
+        }
+        Arc::make_mut(snapshot).engine.fault = Some(fault);
+        true
+    });
+}
+
+/// Requests to the engine behind one socket.
+#[derive(Clone)]
+struct Engine {
+    http: Client,
+    socket: PathBuf,
+}
+
+impl Engine {
+    fn new(socket: &Path) -> Result<Self, ControlError> {
+        let http = Client::builder()
+            .unix_socket(socket)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| ControlError::Internal {
+                message: format!("cannot make a client for the engine's socket: {error}"),
+            })?;
+        Ok(Self {
+            http,
+            socket: socket.to_path_buf(),
+        })
+    }
+
+    /// Checks that we understand each other, and opens the stream of snapshots.
+    async fn follow(&self) -> Result<SnapshotStream, ControlError> {
+        let hello = self.send(self.get("hello").timeout(HELLO_DEADLINE)).await?;
+        let hello: Hello = self.read(hello).await?;
+        if hello.protocol != PROTOCOL {
+            return Err(ControlError::Usage {
+                message: format!(
+                    "the engine (pid {}) is gone {}, which speaks protocol {}; this is gone {}, protocol {PROTOCOL}; use the same version",
+                    hello.pid,
+                    hello.version,
+                    hello.protocol,
+                    env!("CARGO_PKG_VERSION"),
+                ),
+            });
+        }
+        // No deadline on the whole: a stream has no end. `SnapshotStream::next` has its own.
+        let response = tokio::time::timeout(HELLO_DEADLINE, self.send(self.get("snapshots")))
+            .await
+            .map_err(|_| self.unreachable("it accepts connections, but does not answer"))??;
+        Ok(SnapshotStream {
+            engine: self.clone(),
+            response,
+            buffer: BytesMut::new(),
+        })
+    }
+
+    fn get(&self, path: &str) -> RequestBuilder {
+        self.http.get(url(path))
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        deadline: Duration,
+    ) -> Result<T, ControlError> {
+        let request = self.http.post(url(path)).json(body).timeout(deadline);
+        let response = self.send(request).await?;
+        self.read(response).await
+    }
+
+    /// The response, if it is one of success.
+    async fn send(&self, request: RequestBuilder) -> Result<Response, ControlError> {
+        let response = request.send().await.map_err(|error| self.lost(error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let is_problem = response
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|content| content == "application/problem+json");
+        let body = response.bytes().await.map_err(|error| self.lost(error))?;
+        if !is_problem && let Ok(error) = serde_json::from_slice(&body) {
+            return Err(error);
+        }
+        Err(self.refused(status, &body))
+    }
+
+    async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<T, ControlError> {
+        let body = response.bytes().await.map_err(|error| self.lost(error))?;
+        serde_json::from_slice(&body).map_err(|error| ControlError::Internal {
+            message: format!(
+                "cannot read what the engine at {} answered: {error}",
+                self.socket.display()
+            ),
+        })
+    }
+
+    /// The API itself refused: not our uid, too large, not understood.
+    fn refused(&self, status: reqwest::StatusCode, body: &[u8]) -> ControlError {
+        let problem: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+        let detail = problem["detail"].as_str().unwrap_or("no reason given");
+        let message = format!(
+            "the engine at {}: {detail} ({status})",
+            self.socket.display()
+        );
+        match status.as_u16() {
+            401 | 403 => ControlError::Auth { message },
+            400..500 => ControlError::Usage { message },
+            _ => ControlError::Internal { message },
+        }
+    }
+
+    fn lost(&self, error: reqwest::Error) -> ControlError {
+        if error.is_timeout() {
+            return self
+                .unreachable("no answer in time; a command may have been taken all the same");
+        }
+        // reqwest's own text ends before the cause, which is what a person needs.
+        let mut cause: &dyn std::error::Error = &error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        let hint = if error.is_connect() {
+            "; is it running?"
+        } else {
+            ""
+        };
+        self.unreachable(&format!("{cause}{hint}"))
+    }
+
+    fn unreachable(&self, why: &str) -> ControlError {
+        ControlError::Unreachable {
+            message: format!(
+                "cannot reach the engine at {}: {why}",
+                self.socket.display()
+            ),
+        }
+    }
+}
+
+/// The host is of no meaning on a unix socket.
+fn url(path: &str) -> String {
+    format!("http://gone/control/v1/{path}")
+}
+
+/// The engine's snapshots as they arrive, one a line.
+struct SnapshotStream {
+    engine: Engine,
+    response: Response,
+    /// The line that is still growing.
+    buffer: BytesMut,
+}
+
+impl SnapshotStream {
+    /// The next snapshot, or why there is none: the engine ended, or is silent.
+    async fn next(&mut self) -> Result<Snapshot, ControlError> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(end + 1);
+                if line.len() == 1 {
+                    continue;
+                }
+                return serde_json::from_slice(&line).map_err(|error| ControlError::Internal {
+                    message: format!("cannot read the engine's snapshot: {error}"),
+                });
+            }
+            if self.buffer.len() > SNAPSHOT_BYTES_MAX {
+                return Err(self.engine.unreachable("its snapshot has no end"));
+            }
+            let chunk = tokio::time::timeout(SILENCE_MAX, self.response.chunk()).await;
+            match chunk.map_err(|_| self.engine.unreachable("it has become silent"))? {
+                Ok(Some(bytes)) => self.buffer.extend_from_slice(&bytes),
+                Ok(None) => return Err(self.engine.unreachable("it has ended")),
+                Err(error) => return Err(self.engine.lost(error)),
+            }
+        }
+    }
+}

@@ -1,1 +1,183 @@
-//! api
+//! The HTTP API on the engine's unix socket.
+//!
+//! Two families of paths. `/api/v1/…`, `/healthz`, `/readyz` and `/metrics` are for programs and stay
+//! stable; `/control/v1/…` carries the four calls of [`Control`] verbatim for our own consoles and
+//! verbs ([`crate::control::remote`]).
+//!
+//! Shapes. One thing is its object. Lists are `{"items": […], "next": CURSOR or null}`; give `next`
+//! back as `?cursor=`. Errors are RFC 9457 problem documents. An unknown field or parameter is an
+//! error that names the nearest valid one.
+//!
+//! **Architecture invariant:** nothing here decides. A handler parses, calls [`Control`] once or
+//! twice, and renders the answer.
+
+mod caller;
+mod deletions;
+mod events;
+mod health;
+mod input;
+mod passthrough;
+mod plans;
+mod problem;
+mod report;
+mod socket;
+mod views;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+use serde::Serialize;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::control::Control;
+use crate::system::clock::Clock;
+use caller::Admission;
+pub use socket::ServeError;
+use socket::{Peer, SocketListener};
+
+/// What a request may weigh: ids and options only.
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// A frozen plan of 100,000 steps weighs about 40 MiB.
+const PLAN_BYTES_MAX: usize = 64 << 20;
+/// How long answers in progress may take at the end. An engine that hands over has 2 s in all.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// Where and for whom the API is served.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    pub socket: PathBuf,
+    /// Uids beside our own and root. With any, the socket's file lets everyone connect, and the
+    /// peer's uid decides.
+    pub uids: Vec<u32>,
+    pub clock: Clock,
+    /// How often the socket's file is looked for, and bound again if it vanished.
+    pub socket_check: Duration,
+    /// Ends the service when cancelled.
+    pub shutdown: CancellationToken,
+}
+
+impl ServeOptions {
+    pub fn new(socket: PathBuf) -> Self {
+        Self {
+            socket,
+            uids: Vec::new(),
+            clock: Clock::system(),
+            socket_check: Duration::from_secs(5),
+            shutdown: CancellationToken::new(),
+        }
+    }
+}
+
+/// The running service. Dropping it leaves the service running.
+#[derive(Debug)]
+pub struct ApiHandle {
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl ApiHandle {
+    /// Takes no more requests, lets those in progress end for half a second, and removes the socket.
+    pub async fn stop(mut self) {
+        self.shutdown.cancel();
+        if tokio::time::timeout(DRAIN, &mut self.task).await.is_err() {
+            self.task.abort();
+            // Only when the task has ended is its listener dropped, and the socket's file with it.
+            let _ = self.task.await;
+        }
+    }
+}
+
+/// Serves the API until it is shut down. When it returns, the socket takes connections.
+pub async fn serve(
+    control: Arc<dyn Control>,
+    options: ServeOptions,
+) -> Result<ApiHandle, ServeError> {
+    let listener = SocketListener::bind(
+        options.socket,
+        !options.uids.is_empty(),
+        options.socket_check,
+    )
+    .await?;
+    let shutdown = options.shutdown;
+    let api = Api {
+        control,
+        clock: options.clock,
+        shutdown: shutdown.clone(),
+    };
+    let service =
+        router(api, Admission::new(options.uids)).into_make_service_with_connect_info::<Peer>();
+    let server =
+        axum::serve(listener, service).with_graceful_shutdown(shutdown.clone().cancelled_owned());
+    let task = tokio::spawn(async move {
+        if let Err(error) = server.await {
+            tracing::error!(%error, "the API ended");
+        }
+    });
+    Ok(ApiHandle { shutdown, task })
+}
+
+/// What every handler works with.
+#[derive(Clone)]
+struct Api {
+    control: Arc<dyn Control>,
+    clock: Clock,
+    /// Streams end with it.
+    shutdown: CancellationToken,
+}
+
+/// One page of a list.
+#[derive(Serialize)]
+struct List<T> {
+    items: Vec<T>,
+    /// For the page after this one, as `?cursor=`; null on the last.
+    next: Option<String>,
+}
+
+fn router(api: Api, admission: Admission) -> Router {
+    let v1 = Router::new()
+        .route("/plans", post(plans::create))
+        .route("/plans/{hash}", get(plans::one))
+        .route("/deletions", get(deletions::list).post(deletions::create))
+        .route("/deletions/{id}", get(deletions::one))
+        .route("/deletions/{id}/steps", get(deletions::steps))
+        .route("/deletions/{id}/tree", get(report::tree))
+        .route("/deletions/{id}/report", get(report::report))
+        .route("/deletions/{id}/retry", post(deletions::retry))
+        .route("/deletions/{id}/cancel", post(deletions::cancel))
+        .route("/deletions/{id}/pause", post(deletions::pause))
+        .route("/deletions/{id}/resume", post(deletions::resume))
+        .route("/steps/{id}", get(deletions::step))
+        .route("/steps/{id}/retry", post(deletions::retry_step))
+        .route("/stuck", get(views::stuck))
+        .route("/gc", get(views::collector))
+        .route("/sites", get(views::sites))
+        .route("/audit", get(views::audit))
+        .route("/tombstones", get(views::tombstones))
+        .route("/tombstones/{site}/{kind}/{id}", get(views::tombstone))
+        .route("/events", get(events::stream));
+    let control = Router::new()
+        .route("/hello", get(passthrough::hello))
+        .route("/submit", post(passthrough::submit))
+        .route("/query", post(passthrough::query))
+        .route("/events", get(passthrough::events))
+        .route("/snapshots", get(passthrough::snapshots))
+        .layer(DefaultBodyLimit::max(PLAN_BYTES_MAX));
+    Router::new()
+        .nest("/api/v1", v1)
+        .nest("/control/v1", control)
+        .route("/healthz", get(health::live))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(
+            Arc::new(admission),
+            caller::admit,
+        ))
+        .layer(middleware::from_fn(problem::for_every_error))
+        .with_state(api)
+}

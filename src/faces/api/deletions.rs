@@ -1,0 +1,296 @@
+//! Deletions and their steps: wanted, looked at, and steered.
+
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::caller::Caller;
+use super::input::{self, Params, TargetInput};
+use super::problem::Problem;
+use super::{Api, List};
+use crate::control::{Command, ControlError, Envelope, Page, Query, Receipt};
+use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, Step};
+
+/// Either targets with options, or the hash of a plan that froze both.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeletionRequest {
+    targets: Option<Vec<TargetInput>>,
+    plan_hash: Option<String>,
+    cascade: Option<bool>,
+    on_failure: Option<OnFailure>,
+    drift: Option<DriftPolicy>,
+    release_floating_ips: Option<bool>,
+    #[serde(default)]
+    reason: String,
+}
+
+/// What the steering calls take; the body may be left out.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Steering {
+    #[serde(default)]
+    reason: String,
+}
+
+/// `POST /deletions`: 202 and the deletion, with `existing: true` if its target was being deleted
+/// already (T6).
+pub(super) async fn create(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let mut request: DeletionRequest = input::body(bytes)?;
+    let idempotency_key = input::idempotency_key(&headers)?;
+    let reason = std::mem::take(&mut request.reason);
+    let envelope = Envelope {
+        command: command(&api, request).await?,
+        actor: caller.actor,
+        reason,
+        idempotency_key,
+    };
+    let Receipt::Accepted {
+        deletion_id,
+        existing,
+    } = api.control.submit(envelope).await?
+    else {
+        return Err(Problem::unexpected("a deletion"));
+    };
+    let deletion = api.deletion(deletion_id).await?;
+    let location = format!("/api/v1/deletions/{}", deletion.id);
+    if deletion.state == DeletionState::Refused {
+        // The check ended before we looked (N7): the answer is the refusal.
+        let problem = Problem::from(ControlError::Refused {
+            message: refusal_in_words(&deletion),
+            refused: deletion.refused.clone(),
+        });
+        return Ok((
+            [(header::LOCATION, location)],
+            problem.with("deletion_id", json!(deletion.id)),
+        )
+            .into_response());
+    }
+    let mut shown = json!(deletion);
+    if let Value::Object(members) = &mut shown {
+        members.insert("existing".to_owned(), json!(existing));
+    }
+    Ok((
+        StatusCode::ACCEPTED,
+        [(header::LOCATION, location)],
+        Json(shown),
+    )
+        .into_response())
+}
+
+async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem> {
+    match (request.targets, request.plan_hash) {
+        (Some(_), Some(_)) => Err(Problem::invalid(
+            "give \"targets\" or \"plan_hash\", not both: the plan froze its targets",
+        )),
+        (None, None) => Err(Problem::invalid("\"targets\" or \"plan_hash\" is missing")),
+        (Some(targets), None) => Ok(Command::Delete {
+            targets: input::targets(api, targets)?,
+            options: PlanOptions {
+                cascade: request.cascade.unwrap_or_default(),
+                on_failure: request.on_failure.unwrap_or_default(),
+                drift: request.drift.unwrap_or_default(),
+                release_floating_ips: request.release_floating_ips.unwrap_or_default(),
+            },
+        }),
+        (None, Some(plan_hash)) => {
+            let asked = [
+                ("cascade", request.cascade.map(|it| json!(it))),
+                ("on_failure", request.on_failure.map(|it| json!(it))),
+                ("drift", request.drift.map(|it| json!(it))),
+                (
+                    "release_floating_ips",
+                    request.release_floating_ips.map(|it| json!(it)),
+                ),
+            ];
+            if asked.iter().any(|(_, option)| option.is_some()) {
+                let frozen = json!(api.plan(plan_hash.clone()).await?.options);
+                same_options(&asked, &frozen)?;
+            }
+            Ok(Command::DeletePlan { plan_hash })
+        }
+    }
+}
+
+/// What was approved is what is deleted (P1): options beside a plan's hash may only repeat it.
+fn same_options(asked: &[(&str, Option<Value>)], frozen: &Value) -> Result<(), Problem> {
+    for (name, option) in asked {
+        match option {
+            Some(option) if *option != frozen[name] => {
+                return Err(Problem::invalid(format!(
+                    "\"{name}\": the plan froze {}, not {option}; plan again with {option}",
+                    frozen[name]
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn refusal_in_words(deletion: &Deletion) -> String {
+    if !deletion.note.is_empty() {
+        return deletion.note.clone();
+    }
+    match &deletion.refused[..] {
+        [] => "refused; nothing was sent".to_owned(),
+        [first] => first.reason.clone(),
+        [first, others @ ..] => format!("{} (and {} more)", first.reason, others.len()),
+    }
+}
+
+/// `GET /deletions`: newest first.
+pub(super) async fn list(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<Deletion>>, Problem> {
+    let known = ["state", "site", "kind", "older_than", "cursor", "limit"];
+    let params = Params::parse(query.as_deref(), &known)?;
+    api.deletions(Query::Deletions {
+        states: params.words("state")?,
+        site: params.site(&api)?,
+        kind: params.kind(),
+        older_than: params.before(&api, "older_than")?,
+        cursor: params.cursor(),
+        limit: params.limit()?,
+    })
+    .await
+}
+
+/// `GET /deletions/{id}`, also by the short id.
+pub(super) async fn one(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<Deletion>, Problem> {
+    api.deletion(id).await.map(Json)
+}
+
+/// `GET /deletions/{id}/steps`.
+pub(super) async fn steps(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<Step>>, Problem> {
+    let params = Params::parse(
+        query.as_deref(),
+        &["state", "site", "kind", "cursor", "limit"],
+    )?;
+    // A deletion that does not exist must not look like one without steps.
+    let deletion = api.deletion(id).await?;
+    api.steps(Query::Steps {
+        deletion_id: Some(deletion.id),
+        states: params.words("state")?,
+        site: params.site(&api)?,
+        kind: params.kind(),
+        older_than: None,
+        cursor: params.cursor(),
+        limit: params.limit()?,
+    })
+    .await
+}
+
+/// `GET /steps/{id}`.
+pub(super) async fn step(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<Step>, Problem> {
+    api.step(step_id(&id)?).await.map(Json)
+}
+
+/// `POST /steps/{id}/retry`: 202 and the step.
+pub(super) async fn retry_step(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Step>), Problem> {
+    let step_id = step_id(&id)?;
+    api.steer(Command::RetryStep { step_id }, caller, &headers, bytes)
+        .await?;
+    Ok((StatusCode::ACCEPTED, Json(api.step(step_id).await?)))
+}
+
+fn step_id(text: &str) -> Result<i64, Problem> {
+    text.parse()
+        .map_err(|_| Problem::not_found(format!("no step \"{text}\": a step's id is a number")))
+}
+
+/// The four calls that steer a whole deletion: 202 and the deletion, 409 if its state does not allow
+/// it.
+macro_rules! steering {
+    ($($name:ident => $command:ident),*) => {$(
+        pub(super) async fn $name(
+            State(api): State<Api>,
+            Extension(caller): Extension<Caller>,
+            Path(id): Path<String>,
+            headers: HeaderMap,
+            bytes: Result<Bytes, BytesRejection>,
+        ) -> Result<(StatusCode, Json<Deletion>), Problem> {
+            let deletion_id = api.deletion(id).await?.id;
+            let command = Command::$command { deletion_id: deletion_id.clone() };
+            api.steer(command, caller, &headers, bytes).await?;
+            Ok((StatusCode::ACCEPTED, Json(api.deletion(deletion_id).await?)))
+        }
+    )*};
+}
+
+steering!(retry => Retry, cancel => Cancel, pause => Pause, resume => Resume);
+
+impl Api {
+    async fn steer(
+        &self,
+        command: Command,
+        caller: Caller,
+        headers: &HeaderMap,
+        bytes: Result<Bytes, BytesRejection>,
+    ) -> Result<(), Problem> {
+        let Steering { reason } = input::body(bytes)?;
+        let envelope = Envelope {
+            command,
+            actor: caller.actor,
+            reason,
+            idempotency_key: input::idempotency_key(headers)?,
+        };
+        self.control.submit(envelope).await?;
+        Ok(())
+    }
+
+    pub(super) async fn deletions(&self, query: Query) -> Result<Json<List<Deletion>>, Problem> {
+        match self.query(query).await? {
+            Page::Deletions { rows: items, next } => Ok(Json(List { items, next })),
+            _ => Err(Problem::unexpected("deletions")),
+        }
+    }
+
+    pub(super) async fn deletion(&self, id: String) -> Result<Deletion, Problem> {
+        match self.query(Query::Deletion { id }).await? {
+            Page::Deletion { row } => Ok(*row),
+            _ => Err(Problem::unexpected("a deletion")),
+        }
+    }
+
+    pub(super) async fn steps(&self, query: Query) -> Result<Json<List<Step>>, Problem> {
+        match self.query(query).await? {
+            Page::Steps { rows: items, next } => Ok(Json(List { items, next })),
+            _ => Err(Problem::unexpected("steps")),
+        }
+    }
+
+    async fn step(&self, id: i64) -> Result<Step, Problem> {
+        match self.query(Query::Step { id }).await? {
+            Page::Step { row } => Ok(*row),
+            _ => Err(Problem::unexpected("a step")),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Server-sent events: resumable, without gaps.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::Sse;
+use axum::response::sse::{Event as Sent, KeepAlive};
+use futures_util::{Stream, StreamExt, stream};
+use serde_json::json;
+
+use super::Api;
+use super::input::Params;
+use super::problem::Problem;
+use crate::domain::model::Event;
+
+/// Proxies and NAT forget silent connections after a minute; half of the usual 30 s.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+const WAIT_MS: u64 = 15_000;
+
+/// `GET /events?after=SEQ`, or `Last-Event-ID`; without either, from now on. Each event is
+/// `id: SEQ`, `event: TYPE` and its JSON. Older than what is kept → 410 with the oldest.
+///
+/// The header counts more: a client that reconnects repeats the URL that it began with.
+pub(super) async fn stream(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Result<Sse<impl Stream<Item = Result<Sent, Infallible>>>, Problem> {
+    let params = Params::parse(query.as_deref(), &["after"])?;
+    let last_seen = headers
+        .get("last-event-id")
+        .and_then(|id| id.to_str().ok())
+        .map(|id| {
+            id.trim().parse::<i64>().map_err(|_| {
+                Problem::invalid(format!("Last-Event-ID: \"{id}\" is no whole number"))
+            })
+        })
+        .transpose()?;
+    let after = match (last_seen, params.number("after")?) {
+        (Some(seen), _) => seen,
+        (None, Some(after)) => after,
+        (None, None) => api.control.snapshot().borrow().last_event,
+    };
+    // The first page before the answer begins: only then can it still be a 410.
+    let first = api
+        .control
+        .events(after, 0)
+        .await
+        .map_err(Problem::of_query)?;
+    Ok(Sse::new(follow(api, after, first)).keep_alive(KeepAlive::new().interval(HEARTBEAT)))
+}
+
+/// Where a stream stands between two pages.
+struct Position {
+    api: Api,
+    after: i64,
+    failed: bool,
+}
+
+fn follow(
+    api: Api,
+    after: i64,
+    first: Vec<Event>,
+) -> impl Stream<Item = Result<Sent, Infallible>> + use<> {
+    let position = Position {
+        after: first.last().map_or(after, |event| event.seq),
+        api,
+        failed: false,
+    };
+    let rest = stream::unfold(position, |mut position| async move {
+        if position.failed {
+            return None;
+        }
+        let page = tokio::select! {
+            () = position.api.shutdown.cancelled() => return None,
+            page = position.api.control.events(position.after, WAIT_MS) => page,
+        };
+        let page: Vec<Sent> = match page {
+            Ok(events) => {
+                position.after = events.last().map_or(position.after, |event| event.seq);
+                events.iter().map(sent).collect()
+            }
+            // The client fell behind what is kept, or the engine failed: said once, then the end.
+            // It has no id, so the client resumes where it stood.
+            Err(error) => {
+                position.failed = true;
+                let problem = Problem::from(error).document().to_string();
+                vec![Sent::default().event("problem").data(problem)]
+            }
+        };
+        Some((page, position))
+    });
+    let first = first.iter().map(sent).collect();
+    stream::once(async move { first })
+        .chain(rest)
+        .flat_map(|page: Vec<Sent>| stream::iter(page.into_iter().map(Ok)))
+}
+
+fn sent(event: &Event) -> Sent {
+    // JSON has no raw line breaks, which is what `data` could not carry.
+    let name = json!(event.kind);
+    Sent::default()
+        .id(event.seq.to_string())
+        .event(name.as_str().unwrap_or("event"))
+        .data(json!(event).to_string())
+}

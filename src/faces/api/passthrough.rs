@@ -1,0 +1,113 @@
+//! The four calls of [`Control`](crate::control::Control) verbatim, for our own consoles and verbs.
+//!
+//! Errors travel as the JSON of [`ControlError`], so that the far side sees what the engine said.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{RawQuery, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::Api;
+use super::caller::Caller;
+use super::input::{self, Params};
+use super::problem::{Problem, status_of};
+use crate::control::remote::{HEARTBEAT, Hello, PROTOCOL};
+use crate::control::{ControlError, Envelope, Query, Snapshot};
+
+/// Longer waits are cut to this: a reader asks again.
+const WAIT_MS_MAX: u64 = 60_000;
+
+/// `GET hello`: whom one talks to, and whether one understands it.
+pub(super) async fn hello() -> Json<Hello> {
+    Json(Hello {
+        protocol: PROTOCOL,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+    })
+}
+
+/// `POST submit`: an envelope, answered with its receipt. Who is trusted may name the actor.
+pub(super) async fn submit(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let mut envelope: Envelope = input::body(bytes)?;
+    if !caller.trusted {
+        envelope.actor = caller.actor;
+    }
+    Ok(answer(api.control.submit(envelope).await))
+}
+
+/// `POST query`: a query, answered with its page.
+pub(super) async fn query(
+    State(api): State<Api>,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let query: Query = input::body(bytes)?;
+    Ok(answer(api.control.query(query).await))
+}
+
+/// `GET events?after=&wait_ms=`: at most 500 events, after a wait for the first.
+pub(super) async fn events(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let params = Params::parse(query.as_deref(), &["after", "wait_ms"])?;
+    let after = params.number("after")?.unwrap_or_default();
+    let wait_ms = params.number("wait_ms")?.unwrap_or_default();
+    let wait_ms = u64::try_from(wait_ms).unwrap_or_default().min(WAIT_MS_MAX);
+    let events = tokio::select! {
+        // Nothing happened that the reader could miss: it asks whoever comes next.
+        () = api.shutdown.cancelled() => Ok(Vec::new()),
+        events = api.control.events(after, wait_ms) => events,
+    };
+    Ok(answer(events))
+}
+
+/// `GET snapshots`: one JSON line for the snapshot of now and for each later one; a reader that is
+/// slow gets the newest only. An empty line is a sign of life.
+pub(super) async fn snapshots(State(api): State<Api>) -> impl IntoResponse {
+    let lines = lines(api.control.snapshot(), api.shutdown);
+    (
+        [(header::CONTENT_TYPE, "application/jsonl")],
+        Body::from_stream(lines),
+    )
+}
+
+fn lines(
+    mut snapshots: watch::Receiver<Arc<Snapshot>>,
+    shutdown: CancellationToken,
+) -> impl Stream<Item = Result<String, serde_json::Error>> {
+    snapshots.mark_changed();
+    stream::try_unfold((snapshots, shutdown), |(mut snapshots, shutdown)| async {
+        let line = tokio::select! {
+            () = shutdown.cancelled() => return Ok(None),
+            changed = tokio::time::timeout(HEARTBEAT, snapshots.changed()) => match changed {
+                Ok(Err(_ended)) => return Ok(None),
+                Ok(Ok(())) => {
+                    let snapshot = snapshots.borrow_and_update().clone();
+                    serde_json::to_string(&snapshot)? + "\n"
+                }
+                Err(_elapsed) => "\n".to_owned(),
+            },
+        };
+        Ok(Some((line, (snapshots, shutdown))))
+    })
+}
+
+fn answer<T: Serialize>(result: Result<T, ControlError>) -> Response {
+    match result {
+        Ok(value) => Json(value).into_response(),
+        Err(error) => (status_of(&error), Json(error)).into_response(),
+    }
+}

@@ -1,0 +1,80 @@
+//! Plans: what a deletion would do, frozen and hashed.
+
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::{Extension, Json};
+use bytes::Bytes;
+use serde::Deserialize;
+use std::sync::Arc;
+
+use super::Api;
+use super::caller::Caller;
+use super::input::{self, TargetInput};
+use super::problem::Problem;
+use crate::control::{Command, Envelope, Page, Query, Receipt};
+use crate::domain::model::{DriftPolicy, OnFailure, Plan, PlanOptions};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanRequest {
+    targets: Vec<TargetInput>,
+    #[serde(default)]
+    cascade: bool,
+    #[serde(default)]
+    on_failure: OnFailure,
+    #[serde(default)]
+    drift: DriftPolicy,
+    #[serde(default)]
+    release_floating_ips: bool,
+}
+
+/// `POST /plans`: 200 and the plan, also where it lists refusals.
+pub(super) async fn create(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<Json<Arc<Plan>>, Problem> {
+    let request: PlanRequest = input::body(bytes)?;
+    let command = Command::Plan {
+        targets: input::targets(&api, request.targets)?,
+        options: PlanOptions {
+            cascade: request.cascade,
+            on_failure: request.on_failure,
+            drift: request.drift,
+            release_floating_ips: request.release_floating_ips,
+        },
+    };
+    let envelope = Envelope {
+        command,
+        actor: caller.actor,
+        reason: String::new(),
+        idempotency_key: input::idempotency_key(&headers)?,
+    };
+    match api.control.submit(envelope).await? {
+        Receipt::Planned { plan } => Ok(Json(plan)),
+        _ => Err(Problem::unexpected("a plan")),
+    }
+}
+
+/// `GET /plans/{hash}`: for 24 h, then 410.
+pub(super) async fn one(
+    State(api): State<Api>,
+    Path(hash): Path<String>,
+) -> Result<Json<Arc<Plan>>, Problem> {
+    api.plan(hash).await.map(Json)
+}
+
+impl Api {
+    pub(super) async fn plan(&self, hash: String) -> Result<Arc<Plan>, Problem> {
+        match self.query(Query::Plan { hash }).await? {
+            Page::Plan { plan } => Ok(plan),
+            _ => Err(Problem::unexpected("a plan")),
+        }
+    }
+
+    pub(super) async fn query(&self, query: Query) -> Result<Page, Problem> {
+        self.control.query(query).await.map_err(Problem::of_query)
+    }
+}

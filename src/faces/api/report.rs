@@ -1,0 +1,289 @@
+//! A deletion as a whole: nested, and as a report per resource.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::{StreamExt, stream};
+use serde_json::{Value, json};
+
+use super::Api;
+use super::input::PAGE_ROWS_MAX;
+use super::problem::Problem;
+use crate::control::{ControlError, Page, Query};
+use crate::domain::model::{
+    Action, Deletion, DeletionState, Plan, PlanStep, ResourceKey, Step, StepResource, StepState,
+    Target,
+};
+
+/// A nested document is held whole, here and by who reads it: about 100 MiB at this size.
+const TREE_STEPS_MAX: usize = 200_000;
+/// Common JSON parsers stop at 128 levels; a level of ours is two of theirs.
+const TREE_DEPTH_MAX: usize = 32;
+
+/// `GET /deletions/{id}/tree`: `{deletion_id, state, roots: [node], automatic: [], unset: []}`. A node
+/// is `{id, resource, action, state, …, children: [node]}`, its children what must go before it.
+///
+/// A step that several wait for is shown whole under the first and as `{id, resource, state,
+/// repeated: true}` under the others. What lies deeper than 32 levels starts a root of its own.
+pub(super) async fn tree(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let deletion = api.deletion(id).await?;
+    let mut steps = Vec::new();
+    let mut cursor = None;
+    loop {
+        let (page, next) = api.step_page(&deletion.id, cursor).await?;
+        steps.extend(page);
+        if steps.len() > TREE_STEPS_MAX {
+            return Err(Problem::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "too-large",
+                format!(
+                    "more than {TREE_STEPS_MAX} steps make no tree; page through /api/v1/deletions/{}/steps",
+                    deletion.id
+                ),
+            ));
+        }
+        match next {
+            Some(next) => cursor = Some(next),
+            None => break,
+        }
+    }
+    let frozen = api.frozen(&deletion.id).await?;
+    let (automatic, unset) = frozen
+        .as_ref()
+        .map_or((&[][..], &[][..]), |plan| (&plan.automatic, &plan.unset));
+    Ok(Json(json!({
+        "deletion_id": deletion.id,
+        "state": deletion.state,
+        "targets": deletion.targets,
+        "roots": nested(&steps),
+        "automatic": automatic,
+        "unset": unset,
+    })))
+}
+
+fn nested(steps: &[Step]) -> Vec<Value> {
+    let awaited: HashSet<i64> = steps.iter().flat_map(|s| s.depends_on.clone()).collect();
+    let mut forest = Forest {
+        by_id: steps.iter().map(|step| (step.id, step)).collect(),
+        seen: HashSet::new(),
+    };
+    // First what nothing waits for; then what lay too deep below it.
+    let (inner, roots): (Vec<&Step>, Vec<&Step>) =
+        steps.iter().partition(|step| awaited.contains(&step.id));
+    let mut nodes = Vec::new();
+    for step in roots.into_iter().chain(inner) {
+        if !forest.seen.contains(&step.id) {
+            nodes.push(forest.node(step, 0));
+        }
+    }
+    nodes
+}
+
+struct Forest<'a> {
+    by_id: HashMap<i64, &'a Step>,
+    seen: HashSet<i64>,
+}
+
+impl Forest<'_> {
+    fn node(&mut self, step: &Step, depth: usize) -> Value {
+        let mut node = json!({
+            "id": step.id,
+            "resource": step.resource,
+            "action": step.action,
+            "state": step.state,
+        });
+        if !self.seen.insert(step.id) {
+            node["repeated"] = json!(true);
+            return node;
+        }
+        node["why"] = json!(step.why);
+        node["attempts"] = json!(step.attempts);
+        node["next_attempt_at"] = json!(step.next_attempt_at);
+        node["blockers"] = json!(step.blockers);
+        node["last_error"] = json!(step.last_error);
+        let before: Vec<&Step> = step
+            .depends_on
+            .iter()
+            .filter_map(|id| self.by_id.get(id).copied())
+            .collect();
+        if depth + 1 == TREE_DEPTH_MAX && !before.is_empty() {
+            node["truncated"] = json!(true);
+            return node;
+        }
+        let children: Vec<Value> = before
+            .into_iter()
+            .map(|step| self.node(step, depth + 1))
+            .collect();
+        node["children"] = json!(children);
+        node
+    }
+}
+
+/// `GET /deletions/{id}/report`: `{"data": [{message, resource: {name, id, kind, site}, action,
+/// status}]}`, at any time (N10), streamed. `status` is as in an HTTP 207: 204 gone, 202 on its way,
+/// the cloud's own (or 409) where it refuses, 424 not attempted.
+pub(super) async fn report(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let deletion = api.deletion(id).await?;
+    let frozen = api.frozen(&deletion.id).await?;
+    let lines = without_a_step(&deletion, frozen.as_deref());
+    let report = Report {
+        api,
+        deletion_id: deletion.id,
+        text: "{\"data\":[".to_owned(),
+        lines,
+        cursor: None,
+    };
+    // The first page before the answer begins: only then can a failure still be a problem document.
+    let (first, rest) = report.page().await?;
+    let rest = stream::try_unfold(rest, |report| async move {
+        match report {
+            Some(report) => report.page().await.map(Some),
+            None => Ok::<_, ControlError>(None),
+        }
+    });
+    let body = stream::once(async { Ok(first) }).chain(rest);
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    Ok((json, Body::from_stream(body)).into_response())
+}
+
+/// A report that is being written, a page of steps at a time.
+struct Report {
+    api: Api,
+    deletion_id: String,
+    /// Goes before the next line.
+    text: String,
+    /// Lines that go before the next page.
+    lines: Vec<Value>,
+    cursor: Option<String>,
+}
+
+impl Report {
+    async fn page(mut self) -> Result<(String, Option<Self>), ControlError> {
+        let (steps, next) = self.api.step_page(&self.deletion_id, self.cursor).await?;
+        self.lines.extend(steps.iter().map(line));
+        let mut text = self.text;
+        for (at, line) in self.lines.drain(..).enumerate() {
+            if at > 0 {
+                text.push(',');
+            }
+            text.push_str(&line.to_string());
+        }
+        if next.is_none() {
+            text.push_str("]}");
+            return Ok((text, None));
+        }
+        // A page that has a next one is not empty, so a comma is due.
+        self.text = ",".to_owned();
+        self.cursor = next;
+        let rest = Self { ..self };
+        Ok((text, Some(rest)))
+    }
+}
+
+/// What the deletion does or refuses without a step of its own.
+fn without_a_step(deletion: &Deletion, frozen: Option<&Plan>) -> Vec<Value> {
+    let status = match deletion.state {
+        DeletionState::Gone => StatusCode::NO_CONTENT,
+        _ => StatusCode::ACCEPTED,
+    };
+    let implied =
+        |step: &PlanStep, message| entry(&step.key(), &step.name, step.action, status, message);
+    let refused = deletion.refused.iter().map(|refusal| {
+        let Target { key, name } = &refusal.resource;
+        let message = refusal.reason.clone();
+        entry(key, name, Action::Delete, StatusCode::CONFLICT, message)
+    });
+    let mut lines: Vec<Value> = refused.collect();
+    // A plan that was refused removes nothing.
+    if let Some(plan) = frozen.filter(|_| lines.is_empty()) {
+        let by_itself = |step| implied(step, "removed by the cloud itself".to_owned());
+        let unset = |step| implied(step, "stays, and loses its reference".to_owned());
+        lines.extend(plan.automatic.iter().map(by_itself));
+        lines.extend(plan.unset.iter().map(unset));
+    }
+    lines
+}
+
+fn line(step: &Step) -> Value {
+    let refused = || {
+        step.last_error
+            .as_ref()
+            .and_then(|error| StatusCode::from_u16(error.status?).ok())
+            .unwrap_or(StatusCode::CONFLICT)
+    };
+    let status = match step.state {
+        StepState::Gone => StatusCode::NO_CONTENT,
+        StepState::Waiting | StepState::Ready | StepState::Running | StepState::Verifying => {
+            StatusCode::ACCEPTED
+        }
+        StepState::Blocked | StepState::Stuck | StepState::Purged => refused(),
+        StepState::Skipped => StatusCode::FAILED_DEPENDENCY,
+    };
+    let mut message = format!("{}: {}", step.action.as_str(), step.state.as_str());
+    if let (true, Some(error)) = (step.state != StepState::Gone, &step.last_error) {
+        message.push_str(": ");
+        message.push_str(&error.message);
+    }
+    let StepResource { key, name } = &step.resource;
+    entry(key, name, step.action, status, message)
+}
+
+fn entry(
+    key: &ResourceKey,
+    name: &str,
+    action: Action,
+    status: StatusCode,
+    message: String,
+) -> Value {
+    json!({
+        "message": message,
+        "resource": {"name": name, "id": key.id, "kind": key.kind, "site": key.site},
+        "action": action,
+        "status": status.as_u16(),
+    })
+}
+
+impl Api {
+    async fn step_page(
+        &self,
+        deletion_id: &str,
+        cursor: Option<String>,
+    ) -> Result<(Vec<Step>, Option<String>), ControlError> {
+        let query = Query::Steps {
+            deletion_id: Some(deletion_id.to_owned()),
+            states: Vec::new(),
+            site: None,
+            kind: None,
+            older_than: None,
+            cursor,
+            limit: PAGE_ROWS_MAX,
+        };
+        match self.control.query(query).await? {
+            Page::Steps { rows, next } => Ok((rows, next)),
+            _ => Err(ControlError::Internal {
+                message: "the engine answered something else than steps".to_owned(),
+            }),
+        }
+    }
+
+    /// None until the plan stands.
+    async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, ControlError> {
+        let deletion_id = deletion_id.to_owned();
+        match self.control.query(Query::FrozenPlan { deletion_id }).await {
+            Ok(Page::Plan { plan }) => Ok(Some(plan)),
+            Ok(_) | Err(ControlError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
