@@ -7,4 +7,13 @@
     unreachable_pub
 )]
 
+mod bench;
+mod events;
+mod fake;
+mod problems;
+mod remote;
+mod routes;
+mod samples;
+mod socket;
 mod target;
+mod whole;

@@ -1,0 +1,156 @@
+//! Server-sent events: in order, without gaps, resumable.
+
+use gone::control::ControlError;
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, DEADLINE, content_type};
+
+/// Reads a stream of events as a browser does.
+struct Reader {
+    response: Response,
+    text: String,
+}
+
+#[derive(Debug, PartialEq)]
+struct Received {
+    id: Option<i64>,
+    name: String,
+    data: Value,
+}
+
+impl Reader {
+    async fn open(bench: &Bench, path: &str, last_seen: Option<i64>) -> Self {
+        let mut request = bench.request(Method::GET, path);
+        if let Some(seq) = last_seen {
+            request = request.header("Last-Event-ID", seq.to_string());
+        }
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(content_type(&response), "text/event-stream");
+        Self {
+            response,
+            text: String::new(),
+        }
+    }
+
+    /// None when the stream has ended.
+    async fn next(&mut self) -> Option<Received> {
+        loop {
+            if let Some((block, rest)) = self.text.split_once("\n\n") {
+                let received = parse(block);
+                self.text = rest.to_owned();
+                if received.is_some() {
+                    return received;
+                }
+                continue;
+            }
+            let chunk = tokio::time::timeout(DEADLINE, self.response.chunk());
+            let chunk = chunk
+                .await
+                .expect("an event within the deadline")
+                .unwrap()?;
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    async fn ids(&mut self, count: usize) -> Vec<i64> {
+        let mut ids = Vec::new();
+        while ids.len() < count {
+            ids.push(self.next().await.unwrap().id.unwrap());
+        }
+        ids
+    }
+}
+
+/// None for a heartbeat.
+fn parse(block: &str) -> Option<Received> {
+    let field = |name: &str| {
+        let mut lines = block.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    };
+    Some(Received {
+        id: field("id").map(|id| id.parse().unwrap()),
+        name: field("event")?.to_owned(),
+        data: serde_json::from_str(field("data")?).unwrap(),
+    })
+}
+
+#[tokio::test]
+async fn events_arrive_in_order_and_as_they_happen() {
+    let bench = Bench::new().await;
+    bench.fake.happen(1..=8);
+    let mut reader = Reader::open(&bench, "/api/v1/events?after=0", None).await;
+    let first = reader.next().await.unwrap();
+    assert_eq!((first.id, first.name.as_str()), (Some(1), "step_state"));
+    assert_eq!(first.data, json!(crate::samples::event(1)));
+    assert_eq!(reader.ids(7).await, [2, 3, 4, 5, 6, 7, 8]);
+    bench.fake.happen([9]);
+    assert_eq!(reader.ids(1).await, [9]);
+    bench.fake.happen(10..=14);
+    assert_eq!(reader.ids(5).await, [10, 11, 12, 13, 14]);
+}
+
+#[tokio::test]
+async fn a_stream_resumes_without_gaps() {
+    let bench = Bench::new().await;
+    bench.fake.happen(1..=20);
+    let mut seen = Vec::new();
+    while seen.last() != Some(&20) {
+        // The connection is dropped after each two; a browser repeats the URL that it began with.
+        let mut reader = Reader::open(&bench, "/api/v1/events?after=0", seen.last().copied()).await;
+        seen.extend(reader.ids(2).await);
+    }
+    assert_eq!(seen, (1..=20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn without_a_place_the_stream_begins_now() {
+    let bench = Bench::new().await;
+    bench.fake.happen(1..=5);
+    bench
+        .fake
+        .publish_snapshot(|snapshot| snapshot.last_event = 5);
+    let mut reader = Reader::open(&bench, "/api/v1/events", None).await;
+    bench.fake.happen([6]);
+    assert_eq!(reader.ids(1).await, [6]);
+}
+
+#[tokio::test]
+async fn what_is_no_longer_kept_is_410_with_the_oldest() {
+    let bench = Bench::new().await;
+    bench.fake.happen(1..=20);
+    bench.fake.forget_events_before(12);
+    let (status, problem) = bench.get("/api/v1/events?after=3").await;
+    assert_eq!((status, &problem["oldest"]), (410, &json!(12)));
+    let mut reader = Reader::open(&bench, "/api/v1/events?after=11", None).await;
+    assert_eq!(reader.ids(1).await, [12]);
+}
+
+#[tokio::test]
+async fn a_failure_on_the_way_is_said_and_ends_the_stream() {
+    let bench = Bench::new().await;
+    bench.fake.happen([1]);
+    let mut reader = Reader::open(&bench, "/api/v1/events?after=0", None).await;
+    assert_eq!(reader.ids(1).await, [1]);
+    let message = "the ledger is damaged".to_owned();
+    bench
+        .fake
+        .will_fail_events(ControlError::Internal { message });
+    let said = reader.next().await.unwrap();
+    assert_eq!((said.id, said.name.as_str()), (None, "problem"));
+    assert_eq!(said.data["detail"], "the ledger is damaged");
+    assert_eq!(reader.next().await, None);
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_streams_and_is_not_held_up_by_them() {
+    let bench = Bench::new().await;
+    bench.fake.happen([1]);
+    let mut reader = Reader::open(&bench, "/api/v1/events?after=0", None).await;
+    assert_eq!(reader.ids(1).await, [1]);
+    let stopped = tokio::time::timeout(DEADLINE, bench.api.stop());
+    stopped.await.expect("stops although a stream is open");
+    assert_eq!(reader.next().await, None);
+    assert!(!bench.socket.exists());
+}

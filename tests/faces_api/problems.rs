@@ -1,0 +1,207 @@
+//! Errors: problem documents that name the field and the nearest valid one.
+
+use gone::control::ControlError;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, answer};
+use crate::samples;
+
+#[tokio::test]
+async fn each_error_of_the_control_has_its_status() {
+    let bench = Bench::new().await;
+    for (error, status, kind) in samples::errors() {
+        bench.fake.will_receipt(Err(error.clone()));
+        let request = json!({"targets": ["network/web"]});
+        let (found, problem) = bench.post("/api/v1/deletions", request).await;
+        assert_eq!(found, status, "{error:?}");
+        assert_eq!(problem["type"], format!("urn:gone:problem:{kind}"));
+        assert_eq!(problem["detail"], "what and why");
+        match error {
+            ControlError::Ambiguous { .. } => assert_eq!(problem["candidates"][1]["id"], "n2"),
+            ControlError::Drifted { .. } => assert_eq!(problem["changes"][0], "port p2 is new"),
+            ControlError::Expired { .. } => assert_eq!(problem["oldest"], 12),
+            ControlError::Refused { refused, .. } => {
+                assert_eq!(problem["refused"], json!(refused));
+                assert_eq!(problem["blockers"].as_array().unwrap().len(), refused.len());
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_the_engine_cannot_use_is_a_bad_request() {
+    let bench = Bench::new().await;
+    let message = "no such cursor".to_owned();
+    bench.fake.will_page(Err(ControlError::Usage { message }));
+    let (status, problem) = bench.get("/api/v1/deletions?cursor=x").await;
+    assert_eq!(
+        (status, &problem["detail"]),
+        (400, &json!("no such cursor"))
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_understood_names_the_field_and_the_nearest() {
+    let bench = Bench::new().await;
+    let deletions = "/api/v1/deletions";
+    for (path, body, says) in [
+        (
+            deletions,
+            json!({"targets": ["a/b"], "cascad": true}),
+            &["cascad", "did you mean \"cascade\"?"][..],
+        ),
+        (
+            deletions,
+            json!({"targets": ["a/b"], "on_failure": "stopp"}),
+            &["\"on_failure\"", "did you mean \"stop\"?"],
+        ),
+        (
+            deletions,
+            json!({"targets": [{"kind": "network", "nam": "x"}]}),
+            &["targets[0]", "did you mean \"name\"?"],
+        ),
+        (
+            deletions,
+            json!({"targets": [{"kind": "network"}]}),
+            &["targets[0]", "neither id nor name"],
+        ),
+        (
+            deletions,
+            json!({"targets": ["network/a", "network"]}),
+            &["targets[1]", "KIND/ID-or-NAME"],
+        ),
+        (
+            deletions,
+            json!({"targets": [7]}),
+            &["targets[0]", "KIND/ID-or-NAME"],
+        ),
+        (
+            deletions,
+            json!({"targets": []}),
+            &["targets", "names nothing"],
+        ),
+        (deletions, json!({}), &["\"targets\" or \"plan_hash\""]),
+        (
+            deletions,
+            json!({"targets": ["a/b"], "plan_hash": "abc"}),
+            &["not both"],
+        ),
+        ("/api/v1/plans", json!({"cascade": true}), &["targets"]),
+        (
+            "/api/v1/plans",
+            json!({"targets": ["a/b"], "drift": "no"}),
+            &["drift"],
+        ),
+        (
+            "/api/v1/deletions/d1/retry",
+            json!({"raison": "x"}),
+            &["did you mean \"reason\"?"],
+        ),
+    ] {
+        let (status, problem) = bench.post(path, body.clone()).await;
+        assert_eq!(status, 400, "{body}: {problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        for part in says {
+            assert!(detail.contains(part), "{body}: {detail}");
+        }
+    }
+    for text in ["", "{", "[]", "{\"targets\": [\"a/b\"]} trailing"] {
+        let request = bench.request(Method::POST, deletions).body(text);
+        assert_eq!(answer(request).await.0, 400, "{text}");
+    }
+    assert_eq!(bench.fake.submits(), 0, "nothing reached the engine");
+}
+
+#[tokio::test]
+async fn parameters_are_checked() {
+    let bench = Bench::new().await;
+    for (path, says) in [
+        ("/api/v1/deletions?stat=stuck", "did you mean \"state\"?"),
+        ("/api/v1/deletions?state=stuk", "did you mean \"stuck\"?"),
+        ("/api/v1/deletions?limit=501", "1 to 500"),
+        ("/api/v1/deletions?limit=0", "1 to 500"),
+        ("/api/v1/deletions?limit=many", "no whole number"),
+        (
+            "/api/v1/deletions?site=prod",
+            "did you mean \"prod/RegionOne\"?",
+        ),
+        (
+            "/api/v1/tombstones?phase=deletin",
+            "did you mean \"deleting\"?",
+        ),
+        ("/api/v1/stuck?older_than=99999999999999999d", "older_than"),
+        ("/api/v1/sites?site=prod", "unknown parameter"),
+        ("/api/v1/events?after=x", "no whole number"),
+    ] {
+        let (status, problem) = bench.get(path).await;
+        assert_eq!(status, 400, "{path}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(says), "{path}: {detail}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_router_refuses_is_a_problem_too() {
+    let bench = Bench::new().await;
+    for path in ["/", "/api/v1/nothing", "/api/v2/plans", "/control/v1/x"] {
+        let (status, problem) = bench.get(path).await;
+        assert_eq!(status, 404);
+        assert_eq!(problem["type"], "urn:gone:problem:not-found");
+        assert!(problem["detail"].as_str().unwrap().contains(path));
+    }
+    let response = bench.request(Method::PUT, "/api/v1/deletions");
+    let response = response.send().await.unwrap();
+    assert_eq!(response.status(), 405);
+    assert!(
+        response.headers()["allow"]
+            .to_str()
+            .unwrap()
+            .contains("POST")
+    );
+    let problem: Value = response.json().await.unwrap();
+    assert_eq!(problem["status"], 405);
+    assert_eq!(bench.get("/api/v1/deletions/%FF").await.0, 400);
+}
+
+#[tokio::test]
+async fn bodies_are_bounded() {
+    let bench = Bench::new().await;
+    let heavy = json!({"targets": ["network/web"], "reason": "x".repeat(2 << 20)});
+    let (status, problem) = bench.post("/api/v1/deletions", heavy).await;
+    assert_eq!(status, 413, "{problem}");
+
+    // A frozen plan may be large, and travels by the control's own path.
+    let mut plan = samples::plan();
+    plan.warnings = vec!["x".repeat(2 << 20)];
+    let envelope = gone::control::Envelope {
+        command: gone::control::Command::DeletePlanFile {
+            plan: Box::new(plan),
+        },
+        actor: samples::actor(),
+        reason: String::new(),
+        idempotency_key: None,
+    };
+    let (status, _) = bench.post("/control/v1/submit", json!(envelope)).await;
+    assert_eq!(status, 200);
+}
+
+#[tokio::test]
+async fn an_idempotency_key_is_visible_text_of_a_bounded_length() {
+    let bench = Bench::new().await;
+    for key in [String::new(), "k".repeat(257)] {
+        let request = bench
+            .request(Method::POST, "/api/v1/deletions")
+            .header("Idempotency-Key", key)
+            .json(&json!({"targets": ["network/web"]}));
+        let (status, problem) = answer(request).await;
+        assert_eq!(status, 400);
+        assert!(
+            problem["detail"]
+                .as_str()
+                .unwrap()
+                .contains("Idempotency-Key")
+        );
+    }
+}

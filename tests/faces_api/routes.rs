@@ -1,0 +1,340 @@
+//! Each route: what it asks the control, its status and the shape of its answer.
+
+use gone::control::{Command, ControlError, Page, Query, SiteSpec};
+use gone::domain::model::{DeletionState, DriftPolicy, OnFailure, Origin, RefusalRule};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, content_type};
+use crate::samples;
+
+fn as_json(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).unwrap()
+}
+
+#[tokio::test]
+async fn a_plan_is_made_and_kept_under_its_hash() {
+    let bench = Bench::new().await;
+    let request = json!({
+        "targets": ["network/web@prod/RegionOne", {"kind": "router", "id": "r1", "site": "prod"}],
+        "cascade": true,
+        "on_failure": "stop",
+    });
+    let (status, plan) = bench.post("/api/v1/plans", request).await;
+    assert_eq!((status, &plan), (200, &as_json(&samples::plan())));
+    let members = [
+        "hash",
+        "targets",
+        "steps",
+        "automatic",
+        "unset",
+        "refused",
+        "warnings",
+    ];
+    assert!(members.iter().all(|member| plan.get(member).is_some()));
+    assert_eq!(plan["calls_estimate"], 2);
+
+    let envelope = bench.fake.last_submitted();
+    assert_eq!(envelope.actor.origin, Origin::Api);
+    let Command::Plan { targets, options } = envelope.command else {
+        panic!("{envelope:?}");
+    };
+    assert_eq!(targets[0], samples::spec());
+    assert_eq!(targets[1].id_or_name, "r1");
+    assert_eq!(targets[1].site, SiteSpec::Cloud("prod".into()));
+    assert!(options.cascade && options.on_failure == OnFailure::Stop);
+
+    let (status, kept) = bench.get("/api/v1/plans/abc").await;
+    assert_eq!((status, kept), (200, plan));
+    let (status, _) = bench.get("/api/v1/plans/old").await;
+    assert_eq!(status, 410);
+}
+
+#[tokio::test]
+async fn a_deletion_is_accepted_with_its_place() {
+    let bench = Bench::new().await;
+    let response = bench
+        .request(Method::POST, "/api/v1/deletions")
+        .header("Idempotency-Key", "key-1")
+        .header("X-Gone-Actor", "J%C3%BCrgen")
+        .json(&json!({
+            "targets": ["network/web@prod"], "cascade": true, "on_failure": "stop",
+            "drift": "absorb", "release_floating_ips": true, "reason": "ticket 7",
+        }))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 202);
+    assert_eq!(response.headers()["location"], "/api/v1/deletions/d1");
+    let deletion: Value = response.json().await.unwrap();
+    let mut expected = as_json(&samples::deletion("d1"));
+    expected["existing"] = json!(false);
+    assert_eq!(deletion, expected);
+
+    let envelope = bench.fake.last_submitted();
+    assert_eq!(envelope.idempotency_key.as_deref(), Some("key-1"));
+    assert_eq!(envelope.actor.name, "Jürgen");
+    assert_eq!(envelope.reason, "ticket 7");
+    let Command::Delete { targets, options } = envelope.command else {
+        panic!("{envelope:?}");
+    };
+    assert_eq!(targets[0].to_string(), "network/web@prod");
+    assert_eq!(options.drift, DriftPolicy::Absorb);
+    assert!(options.cascade && options.release_floating_ips);
+}
+
+#[tokio::test]
+async fn p06_without_a_claim_the_peers_uid_is_the_actor() {
+    let bench = Bench::new().await;
+    bench.post("/api/v1/deletions/d1/pause", json!({})).await;
+    let own = rustix::process::geteuid().as_raw();
+    assert_eq!(bench.fake.last_submitted().actor.name, format!("uid:{own}"));
+}
+
+#[tokio::test]
+async fn p01_a_plans_hash_runs_exactly_that_plan() {
+    let bench = Bench::new().await;
+    let request = json!({"plan_hash": "abc", "on_failure": "continue"});
+    let (status, _) = bench.post("/api/v1/deletions", request).await;
+    assert_eq!(status, 202);
+    let command = bench.fake.last_submitted().command;
+    assert!(matches!(command, Command::DeletePlan { plan_hash } if plan_hash == "abc"));
+
+    let request = json!({"plan_hash": "abc", "on_failure": "stop"});
+    let (status, problem) = bench.post("/api/v1/deletions", request).await;
+    assert_eq!(status, 400);
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("froze \"continue\""), "{detail}");
+    assert_eq!(bench.fake.submits(), 1);
+}
+
+#[tokio::test]
+async fn n07_a_check_that_ended_at_once_answers_with_the_refusal() {
+    let bench = Bench::new().await;
+    let mut deletion = samples::deletion("d1");
+    deletion.state = DeletionState::Refused;
+    deletion.refused = vec![samples::refusal(RefusalRule::InUse)];
+    bench.fake.will_page(Ok(Page::Deletion {
+        row: Box::new(deletion),
+    }));
+    let (status, problem) = bench
+        .post("/api/v1/deletions", json!({"targets": ["network/web"]}))
+        .await;
+    assert_eq!(status, 409);
+    assert_eq!(problem["deletion_id"], "d1");
+    assert_eq!(problem["blockers"][0]["id"], "p9");
+    assert_eq!(problem["detail"], "network n1 is in use by port p9");
+}
+
+#[tokio::test]
+async fn deletions_and_steps_are_paged_and_filtered() {
+    let bench = Bench::new().await;
+    let path = "/api/v1/deletions?state=running,stuck&state=gone&site=prod/RegionOne&kind=network&cursor=c&limit=5";
+    let (status, list) = bench.get(path).await;
+    assert_eq!(status, 200);
+    assert_eq!(
+        list,
+        json!({"items": [samples::deletion("d1")], "next": "c2"})
+    );
+    let asked = as_json(&bench.fake.last_queried());
+    assert_eq!(asked["states"], json!(["running", "stuck", "gone"]));
+    assert_eq!(asked["site"], "prod/RegionOne");
+    assert_eq!(
+        (&asked["kind"], &asked["cursor"]),
+        (&json!("network"), &json!("c"))
+    );
+    assert_eq!(asked["limit"], 5);
+
+    let (status, deletion) = bench.get("/api/v1/deletions/d1").await;
+    assert_eq!((status, deletion), (200, as_json(&samples::deletion("d1"))));
+    let (status, _) = bench.get("/api/v1/deletions/d2").await;
+    assert_eq!(status, 404);
+
+    let (status, list) = bench.get("/api/v1/deletions/d1/steps?state=stuck").await;
+    assert_eq!((status, &list["items"][0]["id"]), (200, &json!(7)));
+    let asked = as_json(&bench.fake.last_queried());
+    assert_eq!(asked["deletion_id"], "d1");
+    assert_eq!(asked["states"], json!(["stuck"]));
+    let (status, _) = bench.get("/api/v1/deletions/d2/steps").await;
+    assert_eq!(
+        status, 404,
+        "an unknown deletion must not look like one without steps"
+    );
+
+    let (status, step) = bench.get("/api/v1/steps/7").await;
+    assert_eq!((status, &step["resource"]["kind"]), (200, &json!("port")));
+    assert_eq!(bench.get("/api/v1/steps/seven").await.0, 404);
+}
+
+#[tokio::test]
+async fn deletions_and_steps_are_steered() {
+    let bench = Bench::new().await;
+    for (call, expected) in [
+        ("retry", json!({"do": "retry", "deletion_id": "d1"})),
+        ("cancel", json!({"do": "cancel", "deletion_id": "d1"})),
+        ("pause", json!({"do": "pause", "deletion_id": "d1"})),
+        ("resume", json!({"do": "resume", "deletion_id": "d1"})),
+    ] {
+        let path = format!("/api/v1/deletions/d1/{call}");
+        let (status, deletion) = bench.post(&path, json!({"reason": "why"})).await;
+        assert_eq!((status, &deletion["id"]), (202, &json!("d1")), "{call}");
+        let envelope = bench.fake.last_submitted();
+        assert_eq!(as_json(&envelope.command), expected);
+        assert_eq!(envelope.reason, "why");
+
+        let message = "it has ended".to_owned();
+        bench
+            .fake
+            .will_receipt(Err(ControlError::Conflict { message }));
+        let (status, problem) = bench.post(&path, json!({})).await;
+        assert_eq!((status, &problem["detail"]), (409, &json!("it has ended")));
+    }
+    // The body may be left out.
+    let response = bench.request(Method::POST, "/api/v1/steps/7/retry");
+    let (status, step) = crate::bench::answer(response).await;
+    assert_eq!((status, &step["id"]), (202, &json!(7)));
+    let command = bench.fake.last_submitted().command;
+    assert!(matches!(command, Command::RetryStep { step_id: 7 }));
+}
+
+#[tokio::test]
+async fn t10_stuck_deletions_are_listed_by_age() {
+    let bench = Bench::new().await;
+    for (path, hours) in [
+        ("/api/v1/stuck", 24),
+        ("/api/v1/stuck?older_than=48h", 48),
+        ("/api/v1/stuck?older_than=0s", 0),
+    ] {
+        let (status, list) = bench.get(path).await;
+        assert_eq!((status, &list["items"][0]["id"]), (200, &json!("d1")));
+        let Query::Deletions {
+            states, older_than, ..
+        } = bench.fake.last_queried()
+        else {
+            panic!("asked something else");
+        };
+        assert_eq!(states, [DeletionState::Stuck]);
+        let age = chrono::Utc::now() - older_than.unwrap();
+        let slack = chrono::Duration::minutes(1);
+        assert!(
+            (age - chrono::Duration::hours(hours)).abs() < slack,
+            "{path}: {age}"
+        );
+    }
+    let (status, problem) = bench.get("/api/v1/stuck?older_than=soon").await;
+    assert_eq!(status, 400);
+    assert!(problem["detail"].as_str().unwrap().contains("older_than"));
+}
+
+#[tokio::test]
+async fn the_panes_lists_share_one_shape() {
+    let bench = Bench::new().await;
+    for path in [
+        "/api/v1/deletions",
+        "/api/v1/deletions/d1/steps",
+        "/api/v1/stuck",
+        "/api/v1/gc",
+        "/api/v1/sites",
+        "/api/v1/audit",
+        "/api/v1/tombstones",
+    ] {
+        let (status, list) = bench.get(path).await;
+        assert_eq!(status, 200, "{path}");
+        assert_eq!(list["items"].as_array().unwrap().len(), 1, "{path}");
+        assert!(list.get("next").is_some(), "{path}");
+        assert_eq!(list.as_object().unwrap().len(), 2, "{path}");
+    }
+    bench.get("/api/v1/gc").await;
+    assert_eq!(
+        as_json(&bench.fake.last_queried())["states"],
+        json!(["blocked"])
+    );
+    let (_, audit) = bench.get("/api/v1/audit?cursor=9").await;
+    assert!(matches!(
+        bench.fake.last_queried(),
+        Query::Audit { after: 9 }
+    ));
+    assert_eq!(audit["next"], "1");
+    bench.fake.will_page(Ok(Page::Audit { rows: vec![] }));
+    let (_, end) = bench.get("/api/v1/audit?cursor=1").await;
+    assert_eq!(end, json!({"items": [], "next": null}));
+}
+
+#[tokio::test]
+async fn i08_tombstones_answer_for_other_engines() {
+    let bench = Bench::new().await;
+    let path = "/api/v1/tombstones?site=prod/RegionOne&kind=network&phase=deleting,gone,purged";
+    let (status, list) = bench.get(path).await;
+    assert_eq!(status, 200);
+    assert_eq!(list["items"][0], as_json(&samples::tombstone()));
+    let asked = as_json(&bench.fake.last_queried());
+    assert_eq!(asked["phases"], json!(["deleting", "gone", "purged"]));
+
+    let path = "/api/v1/tombstones/prod%2FRegionOne/static_route/r1%2C10.0.0.0%2F8%2C%25";
+    let (status, tombstone) = bench.get(path).await;
+    assert_eq!((status, tombstone), (200, as_json(&samples::tombstone())));
+    let asked = as_json(&bench.fake.last_queried());
+    assert_eq!(asked["site"], "prod/RegionOne");
+    assert_eq!(asked["kind"], "static_route");
+    assert_eq!(asked["id"], "r1,10.0.0.0/8,%");
+
+    let (status, _) = bench
+        .get("/api/v1/tombstones/prod%2FRegionOne/port/none")
+        .await;
+    assert_eq!(status, 404);
+}
+
+#[tokio::test]
+async fn health_follows_the_snapshot() {
+    use gone::control::SiteState;
+    let bench = Bench::new().await;
+    assert_eq!(bench.get("/healthz").await, (200, json!({"status": "ok"})));
+    assert_eq!(
+        bench.get("/readyz").await,
+        (200, json!({"status": "ready"}))
+    );
+
+    let down = samples::site_status(SiteState::Unreachable);
+    bench
+        .fake
+        .publish_snapshot(|snapshot| snapshot.sites = vec![down]);
+    let (status, problem) = bench.get("/readyz").await;
+    assert_eq!(status, 503);
+    assert_eq!(
+        problem["detail"],
+        "no cloud is reachable: prod/RegionOne (connection refused)"
+    );
+    bench
+        .fake
+        .publish_snapshot(|snapshot| snapshot.engine.epoch = 0);
+    assert_eq!(bench.get("/readyz").await.0, 503);
+    bench
+        .fake
+        .publish_snapshot(|snapshot| snapshot.engine.fault = Some("disk full".into()));
+    assert_eq!(bench.get("/readyz").await.1["detail"], "disk full");
+    assert_eq!(bench.get("/healthz").await.0, 200);
+}
+
+#[tokio::test]
+async fn metrics_are_prometheus_text() {
+    let bench = Bench::new().await;
+    bench.fake.publish_snapshot(|snapshot| {
+        snapshot.engine.version = "a\"b\\c".into();
+    });
+    let response = bench.request(Method::GET, "/metrics").send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(content_type(&response), "text/plain; version=0.0.4");
+    let text = response.text().await.unwrap();
+    for line in [
+        "# TYPE gone_steps gauge",
+        "gone_steps{state=\"gone\"} 3",
+        "gone_steps{state=\"blocked\"} 0",
+        "gone_deletions{state=\"running\"} 1",
+        "gone_engine_info{version=\"a\\\"b\\\\c\",epoch=\"1\"} 1",
+        "gone_site_reachable{site=\"prod/RegionOne\"} 1",
+        "gone_site_latency_seconds{site=\"prod/RegionOne\"} 0.25",
+        "gone_steps_gone_per_second 1.5",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}

@@ -1,0 +1,156 @@
+//! A deletion as a whole: the tree and the report.
+
+use std::sync::Arc;
+
+use gone::control::Page;
+use gone::domain::model::{Deletion, DeletionState, RefusalRule, Step, StepState};
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::samples::{self, step};
+
+/// What the control answers to a tree or a report: the deletion, its plan and its steps in pages.
+async fn ask(path: &str, deletion: Deletion, pages: Vec<Vec<Step>>) -> Value {
+    let bench = Bench::new().await;
+    let plan = || Page::Plan {
+        plan: Arc::new(samples::plan()),
+    };
+    bench.fake.will_page(Ok(Page::Deletion {
+        row: Box::new(deletion),
+    }));
+    let last = pages.len() - 1;
+    let steps = pages.into_iter().enumerate().map(|(at, rows)| Page::Steps {
+        rows,
+        next: (at < last).then(|| at.to_string()),
+    });
+    let answers: Vec<Page> = match path {
+        "tree" => steps.chain([plan()]).collect(),
+        _ => [plan()].into_iter().chain(steps).collect(),
+    };
+    for answer in answers {
+        bench.fake.will_page(Ok(answer));
+    }
+    let (status, body) = bench.get(&format!("/api/v1/deletions/d1/{path}")).await;
+    assert_eq!(status, 200);
+    body
+}
+
+#[tokio::test]
+async fn the_tree_nests_what_must_go_before() {
+    let pages = vec![
+        vec![
+            step(1, "network", &[2, 3], StepState::Waiting),
+            step(2, "subnet", &[4], StepState::Waiting),
+        ],
+        vec![
+            step(3, "router_interface", &[4], StepState::Waiting),
+            step(4, "port", &[], StepState::Blocked),
+        ],
+    ];
+    let tree = ask("tree", samples::deletion("d1"), pages).await;
+    assert_eq!(tree["deletion_id"], "d1");
+    assert_eq!(tree["roots"].as_array().unwrap().len(), 1);
+    let network = &tree["roots"][0];
+    assert_eq!(network["resource"]["kind"], "network");
+    let children = network["children"].as_array().unwrap();
+    assert_eq!(children.len(), 2);
+    let port = &children[0]["children"][0];
+    assert_eq!(
+        (&port["id"], &port["state"]),
+        (&json!(4), &json!("blocked"))
+    );
+    assert_eq!(port["blockers"][0]["id"], "p9");
+    assert_eq!(port["children"], json!([]));
+    let again = &children[1]["children"][0];
+    assert_eq!(
+        (&again["id"], &again["repeated"]),
+        (&json!(4), &json!(true))
+    );
+    assert!(again.get("children").is_none());
+    assert_eq!(tree["automatic"][0]["kind"], "port");
+    assert_eq!(tree["unset"][0]["action"], "unset");
+}
+
+#[tokio::test]
+async fn a_deep_tree_stays_readable_and_complete() {
+    let chain = (1..=200).map(|id| match id {
+        200 => step(id, "port", &[], StepState::Ready),
+        _ => step(id, "port", &[id + 1], StepState::Waiting),
+    });
+    let tree = ask("tree", samples::deletion("d1"), vec![chain.collect()]).await;
+    fn whole_nodes(nodes: &Value) -> usize {
+        let nodes = nodes.as_array().unwrap().iter();
+        nodes
+            .map(|node| {
+                let whole = usize::from(node.get("repeated").is_none());
+                whole + node.get("children").map_or(0, whole_nodes)
+            })
+            .sum()
+    }
+    assert_eq!(whole_nodes(&tree["roots"]), 200);
+}
+
+#[tokio::test]
+async fn n10_the_report_says_of_each_resource_what_was_answered() {
+    let mut unanswered = step(7, "port", &[], StepState::Stuck);
+    unanswered.last_error.as_mut().unwrap().status = None;
+    let pages = vec![
+        vec![
+            step(1, "port", &[], StepState::Gone),
+            step(2, "port", &[], StepState::Running),
+        ],
+        vec![
+            step(3, "port", &[], StepState::Blocked),
+            step(4, "port", &[], StepState::Stuck),
+            step(5, "port", &[], StepState::Skipped),
+            unanswered,
+        ],
+    ];
+    let report = ask("report", samples::deletion("d1"), pages).await;
+    let data = report["data"].as_array().unwrap();
+    let statuses: Vec<_> = data
+        .iter()
+        .map(|line| line["status"].as_u64().unwrap())
+        .collect();
+    // First what the cloud removes by itself and what is unset.
+    assert_eq!(statuses, [202, 202, 204, 202, 409, 409, 424, 409]);
+    assert_eq!(data[2]["resource"]["id"], "port-1");
+    assert_eq!(data[2]["resource"]["name"], "name-1");
+    assert_eq!(data[2]["message"], "delete: gone");
+    assert_eq!(
+        data[4]["message"],
+        "delete: blocked: There are one or more ports still in use"
+    );
+    assert_eq!(data[4]["action"], "delete");
+}
+
+#[tokio::test]
+async fn the_report_of_a_refused_deletion_names_the_refusals() {
+    let mut deletion = samples::deletion("d1");
+    deletion.state = DeletionState::Refused;
+    deletion.refused = vec![samples::refusal(RefusalRule::InUse)];
+    let report = ask("report", deletion, vec![vec![]]).await;
+    let data = report["data"].as_array().unwrap();
+    assert_eq!(data.len(), 1);
+    assert_eq!(data[0]["status"], 409);
+    assert_eq!(data[0]["resource"]["id"], "n1");
+    assert_eq!(data[0]["message"], "network n1 is in use by port p9");
+}
+
+#[tokio::test]
+async fn a_report_is_empty_but_whole_while_planning() {
+    let bench = Bench::new().await;
+    let deletion = samples::deletion("d1");
+    bench.fake.will_page(Ok(Page::Deletion {
+        row: Box::new(deletion),
+    }));
+    let message = "no plan yet".to_owned();
+    let no_plan = gone::control::ControlError::NotFound { message };
+    bench.fake.will_page(Err(no_plan));
+    bench.fake.will_page(Ok(Page::Steps {
+        rows: vec![],
+        next: None,
+    }));
+    let answer = bench.get("/api/v1/deletions/d1/report").await;
+    assert_eq!(answer, (200, json!({"data": []})));
+}
