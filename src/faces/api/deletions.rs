@@ -4,6 +4,7 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, post};
 use axum::{Extension, Json};
 use bytes::Bytes;
 use serde::Deserialize;
@@ -226,26 +227,22 @@ fn step_id(text: &str) -> Result<i64, Problem> {
         .map_err(|_| Problem::not_found(format!("no step \"{text}\": a step's id is a number")))
 }
 
-/// The four calls that steer a whole deletion: 202 and the deletion, 409 if its state does not allow
-/// it.
-macro_rules! steering {
-    ($($name:ident => $command:ident),*) => {$(
-        pub(super) async fn $name(
-            State(api): State<Api>,
-            Extension(caller): Extension<Caller>,
-            Path(id): Path<String>,
-            headers: HeaderMap,
-            bytes: Result<Bytes, BytesRejection>,
-        ) -> Result<(StatusCode, Json<Deletion>), Problem> {
+/// `POST /deletions/{id}/retry` and its like: 202 and the deletion, 409 if its state does not allow it.
+pub(super) fn steer(command: fn(String) -> Command) -> MethodRouter<Api> {
+    post(
+        move |State(api): State<Api>,
+              Extension(caller): Extension<Caller>,
+              Path(id): Path<String>,
+              headers: HeaderMap,
+              bytes: Result<Bytes, BytesRejection>| async move {
             let deletion_id = api.deletion(id).await?.id;
-            let command = Command::$command { deletion_id: deletion_id.clone() };
-            api.steer(command, caller, &headers, bytes).await?;
-            Ok((StatusCode::ACCEPTED, Json(api.deletion(deletion_id).await?)))
-        }
-    )*};
+            api.steer(command(deletion_id.clone()), caller, &headers, bytes)
+                .await?;
+            let deletion = api.deletion(deletion_id).await?;
+            Ok::<_, Problem>((StatusCode::ACCEPTED, Json(deletion)))
+        },
+    )
 }
-
-steering!(retry => Retry, cancel => Cancel, pause => Pause, resume => Resume);
 
 impl Api {
     async fn steer(

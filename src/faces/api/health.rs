@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Api;
 use super::problem::Problem;
-use crate::control::{SiteState, Snapshot};
+use crate::control::{SiteState, SiteStatus, Snapshot};
 use crate::domain::model::StepState;
 
 /// `GET /healthz`: the process answers.
@@ -65,106 +65,79 @@ pub(super) async fn metrics(State(api): State<Api>) -> impl IntoResponse {
     )
 }
 
-/// Labels and value of one sample.
-type Sample = (Vec<(&'static str, String)>, f64);
-
-// Counts stay far below 2^53, up to which a float is exact.
-#[allow(clippy::cast_precision_loss)]
 fn exposition(snapshot: &Snapshot) -> String {
-    let mut text = String::new();
     let engine = &snapshot.engine;
-    let labelled = |name, label: &str, value: u64| (vec![(name, label.to_owned())], value as f64);
-    let sites = |value: fn(&crate::control::SiteStatus) -> Option<f64>| -> Vec<Sample> {
-        let samples = snapshot.sites.iter().filter_map(|status| {
-            let site = vec![("site", status.site.to_string())];
-            value(status).map(|value| (site, value))
-        });
-        samples.collect()
-    };
-    let flag = |set: bool| if set { 1.0 } else { 0.0 };
+    let mut text = Exposition(String::new());
     let info = vec![
         ("version", engine.version.clone()),
         ("epoch", engine.epoch.to_string()),
     ];
+    text.gauge("gone_engine_info", "What runs; always 1.", [(info, 1.0)]);
+    let fault = f64::from(engine.fault.is_some());
+    text.single("gone_engine_fault", "1 while it takes no new work.", fault);
+    let read_only = f64::from(engine.read_only);
+    text.single(
+        "gone_engine_read_only",
+        "1 if it sends no write.",
+        read_only,
+    );
+    let by_state = |state: &str, count: u64| (vec![("state", state.to_owned())], count as f64);
     let deletions = snapshot.deletions_by_state.iter();
-    let deletions = deletions.map(|(state, count)| labelled("state", state, *count));
-    let steps =
-        StepState::ALL.map(|state| labelled("state", state.as_str(), snapshot.steps.of(state)));
-    let one = |value: f64| vec![(vec![], value)];
-    let families: [(&str, &str, Vec<Sample>); 11] = [
-        (
-            "gone_engine_info",
-            "What runs; always 1.",
-            vec![(info, 1.0)],
-        ),
-        (
-            "gone_engine_fault",
-            "1 while the engine takes no new work.",
-            one(flag(engine.fault.is_some())),
-        ),
-        (
-            "gone_engine_read_only",
-            "1 if no write is sent.",
-            one(flag(engine.read_only)),
-        ),
-        ("gone_deletions", "Deletions by state.", deletions.collect()),
-        ("gone_steps", "Steps by state.", steps.to_vec()),
-        (
-            "gone_steps_gone_per_second",
-            "Over the last ten seconds.",
-            one(snapshot.rate_per_second),
-        ),
-        (
-            "gone_events_last_seq",
-            "Sequence of the newest event.",
-            one(snapshot.last_event as f64),
-        ),
-        (
-            "gone_site_reachable",
-            "1 if the site answers.",
-            sites(|s| {
-                Some(if s.state == SiteState::Reachable {
-                    1.0
-                } else {
-                    0.0
-                })
-            }),
-        ),
-        (
-            "gone_site_calls_in_flight",
-            "Calls in flight.",
-            sites(|s| Some(s.in_flight as f64)),
-        ),
-        (
-            "gone_site_concurrency_limit",
-            "How many calls may be in flight now.",
-            sites(|s| Some(s.concurrency_limit as f64)),
-        ),
-        (
-            "gone_site_latency_seconds",
-            "Recent latency of the site's calls.",
-            sites(|s| s.latency_ms.map(|ms| ms as f64 / 1000.0)),
-        ),
-    ];
-    for (name, help, samples) in families {
-        family(&mut text, name, help, samples);
-    }
-    text
+    let deletions = deletions.map(|(state, count)| by_state(state, *count));
+    text.gauge("gone_deletions", "Deletions by state.", deletions);
+    let steps = StepState::ALL.map(|state| by_state(state.as_str(), snapshot.steps.of(state)));
+    text.gauge("gone_steps", "Steps by state.", steps);
+    let rate = snapshot.rate_per_second;
+    text.single("gone_steps_gone_per_second", "Over ten seconds.", rate);
+    let newest = snapshot.last_event as f64;
+    text.single(
+        "gone_events_last_seq",
+        "Sequence of the newest event.",
+        newest,
+    );
+
+    let by_site = |value: fn(&SiteStatus) -> Option<f64>| {
+        snapshot.sites.iter().filter_map(move |status| {
+            let site = vec![("site", status.site.to_string())];
+            value(status).map(|value| (site, value))
+        })
+    };
+    let reachable = by_site(|site| Some(f64::from(site.state == SiteState::Reachable)));
+    text.gauge("gone_site_reachable", "1 if the site answers.", reachable);
+    let in_flight = by_site(|site| Some(site.in_flight as f64));
+    text.gauge("gone_site_calls_in_flight", "Calls in flight.", in_flight);
+    let limit = by_site(|site| Some(site.concurrency_limit as f64));
+    text.gauge("gone_site_concurrency_limit", "Calls that may be.", limit);
+    let latency = by_site(|site| site.latency_ms.map(|ms| ms as f64 / 1000.0));
+    text.gauge("gone_site_latency_seconds", "Recent latency.", latency);
+    text.0
 }
 
-/// One metric; all of ours are gauges. Writing to a `String` cannot fail.
-fn family(text: &mut String, name: &str, help: &str, samples: Vec<Sample>) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
-    for (labels, value) in samples {
-        let labels: Vec<String> = labels
-            .iter()
-            .map(|(label, value)| format!("{label}=\"{}\"", escape_label(value)))
-            .collect();
-        let labels = match labels.is_empty() {
-            true => String::new(),
-            false => format!("{{{}}}", labels.join(",")),
-        };
-        let _ = writeln!(text, "{name}{labels} {value}");
+/// Labels and value of one sample.
+type Sample = (Vec<(&'static str, String)>, f64);
+
+/// Prometheus' text, as it grows. All of ours are gauges: they may fall when the ledger is pruned.
+struct Exposition(String);
+
+impl Exposition {
+    fn single(&mut self, name: &str, help: &str, value: f64) {
+        self.gauge(name, help, [(Vec::new(), value)]);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = Sample>) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} gauge");
+        for (labels, value) in samples {
+            let labels: Vec<String> = labels
+                .iter()
+                .map(|(label, value)| format!("{label}=\"{}\"", escape_label(value)))
+                .collect();
+            let labels = match &labels[..] {
+                [] => String::new(),
+                labels => format!("{{{}}}", labels.join(",")),
+            };
+            let _ = writeln!(self.0, "{name}{labels} {value}");
+        }
     }
 }
 

@@ -34,9 +34,10 @@ use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::control::Control;
+use crate::control::{Command, Control};
 use crate::system::clock::Clock;
 use caller::Admission;
+use deletions::steer;
 pub use socket::ServeError;
 use socket::{Peer, SocketListener};
 
@@ -147,10 +148,22 @@ fn router(api: Api, admission: Admission) -> Router {
         .route("/deletions/{id}/steps", get(deletions::steps))
         .route("/deletions/{id}/tree", get(report::tree))
         .route("/deletions/{id}/report", get(report::report))
-        .route("/deletions/{id}/retry", post(deletions::retry))
-        .route("/deletions/{id}/cancel", post(deletions::cancel))
-        .route("/deletions/{id}/pause", post(deletions::pause))
-        .route("/deletions/{id}/resume", post(deletions::resume))
+        .route(
+            "/deletions/{id}/retry",
+            steer(|deletion_id| Command::Retry { deletion_id }),
+        )
+        .route(
+            "/deletions/{id}/cancel",
+            steer(|deletion_id| Command::Cancel { deletion_id }),
+        )
+        .route(
+            "/deletions/{id}/pause",
+            steer(|deletion_id| Command::Pause { deletion_id }),
+        )
+        .route(
+            "/deletions/{id}/resume",
+            steer(|deletion_id| Command::Resume { deletion_id }),
+        )
         .route("/steps/{id}", get(deletions::step))
         .route("/steps/{id}/retry", post(deletions::retry_step))
         .route("/stuck", get(views::stuck))

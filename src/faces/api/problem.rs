@@ -124,9 +124,11 @@ impl From<ControlError> for Problem {
                 problem("drifted", message).with("changes", json!(changes))
             }
             ControlError::Conflict { message } => problem("conflict", message),
-            ControlError::Expired { message, oldest } => {
-                problem("expired", message).with("oldest", json!(oldest))
-            }
+            ControlError::Expired { message, oldest } => match oldest {
+                // A plan that is no longer kept has no sequence.
+                0 => problem("expired", message),
+                oldest => problem("expired", message).with("oldest", json!(oldest)),
+            },
             ControlError::Internal { message } => problem("internal", message),
         }
     }

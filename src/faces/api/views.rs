@@ -76,7 +76,8 @@ pub(super) async fn audit(
     let after = params.number("cursor")?.unwrap_or_default();
     match api.query(Query::Audit { after }).await? {
         Page::Audit { rows: items } => {
-            let next = items.last().map(|row| row["seq"].to_string());
+            let next = items.last().and_then(|row| row["seq"].as_i64());
+            let next = next.map(|seq| seq.to_string());
             Ok(Json(List { items, next }))
         }
         _ => Err(Problem::unexpected("the audit")),
