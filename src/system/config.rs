@@ -1,5 +1,11 @@
 //! Settings: an embedded default for every key, patched by the user's file.
 
+mod load;
+mod paths;
+
+pub use load::{ConfigError, DEFAULTS, load, parse};
+pub use paths::{Surroundings, private_folder};
+
 use std::path::PathBuf;
 use std::time::Duration;
 

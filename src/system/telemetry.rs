@@ -1,1 +1,106 @@
-//! Logs: to standard error, as text or JSON; never a secret, never a raw name from a cloud.
+//! Logs: to standard error, or under a console to a file; as text or JSON; never a secret, never a
+//! raw name from a cloud.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+
+use tracing::Subscriber;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::{MakeWriter, format::FmtSpan};
+
+/// A log file that has grown past this is put aside, once, when the next log starts.
+const LOG_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// What is asked for: how often `-v`, and who logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verbosity {
+    pub times: u8,
+    /// An engine tells what it does; a verb only what goes wrong.
+    pub engine: bool,
+}
+
+impl Verbosity {
+    /// The filter, in the words of `tracing_subscriber`. Our own messages first; those of the
+    /// libraries from the third `-v` on.
+    pub fn directives(self) -> &'static str {
+        match self.times.saturating_add(u8::from(self.engine)) {
+            0 => "error,gone=warn",
+            1 => "warn,gone=info",
+            2 => "warn,gone=debug",
+            3 => "info,gone=trace",
+            _ => "trace",
+        }
+    }
+}
+
+/// The format that was asked for; else text for a person and JSON for a machine.
+pub fn format_for(option: Option<LogFormat>, terminal: bool) -> LogFormat {
+    option.unwrap_or(if terminal {
+        LogFormat::Text
+    } else {
+        LogFormat::Json
+    })
+}
+
+/// Logs of this process go to standard error from now on.
+///
+/// # Errors
+/// Logging was started before.
+pub fn to_stderr(format: LogFormat, verbosity: Verbosity) -> io::Result<()> {
+    start(subscriber(format, verbosity, io::stderr))
+}
+
+/// Logs of this process go to `folder/gone.log` from now on: a console owns the screen.
+///
+/// # Errors
+/// The file cannot be opened, or logging was started before.
+pub fn to_file(folder: &Path, format: LogFormat, verbosity: Verbosity) -> io::Result<()> {
+    let file = open_log(&folder.join("gone.log"))?;
+    start(subscriber(format, verbosity, Mutex::new(file)))
+}
+
+fn start(subscriber: impl Subscriber + Send + Sync) -> io::Result<()> {
+    tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)
+}
+
+/// Appends to the log, readable by its owner only (0600), after putting a large one aside.
+fn open_log(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let full = std::fs::metadata(path).is_ok_and(|found| found.len() > LOG_FILE_BYTES_MAX);
+    if full {
+        std::fs::rename(path, path.with_extension("log.1"))?;
+    }
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Lines with time, level, target and fields; no colour codes, since logs end in files.
+pub fn subscriber<W>(
+    format: LogFormat,
+    verbosity: Verbosity,
+    writer: W,
+) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(verbosity.directives()))
+        .with_span_events(FmtSpan::NONE)
+        .with_ansi(false)
+        .with_writer(writer);
+    match format {
+        LogFormat::Text => Box::new(builder.finish()),
+        LogFormat::Json => Box::new(builder.json().flatten_event(true).finish()),
+    }
+}

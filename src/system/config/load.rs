@@ -1,0 +1,252 @@
+//! Reads the settings file, and says exactly what is wrong with it.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use toml::de::{DeTable, DeValue};
+
+use super::{Settings, Surroundings};
+use crate::domain::text::{did_you_mean, escape};
+
+/// Every key with its default and its meaning, as TOML: what `--print-config` shows.
+pub const DEFAULTS: &str = include_str!("../../../assets/config.toml");
+
+/// Keys of later versions. Ignoring one would promise what is not done.
+const NOT_YET: [&str; 13] = [
+    "gate",
+    "mapping",
+    "deployment",
+    "notify",
+    "api.listen",
+    "api.gids",
+    "console.theme",
+    "console.keys",
+    "engine.rate",
+    "engine.lease",
+    "guard.approval",
+    "guard.blast_limit",
+    "guard.cloud",
+];
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    pub file: PathBuf,
+    /// From 1; none if the file could not be read.
+    pub line: Option<usize>,
+    /// Dotted path of the key; empty where the text is no TOML.
+    pub key: String,
+    pub message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ", line {line}")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, ", {}", escape(&self.key))?;
+        }
+        write!(f, ": {}", escape(&self.message))
+    }
+}
+
+/// The settings, and the file that gave them; without a file, the defaults.
+///
+/// # Errors
+/// The file that the option names cannot be read, or its text is not valid ([`parse`]).
+pub fn load(
+    option: Option<&Path>,
+    around: &Surroundings,
+) -> Result<(Settings, Option<PathBuf>), ConfigError> {
+    let usual = around
+        .config_folder()
+        .map(|folder| folder.join("config.toml"));
+    let Some(file) = option.map(Path::to_path_buf).or(usual) else {
+        return Ok((Settings::default(), None));
+    };
+    match std::fs::read_to_string(&file) {
+        Ok(text) => Ok((parse(&text, &file)?, Some(file))),
+        Err(error) if option.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+            Ok((Settings::default(), None))
+        }
+        Err(error) => Err(ConfigError {
+            message: format!("cannot be read: {error}"),
+            file,
+            line: None,
+            key: String::new(),
+        }),
+    }
+}
+
+/// The settings that a text gives, every key that it leaves out at its default.
+///
+/// # Errors
+/// In this order: no TOML; a key of a later version; an unknown key, with the nearest that is known;
+/// a value of the wrong shape; a value that makes no sense.
+pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
+    let source = Source { text, file };
+    let table = DeTable::parse(text)
+        .map_err(|error| source.error(error.span(), String::new(), error.message()))?;
+    for key in NOT_YET {
+        if let Some(span) = span_of(table.get_ref(), key) {
+            let message = "not supported by this version; remove it";
+            return Err(source.error(Some(span), key.to_owned(), message));
+        }
+    }
+    let deserializer = toml::de::Deserializer::from(table.clone());
+    let settings: Settings = serde_path_to_error::deserialize(deserializer)
+        .map_err(|error| source.shape_error(error.path().to_string(), error.inner()))?;
+    match first_nonsense(&settings) {
+        None => Ok(settings),
+        Some((key, message)) => {
+            let span = span_of(table.get_ref(), &key);
+            Err(source.error(span, key, &message))
+        }
+    }
+}
+
+struct Source<'a> {
+    text: &'a str,
+    file: &'a Path,
+}
+
+impl Source<'_> {
+    fn error(&self, span: Option<Range<usize>>, key: String, message: &str) -> ConfigError {
+        let before = span.and_then(|span| self.text.get(..span.start));
+        ConfigError {
+            file: self.file.to_path_buf(),
+            line: before.map(|before| before.matches('\n').count() + 1),
+            key,
+            message: message.to_owned(),
+        }
+    }
+
+    /// serde names an unknown key and those that it knows in backticks, and only there.
+    fn shape_error(&self, path: String, error: &toml::de::Error) -> ConfigError {
+        let message = error.message();
+        if !message.starts_with("unknown field") {
+            let message = message
+                .replace("expected usize", "expected a whole number")
+                .replace("expected u32", "expected a whole number")
+                .replace("expected f64", "expected a number");
+            return self.error(error.span(), path, &message);
+        }
+        let mut words = message.split('`').skip(1).step_by(2);
+        let unknown = words.next().unwrap_or_default();
+        let known: Vec<&str> = words.collect();
+        let key = match path.as_str() {
+            "." | "" => unknown.to_owned(),
+            path if path == unknown || path.ends_with(&format!(".{unknown}")) => path.to_owned(),
+            path => format!("{path}.{unknown}"),
+        };
+        let near = did_you_mean(unknown, known.iter().copied());
+        let message = format!("unknown key{near} (known here: {})", known.join(", "));
+        self.error(error.span(), key, &message)
+    }
+}
+
+/// Where a dotted key stands; list elements by `[0]`.
+fn span_of(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
+    let path = path.replace('[', ".").replace(']', "");
+    let mut parts = path.split('.');
+    let (key, mut value) = table.get_key_value(parts.next()?)?;
+    let mut span = key.span();
+    for part in parts {
+        match value.get_ref() {
+            DeValue::Table(table) => {
+                let (key, next) = table.get_key_value(part)?;
+                span = key.span();
+                value = next;
+            }
+            DeValue::Array(array) => {
+                value = array.get(part.parse::<usize>().ok()?)?;
+                span = value.span();
+            }
+            _ => return None,
+        }
+    }
+    Some(span)
+}
+
+/// The first value that has the right shape and no sense: its key, and why.
+fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
+    let Settings {
+        ledger, engine, gc, ..
+    } = settings;
+    let url = ledger.path.as_deref().and_then(Path::to_str);
+    if url.is_some_and(|url| url.contains("://")) {
+        let message = "a database server is not supported by this version; give the path of a file";
+        return Some(("ledger.path".to_owned(), message.to_owned()));
+    }
+    if engine.concurrency == 0 {
+        return nonsense("engine.concurrency", "must be at least 1");
+    }
+    if engine.concurrency_max < engine.concurrency {
+        return nonsense(
+            "engine.concurrency_max",
+            "must not be less than engine.concurrency",
+        );
+    }
+    let durations = [
+        ("ledger.retention", ledger.retention),
+        ("engine.call_timeout", engine.call_timeout),
+        ("engine.verify_timeout", engine.verify_timeout),
+        ("engine.sweep", engine.sweep),
+        ("gc.pending_max", gc.pending_max),
+    ];
+    for (key, value) in durations {
+        if value == Duration::ZERO {
+            return nonsense(key, "must be longer than nothing");
+        }
+    }
+    if !(0.0..=1.0).contains(&gc.jitter) {
+        return nonsense("gc.jitter", "must be between 0 and 1");
+    }
+    if let Some(found) = schedule_nonsense("gc", Some(&gc.schedule), Some(gc.max_attempts)) {
+        return Some(found);
+    }
+    for (kind, own) in &gc.kind {
+        let at = format!("gc.kind.{kind}");
+        if let Some(found) = schedule_nonsense(&at, own.schedule.as_deref(), own.max_attempts) {
+            return Some(found);
+        }
+    }
+    settings
+        .guard
+        .protect
+        .iter()
+        .position(|rule| *rule == super::ProtectRule::default())
+        .map(|position| {
+            let message = "a rule needs at least one of kind, tag, name, project, younger_than, \
+                           older_than; without any it would protect nothing, or all";
+            (format!("guard.protect[{position}]"), message.to_owned())
+        })
+}
+
+fn schedule_nonsense(
+    at: &str,
+    schedule: Option<&[Duration]>,
+    max_attempts: Option<u32>,
+) -> Option<(String, String)> {
+    if schedule.is_some_and(<[Duration]>::is_empty) {
+        return nonsense(&format!("{at}.schedule"), "needs at least one wait");
+    }
+    if schedule.is_some_and(|waits| waits.contains(&Duration::ZERO)) {
+        return nonsense(
+            &format!("{at}.schedule"),
+            "each wait must be longer than nothing",
+        );
+    }
+    if max_attempts == Some(0) {
+        return nonsense(&format!("{at}.max_attempts"), "must be at least 1");
+    }
+    None
+}
+
+fn nonsense(key: &str, message: &str) -> Option<(String, String)> {
+    Some((key.to_owned(), message.to_owned()))
+}

@@ -1,0 +1,140 @@
+//! Where things are: the settings file, the state folder, the socket; and who asks.
+//!
+//! The process's surroundings are read once, into [`Surroundings`]; everything else here is a
+//! function of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::domain::model::{Actor, Origin};
+
+/// The system service's socket, where systemd gives it a runtime folder.
+const SYSTEM_SOCKET: &str = "/run/gone/gone.sock";
+
+/// What the process finds around it, as values. It holds no secret: `OS_*` variables are the
+/// cloud's business.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    pub home: Option<PathBuf>,
+    /// `$XDG_CONFIG_HOME`
+    pub config_home: Option<PathBuf>,
+    /// `$XDG_STATE_HOME`
+    pub state_home: Option<PathBuf>,
+    /// `$GONE_SOCKET`
+    pub socket: Option<PathBuf>,
+    /// `$RUNTIME_DIRECTORY`, set by systemd for the service.
+    pub runtime_folder: Option<PathBuf>,
+    pub user: Option<String>,
+    pub sudo_user: Option<String>,
+    /// `$SSH_CONNECTION`: the client's address comes first.
+    pub ssh_connection: Option<String>,
+    pub uid: u32,
+    /// `$NO_COLOR` is set and not empty.
+    pub no_color: bool,
+    /// `$TERM`
+    pub term: Option<String>,
+    /// The first that is set of `$LC_ALL`, `$LC_CTYPE`, `$LANG`.
+    pub locale: Option<String>,
+}
+
+impl Surroundings {
+    pub fn of_process() -> Self {
+        // The XDG rule: a relative path is to be ignored, and an empty variable is an unset one.
+        let absolute = |name: &str| {
+            std::env::var_os(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self {
+            home: absolute("HOME"),
+            config_home: absolute("XDG_CONFIG_HOME"),
+            state_home: absolute("XDG_STATE_HOME"),
+            socket: text("GONE_SOCKET").map(PathBuf::from),
+            runtime_folder: absolute("RUNTIME_DIRECTORY"),
+            user: text("USER"),
+            sudo_user: text("SUDO_USER"),
+            ssh_connection: text("SSH_CONNECTION"),
+            uid: rustix::process::getuid().as_raw(),
+            no_color: text("NO_COLOR").is_some(),
+            term: text("TERM"),
+            locale: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(text),
+        }
+    }
+
+    /// `$XDG_CONFIG_HOME/gone`; none without a home.
+    pub fn config_folder(&self) -> Option<PathBuf> {
+        self.folder(self.config_home.as_deref(), ".config")
+    }
+
+    /// `$XDG_STATE_HOME/gone`; none without a home.
+    pub fn state_folder(&self) -> Option<PathBuf> {
+        self.folder(self.state_home.as_deref(), ".local/state")
+    }
+
+    fn folder(&self, chosen: Option<&Path>, usual: &str) -> Option<PathBuf> {
+        let base = match (chosen, &self.home) {
+            (Some(base), _) => base.to_path_buf(),
+            (None, Some(home)) => home.join(usual),
+            (None, None) => return None,
+        };
+        Some(base.join("gone"))
+    }
+
+    /// The socket that an engine serves: the option, `$GONE_SOCKET`, the service's runtime folder,
+    /// else the state folder.
+    pub fn socket_to_serve(&self, option: Option<&Path>) -> Option<PathBuf> {
+        self.named_socket(option)
+            .or_else(|| Some(self.runtime_folder.as_ref()?.join("gone.sock")))
+            .or_else(|| Some(self.state_folder()?.join("gone.sock")))
+    }
+
+    /// The socket at which a client looks: as [`Self::socket_to_serve`], but the service's only
+    /// where `exists` finds one.
+    pub fn socket_to_reach(
+        &self,
+        option: Option<&Path>,
+        exists: impl Fn(&Path) -> bool,
+    ) -> Option<PathBuf> {
+        let system = Path::new(SYSTEM_SOCKET);
+        self.named_socket(option)
+            .or_else(|| exists(system).then(|| system.to_path_buf()))
+            .or_else(|| Some(self.state_folder()?.join("gone.sock")))
+    }
+
+    fn named_socket(&self, option: Option<&Path>) -> Option<PathBuf> {
+        option.map(Path::to_path_buf).or(self.socket.clone())
+    }
+
+    /// Who types: the person behind `sudo`, and from where they came by SSH (P6).
+    pub fn actor(&self, origin: Origin) -> Actor {
+        let user = self.sudo_user.as_deref().or(self.user.as_deref());
+        let user = user.map_or_else(|| format!("uid {}", self.uid), str::to_owned);
+        let client = self
+            .ssh_connection
+            .as_deref()
+            .and_then(|connection| connection.split_whitespace().next());
+        let name = match client {
+            Some(address) => format!("{user}@{address}"),
+            None => user,
+        };
+        Actor { name, origin }
+    }
+}
+
+/// Makes a folder, and those above it, that only its owner can enter (0700).
+///
+/// # Errors
+/// It cannot be made, or belongs to someone else.
+pub fn private_folder(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)?;
+    let found = std::fs::metadata(path)?.permissions().mode();
+    if found & 0o077 != 0 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}

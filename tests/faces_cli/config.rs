@@ -1,0 +1,258 @@
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use gone::domain::model::Origin;
+use gone::system::config::{self, ConfigError, Settings, Surroundings};
+
+fn error(text: &str) -> ConfigError {
+    config::parse(text, Path::new("c.toml")).expect_err(text)
+}
+
+#[test]
+fn the_printed_defaults_are_the_defaults() {
+    let settings = config::parse(config::DEFAULTS, Path::new("defaults")).unwrap();
+    assert_eq!(settings, Settings::default());
+}
+
+#[test]
+fn the_printed_defaults_name_every_key() {
+    let all = "
+        [ledger]
+        path = '/x'
+        [gc.kind.port]
+        schedule = ['1m']
+        max_attempts = 1
+        pending_max = '1m'
+        [[guard.protect]]
+        kind = 'a'
+        tag = 'b'
+        name = 'c'
+        project = 'd'
+        younger_than = '1m'
+        older_than = '1m'";
+    let settings = config::parse(all, Path::new("all")).unwrap();
+    let mut values = vec![toml::Value::try_from(settings).unwrap()];
+    while let Some(value) = values.pop() {
+        match value {
+            toml::Value::Table(table) => {
+                for (key, value) in table {
+                    assert!(
+                        key == "port" || config::DEFAULTS.contains(&key),
+                        "{key} is not in --print-config"
+                    );
+                    values.push(value);
+                }
+            }
+            toml::Value::Array(array) => values.extend(array),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn an_unknown_key_names_file_line_path_and_the_nearest() {
+    for (text, line, key, near) in [
+        (
+            "[engine]\nconcurency = 3\n",
+            2,
+            "engine.concurency",
+            "concurrency",
+        ),
+        ("\n\n[leger]\n", 3, "leger", "ledger"),
+        (
+            "[gc.kind.port]\n\nmax_atempts = 3",
+            3,
+            "gc.kind.port.max_atempts",
+            "max_attempts",
+        ),
+        (
+            "[[guard.protect]]\nkid = 'port'",
+            2,
+            "guard.protect[0].kid",
+            "kind",
+        ),
+        ("gc.jiter = 1", 1, "gc.jiter", "jitter"),
+    ] {
+        let error = error(text);
+        assert_eq!(error.key, key, "{error}");
+        assert_eq!(error.line, Some(line), "{error}");
+        assert!(
+            error.message.contains(&format!("did you mean \"{near}\"?")),
+            "{error}"
+        );
+        assert!(error.to_string().starts_with("c.toml, line"), "{error}");
+    }
+}
+
+#[test]
+fn a_bad_value_names_its_field() {
+    for (text, line, key, word) in [
+        (
+            "[engine]\nsweep = '3 weeks'",
+            2,
+            "engine.sweep",
+            "no duration",
+        ),
+        ("[engine]\n\nsweep = '0s'", 3, "engine.sweep", "longer"),
+        (
+            "[engine]\nconcurrency = 'many'",
+            2,
+            "engine.concurrency",
+            "whole number",
+        ),
+        (
+            "[engine]\nconcurrency = 0",
+            2,
+            "engine.concurrency",
+            "at least 1",
+        ),
+        (
+            "[engine]\nconcurrency_max = 2",
+            2,
+            "engine.concurrency_max",
+            "less",
+        ),
+        ("[gc]\njitter = 2.0", 2, "gc.jitter", "between"),
+        ("[gc]\nschedule = []", 2, "gc.schedule", "at least one"),
+        (
+            "[gc.kind.port]\nmax_attempts = 0",
+            2,
+            "gc.kind.port.max_attempts",
+            "at least 1",
+        ),
+        (
+            "[console]\non_hangup = 'explode'",
+            2,
+            "console.on_hangup",
+            "explode",
+        ),
+        (
+            "[ledger]\npath = 'postgres://h/d'",
+            2,
+            "ledger.path",
+            "not supported",
+        ),
+    ] {
+        let error = error(text);
+        assert_eq!(error.key, key, "{error}");
+        assert_eq!(error.line, Some(line), "{error}");
+        assert!(error.message.contains(word), "{error}");
+    }
+}
+
+#[test]
+fn p04_a_protection_without_a_field_is_an_error() {
+    let error = error("[[guard.protect]]\nkind = 'port'\n\n[[guard.protect]]\n");
+    assert_eq!(error.key, "guard.protect[1]");
+    assert_eq!(error.line, Some(4));
+}
+
+#[test]
+fn sections_of_later_versions_are_refused_not_ignored() {
+    for (text, key) in [
+        ("[[gate]]\nlisten = 'x'", "gate"),
+        ("[[mapping]]\ncentral = 'x'", "mapping"),
+        ("[deployment]\nname = 'x'", "deployment"),
+        ("[notify]\nmail = 'x'", "notify"),
+        ("[api]\nlisten = 'x'", "api.listen"),
+        ("[guard]\nblast_limit = 3", "guard.blast_limit"),
+    ] {
+        let error = error(text);
+        assert_eq!(error.key, key);
+        assert!(
+            error.message.contains("not supported by this version"),
+            "{error}"
+        );
+        assert!(error.line.is_some());
+    }
+}
+
+#[test]
+fn text_that_is_no_toml_says_where() {
+    assert_eq!(error("[engine]\nsweep =\n").line, Some(2));
+}
+
+#[test]
+fn a_named_file_must_exist_and_the_usual_one_need_not() {
+    let home = tempfile::tempdir().unwrap();
+    let around = Surroundings {
+        home: Some(home.path().to_path_buf()),
+        ..Surroundings::default()
+    };
+    assert_eq!(config::load(None, &around), Ok((Settings::default(), None)));
+    let named = home.path().join("none.toml");
+    let error = config::load(Some(&named), &around).unwrap_err();
+    assert!(
+        error.to_string().contains("none.toml: cannot be read"),
+        "{error}"
+    );
+
+    let usual = home.path().join(".config/gone/config.toml");
+    std::fs::create_dir_all(usual.parent().unwrap()).unwrap();
+    std::fs::write(&usual, "[guard]\nread_only = true").unwrap();
+    let (settings, file) = config::load(None, &around).unwrap();
+    assert!(settings.guard.read_only);
+    assert_eq!(file, Some(usual));
+}
+
+#[test]
+fn folders_and_sockets_follow_the_order() {
+    let mut around = Surroundings {
+        home: Some("/h".into()),
+        ..Surroundings::default()
+    };
+    let at = |path: &str| Some(PathBuf::from(path));
+    let none = |_: &Path| false;
+    assert_eq!(around.state_folder(), at("/h/.local/state/gone"));
+    assert_eq!(
+        around.socket_to_serve(None),
+        at("/h/.local/state/gone/gone.sock")
+    );
+    assert_eq!(
+        around.socket_to_reach(None, none),
+        at("/h/.local/state/gone/gone.sock")
+    );
+    assert_eq!(
+        around.socket_to_reach(None, |_| true),
+        at("/run/gone/gone.sock")
+    );
+    around.state_home = at("/s");
+    assert_eq!(around.socket_to_serve(None), at("/s/gone/gone.sock"));
+    around.runtime_folder = at("/run/gone");
+    assert_eq!(around.socket_to_serve(None), at("/run/gone/gone.sock"));
+    around.socket = at("/e.sock");
+    assert_eq!(around.socket_to_serve(None), at("/e.sock"));
+    assert_eq!(around.socket_to_reach(None, |_| true), at("/e.sock"));
+    assert_eq!(
+        around.socket_to_reach(Some(Path::new("/o.sock")), none),
+        at("/o.sock")
+    );
+    assert_eq!(Surroundings::default().state_folder(), None);
+}
+
+#[test]
+fn p06_the_actor_is_the_person_behind_sudo_and_ssh() {
+    let mut around = Surroundings {
+        uid: 7,
+        ..Surroundings::default()
+    };
+    assert_eq!(around.actor(Origin::Cli).name, "uid 7");
+    around.user = Some("root".into());
+    assert_eq!(around.actor(Origin::Cli).name, "root");
+    around.sudo_user = Some("ada".into());
+    assert_eq!(around.actor(Origin::Cli).name, "ada");
+    around.ssh_connection = Some("203.0.113.9 50000 10.0.0.1 22".into());
+    assert_eq!(around.actor(Origin::Console).name, "ada@203.0.113.9");
+}
+
+#[test]
+fn the_state_folder_is_private_even_if_it_was_not() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("a/gone");
+    config::private_folder(&folder).unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    config::private_folder(&folder).unwrap();
+    assert_eq!(mode(&folder), 0o700);
+}

@@ -1,0 +1,11 @@
+//! The command line: settings, output, exit codes, and the verbs against a control that is scripted.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub
+)]
+
+mod config;
+mod telemetry;
