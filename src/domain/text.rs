@@ -28,7 +28,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 
 /// Control characters, and the format characters (Unicode Cf and line separators) that reorder or
 /// hide text. The zero-width joiner is among them: a joined emoji is shown as its parts.
-fn is_hostile(c: char) -> bool {
+pub fn is_hostile(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

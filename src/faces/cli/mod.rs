@@ -1,1 +1,78 @@
-//! cli
+//! The command line: one action for scripts and people, a client of [`Control`](crate::control::Control).
+//!
+//! Standard output carries the result and nothing else, in the format that was asked for; progress,
+//! questions and errors go to standard error. The exit code says how it ended ([`exit`]).
+
+mod act;
+pub mod args;
+mod delete;
+pub mod exit;
+pub mod failure;
+mod list;
+pub mod output;
+mod plan;
+pub mod plan_file;
+pub mod plan_view;
+pub mod rows;
+mod session;
+mod show;
+pub mod tree;
+pub mod wait;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+pub use exit::Exit;
+pub use failure::Failure;
+pub use session::{ReadLine, Session};
+
+use act::Act;
+use args::{Format, Verb};
+
+/// Carries out a verb that needs the control, and tells on standard error what went wrong.
+///
+/// `doctor` and `sandbox` need none, and are not for here.
+pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
+    let session = &mut session;
+    let done = match check_format(session, &verb) {
+        Err(failure) => Err(failure),
+        Ok(()) => match verb {
+            Verb::Plan(args) => plan::run(session, args).await,
+            Verb::Delete(args) => delete::run(session, args).await,
+            Verb::List(args) => list::run(session, args).await,
+            Verb::Show(args) => show::show(session, args).await,
+            Verb::Tree(args) => show::tree(session, args).await,
+            Verb::Explain(args) => show::explain(session, args).await,
+            Verb::Retry(args) => act::run(session, Act::Retry, args).await,
+            Verb::Cancel(args) => act::run(session, Act::Cancel, args).await,
+            Verb::Pause(args) => act::run(session, Act::Pause, args).await,
+            Verb::Resume(args) => act::run(session, Act::Resume, args).await,
+            Verb::Doctor | Verb::Sandbox(_) => Err(Failure::unexpected("run without an engine")),
+        },
+    };
+    let flushed = session.out.flush().map_err(Failure::from);
+    match done.and_then(|exit| flushed.map(|()| exit)) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            // Standard error is the last place to tell; if it is gone too, the code remains.
+            let _ = failure.write(session.err, session.style, session.global.output);
+            failure.exit
+        }
+    }
+}
+
+fn check_format(session: &Session<'_>, verb: &Verb) -> Result<(), Failure> {
+    let draws = matches!(session.global.output, Format::Dot | Format::Mermaid);
+    if draws && !matches!(verb, Verb::Plan(_)) {
+        return Err(Failure::usage(
+            "write the result",
+            "dot and mermaid draw plans only",
+            "Use -o table, json, jsonl, csv or yaml.",
+        ));
+    }
+    Ok(())
+}
+
+/// RFC 3339 in UTC, to the second.
+fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true)
+}

@@ -1,0 +1,104 @@
+//! `gone retry`, `cancel`, `pause`, `resume`: one command for each id.
+
+use serde::Serialize;
+
+use super::args::IdArgs;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::Sheet;
+use super::session::Session;
+use crate::control::{Command, Receipt};
+use crate::domain::model::short_id;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Retry,
+    Cancel,
+    Pause,
+    Resume,
+}
+
+impl Act {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Cancel => "cancel",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+        }
+    }
+
+    fn on_deletion(self, deletion_id: String) -> Command {
+        match self {
+            Self::Retry => Command::Retry { deletion_id },
+            Self::Cancel => Command::Cancel { deletion_id },
+            Self::Pause => Command::Pause { deletion_id },
+            Self::Resume => Command::Resume { deletion_id },
+        }
+    }
+
+    /// Whether a delete may be sent because of it.
+    fn sends(self) -> bool {
+        matches!(self, Self::Retry | Self::Resume)
+    }
+}
+
+#[derive(Serialize)]
+struct Done {
+    id: String,
+    did: &'static str,
+    /// How many steps it moved.
+    moved: u64,
+}
+
+/// Every id is tried, also after one that fails; the exit code is that of the worst.
+pub(super) async fn run(
+    session: &mut Session<'_>,
+    act: Act,
+    args: IdArgs,
+) -> Result<Exit, Failure> {
+    if act.sends() {
+        session.refuse_if_read_only(act.verb())?;
+    }
+    let mut done = Vec::new();
+    let mut exits = Vec::new();
+    for id in &args.ids {
+        match one(session, act, id).await {
+            Ok(row) => done.push(row),
+            Err(failure) => {
+                failure.write(session.err, session.style, session.global.output)?;
+                exits.push(failure.exit);
+            }
+        }
+    }
+    let mut sheet = Sheet::new(["ID", "DID", "STEPS MOVED"]);
+    for row in &done {
+        let id = short_id(&row.id).to_owned();
+        sheet.push([id, row.did.to_owned(), row.moved.to_string()]);
+    }
+    if exits.is_empty() || !done.is_empty() {
+        session.print_rows(&sheet, &done)?;
+    }
+    Ok(Exit::first_of(exits))
+}
+
+/// An id is a deletion's; for a retry also the number of a step, where no deletion ends so.
+async fn one(session: &Session<'_>, act: Act, id: &str) -> Result<Done, Failure> {
+    let tried = format!("{} {id}", act.verb());
+    let found = session.deletion(&tried, id).await;
+    let (id, command) = match (found, id.parse::<i64>()) {
+        (Ok(deletion), _) => (deletion.id.clone(), act.on_deletion(deletion.id)),
+        (Err(failure), Ok(step_id)) if failure.error == "not_found" && act == Act::Retry => {
+            (id.to_owned(), Command::RetryStep { step_id })
+        }
+        (Err(failure), _) => return Err(failure),
+    };
+    match session.submit(&tried, command, "").await? {
+        Receipt::Done { moved } => Ok(Done {
+            id,
+            did: act.verb(),
+            moved,
+        }),
+        _ => Err(Failure::unexpected(tried)),
+    }
+}

@@ -1,0 +1,385 @@
+//! The words of the command line. Names here are fixed: scripts use them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::domain::model::{DriftPolicy, OnFailure, PlanOptions};
+use crate::system::config::parse_duration;
+use crate::system::telemetry::LogFormat;
+
+const EXAMPLES: &str = "\
+Examples:
+  gone --sandbox                        try it on a built-in practice cloud
+  gone                                  the console, on the clouds of clouds.yaml
+  gone plan network/web@prod --cascade  what would be deleted, in which order, and why
+  gone list stuck                       what needs a person
+  gone doctor                           what is missing on this machine
+
+Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 authentication, 4 some stuck or
+failed, 5 unreachable, 6 refused, 7 the plan has drifted, 8 still running, 130 interrupted.";
+
+/// Deletes cloud resources, and keeps at it until they are gone.
+#[derive(Debug, Parser)]
+#[command(name = "gone", version, after_help = EXAMPLES, args_conflicts_with_subcommands = false)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    /// Run the engine without a console
+    #[arg(long)]
+    pub engine: bool,
+    /// Show every setting with its default, as a settings file
+    #[arg(long)]
+    pub print_config: bool,
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct Global {
+    /// Settings file [default: $XDG_CONFIG_HOME/gone/config.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The ledger's file [default: $XDG_STATE_HOME/gone/ledger.db]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub ledger: Option<PathBuf>,
+    /// The engine's socket
+    #[arg(long, global = true, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Only this cloud of clouds.yaml
+    #[arg(long, global = true, value_name = "NAME")]
+    pub cloud: Option<String>,
+    /// Only this region; may be given several times
+    #[arg(long, global = true, value_name = "NAME")]
+    pub region: Vec<String>,
+    /// All regions of each cloud, not only the one that clouds.yaml names
+    #[arg(long, global = true, conflicts_with = "region")]
+    pub all_regions: bool,
+    /// Send nothing that changes a cloud
+    #[arg(long, global = true)]
+    pub read_only: bool,
+    /// Use the built-in practice cloud, with a ledger of its own
+    #[arg(long, global = true, value_name = "SCENARIO", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub sandbox: Option<String>,
+    /// How results are written; dot and mermaid draw a plan
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
+    pub output: Format,
+    /// No colours, also on a terminal
+    #[arg(long, global = true)]
+    pub no_color: bool,
+    /// Only ASCII characters
+    #[arg(long, global = true)]
+    pub ascii: bool,
+    /// How logs are written [default: text on a terminal, else json]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    pub log_format: Option<LogFormatArg>,
+    /// Tell more in the logs; twice for still more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    #[default]
+    Table,
+    Json,
+    Jsonl,
+    Csv,
+    Yaml,
+    Dot,
+    Mermaid,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormatArg {
+    Text,
+    Json,
+}
+
+impl From<LogFormatArg> for LogFormat {
+    fn from(format: LogFormatArg) -> Self {
+        match format {
+            LogFormatArg::Text => Self::Text,
+            LogFormatArg::Json => Self::Json,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Show what a deletion would do, and send no write call
+    #[command(after_help = PLAN_EXAMPLES)]
+    Plan(PlanArgs),
+    /// Delete resources, and keep at it until they are gone
+    #[command(after_help = DELETE_EXAMPLES)]
+    Delete(DeleteArgs),
+    /// List deletions, what is stuck or waits, tombstones, sites, or the resources of a kind
+    #[command(after_help = LIST_EXAMPLES)]
+    List(ListArgs),
+    /// Show one deletion: counts, what does not move and why, what happened last
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show(IdArg),
+    /// Show a deletion's steps, what must go first below what waits for it
+    #[command(after_help = TREE_EXAMPLES)]
+    Tree(IdArg),
+    /// Say why a resource does not go, or what would hold it
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(ExplainArgs),
+    /// Put what is stuck or blocked back to work
+    #[command(after_help = RETRY_EXAMPLES)]
+    Retry(IdArgs),
+    /// Send no further delete; what was sent runs to its end
+    #[command(after_help = CANCEL_EXAMPLES)]
+    Cancel(IdArgs),
+    /// Send nothing more until resumed
+    #[command(after_help = PAUSE_EXAMPLES)]
+    Pause(IdArgs),
+    /// Go on after a pause
+    #[command(after_help = RESUME_EXAMPLES)]
+    Resume(IdArgs),
+    /// Check clouds, rights, ledger, socket and terminal, and say what to do
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor,
+    /// Serve the practice cloud, and nothing else
+    #[command(after_help = SANDBOX_EXAMPLES)]
+    Sandbox(SandboxArgs),
+}
+
+const PLAN_EXAMPLES: &str = "\
+TARGET is KIND/ID-or-NAME[@CLOUD[/REGION]]. % escapes, so %2F is a slash in a name.
+
+Examples:
+  gone plan network/web@prod/RegionOne --cascade
+  gone plan project/demo --cascade --all-regions --out plan.json
+  gone plan network/web --cascade --check     exit 6 if something refuses
+  gone plan network/web --cascade -o dot | dot -Tsvg > plan.svg";
+
+const DELETE_EXAMPLES: &str = "\
+TARGET is KIND/ID-or-NAME[@CLOUD[/REGION]]. % escapes, so %2F is a slash in a name.
+
+Examples:
+  gone delete network/web@prod/RegionOne --cascade
+  gone delete --plan plan.json --yes --wait=30m -o json
+  gone delete router_interface/ROUTER,SUBNET --yes
+  gone delete port/4fdb… --yes --reason 'ticket 4711'";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  gone list                             deletions
+  gone list stuck --older-than 24h      what needs a person, since a day
+  gone list gc                          what is blocked, and when it is tried again
+  gone list network --cloud prod        the networks of a cloud, listed now
+  gone list tombstones -o jsonl";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  gone show 9f86d081                    by its short id
+  gone show 9f86d081 -o json";
+
+const TREE_EXAMPLES: &str = "\
+Examples:
+  gone tree 9f86d081
+  gone tree 9f86d081 -o json            nested, each with its children";
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  gone explain network/web@prod
+  gone explain loadbalancer/api -o json";
+
+const RETRY_EXAMPLES: &str = "\
+Examples:
+  gone retry 9f86d081
+  gone retry 1742                       one step, by its number";
+
+const CANCEL_EXAMPLES: &str = "\
+Examples:
+  gone cancel 9f86d081";
+
+const PAUSE_EXAMPLES: &str = "\
+Examples:
+  gone pause 9f86d081";
+
+const RESUME_EXAMPLES: &str = "\
+Examples:
+  gone resume 9f86d081";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  gone doctor
+  gone doctor --cloud prod -o json";
+
+const SANDBOX_EXAMPLES: &str = "\
+Prints one line of JSON when it is ready: its url, the clouds.yaml that it wrote, its regions.
+
+Examples:
+  gone sandbox --clouds-yaml clouds.yaml
+  gone sandbox --listen 127.0.0.1:5000 --regions RegionOne,RegionTwo --member-reuse off";
+
+#[derive(Clone, Debug, Args)]
+pub struct PlanArgs {
+    #[arg(required = true, value_name = "TARGET")]
+    pub targets: Vec<String>,
+    #[command(flatten)]
+    pub options: PlanFlags,
+    /// Keep the plan in a file, with its hash, for `delete --plan`
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Exit with 6 if something refuses
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// The choices that a plan freezes.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct PlanFlags {
+    /// Also delete what depends on the targets
+    #[arg(long)]
+    pub cascade: bool,
+    /// When a step fails: go on with what is independent, or stop
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "continue")]
+    pub on_failure: OnFailureArg,
+    /// When the cloud changes on the way: ask a person, absorb it, or refuse
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "ask")]
+    pub drift: DriftArg,
+    /// Delete the floating IPs too, which would stay, disassociated
+    #[arg(long)]
+    pub release_floating_ips: bool,
+}
+
+impl From<PlanFlags> for PlanOptions {
+    fn from(flags: PlanFlags) -> Self {
+        Self {
+            cascade: flags.cascade,
+            on_failure: match flags.on_failure {
+                OnFailureArg::Continue => OnFailure::Continue,
+                OnFailureArg::Stop => OnFailure::Stop,
+            },
+            drift: match flags.drift {
+                DriftArg::Ask => DriftPolicy::Ask,
+                DriftArg::Absorb => DriftPolicy::Absorb,
+                DriftArg::Refuse => DriftPolicy::Refuse,
+            },
+            release_floating_ips: flags.release_floating_ips,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum OnFailureArg {
+    Continue,
+    Stop,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum DriftArg {
+    Ask,
+    Absorb,
+    Refuse,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DeleteArgs {
+    #[arg(
+        required_unless_present = "plan",
+        conflicts_with = "plan",
+        value_name = "TARGET"
+    )]
+    pub targets: Vec<String>,
+    #[command(flatten)]
+    pub options: PlanFlags,
+    /// Exactly the plan in this file, or nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cascade", "on_failure", "drift", "release_floating_ips"])]
+    pub plan: Option<PathBuf>,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Wait until all is gone or needs a person, at most so long (30s, 5m, 2h)
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_wait)]
+    pub wait: Option<Wait>,
+    /// Why, for the audit
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub reason: String,
+}
+
+/// How long to wait: none as long as something can happen within the hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait(pub Option<Duration>);
+
+fn parse_wait(text: &str) -> Result<Wait, String> {
+    match text {
+        "" => Ok(Wait(None)),
+        text => parse_duration(text).map(|duration| Wait(Some(duration))),
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ListArgs {
+    /// deletions, stuck, gc, tombstones, sites, or a kind such as network
+    #[arg(default_value = "deletions", value_name = "WHAT")]
+    pub what: String,
+    /// Only what is in its state for longer than this (24h without a value)
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "24h", value_parser = parse_duration)]
+    pub older_than: Option<Duration>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct IdArg {
+    /// A deletion's id, or its last 8 characters
+    pub id: String,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct IdArgs {
+    /// Ids of deletions, or their last 8 characters
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ExplainArgs {
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct SandboxArgs {
+    /// Where it listens; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// Names of its regions
+    #[arg(
+        long,
+        value_name = "A,B",
+        value_delimiter = ',',
+        default_value = "RegionOne"
+    )]
+    pub regions: Vec<String>,
+    /// A file that says what there is and what goes wrong
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Option<PathBuf>,
+    /// Write a clouds.yaml for its clients here
+    #[arg(long, value_name = "OUT")]
+    pub clouds_yaml: Option<PathBuf>,
+    /// Keep the ids that clients give
+    #[arg(long)]
+    pub keep_ids: bool,
+    /// Whether its Glance revives the row of a deleted image member
+    #[arg(long, value_enum, value_name = "on|off", default_value = "on")]
+    pub member_reuse: OnOff,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    On,
+    Off,
+}

@@ -1,0 +1,114 @@
+//! Exit codes, which scripts rely on.
+
+use crate::control::ControlError;
+use crate::domain::model::{Deletion, DeletionState, ErrorClass};
+
+/// What a verb ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Exit {
+    /// Done, all gone; or accepted.
+    Done,
+    Internal,
+    /// Usage or configuration.
+    Usage,
+    /// Authentication or authorisation.
+    Auth,
+    /// Some resources are stuck, failed or purged.
+    Stuck,
+    /// A cloud or the engine cannot be reached.
+    Unreachable,
+    /// By a guard or a blocker.
+    Refused,
+    /// Nothing was sent.
+    Drifted,
+    /// When `--wait` ran out.
+    StillRunning,
+    Interrupted,
+}
+
+/// Where several apply, the first of these.
+const PRECEDENCE: [Exit; 10] = [
+    Exit::Interrupted,
+    Exit::Usage,
+    Exit::Internal,
+    Exit::Auth,
+    Exit::Unreachable,
+    Exit::Drifted,
+    Exit::Refused,
+    Exit::Stuck,
+    Exit::StillRunning,
+    Exit::Done,
+];
+
+impl Exit {
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Internal => 1,
+            Self::Usage => 2,
+            Self::Auth => 3,
+            Self::Stuck => 4,
+            Self::Unreachable => 5,
+            Self::Refused => 6,
+            Self::Drifted => 7,
+            Self::StillRunning => 8,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The one that counts where several apply.
+    pub fn first_of(exits: impl IntoIterator<Item = Self>) -> Self {
+        let all: Vec<Self> = exits.into_iter().collect();
+        PRECEDENCE
+            .into_iter()
+            .find(|exit| all.contains(exit))
+            .unwrap_or(Self::Done)
+    }
+
+    /// What a command that was not carried out ends with.
+    pub fn of_error(error: &ControlError) -> Self {
+        match error {
+            // A plan that is no longer kept must be made anew, as a word that is not known must be
+            // written anew.
+            ControlError::Usage { .. }
+            | ControlError::NotFound { .. }
+            | ControlError::Ambiguous { .. }
+            | ControlError::Expired { .. } => Self::Usage,
+            ControlError::Auth { .. } => Self::Auth,
+            ControlError::Unreachable { .. } => Self::Unreachable,
+            ControlError::Refused { .. } | ControlError::Conflict { .. } => Self::Refused,
+            ControlError::Drifted { .. } => Self::Drifted,
+            ControlError::Internal { .. } => Self::Internal,
+        }
+    }
+
+    /// What a deletion that was waited for ends with: `failures` are the classes of the last errors
+    /// of its stuck steps, `refusal` what its refusal said if it was refused for another reason than
+    /// a guard or a blocker.
+    pub fn of_deletion(
+        deletion: &Deletion,
+        failures: &[ErrorClass],
+        refusal: Option<Self>,
+    ) -> Self {
+        let by_state = match deletion.state {
+            DeletionState::Gone => Self::Done,
+            DeletionState::Refused => refusal.unwrap_or(Self::Refused),
+            DeletionState::Stuck | DeletionState::Purged | DeletionState::Cancelled => Self::Stuck,
+            DeletionState::Planning
+            | DeletionState::AwaitingApproval
+            | DeletionState::Running
+            | DeletionState::Paused => Self::StillRunning,
+        };
+        let by_failure = failures.iter().filter_map(|class| match class {
+            ErrorClass::Auth => Some(Self::Auth),
+            ErrorClass::Unavailable => Some(Self::Unreachable),
+            ErrorClass::Guard => Some(Self::Refused),
+            // On the way something was sent already: 7 would say that nothing was.
+            ErrorClass::Drift
+            | ErrorClass::Blocked
+            | ErrorClass::Fatal
+            | ErrorClass::OutcomeUnknown => None,
+        });
+        Self::first_of(by_failure.chain([by_state]))
+    }
+}

@@ -1,0 +1,170 @@
+//! Why a verb did not do what was asked: what was tried, on what, why it failed, what to do.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::args::Format;
+use super::exit::Exit;
+use super::output::{Style, write_value};
+use crate::control::ControlError;
+use crate::domain::model::{Refusal, Target};
+
+/// Printed on standard error, as text, or as one JSON document where JSON was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Failure {
+    /// The class of the error: `ambiguous`, `refused`, …
+    pub error: &'static str,
+    /// What was tried, and on what: `delete network/web`.
+    pub tried: String,
+    pub message: String,
+    /// What to do about it.
+    pub advice: String,
+    pub exit_code: u8,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<Target>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refusal>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+    #[serde(skip)]
+    pub exit: Exit,
+}
+
+impl Failure {
+    pub fn new(
+        exit: Exit,
+        error: &'static str,
+        tried: impl Into<String>,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self {
+            error,
+            tried: tried.into(),
+            message: message.into(),
+            advice: advice.into(),
+            exit_code: exit.code(),
+            candidates: Vec::new(),
+            refused: Vec::new(),
+            changes: Vec::new(),
+            exit,
+        }
+    }
+
+    pub fn usage(
+        tried: impl Into<String>,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self::new(Exit::Usage, "usage", tried, message, advice)
+    }
+
+    /// An answer of the control that does not fit the question.
+    pub fn unexpected(tried: impl Into<String>) -> Self {
+        let message = "the engine answered something else than what was asked";
+        let advice =
+            "Compare the versions of gone and of the engine that runs; please report this.";
+        Self::new(Exit::Internal, "internal", tried, message, advice)
+    }
+
+    /// What the control answered.
+    pub fn of(tried: impl Into<String>, error: ControlError) -> Self {
+        let exit = Exit::of_error(&error);
+        let (class, advice) = class_and_advice(&error);
+        let mut failure = Self::new(exit, class, tried, error.to_string(), advice);
+        match error {
+            ControlError::Ambiguous { candidates, .. } => failure.candidates = candidates,
+            ControlError::Refused { refused, .. } => failure.refused = refused,
+            ControlError::Drifted { changes, .. } => failure.changes = changes,
+            _ => {}
+        }
+        failure
+    }
+
+    /// # Errors
+    /// Standard error cannot be written.
+    pub fn write(&self, err: &mut dyn Write, style: Style, format: Format) -> io::Result<()> {
+        // Pretty JSON over several lines could not be told from the progress before it.
+        let format = match format {
+            Format::Json | Format::Jsonl => Format::Jsonl,
+            _ => Format::Table,
+        };
+        if write_value(err, style, format, self)? {
+            return Ok(());
+        }
+        let tried = style.safe(&self.tried);
+        writeln!(err, "gone: cannot {tried}: {}", style.safe(&self.message))?;
+        for candidate in &self.candidates {
+            let key = candidate.key.to_string();
+            writeln!(
+                err,
+                "  {}  {}",
+                style.safe(&key),
+                style.safe(&candidate.name)
+            )?;
+        }
+        for refusal in &self.refused {
+            let key = refusal.resource.key.to_string();
+            writeln!(
+                err,
+                "  {}: {}",
+                style.safe(&key),
+                style.safe(&refusal.reason)
+            )?;
+        }
+        for change in &self.changes {
+            writeln!(err, "  {}", style.safe(change))?;
+        }
+        if !self.advice.is_empty() {
+            writeln!(err, "{}", style.safe(&self.advice))?;
+        }
+        Ok(())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        let advice = "Check the disk or the program that reads the output.";
+        Self::new(
+            Exit::Internal,
+            "internal",
+            "write the output",
+            error.to_string(),
+            advice,
+        )
+    }
+}
+
+fn class_and_advice(error: &ControlError) -> (&'static str, &'static str) {
+    match error {
+        ControlError::Usage { .. } => ("usage", ""),
+        ControlError::NotFound { .. } => (
+            "not_found",
+            "Check the word and the site: `gone list KIND` shows resources, `gone list` deletions.",
+        ),
+        ControlError::Ambiguous { .. } => ("ambiguous", "Write one of these instead."),
+        ControlError::Auth { .. } => (
+            "auth",
+            "Check the credentials in clouds.yaml; `gone doctor` tries the login of each region.",
+        ),
+        ControlError::Unreachable { .. } => (
+            "unreachable",
+            "Nothing that was accepted is lost. `gone doctor` shows what can be reached; then try again.",
+        ),
+        ControlError::Refused { .. } => (
+            "refused",
+            "Nothing was sent. Remove what refuses, or include it in the plan; `gone explain TARGET` says more.",
+        ),
+        ControlError::Drifted { .. } => (
+            "drifted",
+            "Nothing was sent. Make the plan again, and look at what changed.",
+        ),
+        ControlError::Conflict { .. } => ("conflict", "`gone show ID` tells its state."),
+        ControlError::Expired { .. } => ("expired", "Make the plan again."),
+        ControlError::Internal { .. } => (
+            "internal",
+            "Nothing that was accepted is lost. Look into the engine's log, or try again with -v.",
+        ),
+    }
+}

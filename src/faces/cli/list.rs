@@ -1,0 +1,171 @@
+//! `gone list`: deletions, what is stuck or waits, tombstones, sites, the resources of a kind.
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::args::ListArgs;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::rows;
+use super::session::{PAGE_ROWS, Session};
+use crate::control::{Page, Query};
+use crate::domain::model::{Deletion, Step, StepState, Tombstone};
+
+pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exit, Failure> {
+    let tried = format!("list {}", args.what);
+    let now = session.clock.now();
+    let before = args
+        .older_than
+        .and_then(|age| now.checked_sub_signed(TimeDelta::from_std(age).ok()?));
+    if session.global.cloud.is_some() || !session.global.region.is_empty() {
+        // A mistyped site would otherwise look empty.
+        let sites = session.sites(&tried).await?;
+        session.chosen_sites(&tried, &sites)?;
+    }
+    match args.what.as_str() {
+        "deletions" => {
+            let rows = deletions(session, &tried, before).await?;
+            session.print_rows(&rows::deletions(&rows), &rows)?;
+        }
+        "stuck" => waiting(session, &tried, StepState::Stuck, before).await?,
+        "gc" => waiting(session, &tried, StepState::Blocked, before).await?,
+        what if before.is_some() => {
+            let message = format!("--older-than does not apply to {what}");
+            let advice = "It applies to deletions, stuck and gc.";
+            return Err(Failure::usage(tried, message, advice));
+        }
+        "tombstones" => {
+            let rows = tombstones(session, &tried).await?;
+            session.print_rows(&rows::tombstones(&rows), &rows)?;
+        }
+        "sites" => {
+            let mut rows = session.sites(&tried).await?;
+            rows.retain(|row| session.chooses(&row.site));
+            session.print_rows(&rows::sites(&rows), &rows)?;
+        }
+        kind => return resources(session, &tried, kind).await,
+    }
+    Ok(Exit::Done)
+}
+
+async fn deletions(
+    session: &Session<'_>,
+    tried: &str,
+    older_than: Option<DateTime<Utc>>,
+) -> Result<Vec<Deletion>, Failure> {
+    let mut all = Vec::new();
+    let mut cursor = None;
+    loop {
+        let query = Query::Deletions {
+            states: Vec::new(),
+            site: None,
+            kind: None,
+            older_than,
+            cursor,
+            limit: PAGE_ROWS,
+        };
+        let Page::Deletions { rows, next } = session.query(tried, query).await? else {
+            return Err(Failure::unexpected(tried));
+        };
+        all.extend(rows.into_iter().filter(|row| {
+            let sites = row.targets.iter().map(|target| &target.key.site);
+            row.targets.is_empty() || sites.clone().any(|site| session.chooses(site))
+        }));
+        if next.is_none() {
+            return Ok(all);
+        }
+        cursor = next;
+    }
+}
+
+async fn waiting(
+    session: &mut Session<'_>,
+    tried: &str,
+    state: StepState,
+    older_than: Option<DateTime<Utc>>,
+) -> Result<(), Failure> {
+    let mut all: Vec<Step> = Vec::new();
+    let mut cursor = None;
+    loop {
+        let query = Query::Steps {
+            deletion_id: None,
+            states: vec![state],
+            site: None,
+            kind: None,
+            older_than,
+            cursor,
+            limit: PAGE_ROWS,
+        };
+        let Page::Steps { rows, next } = session.query(tried, query).await? else {
+            return Err(Failure::unexpected(tried));
+        };
+        let chosen = |step: &Step| session.chooses(&step.resource.key.site);
+        all.extend(rows.into_iter().filter(chosen));
+        if next.is_none() {
+            return session.print_rows(&rows::waiting_steps(&all), &all);
+        }
+        cursor = next;
+    }
+}
+
+async fn tombstones(session: &Session<'_>, tried: &str) -> Result<Vec<Tombstone>, Failure> {
+    let mut all = Vec::new();
+    let mut cursor = None;
+    loop {
+        let query = Query::Tombstones {
+            site: None,
+            kind: None,
+            phases: Vec::new(),
+            id: None,
+            cursor,
+            limit: PAGE_ROWS,
+        };
+        let Page::Tombstones { rows, next } = session.query(tried, query).await? else {
+            return Err(Failure::unexpected(tried));
+        };
+        let chosen = |row: &Tombstone| session.chooses(&row.key.site);
+        all.extend(rows.into_iter().filter(chosen));
+        if next.is_none() {
+            return Ok(all);
+        }
+        cursor = next;
+    }
+}
+
+/// A fresh listing. A site that could not be listed is named, and never looks empty.
+async fn resources(session: &mut Session<'_>, tried: &str, kind: &str) -> Result<Exit, Failure> {
+    let Page::Kinds { rows: kinds } = session.query(tried, Query::Kinds).await? else {
+        return Err(Failure::unexpected(tried));
+    };
+    let info = kinds
+        .iter()
+        .find(|info| info.name.as_str() == kind || info.aliases.iter().any(|alias| alias == kind));
+    let sites = session.sites(tried).await?;
+    let mut chosen = sites.iter().filter(|row| session.chooses(&row.site));
+    // One query for one site; else for all, and what was not chosen is left out.
+    let site = match (chosen.next(), chosen.next()) {
+        (Some(only), None) => Some(only.site.clone()),
+        _ => None,
+    };
+    let query = Query::Resources {
+        kind: kind.to_owned(),
+        site,
+    };
+    let Page::Resources { listings } = session.query(tried, query).await? else {
+        return Err(Failure::unexpected(tried));
+    };
+    let mut resources = Vec::new();
+    let mut exit = Exit::Done;
+    for listing in listings {
+        if !session.chooses(&listing.site) {
+            continue;
+        }
+        if let Some(error) = &listing.error {
+            let line = format!("gone: cannot {tried} at {}: {error}", listing.site);
+            writeln!(session.err, "{}", session.style.safe(&line))?;
+            exit = Exit::Unreachable;
+        }
+        resources.extend(listing.rows);
+    }
+    session.print_rows(&rows::resources(info, &resources), &resources)?;
+    Ok(exit)
+}

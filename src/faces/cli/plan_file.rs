@@ -1,0 +1,70 @@
+//! A frozen plan in a file, between `plan --out` and `delete --plan` (P1).
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use super::failure::Failure;
+use crate::domain::model::{Plan, short_id};
+
+/// Larger is no plan of ours: a million steps take about 700 MB.
+const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Writes the plan, readable by its owner only (0600). The file appears whole or not at all, and
+/// replaces an older one.
+///
+/// # Errors
+/// The folder or the file cannot be written.
+pub fn write(path: &Path, plan: &Plan) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let whole = path.with_file_name(name);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&whole)?;
+    let written = serde_json::to_writer_pretty(&mut file, plan)
+        .map_err(io::Error::from)
+        .and_then(|()| file.write_all(b"\n"))
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&whole, path));
+    if written.is_err() {
+        // What is left of the failed attempt is of no use; the first error tells the reason.
+        let _ = std::fs::remove_file(&whole);
+    }
+    written
+}
+
+/// Reads a plan, and refuses one that is no longer what was frozen.
+///
+/// # Errors
+/// It cannot be read, is no plan, or its content does not give its hash.
+pub fn read(path: &Path, hash_of: fn(&Plan) -> String) -> Result<Plan, Failure> {
+    let tried = format!("read the plan {}", path.display());
+    let advice = "Write it with `gone plan TARGET… --out FILE`.";
+    let refuse = |message: String| Failure::usage(tried.clone(), message, advice);
+    let size = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
+    if size.len() > FILE_BYTES_MAX {
+        return Err(refuse("it is too large to be a plan".to_owned()));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+    let mut json = serde_json::Deserializer::from_str(&text);
+    let plan: Plan = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        refuse(format!(
+            "it is no plan of this version: {}: {}",
+            error.path(),
+            error.inner()
+        ))
+    })?;
+    let found = hash_of(&plan);
+    if found != plan.hash {
+        return Err(refuse(format!(
+            "it was changed after it was frozen: it says hash {}, its content gives {}",
+            short_id(&plan.hash),
+            short_id(&found)
+        )));
+    }
+    Ok(plan)
+}

@@ -1,0 +1,263 @@
+//! The columns of what is listed. Pure: rows in, a [`Sheet`] out.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use super::output::Sheet;
+use super::plan_view::{blocked_by, target};
+use super::time;
+use crate::control::{KindInfo, SiteState, SiteStatus};
+use crate::domain::model::{Deletion, Resource, Step, StepError, Tombstone, short_id};
+
+pub fn deletions(rows: &[Deletion]) -> Sheet {
+    let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    let length = unique_length(&ids);
+    let mut sheet = Sheet::new([
+        "ID",
+        "STATE",
+        "TARGETS",
+        "GONE",
+        "TOTAL",
+        "BLOCKED",
+        "STUCK",
+        "BY",
+        "REQUESTED",
+        "NOTE",
+    ]);
+    for row in rows {
+        let targets: Vec<String> = row.targets.iter().map(target).collect();
+        sheet.push([
+            suffix(&row.id, length).to_owned(),
+            row.state.as_str().to_owned(),
+            targets.join("; "),
+            row.counts.gone.to_string(),
+            row.counts.total.to_string(),
+            row.counts.blocked.to_string(),
+            row.counts.stuck.to_string(),
+            row.requested_by.name.clone(),
+            time(row.requested_at),
+            row.note.clone(),
+        ]);
+    }
+    sheet
+}
+
+/// What waits for a person or for its next attempt: since when, tried how often, and why.
+pub fn waiting_steps(rows: &[Step]) -> Sheet {
+    let mut sheet = Sheet::new([
+        "STEP",
+        "DELETION",
+        "STATE",
+        "KIND",
+        "NAME",
+        "ID",
+        "SITE",
+        "SINCE",
+        "ATTEMPTS",
+        "NEXT",
+        "BLOCKED BY",
+        "ANSWER",
+    ]);
+    for row in rows {
+        let key = &row.resource.key;
+        sheet.push([
+            row.id.to_string(),
+            short_id(&row.deletion_id).to_owned(),
+            row.state.as_str().to_owned(),
+            key.kind.to_string(),
+            row.resource.name.clone(),
+            key.id.clone(),
+            key.site.to_string(),
+            since(row).map(time).unwrap_or_default(),
+            format!("{}/{}", row.attempts, row.max_attempts),
+            row.next_attempt_at.map(time).unwrap_or_default(),
+            blockers(row),
+            row.last_error.as_ref().map(answer).unwrap_or_default(),
+        ]);
+    }
+    sheet
+}
+
+/// One result per step: what became of each resource.
+pub fn results(rows: &[Step]) -> Sheet {
+    let mut sheet = Sheet::new([
+        "STATE", "ACTION", "KIND", "NAME", "ID", "SITE", "STATUS", "WHY",
+    ]);
+    for row in rows {
+        let key = &row.resource.key;
+        let status = row.last_error.as_ref().and_then(|error| error.status);
+        let blockers = blockers(row);
+        let why = match (&row.last_error, blockers.as_str()) {
+            (_, _)
+                if !row.state.is_live() && row.state != crate::domain::model::StepState::Stuck =>
+            {
+                String::new()
+            }
+            (Some(error), "") => error.message.clone(),
+            (Some(error), _) => format!("blocked by {blockers}: {}", error.message),
+            (None, "") => String::new(),
+            (None, _) => format!("blocked by {blockers}"),
+        };
+        sheet.push([
+            row.state.as_str().to_owned(),
+            row.action.as_str().to_owned(),
+            key.kind.to_string(),
+            row.resource.name.clone(),
+            key.id.clone(),
+            key.site.to_string(),
+            status.map(|status| status.to_string()).unwrap_or_default(),
+            why,
+        ]);
+    }
+    sheet
+}
+
+pub fn tombstones(rows: &[Tombstone]) -> Sheet {
+    let mut sheet = Sheet::new([
+        "RECORD",
+        "STATE",
+        "KIND",
+        "ID",
+        "SITE",
+        "DELETED",
+        "GONE",
+        "CAME BACK",
+        "INCARNATION",
+        "DELETION",
+    ]);
+    for row in rows {
+        sheet.push([
+            row.record_id.to_string(),
+            row.phase.as_str().to_owned(),
+            row.key.kind.to_string(),
+            row.key.id.clone(),
+            row.key.site.to_string(),
+            time(row.deleted_at),
+            row.gone_at.map(time).unwrap_or_default(),
+            row.recreated.to_string(),
+            row.incarnation.to_string(),
+            short_id(&row.deletion_id).to_owned(),
+        ]);
+    }
+    sheet
+}
+
+pub fn sites(rows: &[SiteStatus]) -> Sheet {
+    let mut sheet = Sheet::new([
+        "SITE",
+        "STATE",
+        "LATENCY MS",
+        "IN FLIGHT",
+        "LIMIT",
+        "READ ONLY",
+        "AS USER",
+        "REASON",
+    ]);
+    for row in rows {
+        let state = match row.state {
+            SiteState::Unknown => "unknown",
+            SiteState::Reachable => "reachable",
+            SiteState::Unreachable => "unreachable",
+            SiteState::Paused => "paused",
+        };
+        sheet.push([
+            row.site.to_string(),
+            state.to_owned(),
+            row.latency_ms.map(|ms| ms.to_string()).unwrap_or_default(),
+            row.in_flight.to_string(),
+            row.concurrency_limit.to_string(),
+            if row.read_only { "yes" } else { "no" }.to_owned(),
+            row.as_user.clone(),
+            row.reason.clone(),
+        ]);
+    }
+    sheet
+}
+
+/// The columns that the kind names, between what every resource has.
+pub fn resources(kind: Option<&KindInfo>, rows: &[Resource]) -> Sheet {
+    let own: Vec<&(String, String)> = kind.iter().flat_map(|kind| &kind.columns).collect();
+    let is_common = |heading: &str| ["ID", "NAME", "PROJECT"].contains(&heading);
+    let own: Vec<(String, &str)> = own
+        .into_iter()
+        .map(|(heading, path)| (heading.to_uppercase(), path.as_str()))
+        .filter(|(heading, _)| !is_common(heading))
+        .collect();
+    let headings = ["NAME", "ID"].into_iter().map(str::to_owned);
+    let headings = headings.chain(own.iter().map(|(heading, _)| heading.clone()));
+    let mut sheet = Sheet::new(headings.chain(["PROJECT".to_owned(), "SITE".to_owned()]));
+    for row in rows {
+        let cells = own.iter().map(|(_, path)| at_path(&row.attributes, path));
+        let head = [row.name.clone(), row.key.id.clone()];
+        let tail = [row.project_id.clone(), row.key.site.to_string()];
+        sheet.push(head.into_iter().chain(cells).chain(tail));
+    }
+    sheet
+}
+
+fn at_path(row: &Value, path: &str) -> String {
+    let found = path.split('.').try_fold(row, |value, part| match value {
+        Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+        value => value.get(part),
+    });
+    match found {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(items)) => {
+            let items: Vec<String> = items
+                .iter()
+                .map(|item| {
+                    item.as_str()
+                        .map_or_else(|| item.to_string(), str::to_owned)
+                })
+                .collect();
+            items.join(", ")
+        }
+        Some(other) => other.to_string(),
+    }
+}
+
+/// `409 NetworkInUse: …`, as the cloud said it.
+pub(super) fn answer(error: &StepError) -> String {
+    let status = error.status.map(|status| format!("{status} "));
+    let head = format!("{}{}", status.unwrap_or_default(), error.kind);
+    let head = match head.trim() {
+        "" => error.class.as_str(),
+        head => head,
+    };
+    let request = match error.request_id.as_str() {
+        "" => String::new(),
+        id => format!(" ({id})"),
+    };
+    format!("{head}: {}{request}", error.message)
+}
+
+pub(super) fn blockers(step: &Step) -> String {
+    let all: Vec<String> = step.blockers.iter().map(blocked_by).collect();
+    all.join("; ")
+}
+
+pub(super) fn since(step: &Step) -> Option<DateTime<Utc>> {
+    let answered = step.last_error.as_ref().map(|error| error.at);
+    step.blocked_since.or(answered)
+}
+
+/// How many of the last characters tell these ids apart; at least 8.
+fn unique_length(ids: &[&str]) -> usize {
+    let longest = ids.iter().map(|id| id.len()).max().unwrap_or_default();
+    let tells_apart = |length: &usize| {
+        let mut seen = BTreeMap::new();
+        ids.iter().all(|id| {
+            seen.insert(suffix(id, *length), *id)
+                .is_none_or(|other| other == *id)
+        })
+    };
+    (8..=longest).find(tells_apart).unwrap_or(8.max(longest))
+}
+
+fn suffix(id: &str, length: usize) -> &str {
+    let cut = id.len().saturating_sub(length);
+    id.get(cut..).unwrap_or(id)
+}

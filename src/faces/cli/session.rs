@@ -1,0 +1,257 @@
+//! What a verb works with: the control, the streams, who asks; and the questions that all verbs ask.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::args::Global;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::{Sheet, Style, write_rows, write_value};
+use crate::control::{
+    Command, Control, Envelope, Page, Query, Receipt, SiteSpec, SiteStatus, TargetSpec,
+};
+use crate::domain::model::{Actor, Deletion, Plan, Site, Step, StepState};
+use crate::domain::text::did_you_mean;
+use crate::system::clock::Clock;
+
+/// Rows of one page; the control gives no more at once.
+pub(super) const PAGE_ROWS: usize = 500;
+
+/// Blocks until a line was typed.
+pub type ReadLine = Arc<dyn Fn() -> io::Result<String> + Send + Sync>;
+
+pub struct Session<'a> {
+    pub control: Arc<dyn Control>,
+    /// The engine lives only as long as this call, so a deletion is waited for.
+    pub embedded: bool,
+    pub actor: Actor,
+    pub global: &'a Global,
+    pub clock: Clock,
+    pub out: &'a mut dyn Write,
+    pub err: &'a mut dyn Write,
+    pub style: Style,
+    pub read_line: ReadLine,
+    /// Cancelled by ctrl-c.
+    pub interrupt: CancellationToken,
+    /// SHA-256 over what a plan freezes, in hex ([`Plan::hash`]).
+    pub plan_hash: fn(&Plan) -> String,
+}
+
+impl Session<'_> {
+    pub(super) async fn submit(
+        &self,
+        tried: &str,
+        command: Command,
+        reason: &str,
+    ) -> Result<Receipt, Failure> {
+        let envelope = Envelope {
+            command,
+            actor: self.actor.clone(),
+            reason: reason.to_owned(),
+            idempotency_key: None,
+        };
+        self.control
+            .submit(envelope)
+            .await
+            .map_err(|error| Failure::of(tried, error))
+    }
+
+    pub(super) async fn query(&self, tried: &str, query: Query) -> Result<Page, Failure> {
+        self.control
+            .query(query)
+            .await
+            .map_err(|error| Failure::of(tried, error))
+    }
+
+    /// By full or short id.
+    pub(super) async fn deletion(&self, tried: &str, id: &str) -> Result<Deletion, Failure> {
+        match self.query(tried, Query::Deletion { id: id.into() }).await? {
+            Page::Deletion { row } => Ok(*row),
+            _ => Err(Failure::unexpected(tried)),
+        }
+    }
+
+    pub(super) async fn sites(&self, tried: &str) -> Result<Vec<SiteStatus>, Failure> {
+        match self.query(tried, Query::Sites).await? {
+            Page::Sites { rows } => Ok(rows),
+            _ => Err(Failure::unexpected(tried)),
+        }
+    }
+
+    /// All steps of a deletion in these states (none: in any), page by page.
+    pub(super) async fn steps(
+        &self,
+        tried: &str,
+        deletion_id: &str,
+        states: &[StepState],
+    ) -> Result<Vec<Step>, Failure> {
+        let mut all = Vec::new();
+        let mut cursor = None;
+        loop {
+            let (mut rows, next) = self
+                .steps_page(tried, deletion_id, states, cursor, PAGE_ROWS)
+                .await?;
+            all.append(&mut rows);
+            if next.is_none() {
+                return Ok(all);
+            }
+            cursor = next;
+        }
+    }
+
+    pub(super) async fn steps_page(
+        &self,
+        tried: &str,
+        deletion_id: &str,
+        states: &[StepState],
+        cursor: Option<String>,
+        limit: usize,
+    ) -> Result<(Vec<Step>, Option<String>), Failure> {
+        let query = Query::Steps {
+            deletion_id: Some(deletion_id.to_owned()),
+            states: states.to_vec(),
+            site: None,
+            kind: None,
+            older_than: None,
+            cursor,
+            limit,
+        };
+        match self.query(tried, query).await? {
+            Page::Steps { rows, next } => Ok((rows, next)),
+            _ => Err(Failure::unexpected(tried)),
+        }
+    }
+
+    /// The targets as typed, at the sites that the global options choose where they name none.
+    pub(super) async fn targets(
+        &self,
+        tried: &str,
+        words: &[String],
+    ) -> Result<Vec<TargetSpec>, Failure> {
+        let sites = self.sites(tried).await?;
+        let clouds: Vec<&str> = sites.iter().map(|row| cloud_of(&row.site)).collect();
+        let chosen = self.chosen_sites(tried, &sites)?;
+        let mut targets = Vec::new();
+        for word in words {
+            let target = TargetSpec::parse(word, &clouds)
+                .map_err(|message| Failure::usage(tried, message, ""))?;
+            if target.site == SiteSpec::All {
+                targets.extend(chosen.iter().map(|site| TargetSpec {
+                    site: site.clone(),
+                    ..target.clone()
+                }));
+            } else {
+                targets.push(target);
+            }
+        }
+        Ok(targets)
+    }
+
+    /// `--read-only` holds here too: the engine that runs may not have been told.
+    ///
+    /// # Errors
+    /// Refused, if it was given.
+    pub(super) fn refuse_if_read_only(&self, tried: &str) -> Result<(), Failure> {
+        if !self.global.read_only {
+            return Ok(());
+        }
+        let message = "--read-only was given, and this changes a cloud";
+        let advice = "Nothing was sent. `gone plan` shows what would be.";
+        Err(Failure::new(
+            Exit::Refused,
+            "refused",
+            tried,
+            message,
+            advice,
+        ))
+    }
+
+    /// What `--cloud` and `--region` choose.
+    pub(super) fn chosen_sites(
+        &self,
+        tried: &str,
+        sites: &[SiteStatus],
+    ) -> Result<Vec<SiteSpec>, Failure> {
+        let cloud = self.global.cloud.as_deref();
+        if let Some(cloud) = cloud
+            && !sites.iter().any(|row| cloud_of(&row.site) == cloud)
+        {
+            let near = did_you_mean(cloud, sites.iter().map(|row| cloud_of(&row.site)));
+            let message = format!("the engine knows no cloud \"{cloud}\"{near}");
+            return Err(Failure::usage(
+                tried,
+                message,
+                "`gone list sites` shows them.",
+            ));
+        }
+        if self.global.region.is_empty() {
+            return Ok(vec![
+                cloud.map_or(SiteSpec::All, |cloud| SiteSpec::Cloud(cloud.into())),
+            ]);
+        }
+        let mut chosen = Vec::new();
+        for wanted in &self.global.region {
+            let before = chosen.len();
+            let fitting = sites
+                .iter()
+                .map(|row| &row.site)
+                .filter(|site| self.chooses_cloud(site) && region_of(site) == Some(wanted));
+            chosen.extend(fitting.cloned().map(SiteSpec::Region));
+            if chosen.len() == before {
+                let near = did_you_mean(wanted, sites.iter().filter_map(|r| region_of(&r.site)));
+                let message = format!("the engine knows no region \"{wanted}\"{near}");
+                return Err(Failure::usage(
+                    tried,
+                    message,
+                    "`gone list sites` shows them.",
+                ));
+            }
+        }
+        Ok(chosen)
+    }
+
+    fn chooses_cloud(&self, site: &Site) -> bool {
+        let cloud = self.global.cloud.as_deref();
+        cloud.is_none_or(|cloud| cloud_of(site) == cloud)
+    }
+
+    /// Whether the global options leave this site in.
+    pub(super) fn chooses(&self, site: &Site) -> bool {
+        let regions = &self.global.region;
+        let region = region_of(site);
+        self.chooses_cloud(site)
+            && (regions.is_empty() || regions.iter().any(|wanted| region == Some(wanted)))
+    }
+
+    /// Writes rows in the format that was asked for.
+    pub(super) fn print_rows<T: serde::Serialize>(
+        &mut self,
+        sheet: &Sheet,
+        values: &[T],
+    ) -> Result<(), Failure> {
+        let format = self.global.output;
+        Ok(write_rows(self.out, self.style, format, sheet, values)?)
+    }
+
+    /// Writes one value as JSON or YAML; false if a table or CSV was asked for.
+    pub(super) fn print_value<T: serde::Serialize>(&mut self, value: &T) -> Result<bool, Failure> {
+        let format = self.global.output;
+        Ok(write_value(self.out, self.style, format, value)?)
+    }
+}
+
+fn cloud_of(site: &Site) -> &str {
+    match site {
+        Site::Region { cloud, .. } => cloud,
+        Site::Deployment { name } => name,
+    }
+}
+
+fn region_of(site: &Site) -> Option<&str> {
+    match site {
+        Site::Region { region, .. } => Some(region),
+        Site::Deployment { .. } => None,
+    }
+}

@@ -1,0 +1,227 @@
+//! `gone show`, `tree` and `explain`: where a deletion stands, and why a resource does not go (P2).
+
+use serde::Serialize;
+
+use super::args::{ExplainArgs, Format, IdArg};
+use super::exit::Exit;
+use super::failure::Failure;
+use super::plan_view::{blocked_by, target, write_refusals};
+use super::session::Session;
+use super::tree::{nest, write_tree};
+use super::{rows, time, wait};
+use crate::control::{Explanation, Page, Query};
+use crate::domain::model::{Deletion, Event, Step, StepState, short_id};
+
+/// Of the timeline: enough to see what is going on.
+const EVENTS_SHOWN: usize = 20;
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    deletion: &'a Deletion,
+    /// Blocked and stuck steps.
+    attention: &'a [Step],
+    /// The last of what happened, oldest first.
+    timeline: &'a [Event],
+}
+
+pub(super) async fn show(session: &mut Session<'_>, args: IdArg) -> Result<Exit, Failure> {
+    let tried = format!("show {}", args.id);
+    let deletion = session.deletion(&tried, &args.id).await?;
+    let held = [StepState::Stuck, StepState::Blocked];
+    let attention = session.steps(&tried, &deletion.id, &held).await?;
+    let timeline = timeline(session, &tried, &deletion.id).await?;
+    let shown = Shown {
+        deletion: &deletion,
+        attention: &attention,
+        timeline: &timeline,
+    };
+    if session.print_value(&shown)? {
+        return Ok(Exit::Done);
+    }
+    if session.global.output == Format::Csv {
+        let one = [deletion];
+        session.print_rows(&rows::deletions(&one), &one)?;
+        return Ok(Exit::Done);
+    }
+    write_deletion(session, &deletion)?;
+    if !attention.is_empty() {
+        writeln!(session.out, "\nWaits or is stuck")?;
+        session.print_rows(&rows::waiting_steps(&attention), &attention)?;
+    }
+    if !timeline.is_empty() {
+        writeln!(session.out, "\nLast events")?;
+    }
+    for event in &timeline {
+        let line = format!("  {}  {}", time(event.at), event.message);
+        writeln!(session.out, "{}", session.style.safe(&line))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn write_deletion(session: &mut Session<'_>, deletion: &Deletion) -> Result<(), Failure> {
+    let style = session.style;
+    let targets: Vec<String> = deletion.targets.iter().map(target).collect();
+    let options = &deletion.options;
+    let fields = [
+        ("id", deletion.id.clone()),
+        ("targets", targets.join("; ")),
+        ("state", wait::line(deletion, None, None)),
+        ("note", deletion.note.clone()),
+        (
+            "requested",
+            format!(
+                "{} by {}",
+                time(deletion.requested_at),
+                deletion.requested_by.name
+            ),
+        ),
+        ("reason", deletion.reason.clone()),
+        ("cause", deletion.cause.clone().unwrap_or_default()),
+        (
+            "plan",
+            deletion
+                .plan_hash
+                .as_deref()
+                .map(|hash| short_id(hash).to_owned())
+                .unwrap_or_default(),
+        ),
+        (
+            "cascade",
+            if options.cascade { "yes" } else { "no" }.to_owned(),
+        ),
+        (
+            "finished",
+            deletion.finished_at.map(time).unwrap_or_default(),
+        ),
+    ];
+    for (label, value) in fields {
+        if !value.is_empty() {
+            writeln!(session.out, "{label:<10} {}", style.safe(&value))?;
+        }
+    }
+    Ok(write_refusals(session.out, style, &deletion.refused)?)
+}
+
+/// The last events of a deletion. The timeline comes oldest first, in pages.
+async fn timeline(
+    session: &Session<'_>,
+    tried: &str,
+    deletion_id: &str,
+) -> Result<Vec<Event>, Failure> {
+    let mut last: Vec<Event> = Vec::new();
+    let mut after = 0;
+    loop {
+        let query = Query::Timeline {
+            deletion_id: Some(deletion_id.to_owned()),
+            step_id: None,
+            after,
+        };
+        let Page::Events { rows } = session.query(tried, query).await? else {
+            return Err(Failure::unexpected(tried));
+        };
+        let Some(newest) = rows.last().map(|event| event.seq) else {
+            return Ok(last);
+        };
+        // A control that repeats itself must not hold us here.
+        if newest <= after {
+            return Ok(last);
+        }
+        after = newest;
+        last.extend(rows);
+        let surplus = last.len().saturating_sub(EVENTS_SHOWN);
+        last.drain(..surplus);
+    }
+}
+
+pub(super) async fn tree(session: &mut Session<'_>, args: IdArg) -> Result<Exit, Failure> {
+    let tried = format!("show the tree of {}", args.id);
+    let deletion = session.deletion(&tried, &args.id).await?;
+    let steps = session.steps(&tried, &deletion.id, &[]).await?;
+    let roots = nest(&steps);
+    if session.print_value(&roots)? {
+        return Ok(Exit::Done);
+    }
+    if session.global.output == Format::Csv {
+        session.print_rows(&rows::results(&steps), &steps)?;
+        return Ok(Exit::Done);
+    }
+    let head = format!(
+        "Deletion {}: {}",
+        short_id(&deletion.id),
+        wait::line(&deletion, None, None)
+    );
+    writeln!(session.out, "{}", session.style.safe(&head))?;
+    write_tree(session.out, session.style, &roots)?;
+    Ok(Exit::Done)
+}
+
+pub(super) async fn explain(session: &mut Session<'_>, args: ExplainArgs) -> Result<Exit, Failure> {
+    let tried = format!("explain {}", args.target);
+    let words = [args.target];
+    let mut exits = Vec::new();
+    // Several sites may have been chosen; each is a question of its own.
+    for target in session.targets(&tried, &words).await? {
+        let query = Query::Explain { target };
+        let Page::Explanation { explanation } = session.query(&tried, query).await? else {
+            return Err(Failure::unexpected(tried));
+        };
+        if !session.print_value(&explanation)? {
+            write_explanation(session, &explanation)?;
+        }
+        exits.push(Exit::Done);
+    }
+    Ok(Exit::first_of(exits))
+}
+
+fn write_explanation(session: &mut Session<'_>, explanation: &Explanation) -> Result<(), Failure> {
+    let style = session.style;
+    let head = target(&explanation.target);
+    writeln!(session.out, "{}", style.safe(&head))?;
+    if let Some(deletion) = &explanation.deletion {
+        let line = format!(
+            "  deletion {}: {}",
+            short_id(&deletion.id),
+            wait::line(deletion, None, None)
+        );
+        writeln!(session.out, "{}", style.safe(&line))?;
+    }
+    if let Some(step) = &explanation.step {
+        let line = format!(
+            "  step {} is {}, attempt {} of {}{}",
+            step.id,
+            step.state.as_str(),
+            step.attempts,
+            step.max_attempts,
+            step.next_attempt_at
+                .map(|at| format!(", next at {}", time(at)))
+                .unwrap_or_default()
+        );
+        writeln!(session.out, "{line}")?;
+        if let Some(error) = &step.last_error {
+            let line = format!("  last answer: {}", rows::answer(error));
+            writeln!(session.out, "{}", style.safe(&line))?;
+        }
+    }
+    if let Some(tombstone) = &explanation.tombstone {
+        let line = format!(
+            "  tombstone: {} since {}",
+            tombstone.phase.as_str(),
+            time(tombstone.deleted_at)
+        );
+        writeln!(session.out, "{line}")?;
+    }
+    for line in &explanation.lines {
+        writeln!(session.out, "  {}", style.safe(line))?;
+    }
+    for blocker in &explanation.blockers {
+        let line = format!("  blocked by {}", blocked_by(blocker));
+        writeln!(session.out, "{}", style.safe(&line))?;
+    }
+    write_refusals(session.out, style, &explanation.refused)?;
+    if !explanation.next_action.is_empty() {
+        let line = format!("Next: {}", explanation.next_action);
+        writeln!(session.out, "{}", style.safe(&line))?;
+    }
+    Ok(())
+}
