@@ -14,6 +14,9 @@ use crate::domain::model::{Deletion, Event, Step, StepState, short_id};
 
 /// Of the timeline: enough to see what is going on.
 const EVENTS_SHOWN: usize = 20;
+/// Looked through for them, newest first; of a deletion that is quiet for longer, the oldest pages.
+const EVENTS_BACK: i64 = 10_000;
+const PAGES_MAX: usize = 20;
 
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -103,15 +106,30 @@ fn write_deletion(session: &mut Session<'_>, deletion: &Deletion) -> Result<(), 
     Ok(write_refusals(session.out, style, &deletion.refused)?)
 }
 
-/// The last events of a deletion. The timeline comes oldest first, in pages.
+/// The last events of a deletion. The timeline comes oldest first, in pages; a large deletion has
+/// more of them than anyone can wait for.
 async fn timeline(
     session: &Session<'_>,
     tried: &str,
     deletion_id: &str,
 ) -> Result<Vec<Event>, Failure> {
+    let newest = session.control.snapshot().borrow().last_event;
+    let last = timeline_after(session, tried, deletion_id, newest - EVENTS_BACK).await?;
+    if last.is_empty() {
+        return timeline_after(session, tried, deletion_id, 0).await;
+    }
+    Ok(last)
+}
+
+async fn timeline_after(
+    session: &Session<'_>,
+    tried: &str,
+    deletion_id: &str,
+    after: i64,
+) -> Result<Vec<Event>, Failure> {
     let mut last: Vec<Event> = Vec::new();
-    let mut after = 0;
-    loop {
+    let mut after = after.max(0);
+    for _ in 0..PAGES_MAX {
         let query = Query::Timeline {
             deletion_id: Some(deletion_id.to_owned()),
             step_id: None,
@@ -121,17 +139,14 @@ async fn timeline(
             return Err(Failure::unexpected(tried));
         };
         let Some(newest) = rows.last().map(|event| event.seq) else {
-            return Ok(last);
+            break;
         };
-        // A control that repeats itself must not hold us here.
-        if newest <= after {
-            return Ok(last);
-        }
         after = newest;
         last.extend(rows);
         let surplus = last.len().saturating_sub(EVENTS_SHOWN);
         last.drain(..surplus);
     }
+    Ok(last)
 }
 
 pub(super) async fn tree(session: &mut Session<'_>, args: IdArg) -> Result<Exit, Failure> {
@@ -159,19 +174,25 @@ pub(super) async fn tree(session: &mut Session<'_>, args: IdArg) -> Result<Exit,
 pub(super) async fn explain(session: &mut Session<'_>, args: ExplainArgs) -> Result<Exit, Failure> {
     let tried = format!("explain {}", args.target);
     let words = [args.target];
-    let mut exits = Vec::new();
+    let mut found = Vec::new();
     // Several sites may have been chosen; each is a question of its own.
     for target in session.targets(&tried, &words).await? {
         let query = Query::Explain { target };
         let Page::Explanation { explanation } = session.query(&tried, query).await? else {
             return Err(Failure::unexpected(tried));
         };
-        if !session.print_value(&explanation)? {
-            write_explanation(session, &explanation)?;
-        }
-        exits.push(Exit::Done);
+        found.push(*explanation);
     }
-    Ok(Exit::first_of(exits))
+    let printed = match found.as_slice() {
+        [one] => session.print_value(one)?,
+        several => session.print_value(&several)?,
+    };
+    if !printed {
+        for explanation in &found {
+            write_explanation(session, explanation)?;
+        }
+    }
+    Ok(Exit::Done)
 }
 
 fn write_explanation(session: &mut Session<'_>, explanation: &Explanation) -> Result<(), Failure> {
