@@ -28,6 +28,7 @@ mod sweep;
 mod verify;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -76,6 +77,8 @@ pub(crate) struct Shared {
     sites: Sites,
     /// Something may have to be done.
     wake: Notify,
+    /// Something changed that the snapshot shows.
+    dirty: AtomicBool,
     /// Something was committed: for those who follow events.
     committed: watch::Sender<u64>,
     snapshot: watch::Sender<Arc<Snapshot>>,
@@ -130,6 +133,7 @@ impl Engine {
                 settings: parts.settings,
                 sites,
                 wake: Notify::new(),
+                dirty: AtomicBool::new(true),
                 committed: watch::Sender::new(0),
                 snapshot: watch::Sender::new(Arc::new(first)),
                 status: Mutex::new(status),
@@ -245,6 +249,7 @@ impl Shared {
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         let applied = self.ledger.commit(changes).await?;
         self.committed.send_modify(|version| *version += 1);
+        self.dirty.store(true, Ordering::Relaxed);
         self.wake.notify_one();
         Ok(applied)
     }
@@ -282,6 +287,7 @@ impl Shared {
                 tracing::error!(fault, "the engine takes no new work");
             }
             status.fault = fault;
+            self.dirty.store(true, Ordering::Relaxed);
         }
     }
 

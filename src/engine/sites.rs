@@ -1,6 +1,7 @@
 //! What the engine knows of each site: how much it may send there, and whether at all.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -254,6 +255,7 @@ impl Shared {
         if site.status.state == SiteState::Paused {
             return;
         }
+        self.dirty.store(true, Ordering::Relaxed);
         match failure {
             None => {
                 site.status.state = SiteState::Reachable;
@@ -352,6 +354,7 @@ impl Shared {
             self.note_site(site, format!("{site} resumed: the rights are back"), now)
                 .await;
         }
+        self.dirty.store(true, Ordering::Relaxed);
         self.wake.notify_one();
     }
 }

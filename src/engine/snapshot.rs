@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -16,7 +17,7 @@ const RATE_WINDOW_SECONDS: f64 = 10.0;
 
 impl Shared {
     pub(super) fn publish(self: &Arc<Self>, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
-        if under_way.publishing {
+        if under_way.publishing || !self.dirty.swap(false, Ordering::Relaxed) {
             return;
         }
         under_way.publishing = true;
