@@ -7,6 +7,7 @@
 //! **Architecture invariant:** readiness, counts, deletion states, tombstone phases, events and the
 //! audit are maintained inside the transaction that changes a step; nobody derives them afterwards.
 
+pub mod audit;
 pub mod sqlite;
 
 use std::sync::Arc;
@@ -335,7 +336,7 @@ pub struct Summary {
     pub last_event: i64,
 }
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
     #[error(
         "the ledger {path} is held by another engine (pid {pid}); attach to it, or stop it first"
@@ -358,6 +359,10 @@ pub enum LedgerError {
     /// Nothing of the batch was written. The engine takes no new work and tries again every 5 s.
     #[error("cannot write the ledger {path}: {detail}")]
     Io { path: String, detail: String },
+    #[error("the ledger {path} is open for reading only: another engine writes it")]
+    ReadOnly { path: String },
+    #[error("the cursor \"{cursor}\" is not one that a page gave; start again without it")]
+    Cursor { cursor: String },
     #[error("the ledger's writer has ended")]
     Closed,
 }

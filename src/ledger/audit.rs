@@ -1,0 +1,92 @@
+//! The chain of the audit: each row's hash covers the one before, so that a row that was changed,
+//! removed from the middle or slipped in is found (P6). What was cut off at the end is not: compare
+//! the last hash with one that was exported.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::AuditRow;
+
+/// The hash before the first row.
+pub const GENESIS: &str = "";
+
+/// The chain does not hold at this row.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the audit is broken at row {seq}: it is not what was written")]
+pub struct Broken {
+    pub seq: i64,
+}
+
+/// Checks rows that follow each other, starting after the row whose hash is `previous`
+/// ([`GENESIS`] for the first). Returns the last hash, to go on with the next page.
+pub fn verify(previous: &str, rows: &[AuditRow]) -> Result<String, Broken> {
+    let mut last = previous.to_owned();
+    let mut expected_seq = None;
+    for row in rows {
+        let follows = expected_seq.is_none_or(|seq| seq == row.seq);
+        if !follows || link(&last, row) != row.hash {
+            return Err(Broken { seq: row.seq });
+        }
+        last.clone_from(&row.hash);
+        expected_seq = Some(row.seq + 1);
+    }
+    Ok(last)
+}
+
+/// SHA-256, in hex, over the previous hash and the row's canonical JSON (keys sorted, no spaces,
+/// without the hash).
+pub(super) fn link(previous: &str, row: &AuditRow) -> String {
+    let body = serde_json::json!({
+        "seq": row.seq,
+        "at": row.at,
+        "actor": row.actor,
+        "action": row.action,
+        "target": row.target,
+        "reason": row.reason,
+        "detail": row.detail,
+    });
+    let mut text = String::from(previous);
+    write_canonical(&body, &mut text);
+    hex(&Sha256::digest(text))
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort_unstable();
+            out.push('{');
+            for (position, key) in keys.into_iter().enumerate() {
+                if position > 0 {
+                    out.push(',');
+                }
+                let _ = write!(out, "{}:", Value::from(key.as_str()));
+                write_canonical(&map[key], out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (position, item) in items.iter().enumerate() {
+                if position > 0 {
+                    out.push(',');
+                }
+                write_canonical(item, out);
+            }
+            out.push(']');
+        }
+        scalar => {
+            let _ = write!(out, "{scalar}");
+        }
+    }
+}

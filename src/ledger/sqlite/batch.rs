@@ -1,0 +1,468 @@
+//! One transaction: the deletions that it touches are read once, counted in memory, and written at
+//! its end. So 1,024 outcomes of one deletion cost one write of its counts.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use rusqlite::types::ToSql;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::{Value, json};
+
+use super::rows;
+use crate::domain::model::{Counts, DeletionState, EventKind, StepState, short_id};
+use crate::ledger::{AuditEntry, AuditRow, audit};
+
+pub(super) type Sql<T> = rusqlite::Result<T>;
+
+/// The hot columns of a deletion.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeletionRow {
+    pub(super) num: i64,
+    pub(super) id: String,
+    pub(super) state: DeletionState,
+    pub(super) cancelled: bool,
+    pub(super) paused: bool,
+    /// `on_failure = stop`.
+    pub(super) stops: bool,
+    pub(super) counts: Counts,
+    pub(super) finished_at: Option<DateTime<Utc>>,
+    /// When a repeated DELETE last woke it (T6).
+    pub(super) woken_at: Option<DateTime<Utc>>,
+    pub(super) note: String,
+    pub(super) pace: Pace,
+}
+
+/// How fast steps end: two marks, so that the rate covers the last 30 to 60 s of movement.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Pace {
+    pub(super) moved_at: Option<DateTime<Utc>>,
+    pub(super) from: (Option<DateTime<Utc>>, u64),
+    pub(super) middle: (Option<DateTime<Utc>>, u64),
+}
+
+const PACE_MARK: TimeDelta = TimeDelta::seconds(30);
+
+impl Pace {
+    fn moved(&mut self, ended_before: u64, now: DateTime<Utc>) {
+        self.moved_at = Some(now);
+        match self.middle.0 {
+            Some(middle) if now - middle < PACE_MARK => {}
+            Some(middle) if now - middle < PACE_MARK * 2 => {
+                self.from = self.middle;
+                self.middle = (Some(now), ended_before);
+            }
+            // The first, or after a rest: what was before says nothing.
+            _ => {
+                self.from = (Some(now), ended_before);
+                self.middle = self.from;
+            }
+        }
+    }
+
+    /// Seconds until `left` more steps have ended, at the rate of the last minute.
+    pub(super) fn eta_seconds(&self, ended: u64, left: u64, latest: DateTime<Utc>) -> Option<u64> {
+        let (from, moved) = (self.from.0?, self.moved_at?);
+        let done = u128::from(ended.checked_sub(self.from.1).filter(|done| *done > 0)?);
+        if latest - moved > PACE_MARK * 2 {
+            return None;
+        }
+        let millis = u128::try_from((moved - from).num_milliseconds().max(1)).ok()?;
+        u64::try_from((u128::from(left) * millis).div_ceil(done * 1000)).ok()
+    }
+}
+
+impl DeletionRow {
+    pub(super) const COLUMNS: &str = "num, id, state, cancelled, paused, stops, waiting, ready, \
+         running, verifying, blocked, stuck, gone, skipped, purged, total, finished_at, woken_at, \
+         note, moved_at, pace_at, pace_done, pace_mid_at, pace_mid_done";
+
+    pub(super) fn read(row: &Row) -> Sql<Self> {
+        Ok(Self {
+            num: row.get(0)?,
+            id: row.get(1)?,
+            state: rows::word(row, 2)?,
+            cancelled: row.get(3)?,
+            paused: row.get(4)?,
+            stops: row.get(5)?,
+            counts: rows::counts(row, 6)?,
+            finished_at: rows::time_opt(row, 16)?,
+            woken_at: rows::time_opt(row, 17)?,
+            note: row.get(18)?,
+            pace: Pace {
+                moved_at: rows::time_opt(row, 19)?,
+                from: (rows::time_opt(row, 20)?, rows::number(row, 21)?),
+                middle: (rows::time_opt(row, 22)?, rows::number(row, 23)?),
+            },
+        })
+    }
+
+    /// Before its plan stands nothing can be derived from steps.
+    pub(super) fn is_before_start(&self) -> bool {
+        matches!(
+            self.state,
+            DeletionState::Planning | DeletionState::AwaitingApproval | DeletionState::Refused
+        )
+    }
+
+    /// CONTRACT's order, first match.
+    fn derived(&self) -> DeletionState {
+        if self.cancelled {
+            DeletionState::Cancelled
+        } else if self.paused {
+            DeletionState::Paused
+        } else if self.counts.live() > 0 {
+            DeletionState::Running
+        } else if self.counts.stuck > 0 {
+            DeletionState::Stuck
+        } else if self.counts.purged > 0 {
+            DeletionState::Purged
+        } else {
+            DeletionState::Gone
+        }
+    }
+}
+
+pub(super) fn ended(counts: &Counts) -> u64 {
+    counts.gone + counts.skipped + counts.purged
+}
+
+#[derive(Clone)]
+struct Entry {
+    row: DeletionRow,
+    /// As it stands in the table; none when this transaction made it.
+    stored: Option<DeletionRow>,
+}
+
+pub(super) struct Batch<'c> {
+    pub(super) db: &'c Connection,
+    /// Of the engine that owns this ledger.
+    pub(super) epoch: i64,
+    deletions: BTreeMap<i64, Entry>,
+    /// What the current change touched, as it was before: for its savepoint.
+    undo: BTreeMap<i64, Option<Entry>>,
+}
+
+impl<'c> Batch<'c> {
+    pub(super) fn new(db: &'c Connection, epoch: i64) -> Self {
+        Self {
+            db,
+            epoch,
+            deletions: BTreeMap::new(),
+            undo: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn execute(&self, sql: &str, values: &[&dyn ToSql]) -> Sql<usize> {
+        self.db.prepare_cached(sql)?.execute(values)
+    }
+
+    pub(super) fn begin_change(&mut self) -> Sql<()> {
+        self.undo.clear();
+        self.execute("SAVEPOINT change", &[]).map(drop)
+    }
+
+    pub(super) fn keep_change(&mut self) -> Sql<()> {
+        self.execute("RELEASE change", &[]).map(drop)
+    }
+
+    pub(super) fn undo_change(&mut self) -> Sql<()> {
+        self.execute("ROLLBACK TO change", &[])?;
+        self.execute("RELEASE change", &[])?;
+        for (num, before) in std::mem::take(&mut self.undo) {
+            match before {
+                Some(entry) => self.deletions.insert(num, entry),
+                None => self.deletions.remove(&num),
+            };
+        }
+        Ok(())
+    }
+
+    /// The number by which the tables know a deletion.
+    pub(super) fn find(&self, deletion_id: &str) -> Sql<Option<i64>> {
+        self.db
+            .prepare_cached("SELECT num FROM deletions WHERE id = ?1")?
+            .query_row([deletion_id], |row| row.get(0))
+            .optional()
+    }
+
+    /// Takes a deletion that this change just inserted into the counting.
+    pub(super) fn adopt(&mut self, num: i64) -> Sql<()> {
+        self.deletion(num)?;
+        if let Some(entry) = self.deletions.get_mut(&num) {
+            entry.stored = None;
+        }
+        Ok(())
+    }
+
+    pub(super) fn deletion(&mut self, num: i64) -> Sql<&mut DeletionRow> {
+        use std::collections::btree_map::Entry as Slot;
+        let entry = match self.deletions.entry(num) {
+            Slot::Occupied(slot) => {
+                let entry = slot.into_mut();
+                self.undo.entry(num).or_insert_with(|| Some(entry.clone()));
+                entry
+            }
+            Slot::Vacant(slot) => {
+                let sql = format!(
+                    "SELECT {} FROM deletions WHERE num = ?1",
+                    DeletionRow::COLUMNS
+                );
+                let row = self
+                    .db
+                    .prepare_cached(&sql)?
+                    .query_row([num], DeletionRow::read)?;
+                self.undo.entry(num).or_insert(None);
+                slot.insert(Entry {
+                    stored: Some(row.clone()),
+                    row,
+                })
+            }
+        };
+        Ok(&mut entry.row)
+    }
+
+    /// Counts `n` steps over from one state to another.
+    pub(super) fn moved(
+        &mut self,
+        num: i64,
+        from: StepState,
+        to: StepState,
+        n: u64,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
+        let row = self.deletion(num)?;
+        let before = ended(&row.counts);
+        let left = rows::slot(&mut row.counts, from);
+        debug_assert!(*left >= n, "more steps left {from:?} than there were");
+        *left = left.saturating_sub(n);
+        *rows::slot(&mut row.counts, to) += n;
+        if ended(&row.counts) > before {
+            row.pace.moved(before, now);
+        }
+        Ok(())
+    }
+
+    /// Derives the deletion's state from its counts, and says so if it changed.
+    pub(super) fn settle(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
+        let row = self.deletion(num)?;
+        if row.is_before_start() && !row.cancelled {
+            return Ok(());
+        }
+        self.begin(num, now)
+    }
+
+    /// The plan stands, or will never: from here on the state is derived.
+    pub(super) fn begin(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
+        let row = self.deletion(num)?;
+        // A pause ends with what it holds back.
+        row.paused &= row.counts.live() > 0;
+        let state = row.derived();
+        self.enter(num, state, now)
+    }
+
+    /// Puts the deletion into a state, with its event; exactly one `NeedsPerson` each time that it
+    /// becomes stuck (I7).
+    pub(super) fn enter(&mut self, num: i64, state: DeletionState, now: DateTime<Utc>) -> Sql<()> {
+        let row = self.deletion(num)?;
+        let finished = state.is_settled() && row.counts.live() == 0;
+        row.finished_at = finished.then(|| row.finished_at.unwrap_or(now));
+        if row.state == state {
+            return Ok(());
+        }
+        row.state = state;
+        if state != DeletionState::Refused {
+            row.note.clear();
+        }
+        let (id, counts) = (row.id.clone(), row.counts);
+        self.event(
+            Some(num),
+            None,
+            EventKind::DeletionState,
+            &format!("deletion {}: {}", short_id(&id), state.as_str()),
+            &json!({"state": state.as_str()}),
+            now,
+        )?;
+        if state == DeletionState::Stuck {
+            let note = self.why_stuck(num, counts.stuck)?;
+            self.event(
+                Some(num),
+                None,
+                EventKind::NeedsPerson,
+                &format!("deletion {} is stuck: {note}", short_id(&id)),
+                &json!({"state": state.as_str(), "stuck": counts.stuck}),
+                now,
+            )?;
+            self.deletion(num)?.note = note;
+        }
+        Ok(())
+    }
+
+    /// One line: how many, and what the first one met.
+    fn why_stuck(&self, num: i64, stuck: u64) -> Sql<String> {
+        let first = self
+            .db
+            .prepare_cached(
+                "SELECT kind, name, resource, coalesce(last_error ->> 'message', '') FROM steps
+                 WHERE deletion = ?1 AND state = 'stuck' AND held_by IS NULL ORDER BY id LIMIT 1",
+            )?
+            .query_row([num], |row| {
+                let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
+                let (resource, message): (String, String) = (row.get(2)?, row.get(3)?);
+                let called = if name.is_empty() { resource } else { name };
+                Ok(format!("{kind} {called}: {message}"))
+            })
+            .optional()?
+            .unwrap_or_default();
+        Ok(match stuck {
+            1 => first,
+            n => format!("{n} steps; {first}"),
+        })
+    }
+
+    pub(super) fn event(
+        &self,
+        num: Option<i64>,
+        step: Option<i64>,
+        kind: EventKind,
+        message: &str,
+        data: &Value,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
+        self.db
+            .prepare_cached(
+                "INSERT INTO events(at, deletion, step, kind, message, data)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
+            .execute(params![
+                rows::micros(now),
+                num,
+                step,
+                rows::json(&kind)?.trim_matches('"'),
+                message,
+                data.to_string()
+            ])
+            .map(drop)
+    }
+
+    /// Appends to the chain (P6), in the transaction of what it records.
+    pub(super) fn audit(&self, entry: &AuditEntry, now: DateTime<Utc>) -> Sql<()> {
+        let (seq, previous): (i64, String) = self
+            .db
+            .prepare_cached("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?
+            .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?
+            .unwrap_or((0, audit::GENESIS.to_owned()));
+        let mut row = AuditRow {
+            seq: seq + 1,
+            // As it will be read again, or the hash would not hold.
+            at: DateTime::from_timestamp_micros(rows::micros(now)).unwrap_or(now),
+            actor: entry.actor.clone(),
+            action: entry.action.clone(),
+            target: entry.target.clone(),
+            reason: entry.reason.clone(),
+            detail: entry.detail.clone(),
+            hash: String::new(),
+        };
+        row.hash = audit::link(&previous, &row);
+        self.db
+            .prepare_cached(
+                "INSERT INTO audit(seq, at, actor, action, target, reason, detail, hash)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![
+                row.seq,
+                rows::micros(row.at),
+                rows::json(&row.actor)?,
+                row.action,
+                row.target,
+                row.reason,
+                row.detail.to_string(),
+                row.hash
+            ])
+            .map(drop)
+    }
+
+    /// Writes the deletions that changed, and the sums over all of them.
+    pub(super) fn flush(&mut self) -> Sql<()> {
+        let mut sums: BTreeMap<String, i64> = BTreeMap::new();
+        for entry in self.deletions.values_mut() {
+            if entry.stored.as_ref() == Some(&entry.row) {
+                continue;
+            }
+            write(self.db, &entry.row)?;
+            let before = entry.stored.as_ref();
+            for state in StepState::ALL {
+                let had = before.map_or(0, |row| row.counts.of(state));
+                add(
+                    &mut sums,
+                    "step",
+                    state.as_str(),
+                    entry.row.counts.of(state),
+                    had,
+                );
+            }
+            if before.map(|row| row.state) != Some(entry.row.state) {
+                add(&mut sums, "deletion", entry.row.state.as_str(), 1, 0);
+                if let Some(row) = before {
+                    add(&mut sums, "deletion", row.state.as_str(), 0, 1);
+                }
+            }
+            entry.stored = Some(entry.row.clone());
+        }
+        for (name, n) in sums.into_iter().filter(|(_, n)| *n != 0) {
+            self.db
+                .prepare_cached(
+                    "INSERT INTO counters(name, n) VALUES(?1, ?2)
+                     ON CONFLICT(name) DO UPDATE SET n = n + excluded.n",
+                )?
+                .execute(params![name, n])?;
+        }
+        Ok(())
+    }
+}
+
+fn add(sums: &mut BTreeMap<String, i64>, of: &str, state: &str, now: u64, before: u64) {
+    let difference = now.cast_signed() - before.cast_signed();
+    if difference != 0 {
+        *sums.entry(format!("{of}_{state}")).or_default() += difference;
+    }
+}
+
+fn write(db: &Connection, row: &DeletionRow) -> Sql<()> {
+    let at = |time: Option<DateTime<Utc>>| time.map(rows::micros);
+    let count = |state| row.counts.of(state).cast_signed();
+    db.prepare_cached(
+        "UPDATE deletions SET cancelled = ?2, paused = ?3, waiting = ?4, ready = ?5, running = ?6,
+             verifying = ?7, blocked = ?8, stuck = ?9, gone = ?10, skipped = ?11, purged = ?12,
+             total = ?13, finished_at = ?14, woken_at = ?15, note = ?16, moved_at = ?17,
+             pace_at = ?18, pace_done = ?19, pace_mid_at = ?20, pace_mid_done = ?21
+         WHERE num = ?1",
+    )?
+    .execute(params![
+        row.num,
+        row.cancelled,
+        row.paused,
+        count(StepState::Waiting),
+        count(StepState::Ready),
+        count(StepState::Running),
+        count(StepState::Verifying),
+        count(StepState::Blocked),
+        count(StepState::Stuck),
+        count(StepState::Gone),
+        count(StepState::Skipped),
+        count(StepState::Purged),
+        row.counts.total.cast_signed(),
+        at(row.finished_at),
+        at(row.woken_at),
+        row.note,
+        at(row.pace.moved_at),
+        at(row.pace.from.0),
+        row.pace.from.1.cast_signed(),
+        at(row.pace.middle.0),
+        row.pace.middle.1.cast_signed(),
+    ])?;
+    // By itself, and only when it changed: it is indexed.
+    db.prepare_cached("UPDATE deletions SET state = ?2 WHERE num = ?1 AND state <> ?2")?
+        .execute(params![row.num, row.state.as_str()])
+        .map(drop)
+}

@@ -1,0 +1,394 @@
+//! What people and restarts ask of deletions that have started: retry, cancel, pause, recover.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use rusqlite::{OptionalExtension, params};
+use serde_json::json;
+
+use super::batch::{Batch, Sql};
+use super::rows;
+use crate::domain::model::{
+    DeletionState, ErrorClass, EventKind, Origin, ResourceKey, StepState, Target, short_id,
+};
+use crate::ledger::{Applied, AuditEntry, NewEvent, Selection};
+
+/// A repeated DELETE wakes a deletion at most this often (T6).
+const WAKE_EVERY: TimeDelta = TimeDelta::minutes(1);
+
+/// Blocked steps that one wake-up moves: a bound on the transaction, not on the work; what is left
+/// is due still.
+const WAKE_MAX: i64 = 10_000;
+
+impl Batch<'_> {
+    pub(super) fn wake_due(&mut self, now: DateTime<Utc>) -> Sql<Applied> {
+        let woken: Vec<i64> = self
+            .db
+            .prepare_cached(
+                "UPDATE steps SET state = 'ready', since = ?1, next_attempt_at = NULL
+                 WHERE id IN (SELECT id FROM steps WHERE state = 'blocked'
+                     AND next_attempt_at <= ?1 ORDER BY next_attempt_at LIMIT ?2)
+                 RETURNING deletion",
+            )?
+            .query_map(params![rows::micros(now), WAKE_MAX], |row| row.get(0))?
+            .collect::<Sql<_>>()?;
+        for num in &woken {
+            self.moved(*num, StepState::Blocked, StepState::Ready, 1, now)?;
+        }
+        Ok(Applied::Moved(woken.len() as u64))
+    }
+
+    /// What was in flight is looked at first; its late outcomes no longer count (I11).
+    pub(super) fn recover(&mut self, now: DateTime<Utc>) -> Sql<Applied> {
+        let now_us = rows::micros(now);
+        let found: Vec<i64> = self
+            .db
+            .prepare_cached(
+                "UPDATE steps SET state = 'verifying', since = ?1, next_attempt_at = ?1, looks = 0,
+                     epoch = ?2
+                 WHERE state = 'running' RETURNING deletion",
+            )?
+            .query_map(params![now_us, self.epoch], |row| row.get(0))?
+            .collect::<Sql<_>>()?;
+        self.execute(
+            "UPDATE steps SET epoch = ?1 WHERE state = 'verifying'",
+            &[&self.epoch],
+        )?;
+        for num in &found {
+            self.moved(*num, StepState::Running, StepState::Verifying, 1, now)?;
+        }
+        Ok(Applied::Moved(found.len() as u64))
+    }
+
+    pub(super) fn retry(
+        &mut self,
+        selection: &Selection,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let chosen = match self.chosen(selection)? {
+            Ok(chosen) => chosen,
+            Err(why) => return Ok(Applied::Refused(why)),
+        };
+        // Programs repeat themselves; only a person decides anew on what was given up.
+        let by_person = matches!(
+            audit.actor.origin,
+            Origin::Console | Origin::Cli | Origin::Api
+        );
+        let mut moved = 0;
+        let mut refusals = Vec::new();
+        for (num, only) in &chosen {
+            match self.retry_deletion(*num, only.as_deref(), by_person, now)? {
+                Ok(n) => moved += n,
+                Err(why) => refusals.push(why),
+            }
+        }
+        if let Some(why) = refusals.into_iter().next().filter(|_| moved == 0) {
+            return Ok(Applied::Refused(why));
+        }
+        if by_person || moved > 0 {
+            self.audit(audit, now)?;
+        }
+        Ok(Applied::Moved(moved))
+    }
+
+    /// Deletions, each with the steps that were named; none named: all.
+    #[allow(clippy::type_complexity)]
+    fn chosen(
+        &mut self,
+        selection: &Selection,
+    ) -> Sql<Result<BTreeMap<i64, Option<Vec<i64>>>, String>> {
+        match selection {
+            Selection::Deletion(id) => Ok(match self.find(id)? {
+                Some(num) => Ok(BTreeMap::from([(num, None)])),
+                None => Err(format!("no deletion {id}")),
+            }),
+            Selection::Steps(ids) => {
+                let mut chosen: BTreeMap<i64, Option<Vec<i64>>> = BTreeMap::new();
+                for id in ids {
+                    let num: Option<i64> = self
+                        .db
+                        .prepare_cached("SELECT deletion FROM steps WHERE id = ?1")?
+                        .query_row([id], |row| row.get(0))
+                        .optional()?;
+                    match num {
+                        Some(num) => chosen
+                            .entry(num)
+                            .or_default()
+                            .get_or_insert_default()
+                            .push(*id),
+                        None => return Ok(Err(format!("no step {id}"))),
+                    }
+                }
+                Ok(Ok(chosen))
+            }
+        }
+    }
+
+    fn retry_deletion(
+        &mut self,
+        num: i64,
+        only: Option<&[i64]>,
+        by_person: bool,
+        now: DateTime<Utc>,
+    ) -> Sql<Result<u64, String>> {
+        let row = self.deletion(num)?.clone();
+        match row.state {
+            DeletionState::Refused if by_person => return self.plan_again(num, now),
+            DeletionState::Running | DeletionState::Stuck => {}
+            DeletionState::Paused if by_person => {}
+            other => return Ok(Err(format!("the deletion is {}", other.as_str()))),
+        }
+        if !by_person {
+            if row.woken_at.is_some_and(|woken| now - woken < WAKE_EVERY) {
+                return Ok(Ok(0));
+            }
+            self.deletion(num)?.woken_at = Some(now);
+        }
+        let candidates = self.retry_candidates(num, only)?;
+        let mut roots = Vec::new();
+        let mut moved = 0;
+        let mut held_by = None;
+        for (id, state, class, held) in candidates {
+            if let Some(root) = held {
+                held_by = Some(root);
+                continue;
+            }
+            if !by_person && waits_for_person(class) {
+                continue;
+            }
+            let to = self.put_to_work(id, state, by_person, now)?;
+            self.moved(num, state, to, 1, now)?;
+            moved += 1;
+            if state == StepState::Stuck {
+                roots.push(id);
+            }
+        }
+        if let (0, Some(_), Some(root)) = (moved, only, held_by) {
+            return Ok(Err(format!(
+                "it waits for step {root}, which is stuck: retry that"
+            )));
+        }
+        if !roots.is_empty() {
+            self.unhold(num, &roots, now)?;
+        }
+        self.settle(num, now)?;
+        Ok(Ok(moved))
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn retry_candidates(
+        &self,
+        num: i64,
+        only: Option<&[i64]>,
+    ) -> Sql<Vec<(i64, StepState, Option<ErrorClass>, Option<i64>)>> {
+        let mut found = self
+            .db
+            .prepare_cached(
+                "SELECT id, state, last_error ->> 'class', held_by FROM steps
+                 WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
+            )?
+            .query_map([num], |row| {
+                let class = match row.get_ref(2)? {
+                    rusqlite::types::ValueRef::Null => None,
+                    _ => Some(rows::word(row, 2)?),
+                };
+                Ok((row.get(0)?, rows::word(row, 1)?, class, row.get(3)?))
+            })?
+            .collect::<Sql<Vec<(i64, _, _, _)>>>()?;
+        if let Some(ids) = only {
+            found.retain(|(id, ..)| ids.contains(id));
+        }
+        Ok(found)
+    }
+
+    /// A person's retry starts the attempts anew; a repeated DELETE is worth one attempt and resets
+    /// no counter (T6). What was only blocked keeps its counter either way.
+    fn put_to_work(
+        &self,
+        id: i64,
+        state: StepState,
+        by_person: bool,
+        now: DateTime<Utc>,
+    ) -> Sql<StepState> {
+        let anew = by_person && state == StepState::Stuck;
+        self.db
+            .prepare_cached(
+                "UPDATE steps SET state = CASE WHEN waits = 0 THEN 'ready' ELSE 'waiting' END,
+                     since = ?2, next_attempt_at = NULL, looks = 0,
+                     attempts = CASE WHEN ?3 THEN 0 ELSE attempts END,
+                     blocked_since = CASE WHEN ?3 THEN NULL ELSE blocked_since END
+                 WHERE id = ?1 RETURNING state",
+            )?
+            .query_row(params![id, rows::micros(now), anew], |row| {
+                rows::word(row, 0)
+            })
+    }
+
+    /// A refused deletion is planned again, behind its fence.
+    fn plan_again(&mut self, num: i64, now: DateTime<Utc>) -> Sql<Result<u64, String>> {
+        let targets: Vec<Target> = self
+            .db
+            .prepare_cached("SELECT targets FROM requests WHERE num = ?1")?
+            .query_row([num], |row| rows::from_json(row, 0))?;
+        for target in &targets {
+            if let Some(other) = self.in_the_hands_of(&target.key)? {
+                return Ok(Err(format!(
+                    "{} is being deleted by deletion {}",
+                    target.key,
+                    short_id(&other)
+                )));
+            }
+        }
+        self.raise_checking(num, &targets, now)?;
+        self.execute("UPDATE requests SET refused = '[]' WHERE num = ?1", &[&num])?;
+        self.enter(num, DeletionState::Planning, now)?;
+        Ok(Ok(1))
+    }
+
+    pub(super) fn cancel(
+        &mut self,
+        deletion_id: &str,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let Some(num) = self.find(deletion_id)? else {
+            return Ok(Applied::Refused(format!("no deletion {deletion_id}")));
+        };
+        let state = self.deletion(num)?.state;
+        if state.is_settled() && state != DeletionState::Stuck {
+            return Ok(Applied::Refused(format!(
+                "the deletion is {} already",
+                state.as_str()
+            )));
+        }
+        self.skip_unsent(num, now)?;
+        self.look_at_sent(num, now)?;
+        self.release_checking(num)?;
+        let row = self.deletion(num)?;
+        (row.cancelled, row.paused) = (true, false);
+        self.audit(audit, now)?;
+        self.settle(num, now)?;
+        Ok(Applied::Done)
+    }
+
+    /// What had no delete sent is left, and its tombstone released (P8).
+    fn skip_unsent(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
+        for state in [StepState::Waiting, StepState::Ready, StepState::Stuck] {
+            self.execute(
+                "UPDATE tombstones SET phase = 'released' WHERE deletion = ?1
+                     AND phase IN ('checking', 'deleting') AND record_id IN
+                     (SELECT record FROM steps WHERE deletion = ?1 AND state = ?2 AND sent = 0)",
+                &[&num, &state.as_str()],
+            )?;
+            let skipped = self.execute(
+                "UPDATE steps SET state = 'skipped', since = ?3, ended_at = ?3, held_by = NULL
+                 WHERE deletion = ?1 AND state = ?2 AND sent = 0",
+                &[&num, &state.as_str(), &rows::micros(now)],
+            )?;
+            self.moved(num, state, StepState::Skipped, skipped as u64, now)?;
+        }
+        Ok(())
+    }
+
+    /// What was sent runs to its end, which one look finds out; a call in flight comes to it by
+    /// itself.
+    fn look_at_sent(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
+        for state in [
+            StepState::Ready,
+            StepState::Blocked,
+            StepState::Stuck,
+            StepState::Verifying,
+        ] {
+            let moved = self.execute(
+                "UPDATE steps SET state = 'verifying', next_attempt_at = ?3, held_by = NULL,
+                     since = CASE WHEN state = 'verifying' THEN since ELSE ?3 END
+                 WHERE deletion = ?1 AND state = ?2 AND sent = 1",
+                &[&num, &state.as_str(), &rows::micros(now)],
+            )?;
+            self.moved(num, state, StepState::Verifying, moved as u64, now)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn pause(
+        &mut self,
+        deletion_id: &str,
+        paused: bool,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let Some(num) = self.find(deletion_id)? else {
+            return Ok(Applied::Refused(format!("no deletion {deletion_id}")));
+        };
+        let row = self.deletion(num)?;
+        if row.state.is_settled() {
+            return Ok(Applied::Refused(format!(
+                "the deletion is {}: nothing moves",
+                row.state.as_str()
+            )));
+        }
+        if row.paused == paused {
+            return Ok(Applied::Refused(format!(
+                "the deletion is {}paused{}",
+                if paused { "" } else { "not " },
+                if paused { " already" } else { "" },
+            )));
+        }
+        row.paused = paused;
+        self.audit(audit, now)?;
+        self.settle(num, now)?;
+        Ok(Applied::Done)
+    }
+
+    pub(super) fn recreated(&mut self, key: &ResourceKey, now: DateTime<Utc>) -> Sql<Applied> {
+        let found: Option<(i64, i64)> = self
+            .db
+            .prepare_cached(
+                "UPDATE tombstones SET recreated = recreated + 1
+                 WHERE id = ?1 AND kind = ?2 AND site = ?3 AND phase = 'gone'
+                 RETURNING deletion, recreated",
+            )?
+            .query_row(
+                params![key.id, key.kind.as_str(), key.site.to_string()],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()?;
+        let Some((num, times)) = found else {
+            return Ok(Applied::Refused(format!("{key} was not gone")));
+        };
+        self.event(
+            Some(num),
+            None,
+            EventKind::Recreated,
+            &format!("{key} is there again, re-created {times} times"),
+            &json!({"recreated": times, "site": key.site, "kind": key.kind, "id": key.id}),
+            now,
+        )?;
+        Ok(Applied::Done)
+    }
+
+    pub(super) fn note(&mut self, event: &NewEvent, now: DateTime<Utc>) -> Sql<Applied> {
+        let num = match &event.deletion_id {
+            Some(id) => self.find(id)?,
+            None => None,
+        };
+        self.event(
+            num,
+            event.step_id,
+            event.kind,
+            &event.message,
+            &event.data,
+            now,
+        )?;
+        Ok(Applied::Done)
+    }
+}
+
+/// What does not get better by asking again: rights, guards, drift.
+fn waits_for_person(class: Option<ErrorClass>) -> bool {
+    matches!(
+        class,
+        Some(ErrorClass::Fatal | ErrorClass::Drift | ErrorClass::Guard)
+    )
+}

@@ -1,0 +1,404 @@
+//! Two ways to drive one [`Store`]: a thread for production, a call for the simulation.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::batch::Sql;
+use super::lock::Lock;
+use super::pages::{self, position};
+use super::store::{Job, Outcome, Store, check_version, configure, fault};
+use super::{Options, claims, reads};
+use crate::domain::model::{Deletion, Plan, ResourceKey, Site, Step, Tombstone};
+use crate::ledger::{
+    Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, EventFilter, EventPage, Ledger,
+    LedgerError, Paged, StepFilter, Summary, TombstoneFilter,
+};
+
+/// Requests that wait for the writer: as many as one transaction takes if each is one change, so
+/// that whoever waits longer waits for at most one commit before his own.
+const QUEUE_MAX: usize = 1024;
+/// Changes in one transaction of several requests: beyond it a larger one is hardly faster, and
+/// everyone in it waits for all. A single larger request is still one transaction.
+const CHANGES_MAX: usize = 1024;
+/// Connections for reading: the pages of a console or two, and an API client.
+const READERS: usize = 4;
+
+/// How requests reach the store.
+#[async_trait]
+pub(super) trait Drive: Send + Sync {
+    async fn write(&self, job: Job) -> Result<Outcome, LedgerError>;
+    async fn read<T, F>(&self, read: F) -> Result<T, LedgerError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Sql<T> + Send + 'static;
+}
+
+/// The ledger in production: one thread writes, and groups what has queued up meanwhile; a few
+/// connections read beside it.
+#[derive(Debug)]
+pub struct SqliteLedger {
+    name: String,
+    epoch: i64,
+    /// None for one who only reads.
+    writer: Option<Writer>,
+    readers: Arc<Readers>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    /// Taken when the ledger is closed.
+    queue: Mutex<Option<mpsc::Sender<Request>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// The store holds the lock, and with it gives it up.
+    lock: Weak<Lock>,
+}
+
+#[derive(Debug)]
+struct Request {
+    job: Job,
+    answer: oneshot::Sender<Result<Outcome, LedgerError>>,
+}
+
+impl SqliteLedger {
+    /// Opens the ledger as its engine; see [`Store::open`]. Blocks for as long as SQLite does.
+    pub fn open(path: &Path, options: Options) -> Result<Self, LedgerError> {
+        let store = Store::open(path, options)?;
+        let (name, epoch, lock) = (store.path().to_owned(), store.epoch(), store.lock());
+        let readers = Arc::new(Readers::open(path)?);
+        let (queue, requests) = mpsc::channel(QUEUE_MAX);
+        let thread = std::thread::Builder::new()
+            .name("ledger".to_owned())
+            .spawn(move || run(store, requests))
+            .map_err(|error| LedgerError::Io {
+                path: name.clone(),
+                detail: error.to_string(),
+            })?;
+        let writer = Writer {
+            queue: Mutex::new(Some(queue)),
+            thread: Mutex::new(Some(thread)),
+            lock,
+        };
+        Ok(Self {
+            name,
+            epoch,
+            writer: Some(writer),
+            readers,
+        })
+    }
+
+    /// Opens the ledger for reading only, also beside an engine that writes it.
+    pub fn open_reader(path: &Path) -> Result<Self, LedgerError> {
+        Ok(Self {
+            name: path.display().to_string(),
+            epoch: 0,
+            writer: None,
+            readers: Arc::new(Readers::open(path)?),
+        })
+    }
+
+    /// Of this opening; 0 for one who only reads.
+    pub fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    /// Says in the lock file where the engine listens, for consoles that look for it.
+    pub fn set_socket(&self, socket: Option<&str>) -> Result<(), LedgerError> {
+        let lock = self
+            .writer
+            .as_ref()
+            .and_then(|writer| writer.lock.upgrade());
+        let lock = lock.ok_or(LedgerError::Closed)?;
+        lock.say(socket).map_err(|error| LedgerError::Io {
+            path: self.name.clone(),
+            detail: error.to_string(),
+        })
+    }
+
+    /// Answers what is queued, closes the file and gives up the lock; afterwards another engine can
+    /// have the ledger. Later requests are [`LedgerError::Closed`].
+    pub async fn close(&self) {
+        let Some(writer) = &self.writer else {
+            return;
+        };
+        drop(locked(&writer.queue).take());
+        if let Some(thread) = locked(&writer.thread).take() {
+            // A writer that panicked has closed the ledger too.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}
+
+/// The writer's life: take one request and whatever else has come meanwhile, commit, answer all.
+/// No timer: a lone request waits for no company.
+fn run(mut store: Store, mut requests: mpsc::Receiver<Request>) {
+    while let Some(first) = requests.blocking_recv() {
+        let mut weight = weight(&first.job);
+        let mut group = vec![first];
+        while weight < CHANGES_MAX {
+            let Ok(next) = requests.try_recv() else {
+                break;
+            };
+            weight += self::weight(&next.job);
+            group.push(next);
+        }
+        let (jobs, answers): (Vec<Job>, Vec<_>) = group
+            .into_iter()
+            .map(|request| (request.job, request.answer))
+            .unzip();
+        let outcomes = store.group(&jobs);
+        // Whoever has gone away meanwhile needs no answer.
+        match outcomes {
+            Ok(outcomes) => answers
+                .into_iter()
+                .zip(outcomes)
+                .for_each(|(answer, outcome)| {
+                    let _ = answer.send(Ok(outcome));
+                }),
+            Err(error) => answers.into_iter().for_each(|answer| {
+                let _ = answer.send(Err(error.clone()));
+            }),
+        }
+    }
+}
+
+fn weight(job: &Job) -> usize {
+    match job {
+        Job::Commit(changes) => changes.len(),
+        Job::Claim { .. } => 1,
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[async_trait]
+impl Drive for SqliteLedger {
+    async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
+        let Some(writer) = &self.writer else {
+            return Err(LedgerError::ReadOnly {
+                path: self.name.clone(),
+            });
+        };
+        let queue = locked(&writer.queue).clone().ok_or(LedgerError::Closed)?;
+        let (answer, outcome) = oneshot::channel();
+        queue
+            .send(Request { job, answer })
+            .await
+            .map_err(|_| LedgerError::Closed)?;
+        outcome.await.map_err(|_| LedgerError::Closed)?
+    }
+
+    async fn read<T, F>(&self, read: F) -> Result<T, LedgerError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Sql<T> + Send + 'static,
+    {
+        let readers = Arc::clone(&self.readers);
+        let _turn = readers
+            .turns
+            .acquire()
+            .await
+            .map_err(|_| LedgerError::Closed)?;
+        let pool = Arc::clone(&readers);
+        tokio::task::spawn_blocking(move || pool.read(read))
+            .await
+            .map_err(|_| LedgerError::Closed)?
+    }
+}
+
+/// As many turns as connections: who has a turn finds one idle.
+#[derive(Debug)]
+struct Readers {
+    name: String,
+    idle: Mutex<Vec<Connection>>,
+    turns: Semaphore,
+}
+
+impl Readers {
+    fn open(path: &Path) -> Result<Self, LedgerError> {
+        let name = path.display().to_string();
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut idle = Vec::with_capacity(READERS);
+        for _ in 0..READERS {
+            let db = Connection::open_with_flags(path, flags).map_err(|e| fault(&name, &e))?;
+            configure(&db).map_err(|e| fault(&name, &e))?;
+            check_version(&db, &name)?;
+            idle.push(db);
+        }
+        Ok(Self {
+            name,
+            idle: Mutex::new(idle),
+            turns: Semaphore::new(READERS),
+        })
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Connection) -> Sql<T>) -> Result<T, LedgerError> {
+        let db = locked(&self.idle).pop().ok_or(LedgerError::Closed)?;
+        // One picture for all the statements of a read, whatever is committed meanwhile.
+        let answer = db.unchecked_transaction().and_then(|tx| {
+            let answer = read(&tx)?;
+            tx.finish()?;
+            Ok(answer)
+        });
+        locked(&self.idle).push(db);
+        answer.map_err(|e| fault(&self.name, &e))
+    }
+}
+
+/// The same ledger without a thread: every call is done when it returns. For the simulation, whose
+/// clock is paused and whose order is seeded.
+#[derive(Debug)]
+pub struct InlineLedger {
+    store: Mutex<Store>,
+}
+
+impl InlineLedger {
+    pub fn new(store: Store) -> Self {
+        Self {
+            store: Mutex::new(store),
+        }
+    }
+
+    /// Of this opening.
+    pub fn epoch(&self) -> i64 {
+        locked(&self.store).epoch()
+    }
+}
+
+#[async_trait]
+impl Drive for InlineLedger {
+    async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
+        let mut outcomes = locked(&self.store).group(&[job])?;
+        outcomes.pop().ok_or(LedgerError::Closed)
+    }
+
+    async fn read<T, F>(&self, read: F) -> Result<T, LedgerError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Sql<T> + Send + 'static,
+    {
+        locked(&self.store).read(read)
+    }
+}
+
+#[async_trait]
+impl<D: Drive> Ledger for D {
+    async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
+        match self.write(Job::Commit(changes)).await? {
+            Outcome::Applied(applied) => Ok(applied),
+            Outcome::Claimed(_) => Err(LedgerError::Closed),
+        }
+    }
+
+    async fn claim(
+        &self,
+        limits: Vec<(Site, usize)>,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<ClaimedStep>, LedgerError> {
+        match self.write(Job::Claim { limits, now }).await? {
+            Outcome::Claimed(claimed) => Ok(claimed),
+            Outcome::Applied(_) => Err(LedgerError::Closed),
+        }
+    }
+
+    async fn verifying(
+        &self,
+        now: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<Vec<ClaimedStep>, LedgerError> {
+        self.read(move |db| claims::verifying(db, now, limit)).await
+    }
+
+    async fn next_due(&self) -> Result<Option<DateTime<Utc>>, LedgerError> {
+        self.read(claims::next_due).await
+    }
+
+    async fn held_down(
+        &self,
+        since: DateTime<Utc>,
+        after_record: i64,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>, LedgerError> {
+        let limit = pages::limit(limit);
+        self.read(move |db| reads::held_down(db, since, after_record, limit))
+            .await
+    }
+
+    async fn deletions(
+        &self,
+        filter: DeletionFilter,
+        page: Cursor,
+    ) -> Result<Paged<Deletion>, LedgerError> {
+        let (after, limit) = (position(&page)?, pages::limit(page.limit));
+        self.read(move |db| pages::deletions(db, &filter, after, limit))
+            .await
+    }
+
+    async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError> {
+        let id = id.to_owned();
+        self.read(move |db| reads::deletion(db, &id)).await
+    }
+
+    async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, LedgerError> {
+        let id = deletion_id.to_owned();
+        let plan = self.read(move |db| reads::frozen(db, &id)).await?;
+        Ok(plan.map(Arc::new))
+    }
+
+    async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError> {
+        let (after, limit) = (position(&page)?, pages::limit(page.limit));
+        self.read(move |db| pages::steps(db, &filter, after, limit))
+            .await
+    }
+
+    async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError> {
+        self.read(move |db| reads::step(db, id, None)).await
+    }
+
+    async fn tombstones(
+        &self,
+        filter: TombstoneFilter,
+        page: Cursor,
+    ) -> Result<Paged<Tombstone>, LedgerError> {
+        let (after, limit) = (position(&page)?, pages::limit(page.limit));
+        self.read(move |db| pages::tombstones(db, &filter, after, limit))
+            .await
+    }
+
+    async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError> {
+        self.read(move |db| reads::tombstones_of(db, &keys)).await
+    }
+
+    async fn events(
+        &self,
+        after: i64,
+        filter: EventFilter,
+        limit: usize,
+    ) -> Result<EventPage, LedgerError> {
+        let limit = pages::limit(limit);
+        self.read(move |db| reads::events(db, after, &filter, limit))
+            .await
+    }
+
+    async fn audit(&self, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError> {
+        let limit = pages::limit(limit);
+        self.read(move |db| reads::audit(db, after, limit)).await
+    }
+
+    async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError> {
+        let hash = hash.to_owned();
+        let plan = self.read(move |db| reads::plan(db, &hash, now)).await?;
+        Ok(plan.map(Arc::new))
+    }
+
+    async fn summary(&self) -> Result<Summary, LedgerError> {
+        self.read(reads::summary).await
+    }
+}

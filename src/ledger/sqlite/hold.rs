@@ -1,0 +1,221 @@
+//! What follows from a step for those that depend on it: they become ready when it has ended, and
+//! stuck when it is stuck, so that nothing waits forever without saying for what (N12).
+
+use chrono::{DateTime, Utc};
+use rusqlite::{OptionalExtension, params};
+use serde_json::json;
+
+use super::batch::{Batch, Sql};
+use super::rows;
+use crate::domain::model::{ErrorClass, EventKind, StepError, StepState};
+
+impl Batch<'_> {
+    /// A step has ended: those that waited for nothing else are ready.
+    pub(super) fn release_dependents(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<()> {
+        let free: Vec<i64> = self
+            .db
+            .prepare_cached(
+                "UPDATE steps SET waits = waits - 1
+                 WHERE ended_at IS NULL
+                     AND id IN (SELECT dependent FROM edges WHERE dependency = ?1)
+                 RETURNING id, waits = 0 AND state = 'waiting'",
+            )?
+            .query_map([id], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))?
+            .filter_map(|found| {
+                found
+                    .map(|(id, free): (i64, bool)| free.then_some(id))
+                    .transpose()
+            })
+            .collect::<Sql<_>>()?;
+        for dependent in &free {
+            self.execute(
+                "UPDATE steps SET state = 'ready', since = ?2 WHERE id = ?1",
+                &[dependent, &rows::micros(now)],
+            )?;
+        }
+        self.moved(
+            num,
+            StepState::Waiting,
+            StepState::Ready,
+            free.len() as u64,
+            now,
+        )
+    }
+
+    /// A step is stuck: what waits for it, and what waits for that, is stuck too. With
+    /// `on_failure = stop` so is everything that was not sent (N11).
+    pub(super) fn hold(&mut self, num: i64, root: i64, now: DateTime<Utc>) -> Sql<()> {
+        let error = self.held_error(root, now)?;
+        let mut held = self.hold_dependents(num, root, root, &error, now)?;
+        if self.deletion(num)?.stops {
+            for state in [StepState::Waiting, StepState::Ready] {
+                let n = self
+                    .db
+                    .prepare_cached(
+                        "UPDATE steps SET state = 'stuck', since = ?3, held_by = ?4,
+                             last_error = ?5, next_attempt_at = NULL
+                         WHERE deletion = ?1 AND state = ?2 AND sent = 0",
+                    )?
+                    .execute(params![num, state.as_str(), rows::micros(now), root, error])?;
+                self.moved(num, state, StepState::Stuck, n as u64, now)?;
+                held += n as u64;
+            }
+        }
+        if held > 0 {
+            self.event(
+                Some(num),
+                Some(root),
+                EventKind::StepState,
+                &format!("{held} steps wait for it, and are stuck too"),
+                &json!({"state": "stuck", "held": held}),
+                now,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn hold_dependents(
+        &mut self,
+        num: i64,
+        from: i64,
+        root: i64,
+        error: &str,
+        now: DateTime<Utc>,
+    ) -> Sql<u64> {
+        let mut held = 0;
+        {
+            let mut dependents = self.db.prepare_cached(
+                "SELECT s.id FROM edges e JOIN steps s ON s.id = e.dependent
+                 WHERE e.dependency = ?1 AND s.state = 'waiting'",
+            )?;
+            let mut put = self.db.prepare_cached(
+                "UPDATE steps SET state = 'stuck', since = ?2, held_by = ?3, last_error = ?4
+                 WHERE id = ?1",
+            )?;
+            // Each step is held once, so the work is bounded by the edges, also around diamonds.
+            let mut reached = vec![from];
+            while let Some(id) = reached.pop() {
+                let waiting: Vec<i64> = dependents
+                    .query_map([id], |row| row.get(0))?
+                    .collect::<Sql<_>>()?;
+                for dependent in waiting {
+                    put.execute(params![dependent, rows::micros(now), root, error])?;
+                    held += 1;
+                    reached.push(dependent);
+                }
+            }
+        }
+        self.moved(num, StepState::Waiting, StepState::Stuck, held, now)?;
+        Ok(held)
+    }
+
+    /// Says for which step a held one waits; as the JSON of its `last_error`.
+    fn held_error(&self, root: i64, now: DateTime<Utc>) -> Sql<String> {
+        let called = self
+            .db
+            .prepare_cached("SELECT kind, name, resource FROM steps WHERE id = ?1")?
+            .query_row([root], |row| {
+                let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
+                let resource: String = row.get(2)?;
+                Ok(match name.is_empty() {
+                    true => format!("{kind} {resource}"),
+                    false => format!("{kind} {name} ({resource})"),
+                })
+            })?;
+        rows::json(&StepError {
+            class: ErrorClass::Blocked,
+            status: None,
+            kind: "DependencyStuck".to_owned(),
+            message: format!("waits for step {root}, {called}, which is stuck"),
+            request_id: String::new(),
+            at: now,
+        })
+    }
+
+    /// Steps that were stuck are not any more: what only they held goes on waiting, the rest stays
+    /// held by what is stuck still.
+    pub(super) fn unhold(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
+        if self.deletion(num)?.stops {
+            return self.unhold_all(num, now);
+        }
+        let mut freed = Vec::new();
+        {
+            let mut held = self.db.prepare_cached(
+                "SELECT s.id FROM edges e JOIN steps s ON s.id = e.dependent
+                 WHERE e.dependency = ?1 AND s.state = 'stuck' AND s.held_by IS NOT NULL",
+            )?;
+            let mut reached = roots.to_vec();
+            while let Some(id) = reached.pop() {
+                let dependents: Vec<i64> = held
+                    .query_map([id], |row| row.get(0))?
+                    .collect::<Sql<_>>()?;
+                for dependent in dependents {
+                    self.free(dependent, now)?;
+                    freed.push(dependent);
+                    reached.push(dependent);
+                }
+            }
+        }
+        for id in &freed {
+            let state = self.state_of(*id)?;
+            self.moved(num, StepState::Stuck, state, 1, now)?;
+        }
+        for id in freed {
+            if let Some((dependency, root)) = self.stuck_dependency(id)? {
+                let error = self.held_error(root, now)?;
+                self.hold_dependents(num, dependency, root, &error, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `on_failure = stop`: one failure that is left is enough to stay stopped.
+    fn unhold_all(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
+        let failed = self
+            .db
+            .prepare_cached(
+                "SELECT 1 FROM steps WHERE deletion = ?1 AND state = 'stuck' AND held_by IS NULL",
+            )?
+            .exists([num])?;
+        if failed {
+            return Ok(());
+        }
+        let held: Vec<i64> = self
+            .db
+            .prepare_cached("SELECT id FROM steps WHERE deletion = ?1 AND state = 'stuck'")?
+            .query_map([num], |row| row.get(0))?
+            .collect::<Sql<_>>()?;
+        for id in held {
+            self.free(id, now)?;
+            let state = self.state_of(id)?;
+            self.moved(num, StepState::Stuck, state, 1, now)?;
+        }
+        Ok(())
+    }
+
+    fn free(&self, id: i64, now: DateTime<Utc>) -> Sql<()> {
+        self.execute(
+            "UPDATE steps SET state = CASE WHEN waits = 0 THEN 'ready' ELSE 'waiting' END,
+                 since = ?2, held_by = NULL, last_error = NULL WHERE id = ?1",
+            &[&id, &rows::micros(now)],
+        )
+        .map(drop)
+    }
+
+    fn state_of(&self, id: i64) -> Sql<StepState> {
+        self.db
+            .prepare_cached("SELECT state FROM steps WHERE id = ?1")?
+            .query_row([id], |row| rows::word(row, 0))
+    }
+
+    /// A stuck step that this one depends on directly, and the one that holds that, or itself.
+    fn stuck_dependency(&self, id: i64) -> Sql<Option<(i64, i64)>> {
+        self.db
+            .prepare_cached(
+                "SELECT s.id, coalesce(s.held_by, s.id) FROM edges e JOIN steps s ON s.id = e.dependency
+                 WHERE e.dependent = ?1 AND s.state = 'stuck' LIMIT 1",
+            )?
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+    }
+}

@@ -1,0 +1,277 @@
+//! Wanting, starting and refusing a deletion: the fence before everything, the graph in one go.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use rusqlite::{CachedStatement, OptionalExtension, params};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::batch::{Batch, Sql};
+use super::rows;
+use crate::domain::model::{
+    DeletionState, EventKind, OnFailure, Phase, Plan, Refusal, ResourceKey, Target, short_id,
+};
+use crate::ledger::{Applied, NewDeletion, audit};
+
+/// Plans and idempotency keys are kept for this long.
+pub(super) const KEPT: TimeDelta = TimeDelta::hours(24);
+
+/// Raises the fence on an identity, or keeps it up. What another deletion is deleting stays its own
+/// (no row comes back); a fence that is up keeps its time (T15); what was gone is another
+/// incarnation now (M1); the record stays the same (M3).
+pub(super) const RAISE: &str = "
+INSERT INTO tombstones(site, kind, id, phase, deleted_at, deletion) VALUES(?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT(id, kind, site) DO UPDATE SET
+    incarnation = incarnation + (phase = 'gone'),
+    deleted_at = CASE WHEN phase IN ('checking', 'deleting') THEN deleted_at
+                      ELSE excluded.deleted_at END,
+    gone_at = NULL,
+    phase = excluded.phase,
+    deletion = excluded.deletion
+WHERE phase <> 'deleting' OR deletion = excluded.deletion
+RETURNING record_id";
+
+impl Batch<'_> {
+    pub(super) fn save_plan(&mut self, plan: &Plan, now: DateTime<Utc>) -> Sql<Applied> {
+        let expired = rows::micros(now - KEPT);
+        self.execute("DELETE FROM plans WHERE saved_at <= ?1", &[&expired])?;
+        self.execute(
+            "INSERT OR REPLACE INTO plans(hash, body, saved_at) VALUES(?1, ?2, ?3)",
+            &[&plan.hash, &rows::json(plan)?, &rows::micros(now)],
+        )?;
+        Ok(Applied::Done)
+    }
+
+    pub(super) fn accept(&mut self, wanted: &NewDeletion) -> Sql<Applied> {
+        if wanted.targets.is_empty() {
+            return Ok(Applied::Refused("a deletion needs a target".to_owned()));
+        }
+        if let Some(answer) = self.answered_before(wanted)? {
+            return Ok(answer);
+        }
+        for target in &wanted.targets {
+            if let Some(deletion_id) = self.in_the_hands_of(&target.key)? {
+                return Ok(Applied::Accepted {
+                    deletion_id,
+                    existing: true,
+                });
+            }
+        }
+        let num = self.insert_deletion(wanted)?;
+        self.raise_checking(num, &wanted.targets, wanted.now)?;
+        self.remember_key(wanted)?;
+        self.audit(&wanted.audit, wanted.now)?;
+        let state = DeletionState::Planning.as_str();
+        self.event(
+            Some(num),
+            None,
+            EventKind::DeletionAccepted,
+            &format!("deletion {} accepted", short_id(&wanted.id)),
+            &json!({"state": state, "targets": wanted.targets.len()}),
+            wanted.now,
+        )?;
+        Ok(Applied::Accepted {
+            deletion_id: wanted.id.clone(),
+            existing: false,
+        })
+    }
+
+    /// The same id or the same idempotency key again: the same answer, or a refusal if something
+    /// else was asked under that key.
+    fn answered_before(&self, wanted: &NewDeletion) -> Sql<Option<Applied>> {
+        if self.find(&wanted.id)?.is_some() {
+            return Ok(Some(Applied::Accepted {
+                deletion_id: wanted.id.clone(),
+                existing: true,
+            }));
+        }
+        let Some(key) = &wanted.idempotency_key else {
+            return Ok(None);
+        };
+        let kept_since = rows::micros(wanted.now - KEPT);
+        self.execute("DELETE FROM idempotency WHERE at <= ?1", &[&kept_since])?;
+        let before: Option<(String, String)> = self
+            .db
+            .prepare_cached("SELECT body, deletion FROM idempotency WHERE actor = ?1 AND key = ?2")?
+            .query_row(params![rows::json(&wanted.actor)?, key], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()?;
+        Ok(match before {
+            None => None,
+            Some((body, deletion_id)) if body == fingerprint(wanted)? => Some(Applied::Accepted {
+                deletion_id,
+                existing: true,
+            }),
+            Some((_, deletion_id)) => Some(Applied::Refused(format!(
+                "the idempotency key was used for another request (deletion {})",
+                short_id(&deletion_id)
+            ))),
+        })
+    }
+
+    fn remember_key(&self, wanted: &NewDeletion) -> Sql<()> {
+        let Some(key) = &wanted.idempotency_key else {
+            return Ok(());
+        };
+        self.db
+            .prepare_cached(
+                "INSERT INTO idempotency(actor, key, body, deletion, at) VALUES(?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![
+                rows::json(&wanted.actor)?,
+                key,
+                fingerprint(wanted)?,
+                wanted.id,
+                rows::micros(wanted.now)
+            ])
+            .map(drop)
+    }
+
+    /// The deletion that has its fence over this resource and may still move, or be moved.
+    pub(super) fn in_the_hands_of(&self, key: &ResourceKey) -> Sql<Option<String>> {
+        self.db
+            .prepare_cached(
+                "SELECT d.id FROM tombstones t JOIN deletions d ON d.num = t.deletion
+                 WHERE t.id = ?1 AND t.kind = ?2 AND t.site = ?3
+                   AND t.phase IN ('checking', 'deleting')
+                   AND NOT (d.state IN ('refused', 'cancelled') AND d.finished_at IS NOT NULL)",
+            )?
+            .query_row(
+                params![key.id, key.kind.as_str(), key.site.to_string()],
+                |row| row.get(0),
+            )
+            .optional()
+    }
+
+    fn insert_deletion(&mut self, wanted: &NewDeletion) -> Sql<i64> {
+        self.db
+            .prepare_cached(
+                "INSERT INTO deletions(id, state, stops, requested_at) VALUES(?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![
+                wanted.id,
+                DeletionState::Planning.as_str(),
+                wanted.options.on_failure == OnFailure::Stop,
+                rows::micros(wanted.now)
+            ])?;
+        let num = self.db.last_insert_rowid();
+        self.db
+            .prepare_cached(
+                "INSERT INTO requests(num, targets, options, plan_hash, actor, reason, cause)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?
+            .execute(params![
+                num,
+                rows::json(&wanted.targets)?,
+                rows::json(&wanted.options)?,
+                wanted.plan_hash,
+                rows::json(&wanted.actor)?,
+                wanted.reason,
+                wanted.cause
+            ])?;
+        self.adopt(num)?;
+        Ok(num)
+    }
+
+    pub(super) fn raise_checking(
+        &self,
+        num: i64,
+        targets: &[Target],
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
+        let mut raise = self.db.prepare_cached(RAISE)?;
+        for target in targets {
+            raise_fence(&mut raise, num, &target.key, Phase::Checking, now)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn refuse(
+        &mut self,
+        deletion_id: &str,
+        refused: &[Refusal],
+        note: &str,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let num = match self.before_start(deletion_id)? {
+            Ok(num) => num,
+            Err(answer) => return Ok(answer),
+        };
+        self.release_checking(num)?;
+        self.execute(
+            "UPDATE requests SET refused = ?2 WHERE num = ?1",
+            &[&num, &rows::json(refused)?],
+        )?;
+        let why = refused.first().map_or(note, |first| first.reason.as_str());
+        self.event(
+            Some(num),
+            None,
+            EventKind::DeletionRefused,
+            &format!("deletion {} refused: {why}", short_id(deletion_id)),
+            &json!({"state": "refused", "refusals": refused.len()}),
+            now,
+        )?;
+        note.clone_into(&mut self.deletion(num)?.note);
+        self.enter(num, DeletionState::Refused, now)?;
+        Ok(Applied::Done)
+    }
+
+    /// The deletion's number, if its plan may still start or be refused.
+    pub(super) fn before_start(&mut self, deletion_id: &str) -> Sql<Result<i64, Applied>> {
+        let Some(num) = self.find(deletion_id)? else {
+            return Ok(Err(Applied::Refused(format!("no deletion {deletion_id}"))));
+        };
+        let state = self.deletion(num)?.state;
+        Ok(match state {
+            DeletionState::Planning | DeletionState::AwaitingApproval => Ok(num),
+            other => Err(Applied::Refused(format!(
+                "the deletion is {}, not planning",
+                other.as_str()
+            ))),
+        })
+    }
+
+    /// What this deletion only checked is as before.
+    pub(super) fn release_checking(&self, num: i64) -> Sql<()> {
+        self.execute(
+            "UPDATE tombstones SET phase = 'released'
+             WHERE deletion = ?1 AND phase = 'checking'",
+            &[&num],
+        )
+        .map(drop)
+    }
+}
+
+/// None if another deletion is deleting this already.
+pub(super) fn raise_fence(
+    raise: &mut CachedStatement<'_>,
+    num: i64,
+    key: &ResourceKey,
+    phase: Phase,
+    now: DateTime<Utc>,
+) -> Sql<Option<i64>> {
+    raise
+        .query_row(
+            params![
+                key.site.to_string(),
+                key.kind.as_str(),
+                key.id,
+                phase.as_str(),
+                rows::micros(now),
+                num
+            ],
+            |row| row.get(0),
+        )
+        .optional()
+}
+
+/// What makes two requests the same one.
+fn fingerprint(wanted: &NewDeletion) -> Sql<String> {
+    let body = rows::json(&json!({
+        "targets": wanted.targets,
+        "options": wanted.options,
+        "plan_hash": wanted.plan_hash,
+        "reason": wanted.reason,
+    }))?;
+    Ok(audit::hex(&Sha256::digest(body)))
+}

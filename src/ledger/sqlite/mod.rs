@@ -1,0 +1,44 @@
+//! The ledger in one SQLite file.
+//!
+//! ```text
+//! commit, claim ──▶ SqliteLedger: one writer thread ─┐
+//! reads ──────────▶ a few read-only connections      ├─▶ Store ─▶ Batch: one transaction,
+//! simulation ─────▶ InlineLedger: same code, inline ─┘            a savepoint for each change
+//! ```
+//!
+//! WAL with `synchronous=FULL`: when a commit has returned, its changes survive a loss of power.
+//! Foreign keys are not checked by SQLite: nothing deletes the rows that are referred to, and the
+//! checks would be paid on each of 100,000 steps.
+//!
+//! **Architecture invariant:** SQLite never runs on a worker of tokio's, but in a simulation.
+
+mod batch;
+mod claims;
+mod commands;
+mod driver;
+mod hold;
+mod intents;
+mod lock;
+mod outcomes;
+mod pages;
+mod reads;
+mod rows;
+mod schema;
+mod start;
+mod store;
+
+use std::time::Duration;
+
+pub use driver::{InlineLedger, SqliteLedger};
+pub use lock::{Owner, owner};
+pub use store::{Job, Outcome, Store};
+
+/// What a deployment, a test or a benchmark may set.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The file grows to this many pages of 4 KiB and no further; beyond it, commits fail as on a
+    /// full disk. None: as large as the disk lets it.
+    pub pages_max: Option<u32>,
+    /// Added to each commit, to see the effect of a slow disk on one that is not.
+    pub commit_delay: Duration,
+}

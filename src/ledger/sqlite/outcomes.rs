@@ -1,0 +1,195 @@
+//! What became of a step: fenced, counted, told, and its tombstone with it, in one change.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{OptionalExtension, params};
+use serde_json::json;
+
+use super::batch::{Batch, Sql};
+use super::rows;
+use crate::domain::model::{EventKind, StepState};
+use crate::ledger::{Applied, Fence, StepChange};
+
+/// What an outcome is judged against.
+struct Standing {
+    fence: Fence,
+    deletion: i64,
+    record: Option<i64>,
+    looks: u32,
+    waits: u32,
+}
+
+impl Batch<'_> {
+    pub(super) fn step(&mut self, change: &StepChange) -> Sql<Applied> {
+        let Some(standing) = self.standing(change.step_id)? else {
+            return Ok(Applied::Stale);
+        };
+        if standing.fence != change.fence {
+            return Ok(Applied::Stale);
+        }
+        let from = standing.fence.state;
+        if let Some(why) = impossible(from, change.to, standing.waits) {
+            return Ok(Applied::Refused(why));
+        }
+        let num = standing.deletion;
+        // Nothing more is sent for a cancelled deletion: what would be tried again is left (P8).
+        let to = match change.to {
+            StepState::Blocked | StepState::Stuck | StepState::Ready
+                if self.deletion(num)?.cancelled =>
+            {
+                StepState::Skipped
+            }
+            to => to,
+        };
+        self.write_outcome(&standing, to, change)?;
+        self.moved(num, from, to, 1, change.now)?;
+        if let Some(record) = standing.record {
+            self.end_tombstone(num, record, to, change.now)?;
+        }
+        self.tell(num, from, to, change)?;
+        if from == StepState::Stuck && to != StepState::Stuck {
+            self.unhold(num, &[change.step_id], change.now)?;
+        }
+        match to {
+            StepState::Gone | StepState::Skipped | StepState::Purged => {
+                self.release_dependents(num, change.step_id, change.now)?;
+            }
+            StepState::Stuck => self.hold(num, change.step_id, change.now)?,
+            _ => {}
+        }
+        self.settle(num, change.now)?;
+        Ok(Applied::Done)
+    }
+
+    fn standing(&self, id: i64) -> Sql<Option<Standing>> {
+        self.db
+            .prepare_cached(
+                "SELECT state, claim, epoch, deletion, record, looks, waits
+                 FROM steps WHERE id = ?1",
+            )?
+            .query_row([id], |row| {
+                Ok(Standing {
+                    fence: Fence {
+                        state: rows::word(row, 0)?,
+                        claim: row.get(1)?,
+                        epoch: row.get(2)?,
+                    },
+                    deletion: row.get(3)?,
+                    record: row.get(4)?,
+                    looks: rows::number(row, 5)?,
+                    waits: rows::number(row, 6)?,
+                })
+            })
+            .optional()
+    }
+
+    fn write_outcome(&self, standing: &Standing, to: StepState, change: &StepChange) -> Sql<()> {
+        let now = rows::micros(change.now);
+        // What waits for a time that no one named is due now, or it would never be.
+        let due = match to {
+            StepState::Blocked | StepState::Verifying => {
+                Some(change.next_attempt_at.map_or(now, rows::micros))
+            }
+            _ => None,
+        };
+        let looks = match change.looked_again {
+            true => standing.looks.saturating_add(1),
+            false => 0,
+        };
+        let blockers = (!change.blockers.is_empty())
+            .then(|| rows::json(&change.blockers))
+            .transpose()?;
+        let error = change.error.as_ref().map(rows::json).transpose()?;
+        self.db
+            .prepare_cached(
+                "UPDATE steps SET state = ?2, since = CASE WHEN state = ?2 THEN since ELSE ?3 END,
+                     attempts = ?4, next_attempt_at = ?5, blocked_since = ?6, blockers = ?7,
+                     last_error = ?8, looks = ?9, held_by = NULL
+                 WHERE id = ?1",
+            )?
+            .execute(params![
+                change.step_id,
+                to.as_str(),
+                now,
+                change.attempts,
+                due,
+                change.blocked_since.map(rows::micros),
+                blockers,
+                error,
+                looks
+            ])?;
+        if has_ended(to) {
+            // By itself: `ended_at` decides over an index that other outcomes need not touch.
+            self.execute(
+                "UPDATE steps SET ended_at = ?2 WHERE id = ?1",
+                &[&change.step_id, &now],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Phase and step end together (T9); a failure never drops the tombstone (T8).
+    fn end_tombstone(&self, num: i64, record: i64, to: StepState, now: DateTime<Utc>) -> Sql<()> {
+        let (phase, gone_at) = match to {
+            StepState::Gone => ("gone", Some(rows::micros(now))),
+            StepState::Skipped => ("released", None),
+            StepState::Purged => ("purged", None),
+            _ => return Ok(()),
+        };
+        self.db
+            .prepare_cached(
+                "UPDATE tombstones SET phase = ?3, gone_at = ?4
+                 WHERE record_id = ?1 AND deletion = ?2 AND phase IN ('checking', 'deleting')",
+            )?
+            .execute(params![record, num, phase, gone_at])
+            .map(drop)
+    }
+
+    /// A line of the step's timeline; a look that found all as it was is none.
+    fn tell(&self, num: i64, from: StepState, to: StepState, change: &StepChange) -> Sql<()> {
+        if from == to && change.error.is_none() {
+            return Ok(());
+        }
+        let kind = match from {
+            StepState::Running => EventKind::Attempt,
+            _ => EventKind::StepState,
+        };
+        let mut data = json!({"state": to.as_str(), "attempts": change.attempts});
+        if let Some(error) = &change.error {
+            data["status"] = json!(error.status);
+            data["request_id"] = json!(error.request_id);
+        }
+        self.event(
+            Some(num),
+            Some(change.step_id),
+            kind,
+            &change.message,
+            &data,
+            change.now,
+        )
+    }
+}
+
+pub(super) fn has_ended(state: StepState) -> bool {
+    matches!(
+        state,
+        StepState::Gone | StepState::Skipped | StepState::Purged
+    )
+}
+
+fn impossible(from: StepState, to: StepState, waits: u32) -> Option<String> {
+    let from_name = from.as_str();
+    if has_ended(from) {
+        return Some(format!("the step has ended: {from_name}"));
+    }
+    if matches!(to, StepState::Waiting | StepState::Running) {
+        return Some(format!("no outcome is {}", to.as_str()));
+    }
+    let needs_its_turn = matches!(
+        to,
+        StepState::Ready | StepState::Verifying | StepState::Blocked
+    );
+    if waits > 0 && needs_its_turn {
+        return Some(format!("the step is {from_name}: others must go first"));
+    }
+    None
+}

@@ -1,0 +1,398 @@
+//! What is read of a ledger, beside its pages.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::batch::{DeletionRow, Sql, ended};
+use super::rows::{self, STEP, TOMBSTONE};
+use crate::domain::model::{
+    Counts, Deletion, DeletionState, ErrorClass, Event, Plan, PlanStep, Refusal, RefusalRule,
+    ResourceKey, Step, StepError, StepResource, StepState, Tombstone,
+};
+use crate::ledger::{AuditRow, EventFilter, EventPage, Summary};
+
+use super::intents::KEPT;
+
+/// The shortest suffix by which a deletion may be called.
+const SHORT_ID: usize = 8;
+
+const UNSETTLED_MAX: usize = 50;
+const ATTENTION_MAX: usize = 200;
+/// Refused deletions stay refused: the newest are enough to be noticed.
+const REFUSED_MAX: usize = 50;
+
+pub(super) fn find(db: &Connection, id: &str) -> Sql<Option<i64>> {
+    db.prepare_cached("SELECT num FROM deletions WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()
+}
+
+/// By full id, or by a suffix that only one deletion has.
+pub(super) fn deletion(db: &Connection, id: &str) -> Sql<Option<Deletion>> {
+    if let Some(num) = find(db, id)? {
+        return deletion_by_num(db, num).map(Some);
+    }
+    let Some(tail) = id.len().checked_sub(SHORT_ID).and_then(|at| id.get(at..)) else {
+        return Ok(None);
+    };
+    let length = i64::try_from(id.len()).unwrap_or(i64::MAX);
+    let found = db
+        .prepare_cached(
+            "SELECT num FROM deletions WHERE substr(id, -8) = ?1 AND substr(id, ?2) = ?3 LIMIT 2",
+        )?
+        .query_map(params![tail, -length, id], |row| row.get(0))?
+        .collect::<Sql<Vec<i64>>>()?;
+    match found.as_slice() {
+        [num] => deletion_by_num(db, *num).map(Some),
+        _ => Ok(None),
+    }
+}
+
+pub(super) fn deletion_by_num(db: &Connection, num: i64) -> Sql<Deletion> {
+    let sql = format!(
+        "SELECT {}, r.targets, r.actor, requested_at, r.reason, r.cause, r.options, r.plan_hash,
+             r.refused
+         FROM deletions JOIN requests r USING (num) WHERE num = ?1",
+        DeletionRow::COLUMNS
+    );
+    let latest = latest_event(db)?;
+    db.prepare_cached(&sql)?.query_row([num], |row| {
+        let hot = DeletionRow::read(row)?;
+        let counts = hot.counts;
+        let eta_seconds = latest
+            .filter(|_| hot.state == DeletionState::Running)
+            .and_then(|latest| hot.pace.eta_seconds(ended(&counts), counts.live(), latest));
+        Ok(Deletion {
+            id: hot.id,
+            targets: rows::from_json(row, 24)?,
+            state: hot.state,
+            requested_by: rows::from_json(row, 25)?,
+            requested_at: rows::time(row, 26)?,
+            reason: row.get(27)?,
+            cause: row.get(28)?,
+            options: rows::from_json(row, 29)?,
+            plan_hash: row.get(30)?,
+            counts,
+            eta_seconds,
+            finished_at: hot.finished_at,
+            refused: rows::from_json(row, 31)?,
+            note: hot.note,
+        })
+    })
+}
+
+/// The ledger's own idea of now: readers have no clock that a simulation could turn.
+fn latest_event(db: &Connection) -> Sql<Option<DateTime<Utc>>> {
+    db.prepare_cached("SELECT at FROM events ORDER BY seq DESC LIMIT 1")?
+        .query_row((), |row| rows::time(row, 0))
+        .optional()
+}
+
+/// With at most `edges_max` of its dependencies; none: with all.
+pub(super) fn step(db: &Connection, id: i64, edges_max: Option<usize>) -> Sql<Option<Step>> {
+    let Some(mut step) = db
+        .prepare_cached(&format!("{STEP} WHERE s.id = ?1"))?
+        .query_row([id], rows::step)
+        .optional()?
+    else {
+        return Ok(None);
+    };
+    // A negative limit is none.
+    let limit = edges_max.and_then(|n| i64::try_from(n).ok()).unwrap_or(-1);
+    step.depends_on = db
+        .prepare_cached(
+            "SELECT dependency FROM edges WHERE dependent = ?1 ORDER BY dependency LIMIT ?2",
+        )?
+        .query_map([id, limit], |row| row.get(0))?
+        .collect::<Sql<_>>()?;
+    Ok(Some(step))
+}
+
+pub(super) fn tombstones_of(db: &Connection, keys: &[ResourceKey]) -> Sql<Vec<Tombstone>> {
+    let mut one = db.prepare_cached(&format!(
+        "{TOMBSTONE} WHERE t.id = ?1 AND t.kind = ?2 AND t.site = ?3 AND t.phase <> 'released'"
+    ))?;
+    keys.iter()
+        .filter_map(|key| {
+            one.query_row(
+                params![key.id, key.kind.as_str(), key.site.to_string()],
+                rows::tombstone,
+            )
+            .optional()
+            .transpose()
+        })
+        .collect()
+}
+
+pub(super) fn held_down(
+    db: &Connection,
+    since: DateTime<Utc>,
+    after_record: i64,
+    limit: usize,
+) -> Sql<Vec<Tombstone>> {
+    db.prepare_cached(&format!(
+        "{TOMBSTONE} WHERE t.record_id > ?1 AND t.phase = 'gone' AND t.gone_at >= ?2
+         ORDER BY t.record_id LIMIT ?3"
+    ))?
+    .query_map(
+        params![
+            after_record,
+            rows::micros(since),
+            i64::try_from(limit).unwrap_or(i64::MAX)
+        ],
+        rows::tombstone,
+    )?
+    .collect()
+}
+
+pub(super) fn events(
+    db: &Connection,
+    after: i64,
+    filter: &EventFilter,
+    limit: usize,
+) -> Sql<EventPage> {
+    // The narrowest filter leads, over its index.
+    let (condition, value) = match (filter.step_id, &filter.deletion_id) {
+        (Some(step), _) => ("e.step = ?3", step),
+        (None, Some(id)) => match find(db, id)? {
+            Some(num) => ("e.deletion = ?3", num),
+            None => ("?3 = 1", 0),
+        },
+        (None, None) => ("?3 = 0", 0),
+    };
+    let events = db
+        .prepare_cached(&format!(
+            "SELECT e.seq, e.at, d.id, e.step, e.kind, e.message, e.data
+             FROM events e LEFT JOIN deletions d ON d.num = e.deletion
+             WHERE e.seq > ?1 AND {condition} ORDER BY e.seq LIMIT ?2"
+        ))?
+        .query_map(
+            params![after, i64::try_from(limit).unwrap_or(i64::MAX), value],
+            event,
+        )?
+        .collect::<Sql<Vec<Event>>>()?;
+    let (oldest, newest) = db
+        .prepare_cached(
+            "SELECT coalesce((SELECT min(seq) FROM events), 0),
+                 coalesce((SELECT max(seq) FROM events), 0)",
+        )?
+        .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(EventPage {
+        events,
+        oldest,
+        newest,
+    })
+}
+
+fn event(row: &Row) -> Sql<Event> {
+    Ok(Event {
+        seq: row.get(0)?,
+        at: rows::time(row, 1)?,
+        deletion_id: row.get(2)?,
+        step_id: row.get(3)?,
+        kind: rows::word(row, 4)?,
+        message: row.get(5)?,
+        data: rows::from_json(row, 6)?,
+    })
+}
+
+pub(super) fn audit(db: &Connection, after: i64, limit: usize) -> Sql<Vec<AuditRow>> {
+    db.prepare_cached(
+        "SELECT seq, at, actor, action, target, reason, detail, hash FROM audit
+         WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+    )?
+    .query_map(
+        params![after, i64::try_from(limit).unwrap_or(i64::MAX)],
+        |row| {
+            Ok(AuditRow {
+                seq: row.get(0)?,
+                at: rows::time(row, 1)?,
+                actor: rows::from_json(row, 2)?,
+                action: row.get(3)?,
+                target: row.get(4)?,
+                reason: row.get(5)?,
+                detail: rows::from_json(row, 6)?,
+                hash: row.get(7)?,
+            })
+        },
+    )?
+    .collect()
+}
+
+pub(super) fn plan(db: &Connection, hash: &str, now: DateTime<Utc>) -> Sql<Option<Plan>> {
+    db.prepare_cached("SELECT body FROM plans WHERE hash = ?1 AND saved_at > ?2")?
+        .query_row(params![hash, rows::micros(now - KEPT)], |row| {
+            rows::from_json(row, 0)
+        })
+        .optional()
+}
+
+/// The plan as it was frozen, from its header and its steps.
+pub(super) fn frozen(db: &Connection, deletion_id: &str) -> Sql<Option<Plan>> {
+    let found = db
+        .prepare_cached(
+            "SELECT d.num, r.frozen FROM deletions d JOIN requests r USING (num)
+             WHERE d.id = ?1 AND r.frozen IS NOT NULL",
+        )?
+        .query_row([deletion_id], |row| {
+            Ok((row.get::<_, i64>(0)?, rows::from_json::<Plan>(row, 1)?))
+        })
+        .optional()?;
+    let Some((num, mut plan)) = found else {
+        return Ok(None);
+    };
+    plan.steps = planned_steps(db, num)?;
+    Ok(Some(plan))
+}
+
+fn planned_steps(db: &Connection, num: i64) -> Sql<Vec<PlanStep>> {
+    let mut found = db
+        .prepare_cached(
+            "SELECT id, position, site, kind, resource, action, name, project, why, fingerprint,
+                 vars
+             FROM steps WHERE state IN (SELECT value FROM json_each(?2)) AND deletion = ?1",
+        )?
+        .query_map(params![num, rows::json(&StepState::ALL)?], |row| {
+            let key = rows::key(row, 2)?;
+            let id: i64 = row.get(0)?;
+            Ok((
+                id,
+                PlanStep {
+                    id: rows::number(row, 1)?,
+                    site: key.site,
+                    kind: key.kind,
+                    resource_id: key.id,
+                    action: rows::word(row, 5)?,
+                    name: row.get(6)?,
+                    project_id: row.get(7)?,
+                    depends_on: Vec::new(),
+                    // Those that the cloud removes by itself are not steps.
+                    automatic: false,
+                    why: row.get(8)?,
+                    fingerprint: row.get(9)?,
+                    vars: rows::from_json_opt(row, 10)?,
+                },
+            ))
+        })?
+        .collect::<Sql<Vec<_>>>()?;
+    found.sort_unstable_by_key(|(id, _)| *id);
+    let first = found.first().map_or(0, |(id, _)| *id);
+    let mut edges = db.prepare_cached("SELECT dependency FROM edges WHERE dependent = ?1")?;
+    for (id, step) in &mut found {
+        step.depends_on = edges
+            .query_map([*id], |row| row.get::<_, i64>(0))?
+            .map(|id| id.map(|id| u32::try_from(id - first).unwrap_or_default()))
+            .collect::<Sql<_>>()?;
+        step.depends_on.sort_unstable();
+    }
+    Ok(found.into_iter().map(|(_, step)| step).collect())
+}
+
+pub(super) fn summary(db: &Connection) -> Sql<Summary> {
+    let counters: BTreeMap<String, i64> = db
+        .prepare_cached("SELECT name, n FROM counters")?
+        .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Sql<_>>()?;
+    let counter = |name: String| {
+        let n = counters.get(&name).copied().unwrap_or(0);
+        u64::try_from(n).unwrap_or(0)
+    };
+    let mut steps = Counts::default();
+    for state in StepState::ALL {
+        let n = counter(format!("step_{}", state.as_str()));
+        *rows::slot(&mut steps, state) = n;
+        steps.total += n;
+    }
+    let unsettled = crate::ledger::DeletionFilter {
+        states: DeletionState::ALL
+            .into_iter()
+            .filter(|state| !state.is_settled())
+            .collect(),
+        ..Default::default()
+    };
+    Ok(Summary {
+        deletions_by_state: DeletionState::ALL
+            .into_iter()
+            .map(|state| (state, counter(format!("deletion_{}", state.as_str()))))
+            .collect(),
+        steps,
+        deletions: super::pages::deletions(db, &unsettled, None, UNSETTLED_MAX)?.rows,
+        attention: attention(db)?,
+        last_event: db
+            .prepare_cached("SELECT coalesce(max(seq), 0) FROM events")?
+            .query_row((), |row| row.get(0))?,
+    })
+}
+
+/// Stuck steps that no other stuck step holds, oldest first; then the newest refusals, as the step
+/// that could not be planned.
+fn attention(db: &Connection) -> Sql<Vec<Step>> {
+    let ids = db
+        .prepare_cached(
+            "SELECT id FROM steps WHERE state = 'stuck' AND held_by IS NULL ORDER BY since LIMIT ?1",
+        )?
+        .query_map([ATTENTION_MAX as i64], |row| row.get(0))?
+        .collect::<Sql<Vec<i64>>>()?;
+    let mut lines = Vec::with_capacity(ids.len());
+    for id in ids {
+        lines.extend(step(db, id, Some(super::pages::PAGE_MAX))?);
+    }
+    let room = REFUSED_MAX.min(ATTENTION_MAX - lines.len());
+    let mut refused = db
+        .prepare_cached(
+            "SELECT d.id, r.refused, coalesce(d.finished_at, d.requested_at)
+             FROM deletions d JOIN requests r USING (num)
+             WHERE d.state = 'refused' ORDER BY d.num DESC LIMIT ?1",
+        )?
+        .query_map([room as i64], |row| {
+            let refusals: Vec<Refusal> = rows::from_json(row, 1)?;
+            let (id, at) = (row.get(0)?, rows::time(row, 2)?);
+            Ok(refusals
+                .into_iter()
+                .next()
+                .map(|refusal| as_step(id, refusal, at)))
+        })?
+        .filter_map(Sql::transpose)
+        .collect::<Sql<Vec<Step>>>()?;
+    refused.reverse();
+    lines.extend(refused);
+    Ok(lines)
+}
+
+/// A refusal in the shape of the attention list; its id is 0, which no step has.
+fn as_step(deletion_id: String, refusal: Refusal, at: DateTime<Utc>) -> Step {
+    let class = match refusal.rule {
+        RefusalRule::InUse => ErrorClass::Blocked,
+        RefusalRule::OtherProject | RefusalRule::Protected => ErrorClass::Guard,
+        RefusalRule::Cycle => ErrorClass::Fatal,
+    };
+    Step {
+        id: 0,
+        deletion_id,
+        resource: StepResource {
+            key: refusal.resource.key,
+            name: refusal.resource.name,
+        },
+        action: crate::domain::model::Action::Delete,
+        state: StepState::Stuck,
+        depends_on: Vec::new(),
+        attempts: 0,
+        max_attempts: 0,
+        next_attempt_at: None,
+        blocked_since: None,
+        blockers: refusal.blocker.into_iter().collect(),
+        last_error: Some(StepError {
+            class,
+            status: None,
+            kind: "Refused".to_owned(),
+            message: refusal.reason,
+            request_id: String::new(),
+            at,
+        }),
+        recreated: 0,
+        project_id: String::new(),
+        why: String::new(),
+    }
+}

@@ -1,0 +1,177 @@
+//! Tables, and how older ledgers are brought up to them.
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+/// What this version of gone writes, as `PRAGMA user_version`.
+pub(super) const KNOWN: i64 = 1;
+
+/// What brings a ledger from the version of its position to the next. Never edited once released:
+/// a change is one more entry.
+const MIGRATIONS: [&str; 1] = [FIRST];
+
+/// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
+/// counts change with each step. Times are microseconds since 1970 (UTC).
+///
+/// `steps.waits` counts the dependencies that have not ended; `ended_at` is set with `gone`,
+/// `skipped` and `purged`. `held_by` names the stuck step because of which a step that was never
+/// sent is stuck too (N11, N12).
+const FIRST: &str = "
+CREATE TABLE engines(epoch INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER NOT NULL) STRICT;
+
+CREATE TABLE counters(name TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE TABLE deletions(
+    num INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    state TEXT NOT NULL,
+    cancelled INTEGER NOT NULL DEFAULT 0,
+    paused INTEGER NOT NULL DEFAULT 0,
+    stops INTEGER NOT NULL,
+    waiting INTEGER NOT NULL DEFAULT 0,
+    ready INTEGER NOT NULL DEFAULT 0,
+    running INTEGER NOT NULL DEFAULT 0,
+    verifying INTEGER NOT NULL DEFAULT 0,
+    blocked INTEGER NOT NULL DEFAULT 0,
+    stuck INTEGER NOT NULL DEFAULT 0,
+    gone INTEGER NOT NULL DEFAULT 0,
+    skipped INTEGER NOT NULL DEFAULT 0,
+    purged INTEGER NOT NULL DEFAULT 0,
+    total INTEGER NOT NULL DEFAULT 0,
+    requested_at INTEGER NOT NULL,
+    finished_at INTEGER,
+    woken_at INTEGER,
+    moved_at INTEGER,
+    pace_at INTEGER,
+    pace_done INTEGER NOT NULL DEFAULT 0,
+    pace_mid_at INTEGER,
+    pace_mid_done INTEGER NOT NULL DEFAULT 0,
+    note TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX deletions_by_state ON deletions(state);
+CREATE INDEX deletions_by_short_id ON deletions(substr(id, -8));
+
+CREATE TABLE requests(
+    num INTEGER PRIMARY KEY,
+    targets TEXT NOT NULL,
+    options TEXT NOT NULL,
+    plan_hash TEXT,
+    actor TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    cause TEXT,
+    refused TEXT NOT NULL DEFAULT '[]',
+    frozen TEXT
+) STRICT;
+
+CREATE TABLE steps(
+    id INTEGER PRIMARY KEY,
+    deletion INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    claim INTEGER NOT NULL DEFAULT 0,
+    epoch INTEGER NOT NULL DEFAULT 0,
+    waits INTEGER NOT NULL,
+    rank INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    max_attempts INTEGER NOT NULL,
+    next_attempt_at INTEGER,
+    blocked_since INTEGER,
+    looks INTEGER NOT NULL DEFAULT 0,
+    sent INTEGER NOT NULL DEFAULT 0,
+    held_by INTEGER,
+    ended_at INTEGER,
+    record INTEGER,
+    position INTEGER NOT NULL,
+    site TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    action TEXT NOT NULL,
+    name TEXT NOT NULL,
+    project TEXT NOT NULL,
+    vars TEXT,
+    blockers TEXT,
+    last_error TEXT,
+    why TEXT NOT NULL,
+    fingerprint TEXT NOT NULL
+) STRICT;
+-- I9. The id first: it tells apart soonest.
+CREATE UNIQUE INDEX steps_live ON steps(resource, kind, site, action) WHERE ended_at IS NULL;
+CREATE INDEX steps_by_state ON steps(state, deletion);
+CREATE INDEX steps_ready ON steps(site, deletion, rank DESC) WHERE state = 'ready';
+CREATE INDEX steps_due ON steps(state, next_attempt_at)
+    WHERE state = 'blocked' OR state = 'verifying';
+CREATE INDEX steps_stuck ON steps(since) WHERE state = 'stuck' AND held_by IS NULL;
+
+CREATE TABLE edges(
+    dependency INTEGER NOT NULL,
+    dependent INTEGER NOT NULL,
+    PRIMARY KEY(dependency, dependent)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX edges_by_dependent ON edges(dependent);
+
+CREATE TABLE tombstones(
+    record_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    site TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    phase TEXT NOT NULL,
+    deleted_at INTEGER NOT NULL,
+    gone_at INTEGER,
+    incarnation INTEGER NOT NULL DEFAULT 1,
+    recreated INTEGER NOT NULL DEFAULT 0,
+    deletion INTEGER NOT NULL,
+    UNIQUE(id, kind, site)
+) STRICT;
+CREATE INDEX tombstones_checking ON tombstones(deletion) WHERE phase = 'checking';
+
+CREATE TABLE plans(hash TEXT PRIMARY KEY, body TEXT NOT NULL, saved_at INTEGER NOT NULL) STRICT;
+
+CREATE TABLE idempotency(
+    actor TEXT NOT NULL,
+    key TEXT NOT NULL,
+    body TEXT NOT NULL,
+    deletion TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY(actor, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE events(
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    deletion INTEGER,
+    step INTEGER,
+    kind TEXT NOT NULL,
+    message TEXT NOT NULL,
+    data TEXT NOT NULL
+) STRICT;
+CREATE INDEX events_by_deletion ON events(deletion) WHERE deletion IS NOT NULL;
+CREATE INDEX events_by_step ON events(step) WHERE step IS NOT NULL;
+
+CREATE TABLE audit(
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    action TEXT NOT NULL,
+    target TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    hash TEXT NOT NULL
+) STRICT;
+";
+
+/// The schema version that the file has; 0 for an empty one.
+pub(super) fn version(db: &Connection) -> rusqlite::Result<i64> {
+    db.query_row("PRAGMA user_version", (), |row| row.get(0))
+}
+
+/// Brings the file up to [`KNOWN`], each step in its own transaction: a crash in between leaves a
+/// ledger of an older version, not a broken one.
+pub(super) fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
+    let found = version(db)?;
+    for (next, sql) in (1..).zip(MIGRATIONS).filter(|(next, _)| *next > found) {
+        let tx = Transaction::new(db, TransactionBehavior::Immediate)?;
+        tx.execute_batch(sql)?;
+        tx.pragma_update(None, "user_version", next)?;
+        tx.commit()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! A frozen plan becomes steps, edges and tombstones, all in one transaction (T3).
+
+use chrono::{DateTime, Utc};
+use rusqlite::params;
+use serde_json::json;
+
+use super::batch::{Batch, Sql};
+use super::intents::{RAISE, raise_fence};
+use super::rows;
+use crate::domain::model::{
+    Action, EventKind, Phase, Plan, PlanStep, ResourceKey, StepState, short_id,
+};
+use crate::ledger::Applied;
+
+/// Whose a planned step is.
+#[derive(Clone, Copy)]
+enum Share {
+    /// Ours, with the record of its tombstone if the resource itself goes.
+    Ours(Option<i64>),
+    /// Another live deletion has the same step (I9).
+    Theirs,
+}
+
+impl Batch<'_> {
+    pub(super) fn start(
+        &mut self,
+        deletion_id: &str,
+        plan: &Plan,
+        ranks: &[u32],
+        max_attempts: u32,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let num = match self.before_start(deletion_id)? {
+            Ok(num) => num,
+            Err(answer) => return Ok(answer),
+        };
+        if let Err(why) = check_shape(plan, ranks) {
+            return Ok(Applied::Refused(why.to_owned()));
+        }
+        let shares = self.raise_fences(num, plan, now)?;
+        let states = self.insert_steps(num, plan, ranks, &shares, max_attempts, now)?;
+        self.settle_other_targets(num, plan, now)?;
+        self.execute(
+            "UPDATE requests SET frozen = ?2, plan_hash = ?3 WHERE num = ?1",
+            &[&num, &rows::json(&header(plan))?, &plan.hash],
+        )?;
+        let counts = &mut self.deletion(num)?.counts;
+        for state in states {
+            *rows::slot(counts, state) += 1;
+            counts.total += 1;
+        }
+        let counts = *counts;
+        self.event(
+            Some(num),
+            None,
+            EventKind::DeletionPlanned,
+            &format!(
+                "deletion {} planned: {} steps",
+                short_id(deletion_id),
+                counts.total
+            ),
+            &json!({"steps": counts.total, "skipped": counts.skipped}),
+            now,
+        )?;
+        self.begin(num, now)?;
+        Ok(Applied::Done)
+    }
+
+    fn raise_fences(&self, num: i64, plan: &Plan, now: DateTime<Utc>) -> Sql<Vec<Share>> {
+        let mut raise = self.db.prepare_cached(RAISE)?;
+        let mut live = self.db.prepare_cached(
+            "SELECT 1 FROM steps WHERE resource = ?1 AND kind = ?2 AND site = ?3 AND action = ?4
+                 AND ended_at IS NULL",
+        )?;
+        plan.steps
+            .iter()
+            .map(|step| {
+                let key = step.key();
+                if takes_the_resource(step) {
+                    let record = raise_fence(&mut raise, num, &key, Phase::Deleting, now)?;
+                    return Ok(record.map_or(Share::Theirs, |record| Share::Ours(Some(record))));
+                }
+                let theirs = live.exists(params![
+                    key.id,
+                    key.kind.as_str(),
+                    key.site.to_string(),
+                    step.action.as_str()
+                ])?;
+                Ok(if theirs {
+                    Share::Theirs
+                } else {
+                    Share::Ours(None)
+                })
+            })
+            .collect()
+    }
+
+    /// Edges to a step that is left to another deletion are kept for people; nothing waits there.
+    fn insert_steps(
+        &self,
+        num: i64,
+        plan: &Plan,
+        ranks: &[u32],
+        shares: &[Share],
+        max_attempts: u32,
+        now: DateTime<Utc>,
+    ) -> Sql<Vec<StepState>> {
+        let first: i64 = self
+            .db
+            .prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM steps")?
+            .query_row((), |row| row.get(0))?;
+        let mut insert = self.db.prepare_cached(
+            "INSERT INTO steps(id, deletion, state, waits, rank, since, max_attempts, ended_at,
+                 record, position, site, kind, resource, action, name, project, vars, why,
+                 fingerprint)
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+                 ?18, ?19)",
+        )?;
+        let mut connect = self
+            .db
+            .prepare_cached("INSERT OR IGNORE INTO edges(dependency, dependent) VALUES(?1, ?2)")?;
+        let now = rows::micros(now);
+        let mut states = Vec::with_capacity(plan.steps.len());
+        for (position, step) in plan.steps.iter().enumerate() {
+            let offset = position as i64;
+            let id = first + offset;
+            let mut dependencies = step.depends_on.clone();
+            dependencies.sort_unstable();
+            dependencies.dedup();
+            for dependency in &dependencies {
+                connect.execute(params![first + i64::from(*dependency), id])?;
+            }
+            let is_ours = |dependency: &u32| {
+                let share = usize::try_from(*dependency)
+                    .ok()
+                    .and_then(|at| shares.get(at));
+                matches!(share, Some(Share::Ours(_)))
+            };
+            let waits = dependencies.iter().filter(|&at| is_ours(at)).count() as i64;
+            let (state, record) = match shares.get(position) {
+                Some(Share::Ours(record)) if waits > 0 => (StepState::Waiting, *record),
+                Some(Share::Ours(record)) => (StepState::Ready, *record),
+                Some(Share::Theirs) | None => (StepState::Skipped, None),
+            };
+            let waits = if state == StepState::Waiting {
+                waits
+            } else {
+                0
+            };
+            insert.execute(params![
+                id,
+                num,
+                state.as_str(),
+                waits,
+                ranks.get(position),
+                now,
+                max_attempts,
+                (state == StepState::Skipped).then_some(now),
+                record,
+                offset,
+                step.site.to_string(),
+                step.kind.as_str(),
+                step.resource_id,
+                step.action.as_str(),
+                step.name,
+                step.project_id,
+                (!step.vars.is_empty())
+                    .then(|| rows::json(&step.vars))
+                    .transpose()?,
+                step.why,
+                step.fingerprint
+            ])?;
+            states.push(state);
+        }
+        Ok(states)
+    }
+
+    /// A target without a step of its own: what the cloud removes by itself or what only loses a
+    /// reference has no tombstone; of a plan without any step, what was asked for is not there.
+    fn settle_other_targets(&self, num: i64, plan: &Plan, now: DateTime<Utc>) -> Sql<()> {
+        if plan.steps.is_empty() {
+            let kept: Vec<ResourceKey> = plan
+                .automatic
+                .iter()
+                .chain(&plan.unset)
+                .map(PlanStep::key)
+                .collect();
+            let mut end = self.db.prepare_cached(
+                "UPDATE tombstones SET phase = 'gone', gone_at = ?5
+                 WHERE id = ?1 AND kind = ?2 AND site = ?3 AND deletion = ?4
+                     AND phase = 'checking'",
+            )?;
+            for target in plan.targets.iter().filter(|t| !kept.contains(&t.key)) {
+                end.execute(params![
+                    target.key.id,
+                    target.key.kind.as_str(),
+                    target.key.site.to_string(),
+                    num,
+                    rows::micros(now)
+                ])?;
+            }
+        }
+        self.release_checking(num)
+    }
+}
+
+/// Whether the resource, or the edge that it stands for, goes: then it has a tombstone. What is made
+/// ready, loses a reference or goes by itself has none.
+fn takes_the_resource(step: &PlanStep) -> bool {
+    !step.automatic && matches!(step.action, Action::Delete | Action::Detach)
+}
+
+/// The plan without its steps, which have rows of their own.
+fn header(plan: &Plan) -> Plan {
+    Plan {
+        hash: plan.hash.clone(),
+        targets: plan.targets.clone(),
+        options: plan.options,
+        endpoints: plan.endpoints.clone(),
+        identities: plan.identities.clone(),
+        steps: Vec::new(),
+        automatic: plan.automatic.clone(),
+        unset: plan.unset.clone(),
+        refused: plan.refused.clone(),
+        warnings: plan.warnings.clone(),
+        calls_estimate: plan.calls_estimate,
+    }
+}
+
+/// A plan in which something could wait forever is not started (N12).
+fn check_shape(plan: &Plan, ranks: &[u32]) -> Result<(), &'static str> {
+    let n = plan.steps.len();
+    if ranks.len() != n {
+        return Err("the plan has not one rank for each step");
+    }
+    let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); n];
+    let mut waits = vec![0usize; n];
+    for (position, step) in plan.steps.iter().enumerate() {
+        for dependency in &step.depends_on {
+            let list = usize::try_from(*dependency)
+                .ok()
+                .and_then(|at| dependents.get_mut(at))
+                .ok_or("a step of the plan depends on one that the plan does not have")?;
+            list.push(position);
+            waits[position] += 1;
+        }
+    }
+    let mut free: Vec<usize> = (0..n).filter(|&at| waits[at] == 0).collect();
+    let mut reached = 0;
+    while let Some(at) = free.pop() {
+        reached += 1;
+        for &dependent in &dependents[at] {
+            waits[dependent] -= 1;
+            if waits[dependent] == 0 {
+                free.push(dependent);
+            }
+        }
+    }
+    match reached == n {
+        true => Ok(()),
+        false => Err("steps of the plan wait for each other in a circle"),
+    }
+}

@@ -1,0 +1,307 @@
+//! The one writer: requests in, one durable transaction, answers out.
+
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+use super::batch::{Batch, Sql};
+use super::claims::Rotation;
+use super::lock::{self, Lock};
+use super::{Options, schema};
+use crate::domain::model::Site;
+use crate::ledger::{Applied, Change, ClaimedStep, LedgerError};
+
+/// One request to the writer; several are one transaction.
+#[derive(Clone, Debug)]
+pub enum Job {
+    Commit(Vec<Change>),
+    Claim {
+        limits: Vec<(Site, usize)>,
+        now: DateTime<Utc>,
+    },
+}
+
+/// The answer to the [`Job`] in the same place.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    Applied(Vec<Applied>),
+    Claimed(Vec<ClaimedStep>),
+}
+
+/// A ledger that is open for writing, and owned: no other engine has it.
+#[derive(Debug)]
+pub struct Store {
+    db: Connection,
+    path: String,
+    epoch: i64,
+    rotation: Rotation,
+    options: Options,
+    /// None in memory, which no one else can reach. Dropped last: the file is closed by then.
+    lock: Option<Arc<Lock>>,
+}
+
+impl Store {
+    /// Opens the ledger as its engine, making it if there is none: takes the lock, brings the
+    /// schema up to date, begins a new epoch.
+    pub fn open(path: &Path, options: Options) -> Result<Self, LedgerError> {
+        let name = path.display().to_string();
+        lock::make_private(path).map_err(|error| LedgerError::Io {
+            path: name.clone(),
+            detail: error.to_string(),
+        })?;
+        let lock = Lock::acquire(path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(path, flags).map_err(|e| fault(&name, &e))?;
+        Self::start(db, name, Some(lock), options)
+    }
+
+    pub fn in_memory(options: Options) -> Result<Self, LedgerError> {
+        let name = ":memory:".to_owned();
+        let db = Connection::open_in_memory().map_err(|e| fault(&name, &e))?;
+        Self::start(db, name, None, options)
+    }
+
+    fn start(
+        mut db: Connection,
+        path: String,
+        lock: Option<Lock>,
+        options: Options,
+    ) -> Result<Self, LedgerError> {
+        check_version(&db, &path)?;
+        let begin = |db: &mut Connection| -> Sql<i64> {
+            configure(db)?;
+            db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+            // A power cut right after a commit takes nothing back.
+            db.pragma_update(None, "synchronous", "full")?;
+            schema::migrate(db)?;
+            if let Some(pages) = options.pages_max {
+                db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+            }
+            db.execute("INSERT INTO engines(pid) VALUES(?1)", [std::process::id()])?;
+            Ok(db.last_insert_rowid())
+        };
+        let epoch = begin(&mut db).map_err(|e| fault(&path, &e))?;
+        Ok(Self {
+            db,
+            path,
+            epoch,
+            rotation: Rotation::new(),
+            options,
+            lock: lock.map(Arc::new),
+        })
+    }
+
+    /// Of this opening; each is greater than all before it.
+    pub fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Says in the lock file where the engine listens, for consoles that look for it.
+    pub fn set_socket(&self, socket: Option<&str>) -> Result<(), LedgerError> {
+        let Some(lock) = &self.lock else {
+            return Ok(());
+        };
+        lock.say(socket).map_err(|error| LedgerError::Io {
+            path: self.path.clone(),
+            detail: error.to_string(),
+        })
+    }
+
+    pub(super) fn lock(&self) -> Weak<Lock> {
+        self.lock.as_ref().map(Arc::downgrade).unwrap_or_default()
+    }
+
+    /// Lets the file grow further, or not: see [`Options::pages_max`].
+    pub fn set_pages_max(&mut self, pages: u32) -> Result<(), LedgerError> {
+        self.db
+            .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
+            .map_err(|e| fault(&self.path, &e))
+    }
+
+    /// Applies the changes in order, in one transaction; see [`crate::ledger::Ledger::commit`].
+    pub fn apply(&mut self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
+        match self.group(&[Job::Commit(changes)])?.pop() {
+            Some(Outcome::Applied(applied)) => Ok(applied),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Takes ready steps; see [`crate::ledger::Ledger::claim`].
+    pub fn claim(
+        &mut self,
+        limits: Vec<(Site, usize)>,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<ClaimedStep>, LedgerError> {
+        match self.group(&[Job::Claim { limits, now }])?.pop() {
+            Some(Outcome::Claimed(claimed)) => Ok(claimed),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Several requests in one transaction, answered in their places; with an error, nothing of
+    /// them was written.
+    pub fn group(&mut self, jobs: &[Job]) -> Result<Vec<Outcome>, LedgerError> {
+        self.transact(jobs).map_err(|e| fault(&self.path, &e))
+    }
+
+    fn transact(&mut self, jobs: &[Job]) -> Sql<Vec<Outcome>> {
+        let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate)?;
+        let mut batch = Batch::new(&tx, self.epoch);
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            outcomes.push(match job {
+                Job::Commit(changes) => Outcome::Applied(
+                    changes
+                        .iter()
+                        .map(|change| batch.change(change))
+                        .collect::<Sql<_>>()?,
+                ),
+                Job::Claim { limits, now } => {
+                    Outcome::Claimed(batch.claim(limits, &mut self.rotation, *now)?)
+                }
+            });
+        }
+        batch.flush()?;
+        drop(batch);
+        if !self.options.commit_delay.is_zero() {
+            std::thread::sleep(self.options.commit_delay);
+        }
+        tx.commit()?;
+        Ok(outcomes)
+    }
+
+    /// Reads what is committed, on the writer's own connection.
+    pub(super) fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Sql<T>,
+    ) -> Result<T, LedgerError> {
+        read(&self.db).map_err(|e| fault(&self.path, &e))
+    }
+}
+
+impl Batch<'_> {
+    /// One change in its savepoint. What the ledger cannot take (a plan that breaks its rules, a
+    /// row that cannot be read) is refused alone; a disk that fails fails the whole transaction.
+    fn change(&mut self, change: &Change) -> Sql<Applied> {
+        self.begin_change()?;
+        match self.dispatch(change) {
+            Ok(applied) => {
+                self.keep_change()?;
+                Ok(applied)
+            }
+            Err(error) if fails_alone(&error) => {
+                self.undo_change()?;
+                Ok(Applied::Refused(format!(
+                    "the ledger cannot take this: {error}"
+                )))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn dispatch(&mut self, change: &Change) -> Sql<Applied> {
+        match change {
+            Change::SavePlan { plan, now } => self.save_plan(plan, *now),
+            Change::Accept(wanted) => self.accept(wanted),
+            Change::Start {
+                deletion_id,
+                plan,
+                ranks,
+                max_attempts,
+                now,
+            } => self.start(deletion_id, plan, ranks, *max_attempts, *now),
+            Change::Refuse {
+                deletion_id,
+                refused,
+                note,
+                now,
+            } => self.refuse(deletion_id, refused, note, *now),
+            Change::Step(change) => self.step(change),
+            Change::WakeDue { now } => self.wake_due(*now),
+            Change::Retry {
+                selection,
+                audit,
+                now,
+            } => self.retry(selection, audit, *now),
+            Change::Cancel {
+                deletion_id,
+                audit,
+                now,
+            } => self.cancel(deletion_id, audit, *now),
+            Change::Pause {
+                deletion_id,
+                paused,
+                audit,
+                now,
+            } => self.pause(deletion_id, *paused, audit, *now),
+            Change::Recreated { key, now } => self.recreated(key, *now),
+            Change::Note { event, now } => self.note(event, *now),
+            Change::Recover { now } => self.recover(*now),
+        }
+    }
+}
+
+fn fails_alone(error: &rusqlite::Error) -> bool {
+    match error.sqlite_error_code() {
+        None => true,
+        Some(code) => matches!(
+            code,
+            ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig
+        ),
+    }
+}
+
+/// What every connection needs, the readers' too.
+pub(super) fn configure(db: &Connection) -> Sql<()> {
+    db.set_prepared_statement_cache_capacity(128);
+    // Readers meet a lock only while the file is recovered or closed.
+    db.busy_timeout(std::time::Duration::from_secs(5))?;
+    // 64 MiB: the random inserts of a million identities stay in memory.
+    db.pragma_update(None, "cache_size", -65_536)
+}
+
+/// The first thing that is read of a file: is it ours, and of our time?
+pub(super) fn check_version(db: &Connection, path: &str) -> Result<(), LedgerError> {
+    let found = schema::version(db).map_err(|e| fault(path, &e))?;
+    if found > schema::KNOWN {
+        return Err(LedgerError::Newer {
+            path: path.to_owned(),
+            found,
+            known: schema::KNOWN,
+        });
+    }
+    let damage: Option<String> = db
+        .prepare("SELECT count(*) FROM sqlite_master")
+        .and_then(|mut tables| tables.query_row((), |row| row.get::<_, i64>(0)))
+        .err()
+        .map(|_| quick_check(db));
+    match damage {
+        None => Ok(()),
+        Some(detail) => Err(LedgerError::Corrupt {
+            path: path.to_owned(),
+            detail,
+        }),
+    }
+}
+
+/// SQLite's own words on what is damaged.
+fn quick_check(db: &Connection) -> String {
+    db.query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
+        .unwrap_or_else(|error| error.to_string())
+}
+
+pub(super) fn fault(path: &str, error: &rusqlite::Error) -> LedgerError {
+    let (path, detail) = (path.to_owned(), error.to_string());
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            LedgerError::Corrupt { path, detail }
+        }
+        _ => LedgerError::Io { path, detail },
+    }
+}

@@ -1,0 +1,291 @@
+//! Plans, changes and looks that the tests share.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use gone::domain::model::{
+    Action, Actor, ErrorClass, KindName, Origin, Plan, PlanOptions, PlanStep, ResourceKey, Site,
+    StepError, StepState, Target,
+};
+use gone::ledger::sqlite::{InlineLedger, Options, Store};
+use gone::ledger::{
+    Applied, AuditEntry, Change, ClaimedStep, Cursor, Ledger, NewDeletion, Selection, StepChange,
+    StepFilter,
+};
+
+pub fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(1_800_000_000, 0).unwrap() + TimeDelta::seconds(seconds)
+}
+
+pub fn site() -> Site {
+    Site::region("cloud", "one")
+}
+
+pub fn key(kind: &str, id: &str) -> ResourceKey {
+    ResourceKey {
+        site: site(),
+        kind: KindName::new(kind),
+        id: id.to_owned(),
+    }
+}
+
+pub fn target(kind: &str, id: &str) -> Target {
+    Target {
+        key: key(kind, id),
+        name: format!("name-{id}"),
+    }
+}
+
+pub fn actor(origin: Origin) -> Actor {
+    Actor {
+        name: "ada".to_owned(),
+        origin,
+    }
+}
+
+pub fn entry(action: &str, target: &str, origin: Origin) -> AuditEntry {
+    AuditEntry {
+        actor: actor(origin),
+        action: action.to_owned(),
+        target: target.to_owned(),
+        reason: "clean up".to_owned(),
+        detail: serde_json::json!({"b": 1, "a": [true, null]}),
+    }
+}
+
+/// A full id whose last characters are the name.
+pub fn id(name: &str) -> String {
+    format!("01890000-0000-7000-8000-{name:0>12}")
+}
+
+pub fn wanted(name: &str, targets: Vec<Target>, now: DateTime<Utc>) -> NewDeletion {
+    NewDeletion {
+        id: id(name),
+        targets,
+        options: PlanOptions::default(),
+        plan_hash: None,
+        actor: actor(Origin::Cli),
+        reason: "clean up".to_owned(),
+        cause: None,
+        idempotency_key: None,
+        audit: entry("delete", name, Origin::Cli),
+        now,
+    }
+}
+
+pub fn accept(wanted: NewDeletion) -> Change {
+    Change::Accept(Box::new(wanted))
+}
+
+pub fn plan_step(position: usize, action: Action, key: ResourceKey, after: &[u32]) -> PlanStep {
+    PlanStep {
+        id: u32::try_from(position).unwrap(),
+        site: key.site,
+        kind: key.kind,
+        name: format!("name-{}", key.id),
+        resource_id: key.id,
+        project_id: "project".to_owned(),
+        action,
+        depends_on: after.to_vec(),
+        automatic: false,
+        why: "because".to_owned(),
+        fingerprint: "f00d".to_owned(),
+        vars: BTreeMap::new(),
+    }
+}
+
+/// Ports by id, each after the ports at these positions.
+pub fn ports(steps: &[(&str, &[u32])]) -> Plan {
+    let steps = steps
+        .iter()
+        .enumerate()
+        .map(|(position, (id, after))| {
+            plan_step(position, Action::Delete, key("port", id), after)
+        })
+        .collect();
+    plan(steps)
+}
+
+pub fn plan(steps: Vec<PlanStep>) -> Plan {
+    Plan {
+        hash: format!("hash-{}", steps.len()),
+        targets: vec![target("port", "root")],
+        options: PlanOptions::default(),
+        endpoints: BTreeMap::from([("cloud/one".to_owned(), "http://one".to_owned())]),
+        identities: BTreeMap::new(),
+        steps,
+        automatic: Vec::new(),
+        unset: Vec::new(),
+        refused: Vec::new(),
+        warnings: vec!["careful".to_owned()],
+        calls_estimate: 7,
+    }
+}
+
+pub fn start(name: &str, plan: &Plan, now: DateTime<Utc>) -> Change {
+    Change::Start {
+        deletion_id: id(name),
+        ranks: vec![1; plan.steps.len()],
+        plan: Arc::new(plan.clone()),
+        max_attempts: 8,
+        now,
+    }
+}
+
+pub fn outcome(step: &ClaimedStep, to: StepState, now: DateTime<Utc>) -> StepChange {
+    StepChange {
+        step_id: step.id,
+        fence: step.fence,
+        to,
+        attempts: step.attempts + 1,
+        next_attempt_at: None,
+        blocked_since: None,
+        blockers: Vec::new(),
+        error: None,
+        looked_again: false,
+        message: format!("DELETE: {}", to.as_str()),
+        now,
+    }
+}
+
+pub fn failed(
+    step: &ClaimedStep,
+    to: StepState,
+    class: ErrorClass,
+    now: DateTime<Utc>,
+) -> StepChange {
+    StepChange {
+        error: Some(StepError {
+            class,
+            status: Some(409),
+            kind: "PortInUse".to_owned(),
+            message: "still in use".to_owned(),
+            request_id: "req-1".to_owned(),
+            at: now,
+        }),
+        ..outcome(step, to, now)
+    }
+}
+
+pub fn settle(change: StepChange) -> Change {
+    Change::Step(Box::new(change))
+}
+
+pub fn retry(selection: Selection, origin: Origin, now: DateTime<Utc>) -> Change {
+    Change::Retry {
+        selection,
+        audit: entry("retry", "it", origin),
+        now,
+    }
+}
+
+pub fn cancel(name: &str, now: DateTime<Utc>) -> Change {
+    Change::Cancel {
+        deletion_id: id(name),
+        audit: entry("cancel", name, Origin::Cli),
+        now,
+    }
+}
+
+pub fn pause(name: &str, paused: bool, now: DateTime<Utc>) -> Change {
+    Change::Pause {
+        deletion_id: id(name),
+        paused,
+        audit: entry("pause", name, Origin::Cli),
+        now,
+    }
+}
+
+pub fn all() -> Cursor {
+    Cursor::default()
+}
+
+pub struct Folder {
+    dir: tempfile::TempDir,
+}
+
+impl Folder {
+    pub fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+    pub fn ledger(&self) -> PathBuf {
+        self.dir.path().join("ledger.db")
+    }
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+/// A ledger in memory, driven inline.
+pub fn memory() -> InlineLedger {
+    InlineLedger::new(Store::in_memory(Options::default()).unwrap())
+}
+
+pub async fn one(ledger: &impl Ledger, change: Change) -> Applied {
+    ledger.commit(vec![change]).await.unwrap().pop().unwrap()
+}
+
+/// Accepts a deletion of its own root and starts the plan.
+pub async fn running(ledger: &impl Ledger, name: &str, plan: &Plan) {
+    let root = target("port", &format!("root-{name}"));
+    let applied = ledger
+        .commit(vec![
+            accept(wanted(name, vec![root], at(0))),
+            start(name, plan, at(0)),
+        ])
+        .await
+        .unwrap();
+    assert_eq!(applied.last(), Some(&Applied::Done), "{applied:?}");
+}
+
+pub async fn claim(ledger: &impl Ledger, limit: usize) -> Vec<ClaimedStep> {
+    ledger.claim(vec![(site(), limit)], at(1)).await.unwrap()
+}
+
+/// Claims everything that is ready and gives each the same end.
+pub async fn claim_all_to(ledger: &impl Ledger, to: StepState) -> Vec<ClaimedStep> {
+    let steps = claim(ledger, 1000).await;
+    for step in &steps {
+        let change = match to {
+            StepState::Stuck | StepState::Blocked => failed(step, to, ErrorClass::Blocked, at(2)),
+            _ => outcome(step, to, at(2)),
+        };
+        assert_eq!(one(ledger, settle(change)).await, Applied::Done);
+    }
+    steps
+}
+
+/// Resource ids and states of a deletion's steps, by step id.
+pub async fn states(ledger: &impl Ledger, name: &str) -> Vec<(String, StepState)> {
+    let filter = StepFilter {
+        deletion_id: Some(id(name)),
+        ..StepFilter::default()
+    };
+    let page = ledger.steps(filter, all()).await.unwrap();
+    page.rows
+        .into_iter()
+        .map(|step| (step.resource.key.id, step.state))
+        .collect()
+}
+
+pub async fn state_of(ledger: &impl Ledger, name: &str, resource: &str) -> StepState {
+    let states = states(ledger, name).await;
+    states.iter().find(|(id, _)| id == resource).unwrap().1
+}
+
+pub async fn step_id(ledger: &impl Ledger, name: &str, resource: &str) -> i64 {
+    let filter = StepFilter {
+        deletion_id: Some(id(name)),
+        ..StepFilter::default()
+    };
+    let page = ledger.steps(filter, all()).await.unwrap();
+    page.rows
+        .iter()
+        .find(|step| step.resource.key.id == resource)
+        .unwrap()
+        .id
+}
