@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Fields, ListRows};
 use crate::domain::model::{
-    Actor, EventKind, KindName, Origin, PlanOptions, ResourceKey, Site, Target, Tombstone,
+    Actor, KindName, Origin, PlanOptions, ResourceKey, Site, Target, Tombstone,
 };
 use crate::domain::plan::Filter;
-use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, NewEvent};
+use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion};
 
 /// Tombstones looked for by one listing.
 const BATCH: usize = 139;
@@ -133,34 +133,11 @@ impl Shared {
             format!("{times} times")
         };
         let over = times > self.settings.gc.recreate_max;
-        let event = NewEvent {
-            deletion_id: Some(tombstone.deletion_id.clone()),
-            step_id: None,
-            kind: if over {
-                EventKind::NeedsPerson
-            } else {
-                EventKind::Recreated
-            },
-            message: format!(
-                "{} {}: re-created {count}{}",
-                key.kind,
-                key.id,
-                if over {
-                    ", more often than allowed: find out who makes it"
-                } else {
-                    ", removed again"
-                }
-            ),
-            data: serde_json::json!({ "resource": key, "recreated": times }),
-        };
-        let mut changes = vec![
-            Change::Recreated {
-                key: key.clone(),
-                stuck: over,
-                now,
-            },
-            Change::Note { event, now },
-        ];
+        let mut changes = vec![Change::Recreated {
+            key: key.clone(),
+            stuck: over,
+            now,
+        }];
         if !over {
             let actor = Actor {
                 name: "gone".into(),

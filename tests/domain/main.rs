@@ -1,5 +1,10 @@
 //! The pure room: kinds, plans, decisions.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    unreachable_pub
+)]
 
 mod kinds;
 mod plan;

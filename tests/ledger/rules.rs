@@ -14,7 +14,10 @@ async fn t09_steps_and_tombstones_end_together() {
     for round in 0..3 {
         let claimed = claim_all_to(&ledger, StepState::Gone).await;
         assert_eq!(claimed.len(), 1, "round {round}");
-        let held = ledger.tombstones_of(vec![claimed[0].key.clone()]).await.unwrap();
+        let held = ledger
+            .tombstones_of(vec![claimed[0].key.clone()])
+            .await
+            .unwrap();
         assert_eq!(held[0].phase, Phase::Gone);
         assert_eq!(held[0].gone_at, Some(at(2)));
     }

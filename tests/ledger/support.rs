@@ -101,9 +101,7 @@ pub fn ports(steps: &[(&str, &[u32])]) -> Plan {
     let steps = steps
         .iter()
         .enumerate()
-        .map(|(position, (id, after))| {
-            plan_step(position, Action::Delete, key("port", id), after)
-        })
+        .map(|(position, (id, after))| plan_step(position, Action::Delete, key("port", id), after))
         .collect();
     plan(steps)
 }

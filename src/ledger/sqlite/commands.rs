@@ -9,7 +9,8 @@ use serde_json::json;
 use super::batch::{Batch, Sql};
 use super::rows;
 use crate::domain::model::{
-    DeletionState, ErrorClass, EventKind, Origin, ResourceKey, StepState, Target, short_id,
+    DeletionState, ErrorClass, EventKind, Origin, ResourceKey, StepError, StepState, Target,
+    short_id,
 };
 use crate::ledger::{Applied, AuditEntry, NewEvent, Selection};
 
@@ -41,14 +42,23 @@ impl Batch<'_> {
     /// What was in flight is looked at first; its late outcomes no longer count (I11).
     pub(super) fn recover(&mut self, now: DateTime<Utc>) -> Sql<Applied> {
         let now_us = rows::micros(now);
+        // Whether the call took effect is not known: a look tells, and then it is sent again or not.
+        let error = rows::json(&StepError {
+            class: ErrorClass::OutcomeUnknown,
+            status: None,
+            kind: "EngineEnded".to_owned(),
+            message: "the engine ended while the call was in flight".to_owned(),
+            request_id: String::new(),
+            at: now,
+        })?;
         let found: Vec<i64> = self
             .db
             .prepare_cached(
                 "UPDATE steps SET state = 'verifying', since = ?1, next_attempt_at = ?1, looks = 0,
-                     epoch = ?2
+                     epoch = ?2, last_error = ?3
                  WHERE state = 'running' RETURNING deletion",
             )?
-            .query_map(params![now_us, self.epoch], |row| row.get(0))?
+            .query_map(params![now_us, self.epoch, error], |row| row.get(0))?
             .collect::<Sql<_>>()?;
         self.execute(
             "UPDATE steps SET epoch = ?1 WHERE state = 'verifying'",
@@ -341,31 +351,62 @@ impl Batch<'_> {
         Ok(Applied::Done)
     }
 
-    pub(super) fn recreated(&mut self, key: &ResourceKey, now: DateTime<Utc>) -> Sql<Applied> {
-        let found: Option<(i64, i64)> = self
+    pub(super) fn recreated(
+        &mut self,
+        key: &ResourceKey,
+        stuck: bool,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let found: Option<(i64, i64, i64)> = self
             .db
             .prepare_cached(
-                "UPDATE tombstones SET recreated = recreated + 1
+                "UPDATE tombstones SET recreated = recreated + 1,
+                     phase = CASE WHEN ?4 THEN 'deleting' ELSE phase END,
+                     gone_at = CASE WHEN ?4 THEN NULL ELSE gone_at END
                  WHERE id = ?1 AND kind = ?2 AND site = ?3 AND phase = 'gone'
-                 RETURNING deletion, recreated",
+                 RETURNING deletion, recreated, record_id",
             )?
             .query_row(
-                params![key.id, key.kind.as_str(), key.site.to_string()],
-                |row| Ok((row.get(0)?, row.get(1)?)),
+                params![key.id, key.kind.as_str(), key.site.to_string(), stuck],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
             )
             .optional()?;
-        let Some((num, times)) = found else {
+        let Some((num, times, record)) = found else {
             return Ok(Applied::Refused(format!("{key} was not gone")));
         };
+        let times_word = if times == 1 { "time" } else { "times" };
+        let message = format!("{key} is there again: re-created {times} {times_word}");
+        if stuck {
+            self.stuck_again(num, record, &message, now)?;
+        }
         self.event(
             Some(num),
             None,
             EventKind::Recreated,
-            &format!("{key} is there again, re-created {times} times"),
+            &message,
             &json!({"recreated": times, "site": key.site, "kind": key.kind, "id": key.id}),
             now,
         )?;
         Ok(Applied::Done)
+    }
+
+    /// The step that had removed it is stuck, with why: a person must find out who makes it.
+    fn stuck_again(&mut self, num: i64, record: i64, message: &str, now: DateTime<Utc>) -> Sql<()> {
+        let error = StepError {
+            class: ErrorClass::Drift,
+            status: None,
+            kind: "Recreated".to_owned(),
+            message: format!("{message}, more often than allowed; find out who makes it"),
+            request_id: String::new(),
+            at: now,
+        };
+        let stuck = self.execute(
+            "UPDATE steps SET state = 'stuck', since = ?3, ended_at = NULL, last_error = ?4
+             WHERE deletion = ?1 AND record = ?2 AND state = 'gone'",
+            &[&num, &record, &rows::micros(now), &rows::json(&error)?],
+        )?;
+        self.moved(num, StepState::Gone, StepState::Stuck, stuck as u64, now)?;
+        self.settle(num, now)
     }
 
     pub(super) fn note(&mut self, event: &NewEvent, now: DateTime<Utc>) -> Sql<Applied> {

@@ -1,5 +1,6 @@
 //! Two ways to drive one [`Store`]: a thread for production, a call for the simulation.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -14,7 +15,7 @@ use super::lock::Lock;
 use super::pages::{self, position};
 use super::store::{Job, Outcome, Store, check_version, configure, fault};
 use super::{Options, claims, reads};
-use crate::domain::model::{Deletion, Plan, ResourceKey, Site, Step, Tombstone};
+use crate::domain::model::{Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
 use crate::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, EventFilter, EventPage, Ledger,
     LedgerError, Paged, StepFilter, Summary, TombstoneFilter,
@@ -350,6 +351,14 @@ impl<D: Drive> Ledger for D {
         let id = deletion_id.to_owned();
         let plan = self.read(move |db| reads::frozen(db, &id)).await?;
         Ok(plan.map(Arc::new))
+    }
+
+    async fn identities(
+        &self,
+        deletion_id: &str,
+    ) -> Result<BTreeMap<String, Identity>, LedgerError> {
+        let id = deletion_id.to_owned();
+        self.read(move |db| reads::identities(db, &id)).await
     }
 
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError> {

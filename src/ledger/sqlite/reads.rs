@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::batch::{DeletionRow, Sql, ended};
 use super::rows::{self, STEP, TOMBSTONE};
 use crate::domain::model::{
-    Counts, Deletion, DeletionState, ErrorClass, Event, Plan, PlanStep, Refusal, RefusalRule,
-    ResourceKey, Step, StepError, StepResource, StepState, Tombstone,
+    Counts, Deletion, DeletionState, ErrorClass, Event, Identity, Plan, PlanStep, Refusal,
+    RefusalRule, ResourceKey, Step, StepError, StepResource, StepState, Tombstone,
 };
 use crate::ledger::{AuditRow, EventFilter, EventPage, Summary};
 
@@ -247,6 +247,18 @@ pub(super) fn frozen(db: &Connection, deletion_id: &str) -> Sql<Option<Plan>> {
     Ok(Some(plan))
 }
 
+/// The identities in the plan's header, without reading the rest of it.
+pub(super) fn identities(db: &Connection, deletion_id: &str) -> Sql<BTreeMap<String, Identity>> {
+    let found = db
+        .prepare_cached(
+            "SELECT r.frozen -> '$.identities' FROM deletions d JOIN requests r USING (num)
+             WHERE d.id = ?1",
+        )?
+        .query_row([deletion_id], |row| rows::from_json_opt(row, 0))
+        .optional()?;
+    Ok(found.unwrap_or_default())
+}
+
 fn planned_steps(db: &Connection, num: i64) -> Sql<Vec<PlanStep>> {
     let mut found = db
         .prepare_cached(
@@ -367,6 +379,8 @@ fn as_step(deletion_id: String, refusal: Refusal, at: DateTime<Utc>) -> Step {
         RefusalRule::InUse => ErrorClass::Blocked,
         RefusalRule::OtherProject | RefusalRule::Protected => ErrorClass::Guard,
         RefusalRule::Cycle => ErrorClass::Fatal,
+        RefusalRule::Unreadable => ErrorClass::Unavailable,
+        RefusalRule::Drift => ErrorClass::Drift,
     };
     Step {
         id: 0,

@@ -109,7 +109,8 @@ pub(super) fn counts(row: &Row, first: usize) -> Sql<Counts> {
 
 /// What an engine needs of a step; of `steps` alone, so that an `UPDATE … RETURNING` can give it.
 pub(super) const CLAIMED: &str = "id, deletion, site, kind, resource, name, action, vars, state, \
-     claim, epoch, attempts, max_attempts, blocked_since, blockers, last_error, looks";
+     claim, epoch, attempts, max_attempts, blocked_since, blockers, last_error, looks, \
+     next_attempt_at";
 
 pub(super) fn claimed(row: &Row, deletion_id: &str, cancelled: bool) -> Sql<ClaimedStep> {
     Ok(ClaimedStep {
@@ -130,6 +131,7 @@ pub(super) fn claimed(row: &Row, deletion_id: &str, cancelled: bool) -> Sql<Clai
         blockers: from_json_opt(row, 14)?,
         last_error: from_json_opt(row, 15)?,
         looks: number(row, 16)?,
+        due_at: time_opt(row, 17)?,
         cancelled,
     })
 }

@@ -240,7 +240,7 @@ impl Batch<'_> {
                 audit,
                 now,
             } => self.pause(deletion_id, *paused, audit, *now),
-            Change::Recreated { key, now } => self.recreated(key, *now),
+            Change::Recreated { key, stuck, now } => self.recreated(key, *stuck, *now),
             Change::Note { event, now } => self.note(event, *now),
             Change::Recover { now } => self.recover(*now),
         }
