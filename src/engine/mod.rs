@@ -202,7 +202,7 @@ impl Shared {
             return Ok(PERIOD_MAX);
         }
         let due = self.ledger.next_due().await?;
-        if due.is_some_and(|due| due <= now) {
+        if due.attempt.is_some_and(|due| due <= now) {
             self.commit(vec![Change::WakeDue { now }]).await?;
         }
         self.plan(tasks, under_way).await?;
@@ -211,15 +211,14 @@ impl Shared {
         let sweep = self.sweep(tasks, under_way);
         let sites = self.sign_in(tasks, under_way);
         let due = self.ledger.next_due().await?;
-        let until_due = due.map_or(PERIOD_MAX, |due| {
-            (due - self.clock.now()).to_std().unwrap_or_default()
-        });
         // What is due already waits for a task under way, which wakes us; the hold says otherwise.
-        let until_due = if until_due.is_zero() {
-            PERIOD_MAX
-        } else {
-            until_due
-        };
+        let until_due = [due.attempt, due.look]
+            .into_iter()
+            .flatten()
+            .filter_map(|due| (due - self.clock.now()).to_std().ok())
+            .filter(|wait| !wait.is_zero())
+            .min()
+            .unwrap_or(PERIOD_MAX);
         self.fault(None);
         Ok(until_due.min(hold).min(sweep).min(sites).min(PERIOD_MAX))
     }

@@ -42,8 +42,8 @@ pub trait Ledger: Send + Sync {
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
 
-    /// When the next blocked step or look falls due; none if nothing waits for time.
-    async fn next_due(&self) -> Result<Option<DateTime<Utc>>, LedgerError>;
+    /// When the next blocked step and the next look fall due.
+    async fn next_due(&self) -> Result<Due, LedgerError>;
 
     /// Tombstones in hold-down whose resource was deleted, for the sweep (T14), in pages by
     /// `record_id`.
@@ -90,6 +90,13 @@ pub trait Ledger: Send + Sync {
     /// Everything that the first screen shows, from maintained counters: its cost does not grow with
     /// the ledger.
     async fn summary(&self) -> Result<Summary, LedgerError>;
+}
+
+/// What waits for time; none where nothing does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    pub attempt: Option<DateTime<Utc>>,
+    pub look: Option<DateTime<Utc>>,
 }
 
 /// One thing to make durable.

@@ -1,8 +1,12 @@
-//! engine
+//! The engine against the sandbox's core in process, on a paused clock: deterministic from its seed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
+    clippy::panic,
     unreachable_pub
 )]
+
+mod crash;
+mod harness;
+mod rules;
+mod seeds;

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::batch::{Batch, Sql};
 use super::rows::{self, CLAIMED};
 use crate::domain::model::{Site, StepState};
-use crate::ledger::ClaimedStep;
+use crate::ledger::{ClaimedStep, Due};
 
 /// The deletion that was served last at each site: the next round starts behind it.
 pub(super) type Rotation = BTreeMap<Site, i64>;
@@ -160,7 +160,7 @@ pub(super) fn verifying(
     Ok(due)
 }
 
-pub(super) fn next_due(db: &Connection) -> Sql<Option<DateTime<Utc>>> {
+pub(super) fn next_due(db: &Connection) -> Sql<Due> {
     let first = |state: &str| {
         db.prepare_cached(
             "SELECT min(next_attempt_at) FROM steps
@@ -168,8 +168,8 @@ pub(super) fn next_due(db: &Connection) -> Sql<Option<DateTime<Utc>>> {
         )?
         .query_row([state], |row| rows::time_opt(row, 0))
     };
-    Ok([first("blocked")?, first("verifying")?]
-        .into_iter()
-        .flatten()
-        .min())
+    Ok(Due {
+        attempt: first("blocked")?,
+        look: first("verifying")?,
+    })
 }

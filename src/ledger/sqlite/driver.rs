@@ -17,8 +17,8 @@ use super::store::{Job, Outcome, Store, check_version, configure, fault};
 use super::{Options, claims, reads};
 use crate::domain::model::{Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
 use crate::ledger::{
-    Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, EventFilter, EventPage, Ledger,
-    LedgerError, Paged, StepFilter, Summary, TombstoneFilter,
+    Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
+    Ledger, LedgerError, Paged, StepFilter, Summary, TombstoneFilter,
 };
 
 /// Requests that wait for the writer: as many as one transaction takes if each is one change, so
@@ -317,7 +317,7 @@ impl<D: Drive> Ledger for D {
         self.read(move |db| claims::verifying(db, now, limit)).await
     }
 
-    async fn next_due(&self) -> Result<Option<DateTime<Utc>>, LedgerError> {
+    async fn next_due(&self) -> Result<Due, LedgerError> {
         self.read(claims::next_due).await
     }
 

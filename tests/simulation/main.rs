@@ -1,8 +1,0 @@
-//! simulation
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    unreachable_pub
-)]
