@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use chrono::{DateTime, Utc};
-use reqwest::{Client, RequestBuilder, Response, header};
+use reqwest::{Client, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -218,15 +218,9 @@ impl Engine {
             return Ok(response);
         }
         let status = response.status();
-        let is_problem = response
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .is_some_and(|content| content == "application/problem+json");
         let body = response.bytes().await.map_err(|error| self.lost(error))?;
-        if !is_problem && let Ok(error) = serde_json::from_slice(&body) {
-            return Err(error);
-        }
-        Err(self.refused(status, &body))
+        // A problem document, from the API itself, has no such shape.
+        Err(serde_json::from_slice(&body).unwrap_or_else(|_| self.refused(status, &body)))
     }
 
     async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<T, ControlError> {

@@ -108,9 +108,7 @@ async fn a_stream_resumes_without_gaps() {
 async fn without_a_place_the_stream_begins_now() {
     let bench = Bench::new().await;
     bench.fake.happen(1..=5);
-    bench
-        .fake
-        .publish_snapshot(|snapshot| snapshot.last_event = 5);
+    bench.fake.publish(|snapshot| snapshot.last_event = 5);
     let mut reader = Reader::open(&bench, "/api/v1/events", None).await;
     bench.fake.happen([6]);
     assert_eq!(reader.ids(1).await, [6]);

@@ -57,6 +57,11 @@ impl Fake {
         self.events.send_modify(|all| all.extend(events));
     }
 
+    /// How many calls of `events` wait now.
+    pub fn event_waits(&self) -> usize {
+        self.events.receiver_count()
+    }
+
     pub fn forget_events_before(&self, seq: i64) {
         self.state.lock().unwrap().oldest_event = seq;
         self.events
@@ -75,17 +80,9 @@ impl Fake {
         self.state.lock().unwrap().queried.last().unwrap().clone()
     }
 
-    fn publish(&self, change: impl FnOnce(&mut Snapshot)) {
+    pub fn publish(&self, change: impl FnOnce(&mut Snapshot)) {
         self.snapshots
             .send_modify(|snapshot| change(Arc::make_mut(snapshot)));
-    }
-
-    pub fn publish_version(&self, version: u64) {
-        self.publish(|snapshot| snapshot.version = version);
-    }
-
-    pub fn publish_snapshot(&self, change: impl FnOnce(&mut Snapshot)) {
-        self.publish(change);
     }
 
     fn events_after(&self, after: i64) -> Result<Vec<Event>, ControlError> {

@@ -100,11 +100,56 @@ async fn snapshots_follow_the_engine() {
     let mut snapshots = remote.snapshot();
     assert_eq!(**snapshots.borrow_and_update(), samples::snapshot(1));
     for version in 2..50 {
-        bench.fake.publish_version(version);
+        bench.fake.publish(|snapshot| snapshot.version = version);
     }
     let newest = snapshots.wait_for(|snapshot| snapshot.version == 49);
     let newest = tokio::time::timeout(crate::bench::DEADLINE, newest);
     assert_eq!(**newest.await.unwrap().unwrap(), samples::snapshot(49));
+}
+
+#[tokio::test]
+async fn a_wait_for_events_does_not_hold_up_the_engines_end() {
+    let bench = Bench::new().await;
+    let remote = attach(&bench).await;
+    let waiting = tokio::spawn(async move { remote.events(0, 60_000).await.unwrap() });
+    eventually("the wait has begun", async || bench.fake.event_waits() > 0).await;
+    bench.api.stop().await;
+    let events = tokio::time::timeout(crate::bench::DEADLINE, waiting).await;
+    assert_eq!(events.unwrap().unwrap(), []);
+}
+
+#[tokio::test]
+async fn what_is_dropped_follows_no_more() {
+    let bench = Bench::new().await;
+    let remote = attach(&bench).await;
+    assert_eq!(bench.fake.snapshots.receiver_count(), 1);
+    drop(remote);
+    eventually("the stream of snapshots ends", async || {
+        bench.fake.snapshots.receiver_count() == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn signs_of_life_between_snapshots_are_passed_over() {
+    let folder = TempDir::new().unwrap();
+    let socket = folder.path().join("gone.sock");
+    let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+    let hello = json!({"protocol": 1, "version": "0.1.0", "pid": 1});
+    let body = format!("\n\n{}\n\n", as_json(&samples::snapshot(5)));
+    let engine = axum::Router::new()
+        .route(
+            "/control/v1/hello",
+            axum::routing::get(async move || axum::Json(hello)),
+        )
+        .route(
+            "/control/v1/snapshots",
+            axum::routing::get(async move || body),
+        );
+    let engine = tokio::spawn(async move { axum::serve(listener, engine).await });
+    let remote = RemoteControl::connect(&socket).await.unwrap();
+    assert_eq!(**remote.snapshot().borrow(), samples::snapshot(5));
+    engine.abort();
 }
 
 #[tokio::test]

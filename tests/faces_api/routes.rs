@@ -16,7 +16,8 @@ fn as_json(value: &impl serde::Serialize) -> Value {
 async fn a_plan_is_made_and_kept_under_its_hash() {
     let bench = Bench::new().await;
     let request = json!({
-        "targets": ["network/web@prod/RegionOne", {"kind": "router", "id": "r1", "site": "prod"}],
+        "targets": ["network/web@prod/RegionOne", {"kind": "router", "id": "r1", "site": "prod"},
+            {"kind": "port", "name": "a@prod", "site": "prod/RegionOne"}],
         "cascade": true,
         "on_failure": "stop",
     });
@@ -42,6 +43,9 @@ async fn a_plan_is_made_and_kept_under_its_hash() {
     assert_eq!(targets[0], samples::spec());
     assert_eq!(targets[1].id_or_name, "r1");
     assert_eq!(targets[1].site, SiteSpec::Cloud("prod".into()));
+    // In an object nothing is parsed: names with any character can be given.
+    assert_eq!(targets[2].id_or_name, "a@prod");
+    assert_eq!(targets[2].site, SiteSpec::Region(samples::site()));
     assert!(options.cascade && options.on_failure == OnFailure::Stop);
 
     let (status, kept) = bench.get("/api/v1/plans/abc").await;
@@ -295,22 +299,18 @@ async fn health_follows_the_snapshot() {
     );
 
     let down = samples::site_status(SiteState::Unreachable);
-    bench
-        .fake
-        .publish_snapshot(|snapshot| snapshot.sites = vec![down]);
+    bench.fake.publish(|snapshot| snapshot.sites = vec![down]);
     let (status, problem) = bench.get("/readyz").await;
     assert_eq!(status, 503);
     assert_eq!(
         problem["detail"],
         "no cloud is reachable: prod/RegionOne (connection refused)"
     );
-    bench
-        .fake
-        .publish_snapshot(|snapshot| snapshot.engine.epoch = 0);
+    bench.fake.publish(|snapshot| snapshot.engine.epoch = 0);
     assert_eq!(bench.get("/readyz").await.0, 503);
     bench
         .fake
-        .publish_snapshot(|snapshot| snapshot.engine.fault = Some("disk full".into()));
+        .publish(|snapshot| snapshot.engine.fault = Some("disk full".into()));
     assert_eq!(bench.get("/readyz").await.1["detail"], "disk full");
     assert_eq!(bench.get("/healthz").await.0, 200);
 }
@@ -318,7 +318,7 @@ async fn health_follows_the_snapshot() {
 #[tokio::test]
 async fn metrics_are_prometheus_text() {
     let bench = Bench::new().await;
-    bench.fake.publish_snapshot(|snapshot| {
+    bench.fake.publish(|snapshot| {
         snapshot.engine.version = "a\"b\\c".into();
     });
     let response = bench.request(Method::GET, "/metrics").send().await.unwrap();

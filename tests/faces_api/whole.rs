@@ -125,6 +125,16 @@ async fn n10_the_report_says_of_each_resource_what_was_answered() {
 }
 
 #[tokio::test]
+async fn n05_what_the_cloud_removes_by_itself_is_reported_with_the_end() {
+    let mut deletion = samples::deletion("d1");
+    deletion.state = DeletionState::Gone;
+    let report = ask("report", deletion, vec![vec![]]).await;
+    assert_eq!(report["data"][0]["status"], 204);
+    assert_eq!(report["data"][0]["message"], "removed by the cloud itself");
+    assert_eq!(report["data"][1]["action"], "unset");
+}
+
+#[tokio::test]
 async fn the_report_of_a_refused_deletion_names_the_refusals() {
     let mut deletion = samples::deletion("d1");
     deletion.state = DeletionState::Refused;

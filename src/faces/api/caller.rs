@@ -80,6 +80,13 @@ impl Admission {
     }
 }
 
+impl Caller {
+    /// Who asks, when the caller says that it is `claimed`.
+    pub(super) fn speaking_for(self, claimed: Actor) -> Actor {
+        if self.trusted { claimed } else { self.actor }
+    }
+}
+
 /// Lets in whom the socket serves, and tells the handlers who it is.
 pub(super) async fn admit(
     State(admission): State<Arc<Admission>>,
@@ -134,6 +141,22 @@ mod tests {
             ("uid:1001", false)
         );
         assert_eq!(caller.actor.origin, Origin::Api);
+    }
+
+    #[test]
+    fn p06_an_envelope_names_its_actor_only_if_the_caller_is_trusted() {
+        let claimed = || Actor {
+            name: "alice".to_owned(),
+            origin: Origin::Console,
+        };
+        let speaking = |uid| {
+            let caller = ADMISSION().caller(uid, &HeaderMap::new()).unwrap();
+            caller.speaking_for(claimed()).name
+        };
+        assert_eq!(
+            [0, 1000, 1001].map(speaking),
+            ["alice", "alice", "uid:1001"]
+        );
     }
 
     #[test]

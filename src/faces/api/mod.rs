@@ -82,7 +82,8 @@ pub struct ApiHandle {
 }
 
 impl ApiHandle {
-    /// Takes no more requests, lets those in progress end for half a second, and removes the socket.
+    /// Takes no more requests, removes the socket and ends the streams. Answers that take longer than
+    /// half a second more are no longer waited for.
     pub async fn stop(mut self) {
         self.shutdown.cancel();
         if tokio::time::timeout(DRAIN, &mut self.task).await.is_err() {

@@ -42,9 +42,7 @@ pub(super) async fn submit(
     bytes: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     let mut envelope: Envelope = input::body(bytes)?;
-    if !caller.trusted {
-        envelope.actor = caller.actor;
-    }
+    envelope.actor = caller.speaking_for(envelope.actor);
     Ok(answer(api.control.submit(envelope).await))
 }
 
