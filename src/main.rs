@@ -1,2 +1,5 @@
-#![allow(unreachable_pub)]
-fn main() {}
+//! The program: all of it is in the library.
+
+fn main() -> std::process::ExitCode {
+    gone::app::main()
+}

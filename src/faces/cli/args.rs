@@ -171,7 +171,7 @@ Examples:
   gone delete network/web@prod/RegionOne --cascade
   gone delete --plan plan.json --yes --wait=30m -o json
   gone delete router_interface/ROUTER,SUBNET --yes
-  gone delete port/4fdb… --yes --reason 'ticket 4711'";
+  gone delete port/4fdb... --yes --reason 'ticket 4711'";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -307,7 +307,12 @@ pub struct DeleteArgs {
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_wait)]
     pub wait: Option<Wait>,
     /// Why, for the audit
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub reason: String,
 }
 

@@ -50,11 +50,13 @@ pub(super) async fn run(session: &mut Session<'_>, args: DeleteArgs) -> Result<E
     };
     match args.wait.or(session.embedded.then_some(Wait(None))) {
         Some(limit) => {
-            let ended = wait::follow(session, &deletion_id, limit).await?;
-            if ended.exit == Exit::Interrupted {
-                say_that_it_goes_on(session, &deletion_id)?;
-                return Ok(Exit::Interrupted);
-            }
+            let ended = match wait::follow(session, &deletion_id, limit).await {
+                Err(failure) if failure.exit == Exit::Interrupted => {
+                    say_that_it_goes_on(session, &deletion_id)?;
+                    return Ok(Exit::Interrupted);
+                }
+                ended => ended?,
+            };
             let steps = session.steps(&tried, &deletion_id, &[]).await?;
             print(session, &ended.deletion, existing, Some(&steps))?;
             say_what_is_left(session, &ended.deletion, ended.exit)?;
@@ -81,7 +83,7 @@ async fn command(
     args: &DeleteArgs,
 ) -> Result<Command, Failure> {
     if let Some(path) = &args.plan {
-        let plan = plan_file::read(path, session.plan_hash)?;
+        let plan = plan_file::read(path)?;
         if !args.yes {
             confirm(session, tried, &plan).await?;
         }
@@ -163,8 +165,7 @@ async fn typed_line(session: &Session<'_>, tried: &str) -> Result<String, Failur
     let typed = tokio::select! {
         biased;
         () = interrupt.cancelled() => {
-            let message = "interrupted; nothing was sent";
-            return Err(Failure::new(Exit::Interrupted, "interrupted", tried, message, ""));
+            return Err(Failure::interrupted(tried, "Nothing was sent."));
         }
         typed = receive => typed,
     };

@@ -60,6 +60,17 @@ impl Failure {
         Self::new(Exit::Usage, "usage", tried, message, advice)
     }
 
+    /// By ctrl-c.
+    pub fn interrupted(tried: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self::new(
+            Exit::Interrupted,
+            "interrupted",
+            tried,
+            "interrupted",
+            advice,
+        )
+    }
+
     /// An answer of the control that does not fit the question.
     pub fn unexpected(tried: impl Into<String>) -> Self {
         let message = "the engine answered something else than what was asked";

@@ -6,6 +6,7 @@
 mod act;
 pub mod args;
 mod delete;
+pub mod doctor;
 pub mod exit;
 pub mod failure;
 mod list;

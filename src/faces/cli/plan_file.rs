@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::failure::Failure;
 use crate::domain::model::{Plan, short_id};
+use crate::domain::plan::plan_hash;
 
 /// Larger is no plan of ours: a million steps take about 700 MB.
 const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
@@ -41,7 +42,7 @@ pub fn write(path: &Path, plan: &Plan) -> io::Result<()> {
 ///
 /// # Errors
 /// It cannot be read, is no plan, or its content does not give its hash.
-pub fn read(path: &Path, hash_of: fn(&Plan) -> String) -> Result<Plan, Failure> {
+pub fn read(path: &Path) -> Result<Plan, Failure> {
     let tried = format!("read the plan {}", path.display());
     let advice = "Write it with `gone plan TARGET… --out FILE`.";
     let refuse = |message: String| Failure::usage(tried.clone(), message, advice);
@@ -58,7 +59,7 @@ pub fn read(path: &Path, hash_of: fn(&Plan) -> String) -> Result<Plan, Failure> 
             error.inner()
         ))
     })?;
-    let found = hash_of(&plan);
+    let found = plan_hash(&plan);
     if found != plan.hash {
         return Err(refuse(format!(
             "it was changed after it was frozen: it says hash {}, its content gives {}",

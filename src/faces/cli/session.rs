@@ -12,7 +12,7 @@ use super::output::{Sheet, Style, write_rows, write_value};
 use crate::control::{
     Command, Control, Envelope, Page, Query, Receipt, SiteSpec, SiteStatus, TargetSpec,
 };
-use crate::domain::model::{Actor, Deletion, Plan, Site, Step, StepState};
+use crate::domain::model::{Actor, Deletion, Site, Step, StepState};
 use crate::domain::text::did_you_mean;
 use crate::system::clock::Clock;
 
@@ -35,8 +35,6 @@ pub struct Session<'a> {
     pub read_line: ReadLine,
     /// Cancelled by ctrl-c.
     pub interrupt: CancellationToken,
-    /// SHA-256 over what a plan freezes, in hex ([`Plan::hash`]).
-    pub plan_hash: fn(&Plan) -> String,
 }
 
 impl Session<'_> {
@@ -52,17 +50,22 @@ impl Session<'_> {
             reason: reason.to_owned(),
             idempotency_key: None,
         };
-        self.control
-            .submit(envelope)
-            .await
-            .map_err(|error| Failure::of(tried, error))
+        let advice = "It may have been accepted: `gone list` shows.";
+        tokio::select! {
+            biased;
+            () = self.interrupt.cancelled() => Err(Failure::interrupted(tried, advice)),
+            receipt = self.control.submit(envelope) => {
+                receipt.map_err(|error| Failure::of(tried, error))
+            }
+        }
     }
 
     pub(super) async fn query(&self, tried: &str, query: Query) -> Result<Page, Failure> {
-        self.control
-            .query(query)
-            .await
-            .map_err(|error| Failure::of(tried, error))
+        tokio::select! {
+            biased;
+            () = self.interrupt.cancelled() => Err(Failure::interrupted(tried, "")),
+            page = self.control.query(query) => page.map_err(|error| Failure::of(tried, error)),
+        }
     }
 
     /// By full or short id.

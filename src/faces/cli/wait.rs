@@ -116,7 +116,7 @@ pub(super) async fn follow(
             biased;
             () = interrupt.cancelled() => {
                 progress.end(session)?;
-                return Ok(Ended { deletion, exit: Exit::Interrupted });
+                return Err(Failure::interrupted(tried, ""));
             }
             () = tokio::time::sleep(left.unwrap_or(Duration::MAX)) => {}
             () = news(session, deletion_id, &mut after) => {}
@@ -132,11 +132,7 @@ async fn look(session: &Session<'_>, tried: &str, deletion_id: &str) -> Result<D
             Err(failure)
                 if failure.exit == Exit::Unreachable && since.elapsed() < ENGINE_AWAY_MAX =>
             {
-                let interrupt = session.interrupt.clone();
-                tokio::select! {
-                    () = interrupt.cancelled() => return Err(failure),
-                    () = tokio::time::sleep(LOOK_EVERY) => {}
-                }
+                tokio::time::sleep(LOOK_EVERY).await;
             }
             answer => return answer,
         }

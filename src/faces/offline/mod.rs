@@ -1,1 +1,3 @@
-//! offline
+//! What needs no engine: reports as values, which the command line and the console render.
+
+pub mod doctor;

@@ -1,0 +1,61 @@
+//! `gone doctor`, shown.
+
+use std::io::{self, Write};
+
+use super::args::Format;
+use super::exit::Exit;
+use super::output::{Sheet, Style, write_rows};
+use crate::faces::offline::doctor::{Check, Health, Trouble};
+
+/// Writes the checks, and what comes next; the code says whether one failed.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn report(
+    out: &mut dyn Write,
+    style: Style,
+    format: Format,
+    checks: &[Check],
+) -> io::Result<Exit> {
+    let mut sheet = Sheet::new(["STATE", "CHECK", "FOUND"]);
+    for check in checks {
+        sheet.push([
+            check.health.as_str().to_owned(),
+            check.name.clone(),
+            check.found.clone(),
+        ]);
+    }
+    write_rows(out, style, format, &sheet, checks)?;
+    let exit = exit(checks);
+    if format == Format::Table {
+        // In full: a column may have been cut.
+        for check in checks.iter().filter(|check| check.health != Health::Ok) {
+            let head = format!("{} {}: {}", check.health.as_str(), check.name, check.found);
+            writeln!(out, "\n{}", style.safe(&head))?;
+            if !check.advice.is_empty() {
+                writeln!(out, "  {}", style.safe(&check.advice))?;
+            }
+        }
+        if exit == Exit::Done {
+            writeln!(
+                out,
+                "\nNext: `gone` opens the console; `gone plan` shows what a deletion does."
+            )?;
+        }
+    }
+    Ok(exit)
+}
+
+/// 0 unless a check failed.
+pub fn exit(checks: &[Check]) -> Exit {
+    Exit::first_of(
+        checks
+            .iter()
+            .map(|check| match (check.health, check.trouble) {
+                (Health::Ok | Health::Warn, _) => Exit::Done,
+                (Health::Fail, Some(Trouble::Auth)) => Exit::Auth,
+                (Health::Fail, Some(Trouble::Unreachable)) => Exit::Unreachable,
+                (Health::Fail, Some(Trouble::Configuration) | None) => Exit::Usage,
+            }),
+    )
+}

@@ -1,0 +1,345 @@
+//! `gone doctor`: what was found on this machine, whether it is well, and what to do.
+//!
+//! [`examine`] is pure: it judges [`Facts`], which the caller has gathered (the functions at the end
+//! gather those that need no other room than this one may use).
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::cloud::Cloud;
+use crate::domain::model::{ErrorClass, Site};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Health {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// What kind of failure a failed check is; it decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trouble {
+    Configuration,
+    Auth,
+    Unreachable,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    pub name: String,
+    pub health: Health,
+    pub found: String,
+    /// What to do; empty if nothing.
+    pub advice: String,
+    /// Set exactly where the health is `Fail`.
+    pub trouble: Option<Trouble>,
+}
+
+/// What was gathered.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// The settings file that was read, none for the defaults; or what is wrong with it.
+    pub settings: Option<Result<Option<PathBuf>, String>>,
+    pub clouds: Option<Result<Vec<FoundCloud>, String>>,
+    /// What works, but should be known: permissions, unknown fields. Each says what to do.
+    pub warnings: Vec<String>,
+    pub logins: Vec<Login>,
+    pub ledger: Option<LedgerFacts>,
+    pub engine: Option<EngineFacts>,
+    pub terminal: Option<TerminalFacts>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundCloud {
+    pub name: String,
+    pub regions: Vec<String>,
+    /// Files, or `environment`.
+    pub found_in: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Login {
+    pub site: Site,
+    /// As whom; or the class of the failure, and what was tried, on what, why it failed.
+    pub result: Result<String, (ErrorClass, String)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct LedgerFacts {
+    pub path: PathBuf,
+    /// Whether it, or its folder while there is none, can be written.
+    pub writable: Result<(), String>,
+    /// Its schema's version, and the one that this program writes; none while there is no ledger,
+    /// or if it was not asked.
+    pub schema: Option<Result<(i64, i64), String>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct EngineFacts {
+    pub socket: PathBuf,
+    /// The process that holds the ledger's lock.
+    pub owner_pid: Option<u32>,
+    /// Whether the socket answered: the engine's version and pid, or why not.
+    pub answer: Result<String, String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct TerminalFacts {
+    pub name: Option<String>,
+    pub is_terminal: bool,
+    /// Columns and rows.
+    pub size: Option<(u16, u16)>,
+    pub colour: bool,
+    pub utf8: bool,
+}
+
+/// The console needs no less.
+const COLUMNS_MIN: u16 = 40;
+const ROWS_MIN: u16 = 10;
+
+/// Judges what was found; in the order in which it is to be put right.
+pub fn examine(facts: &Facts) -> Vec<Check> {
+    let mut checks = Vec::new();
+    if let Some(settings) = &facts.settings {
+        checks.push(settings_check(settings));
+    }
+    if let Some(clouds) = &facts.clouds {
+        checks.extend(cloud_checks(clouds));
+    }
+    for warning in &facts.warnings {
+        checks.push(warn("files", warning, ""));
+    }
+    checks.extend(facts.logins.iter().map(login_check));
+    if let Some(ledger) = &facts.ledger {
+        checks.extend(ledger_checks(ledger));
+    }
+    checks.extend(facts.engine.as_ref().map(engine_check));
+    checks.extend(facts.terminal.as_ref().map(terminal_check));
+    checks
+}
+
+fn settings_check(settings: &Result<Option<PathBuf>, String>) -> Check {
+    match settings {
+        Ok(Some(file)) => ok("settings", &format!("{}", file.display())),
+        Ok(None) => ok("settings", "no file; the defaults, see gone --print-config"),
+        Err(error) => fail(
+            "settings",
+            Trouble::Configuration,
+            error,
+            "Correct the file; `gone --print-config` shows every key.",
+        ),
+    }
+}
+
+fn cloud_checks(clouds: &Result<Vec<FoundCloud>, String>) -> Vec<Check> {
+    let clouds = match clouds {
+        Ok(clouds) => clouds,
+        Err(error) => {
+            let advice = "Correct it; without it no cloud can be reached.";
+            return vec![fail("clouds", Trouble::Configuration, error, advice)];
+        }
+    };
+    if clouds.is_empty() {
+        let advice = "Write ~/.config/openstack/clouds.yaml or set OS_* variables; \
+                      `gone --sandbox` needs neither.";
+        return vec![fail("clouds", Trouble::Configuration, "no cloud", advice)];
+    }
+    clouds
+        .iter()
+        .map(|cloud| {
+            let regions = match cloud.regions.as_slice() {
+                [] => "no region named".to_owned(),
+                regions => regions.join(", "),
+            };
+            let found = format!("{regions}; in {}", cloud.found_in.join(", "));
+            ok(&format!("cloud {}", cloud.name), &found)
+        })
+        .collect()
+}
+
+fn login_check(login: &Login) -> Check {
+    let name = format!("login {}", login.site);
+    match &login.result {
+        Ok(user) => ok(&name, user),
+        Err((ErrorClass::Auth, message)) => fail(
+            &name,
+            Trouble::Auth,
+            message,
+            "Check user, password, project and domains in clouds.yaml.",
+        ),
+        Err((ErrorClass::Fatal, message)) => fail(
+            &name,
+            Trouble::Configuration,
+            message,
+            "Correct this cloud's entry in clouds.yaml.",
+        ),
+        Err((_, message)) => fail(
+            &name,
+            Trouble::Unreachable,
+            message,
+            "Check the network, the proxy and auth_url.",
+        ),
+    }
+}
+
+fn ledger_checks(ledger: &LedgerFacts) -> Vec<Check> {
+    let path = ledger.path.display();
+    let mut checks = vec![match &ledger.writable {
+        Ok(()) => ok("ledger", &format!("{path} can be written")),
+        Err(error) => fail(
+            "ledger",
+            Trouble::Configuration,
+            &format!("{path} cannot be written: {error}"),
+            "Give this user the right to write there, or choose another file with --ledger.",
+        ),
+    }];
+    checks.extend(ledger.schema.as_ref().map(|schema| match schema {
+        Ok((found, known)) if found > known => fail(
+            "ledger schema",
+            Trouble::Configuration,
+            &format!("version {found}; this gone knows {known}"),
+            "Use the newer gone that wrote it.",
+        ),
+        Ok((found, known)) if found < known => ok(
+            "ledger schema",
+            &format!("version {found}; will be brought to {known} at the next start"),
+        ),
+        Ok((found, _)) => ok("ledger schema", &format!("version {found}")),
+        Err(error) => fail(
+            "ledger schema",
+            Trouble::Configuration,
+            error,
+            "Restore a backup, or move the file away.",
+        ),
+    }));
+    checks
+}
+
+fn engine_check(engine: &EngineFacts) -> Check {
+    let socket = engine.socket.display();
+    match (&engine.answer, engine.owner_pid) {
+        (Ok(answer), _) => ok("engine", &format!("{answer}; answers at {socket}")),
+        (Err(error), Some(pid)) => fail(
+            "engine",
+            Trouble::Unreachable,
+            &format!("process {pid} holds the ledger, but does not answer at {socket}: {error}"),
+            "Wait a moment if it starts or ends just now; else look into its log, and end it.",
+        ),
+        (Err(_), None) => ok(
+            "engine",
+            &format!("none runs; `gone` brings its own, and serves {socket}"),
+        ),
+    }
+}
+
+fn terminal_check(terminal: &TerminalFacts) -> Check {
+    if !terminal.is_terminal {
+        return ok("terminal", "none at standard output; the verbs need none");
+    }
+    let name = terminal.name.as_deref().unwrap_or("unknown");
+    let size = terminal
+        .size
+        .map_or_else(String::new, |(columns, rows)| format!(", {columns}x{rows}"));
+    let colour = if terminal.colour {
+        "colour"
+    } else {
+        "no colour"
+    };
+    let letters = if terminal.utf8 { "UTF-8" } else { "ASCII" };
+    let found = format!("{name}{size}, {colour}, {letters}");
+    let small = terminal
+        .size
+        .is_some_and(|(columns, rows)| columns < COLUMNS_MIN || rows < ROWS_MIN);
+    if small {
+        let advice = format!("The console needs {COLUMNS_MIN}x{ROWS_MIN} at least.");
+        return warn("terminal", &found, &advice);
+    }
+    if !terminal.utf8 {
+        let advice = "Lines are drawn in ASCII; set LANG to a UTF-8 locale for more.";
+        return warn("terminal", &found, advice);
+    }
+    ok("terminal", &found)
+}
+
+fn ok(name: &str, found: &str) -> Check {
+    check(name, Health::Ok, None, found, "")
+}
+
+fn warn(name: &str, found: &str, advice: &str) -> Check {
+    check(name, Health::Warn, None, found, advice)
+}
+
+fn fail(name: &str, trouble: Trouble, found: &str, advice: &str) -> Check {
+    check(name, Health::Fail, Some(trouble), found, advice)
+}
+
+fn check(name: &str, health: Health, trouble: Option<Trouble>, found: &str, advice: &str) -> Check {
+    Check {
+        name: name.to_owned(),
+        health,
+        found: found.to_owned(),
+        advice: advice.to_owned(),
+        trouble,
+    }
+}
+
+/// Logs in at every site, all at once.
+pub async fn log_in(cloud: &dyn Cloud) -> Vec<Login> {
+    let logins = cloud.sites().into_iter().map(|site| async {
+        let result = match cloud.identity(&site, true).await {
+            Ok(signed_in) => Ok(signed_in.shown),
+            Err(failure) => Err((failure.class, failure.message)),
+        };
+        Login { site, result }
+    });
+    futures_util::future::join_all(logins).await
+}
+
+/// Whether the ledger, or while there is none the nearest folder above it, takes a write from this
+/// user. Writes nothing.
+pub fn can_write(ledger: &Path) -> Result<(), String> {
+    use rustix::fs::{Access, access};
+    let mut path = ledger;
+    while !path.exists() {
+        match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => path = parent,
+            _ => path = Path::new("."),
+        }
+    }
+    if path != ledger && !path.is_dir() {
+        return Err(format!("{} is no folder", path.display()));
+    }
+    let wanted = if path.is_dir() {
+        Access::WRITE_OK | Access::EXEC_OK
+    } else {
+        Access::READ_OK | Access::WRITE_OK
+    };
+    access(path, wanted).map_err(|error| {
+        let error = io::Error::from(error);
+        format!("{}: {error}", path.display())
+    })
+}
+
+/// A warning if others than its owner can read the ledger's file.
+pub fn readable_by_others(ledger: &Path) -> Option<String> {
+    let mode = std::fs::metadata(ledger).ok()?.permissions().mode() & 0o777;
+    let path = ledger.display();
+    (mode & 0o077 != 0)
+        .then(|| format!("{path} may be read by others (mode {mode:03o}): chmod 600 {path}"))
+}
