@@ -8,4 +8,9 @@
 )]
 
 mod config;
+mod deleting;
+mod exit;
+mod fake;
+mod looking;
+mod modes;
 mod telemetry;

@@ -1,0 +1,347 @@
+//! The words of the command line, which engine is spoken to, and `doctor`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{CommandFactory as _, Parser as _};
+use gone::app::{Mode, Places, Way, mode, places, way};
+use gone::domain::model::{ErrorClass, Site};
+use gone::faces::cli::args::{Cli, Format, Global, Verb, Wait};
+use gone::faces::cli::output::Style;
+use gone::faces::cli::{Exit, doctor as view};
+use gone::faces::offline::doctor::{
+    EngineFacts, Facts, FoundCloud, Health, LedgerFacts, Login, TerminalFacts, can_write, examine,
+};
+use gone::system::config::{Settings, Surroundings};
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(std::iter::once("gone").chain(line.split_whitespace()))
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_verb_helps_with_examples() {
+    let mut command = Cli::command();
+    for verb in command.get_subcommands_mut() {
+        let name = verb.get_name().to_owned();
+        let help = verb.render_long_help().to_string();
+        assert!(help.contains("Examples:"), "{name}");
+        assert!(help.contains(&format!("gone {name}")), "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_names_the_nearest_and_is_2() {
+    for (line, near) in [
+        ("delet network/x", "'delete'"),
+        ("plan network/x --cascad", "'--cascade'"),
+        ("list -o jsn", "'json'"),
+        ("--sandbo", "'--sandbox'"),
+    ] {
+        let error = parse(line).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{line}");
+        assert!(error.to_string().contains(near), "{error}");
+    }
+    for line in [
+        "delete",
+        "plan",
+        "retry",
+        "show",
+        "delete x --plan p",
+        "delete --plan p --cascade",
+    ] {
+        assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+}
+
+#[test]
+fn global_options_stand_before_or_after_the_verb() {
+    for line in [
+        "-o json --cloud c --region a --region b --read-only list stuck",
+        "list stuck -o json --cloud c --region a --region b --read-only",
+    ] {
+        let global = parse(line).unwrap().global;
+        assert_eq!(global.output, Format::Json);
+        assert_eq!(global.region, ["a", "b"]);
+        assert!(global.read_only);
+    }
+}
+
+#[test]
+fn waits_are_as_the_contract_writes_them() {
+    let wait = |line: &str| match parse(line).unwrap().verb {
+        Some(Verb::Delete(args)) => args.wait,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(wait("delete a/b --yes"), None);
+    assert_eq!(wait("delete a/b --yes --wait"), Some(Wait(None)));
+    let half_an_hour = std::time::Duration::from_secs(1800);
+    assert_eq!(
+        wait("delete a/b --wait=30m"),
+        Some(Wait(Some(half_an_hour)))
+    );
+    assert_eq!(wait("delete --wait a/b"), Some(Wait(None)));
+    assert!(parse("delete a/b --wait=soon").is_err());
+    let Some(Verb::List(list)) = parse("list stuck --older-than").unwrap().verb else {
+        panic!()
+    };
+    assert_eq!(
+        list.older_than,
+        Some(std::time::Duration::from_secs(86_400))
+    );
+}
+
+#[test]
+fn each_mode_is_one() {
+    let of = |line: &str| {
+        let cli = parse(line).unwrap();
+        mode(cli.engine, cli.print_config, cli.verb)
+    };
+    assert!(matches!(of(""), Ok(Mode::Console)));
+    assert!(matches!(of("--sandbox=busy"), Ok(Mode::Console)));
+    assert!(matches!(of("--engine --sandbox"), Ok(Mode::Engine)));
+    assert!(matches!(of("--print-config"), Ok(Mode::PrintConfig)));
+    assert!(matches!(of("doctor"), Ok(Mode::Doctor)));
+    assert!(matches!(
+        of("sandbox --listen 127.0.0.1:0"),
+        Ok(Mode::SandboxServer(_))
+    ));
+    assert!(matches!(of("list"), Ok(Mode::Client(_))));
+    assert_eq!(of("--engine list").unwrap_err().exit, Exit::Usage);
+}
+
+fn around() -> Surroundings {
+    Surroundings {
+        state_home: Some("/s".into()),
+        socket: Some("/env.sock".into()),
+        ..Surroundings::default()
+    }
+}
+
+fn placed(line: &str, settings: &Settings) -> Places {
+    let global = parse(line).unwrap().global;
+    places(&global, settings, &around(), |_| false).unwrap()
+}
+
+#[test]
+fn the_state_is_where_the_contract_says() {
+    let mut settings = Settings::default();
+    let usual = placed("list", &settings);
+    assert_eq!(usual.ledger, Path::new("/s/gone/ledger.db"));
+    assert_eq!(usual.reach, Path::new("/env.sock"));
+    settings.ledger.path = Some("/set.db".into());
+    assert_eq!(placed("list", &settings).ledger, Path::new("/set.db"));
+    let named = placed("list --ledger /opt.db --socket /opt.sock", &settings);
+    assert_eq!(named.ledger, Path::new("/opt.db"));
+    assert_eq!(
+        (named.serve.as_path(), named.reach.as_path()),
+        (Path::new("/opt.sock"), Path::new("/opt.sock"))
+    );
+    // The practice cloud shares nothing with the real ones.
+    let sandbox = placed("list --sandbox", &settings);
+    assert_eq!(sandbox.ledger, Path::new("/s/gone/sandbox/ledger.db"));
+    assert_eq!(sandbox.reach, Path::new("/s/gone/sandbox/gone.sock"));
+
+    let global = parse("list --ledger postgres://h/d").unwrap().global;
+    let refused = places(&global, &settings, &around(), |_| false).unwrap_err();
+    assert_eq!(refused.exit, Exit::Usage);
+    let homeless = places(
+        &Global::default(),
+        &settings,
+        &Surroundings::default(),
+        |_| false,
+    );
+    assert_eq!(homeless.unwrap_err().exit, Exit::Usage);
+}
+
+#[test]
+fn the_engine_is_the_one_that_owns_the_ledger() {
+    let settings = Settings::default();
+    let usual = placed("list", &settings);
+    let named = placed("list --ledger /l", &settings);
+    let at = |path: &str| Way::Attach(PathBuf::from(path));
+    assert_eq!(
+        way(&named, Some(Some("/own.sock".into())), |_| true),
+        at("/own.sock")
+    );
+    assert_eq!(way(&usual, Some(None), |_| false), at("/env.sock"));
+    assert_eq!(way(&usual, None, |_| true), at("/env.sock"));
+    assert_eq!(way(&usual, None, |_| false), Way::Embed);
+    // Another engine that listens is not this ledger's.
+    assert_eq!(way(&named, None, |_| true), Way::Embed);
+}
+
+fn well() -> Facts {
+    Facts {
+        settings: Some(Ok(None)),
+        clouds: Some(Ok(vec![FoundCloud {
+            name: "prod".into(),
+            regions: vec!["one".into()],
+            found_in: vec!["/etc/openstack/clouds.yaml".into()],
+        }])),
+        warnings: vec![],
+        logins: vec![Login {
+            site: Site::region("prod", "one"),
+            result: Ok("admin in project admin".into()),
+        }],
+        ledger: Some(LedgerFacts {
+            path: "/s/ledger.db".into(),
+            writable: Ok(()),
+            schema: Some(Ok((3, 3))),
+        }),
+        engine: Some(EngineFacts {
+            socket: "/s/gone.sock".into(),
+            owner_pid: None,
+            answer: Err("no such file".into()),
+        }),
+        terminal: Some(TerminalFacts {
+            name: Some("xterm".into()),
+            is_terminal: true,
+            size: Some((80, 24)),
+            colour: true,
+            utf8: true,
+        }),
+    }
+}
+
+type Change = fn(&mut Facts);
+
+#[test]
+fn doctor_judges_what_it_finds() {
+    let table: [(&str, Change, Health, Exit, &str); 12] = [
+        ("terminal", |_| {}, Health::Ok, Exit::Done, "xterm, 80x24"),
+        (
+            "cloud prod",
+            |_| {},
+            Health::Ok,
+            Exit::Done,
+            "/etc/openstack/clouds.yaml",
+        ),
+        (
+            "clouds",
+            |f| f.clouds = Some(Ok(vec![])),
+            Health::Fail,
+            Exit::Usage,
+            "no cloud",
+        ),
+        (
+            "clouds",
+            |f| f.clouds = Some(Err("line 3".into())),
+            Health::Fail,
+            Exit::Usage,
+            "line 3",
+        ),
+        (
+            "settings",
+            |f| f.settings = Some(Err("line 9".into())),
+            Health::Fail,
+            Exit::Usage,
+            "line 9",
+        ),
+        (
+            "files",
+            |f| f.warnings = vec!["mode 644".into()],
+            Health::Warn,
+            Exit::Done,
+            "644",
+        ),
+        (
+            "login prod/one",
+            |f| f.logins[0].result = Err((ErrorClass::Auth, "401".into())),
+            Health::Fail,
+            Exit::Auth,
+            "401",
+        ),
+        (
+            "login prod/one",
+            |f| f.logins[0].result = Err((ErrorClass::Unavailable, "refused".into())),
+            Health::Fail,
+            Exit::Unreachable,
+            "refused",
+        ),
+        (
+            "ledger",
+            |f| f.ledger.as_mut().unwrap().writable = Err("denied".into()),
+            Health::Fail,
+            Exit::Usage,
+            "denied",
+        ),
+        (
+            "ledger schema",
+            |f| f.ledger.as_mut().unwrap().schema = Some(Ok((4, 3))),
+            Health::Fail,
+            Exit::Usage,
+            "knows 3",
+        ),
+        (
+            "engine",
+            |f| f.engine.as_mut().unwrap().owner_pid = Some(7),
+            Health::Fail,
+            Exit::Unreachable,
+            "process 7",
+        ),
+        (
+            "terminal",
+            |f| f.terminal.as_mut().unwrap().size = Some((20, 5)),
+            Health::Warn,
+            Exit::Done,
+            "20x5",
+        ),
+    ];
+    for (name, change, health, exit, word) in table {
+        let mut facts = well();
+        change(&mut facts);
+        let checks = examine(&facts);
+        let check = checks.iter().find(|check| check.name == name).expect(name);
+        assert_eq!(check.health, health, "{name}");
+        assert!(check.found.contains(word), "{name}: {}", check.found);
+        assert_eq!(view::exit(&checks), exit, "{name}");
+        assert_eq!(check.trouble.is_some(), health == Health::Fail, "{name}");
+        if health == Health::Fail {
+            assert!(!check.advice.is_empty(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn doctor_is_shown_with_the_next_step() {
+    let show = |facts: &Facts, format| {
+        let mut out = Vec::new();
+        let exit = view::report(&mut out, Style::default(), format, &examine(facts)).unwrap();
+        (exit, String::from_utf8(out).unwrap())
+    };
+    let (exit, text) = show(&well(), Format::Table);
+    assert_eq!(exit, Exit::Done);
+    assert!(text.contains("Next: `gone`"), "{text}");
+    let mut facts = well();
+    facts.clouds = Some(Ok(vec![]));
+    let (exit, text) = show(&facts, Format::Table);
+    assert_eq!(exit, Exit::Usage);
+    assert!(
+        text.contains("clouds.yaml") && !text.contains("Next:"),
+        "{text}"
+    );
+    let (_, text) = show(&facts, Format::Json);
+    let checks: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(
+        checks
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|check| check["trouble"] == "configuration")
+    );
+}
+
+#[test]
+fn a_ledger_is_writable_where_its_folder_can_be_made() {
+    let base = tempfile::tempdir().unwrap();
+    assert_eq!(can_write(&base.path().join("a/b/ledger.db")), Ok(()));
+    assert!(!base.path().join("a").exists(), "doctor writes nothing");
+    let file = base.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(can_write(&file), Ok(()));
+    assert!(can_write(&file.join("ledger.db")).is_err());
+}
