@@ -214,7 +214,7 @@ pub fn format_duration(duration: Duration) -> String {
         return format!("{}ms", duration.as_millis());
     }
     for (factor, unit) in [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")] {
-        if seconds != 0 && seconds % factor == 0 {
+        if seconds != 0 && seconds.is_multiple_of(factor) {
             return format!("{}{unit}", seconds / factor);
         }
     }

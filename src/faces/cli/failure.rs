@@ -21,14 +21,21 @@ pub struct Failure {
     /// What to do about it.
     pub advice: String,
     pub exit_code: u8,
+    #[serde(flatten)]
+    pub details: Box<Details>,
+    #[serde(skip)]
+    pub exit: Exit,
+}
+
+/// What the control gave beside its message.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Details {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Target>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refusal>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    #[serde(skip)]
-    pub exit: Exit,
 }
 
 impl Failure {
@@ -45,9 +52,7 @@ impl Failure {
             message: message.into(),
             advice: advice.into(),
             exit_code: exit.code(),
-            candidates: Vec::new(),
-            refused: Vec::new(),
-            changes: Vec::new(),
+            details: Box::default(),
             exit,
         }
     }
@@ -85,9 +90,9 @@ impl Failure {
         let (class, advice) = class_and_advice(&error);
         let mut failure = Self::new(exit, class, tried, error.to_string(), advice);
         match error {
-            ControlError::Ambiguous { candidates, .. } => failure.candidates = candidates,
-            ControlError::Refused { refused, .. } => failure.refused = refused,
-            ControlError::Drifted { changes, .. } => failure.changes = changes,
+            ControlError::Ambiguous { candidates, .. } => failure.details.candidates = candidates,
+            ControlError::Refused { refused, .. } => failure.details.refused = refused,
+            ControlError::Drifted { changes, .. } => failure.details.changes = changes,
             _ => {}
         }
         failure
@@ -106,7 +111,7 @@ impl Failure {
         }
         let tried = style.safe(&self.tried);
         writeln!(err, "gone: cannot {tried}: {}", style.safe(&self.message))?;
-        for candidate in &self.candidates {
+        for candidate in &self.details.candidates {
             let key = candidate.key.to_string();
             writeln!(
                 err,
@@ -115,7 +120,7 @@ impl Failure {
                 style.safe(&candidate.name)
             )?;
         }
-        for refusal in &self.refused {
+        for refusal in &self.details.refused {
             let key = refusal.resource.key.to_string();
             writeln!(
                 err,
@@ -124,7 +129,7 @@ impl Failure {
                 style.safe(&refusal.reason)
             )?;
         }
-        for change in &self.changes {
+        for change in &self.details.changes {
             writeln!(err, "  {}", style.safe(change))?;
         }
         if !self.advice.is_empty() {
