@@ -330,7 +330,7 @@ pub fn plan() -> Plan {
         warnings: vec!["trunk t1 is disabled and will be enabled first".into()],
         calls_estimate: 9,
     };
-    plan.hash = gone::domain::plan::hash(&plan);
+    plan.hash = gone::domain::plan::plan_hash(&plan);
     plan
 }
 
