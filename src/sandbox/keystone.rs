@@ -219,8 +219,8 @@ impl Keystone {
         let roles = self.roles_of(token);
         Some(Caller {
             project: project.into(),
-            admin: roles.iter().any(|role| *role == "admin"),
-            member: roles.iter().any(|role| *role == "member"),
+            admin: roles.contains(&"admin"),
+            member: roles.contains(&"member"),
         })
     }
 

@@ -8,5 +8,7 @@
 )]
 
 mod cloud;
+mod conformance;
+mod conforms;
 mod control;
 mod served;

@@ -7,6 +7,9 @@ use super::kind::{Kind, P, U, W};
 use crate::sandbox::Caller;
 use crate::sandbox::wire::{Refusal, Result};
 
+/// Characters in a name or a description.
+const TEXT_MAX: usize = 255;
+
 const BOOLEANS: [&str; 9] = [
     "admin_state_up",
     "shared",
@@ -51,10 +54,15 @@ pub(super) fn flag(body: &Map<String, Value>, name: &str) -> Result<Option<bool>
         Some(Value::Bool(flag)) => Ok(Some(*flag)),
         Some(Value::String(word)) if word.eq_ignore_ascii_case("true") => Ok(Some(true)),
         Some(Value::String(word)) if word.eq_ignore_ascii_case("false") => Ok(Some(false)),
-        Some(other) => Err(invalid(
-            name,
-            &format!("'{other}' cannot be converted to boolean."),
-        )),
+        Some(other) => {
+            let shown = other
+                .as_str()
+                .map_or_else(|| other.to_string(), str::to_owned);
+            Err(Refusal::bad_request(
+                "InvalidInput",
+                format!("Invalid input for operation: '{shown}' cannot be converted to boolean."),
+            ))
+        }
     }
 }
 
@@ -102,8 +110,14 @@ pub(super) fn checked(
                 format!("Cannot update read-only attribute {name}")
             }));
         }
-        if matches!(name.as_str(), "name" | "description") {
-            text(body, name)?;
+        if matches!(name.as_str(), "name" | "description")
+            && text(body, name)?.is_some_and(|text| text.chars().count() > TEXT_MAX)
+        {
+            let shown = value.as_str().unwrap_or_default();
+            return Err(invalid(
+                name,
+                &format!("'{shown}' exceeds maximum length of {TEXT_MAX}."),
+            ));
         }
         if BOOLEANS.contains(&name.as_str()) {
             flag(body, name)?;

@@ -35,7 +35,7 @@ static KIND: Kind = Kind {
     after: " could not be found",
     bulk: false,
     first_revision: Some(0),
-    forgets_marker: false,
+    forgets_marker: true,
     attributes: &[
         Attribute::new("id", F | S, Unset::Absent),
         Attribute::new("tenant_id", F | S | P, Unset::Absent),
@@ -53,7 +53,7 @@ static KIND: Kind = Kind {
         Attribute::new("dns_domain", P, Unset::Text("")),
         Attribute::new("dns_name", P, Unset::Text("")),
         Attribute::new("port_forwardings", 0, Unset::Absent),
-        Attribute::new("tags", F | P, Unset::Absent),
+        Attribute::new("tags", F, Unset::Absent),
         Attribute::new("created_at", 0, Unset::Absent),
         Attribute::new("updated_at", 0, Unset::Absent),
         Attribute::new("revision_number", F, Unset::Absent),
@@ -267,16 +267,16 @@ fn associate(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> 
         .floating_ips_by_port
         .of(&port.meta.id)
         .filter_map(|other| session.store().get::<FloatingIp>(other))
-        .find(|other| {
+        .any(|other| {
             other.meta.id != id && other.fixed == Some(fixed) && other.network == ip.network
         });
-    if let Some(taken) = taken {
+    if taken {
         return Err(Refusal::conflict(
             "FloatingIPPortAlreadyAssociated",
             format!(
                 "Cannot associate floating IP {} ({}) with port {} using fixed IP {fixed}, as that \
                  fixed IP already has a floating IP on external network {}.",
-                taken.address, taken.meta.id, port.meta.id, ip.network
+                ip.address, ip.meta.id, port.meta.id, ip.network
             ),
         ));
     }

@@ -28,7 +28,7 @@ static KIND: Kind = Kind {
     after: " does not exist",
     bulk: true,
     first_revision: Some(1),
-    forgets_marker: false,
+    forgets_marker: true,
     attributes: &[
         Attribute::new("id", F | S, Unset::Absent),
         Attribute::new("name", F | S | P | U, Unset::Absent),
@@ -38,7 +38,7 @@ static KIND: Kind = Kind {
         Attribute::new("description", F | P | U, Unset::Absent),
         Attribute::new("shared", F, Unset::Bool(false)),
         Attribute::new("security_group_rules", 0, Unset::Absent),
-        Attribute::new("tags", F | P, Unset::Absent),
+        Attribute::new("tags", F, Unset::Absent),
         Attribute::new("created_at", 0, Unset::Absent),
         Attribute::new("updated_at", 0, Unset::Absent),
         Attribute::new("revision_number", F, Unset::Absent),
@@ -203,7 +203,7 @@ static RULE: Kind = Kind {
     after: " does not exist",
     bulk: true,
     first_revision: Some(0),
-    forgets_marker: false,
+    forgets_marker: true,
     attributes: &[
         Attribute::new("id", F | S, Unset::Absent),
         Attribute::new("project_id", F | S | P, Unset::Absent),

@@ -275,7 +275,9 @@ impl Session<'_> {
 
     /// The row that a required attribute of a body names.
     fn referred<R: Row>(&self, body: &Map<String, Value>, name: &str) -> Result<R> {
-        self.named::<R>(body::required(body, name)?).cloned()
+        let text = body::required(body, name)?;
+        body::id(body, name)?;
+        self.named::<R>(text).cloned()
     }
 
     /// What every new resource has, out of a checked body.
@@ -300,9 +302,6 @@ impl Session<'_> {
         body::text(body, "description")?
             .unwrap_or_default()
             .clone_into(&mut meta.description);
-        if let Some(tags) = body.get("tags") {
-            meta.tags = tag_set(tags)?;
-        }
         keep::<R>(&mut meta, body);
         Ok(meta)
     }
@@ -573,11 +572,19 @@ fn create_one<R: Row>(session: &mut Session<'_>, attributes: &Value) -> Result<U
 
 fn update<R: Row>(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer> {
     let body = call.json();
-    let attributes = attributes_in::<R>(&body)?;
     let empty = Map::new();
-    let attributes = attributes.as_object().unwrap_or(&empty);
+    let attributes = body.get(R::KIND.singular).and_then(Value::as_object);
+    // A body that cannot be is refused before the id is looked up; a missing one after it.
+    body::checked(
+        R::KIND,
+        attributes.unwrap_or(&empty),
+        false,
+        false,
+        session.caller,
+    )?;
     let id = session.changeable::<R>(id, "update")?;
-    body::checked(R::KIND, attributes, false, false, session.caller)?;
+    attributes_in::<R>(&body)?;
+    let attributes = attributes.unwrap_or(&empty);
     session.constrain::<R>(id)?;
     let name = body::text(attributes, "name")?.map(str::to_owned);
     let description = body::text(attributes, "description")?.map(str::to_owned);

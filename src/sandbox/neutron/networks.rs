@@ -63,7 +63,7 @@ static KIND: Kind = Kind {
         Attribute::new("dns_domain", P | U, Unset::Text("")),
         Attribute::new("l2_adjacency", 0, Unset::Bool(true)),
         Attribute::new("is_default", F | P | U | W, Unset::Bool(false)),
-        Attribute::new("tags", F | P, Unset::Absent),
+        Attribute::new("tags", F, Unset::Absent),
         Attribute::new("created_at", 0, Unset::Absent),
         Attribute::new("updated_at", 0, Unset::Absent),
         Attribute::new("revision_number", F, Unset::Absent),

@@ -30,7 +30,7 @@ static KIND: Kind = Kind {
     after: " could not be found.",
     bulk: false,
     first_revision: Some(0),
-    forgets_marker: false,
+    forgets_marker: true,
     attributes: &[
         Attribute::new("id", F | S, Unset::Absent),
         Attribute::new("name", F | S | P | U, Unset::Absent),
@@ -45,7 +45,7 @@ static KIND: Kind = Kind {
         Attribute::new("default_quota", F | S | P | U, Unset::Null),
         Attribute::new("address_scope_id", F | S | P | U, Unset::Null),
         Attribute::new("description", F | P | U, Unset::Absent),
-        Attribute::new("tags", F | P, Unset::Absent),
+        Attribute::new("tags", F, Unset::Absent),
         Attribute::new("created_at", 0, Unset::Absent),
         Attribute::new("updated_at", 0, Unset::Absent),
         Attribute::new("revision_number", F, Unset::Absent),

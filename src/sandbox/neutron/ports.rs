@@ -81,6 +81,7 @@ static KIND: Kind = Kind {
         Attribute::new("trunk_details", 0, Unset::Absent),
         Attribute::new("resource_request", A, Unset::Null),
         Attribute::new("ip_allocation", F | S, Unset::Text("immediate")),
+        // Taken at creation, and not heeded: Neutron only stores them with `PUT …/tags`.
         Attribute::new("tags", F | P, Unset::Absent),
         Attribute::new("created_at", 0, Unset::Absent),
         Attribute::new("updated_at", 0, Unset::Absent),

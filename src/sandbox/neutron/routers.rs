@@ -65,7 +65,7 @@ static KIND: Kind = Kind {
         Attribute::new("flavor_id", S | P, Unset::Null),
         Attribute::new("conntrack_helpers", 0, Unset::List),
         Attribute::new("enable_ndp_proxy", F | P | U, Unset::Bool(false)),
-        Attribute::new("tags", F | P, Unset::Absent),
+        Attribute::new("tags", F, Unset::Absent),
         Attribute::new("created_at", 0, Unset::Absent),
         Attribute::new("updated_at", 0, Unset::Absent),
         Attribute::new("revision_number", F, Unset::Absent),
@@ -504,28 +504,39 @@ fn set_gateway(session: &mut Session<'_>, id: Uuid, info: &Value) -> Result<()> 
 }
 
 fn parse_routes(routes: &Value) -> Result<Vec<Route>> {
-    let Some(routes) = routes.as_array() else {
-        return Err(Refusal::bad_request(
-            "HTTPBadRequest",
-            "Invalid input for routes. Reason: Invalid data format for hostroute.",
-        ));
+    let bad = |wrong: &Value| {
+        body::invalid(
+            "routes",
+            &format!("Invalid data format for hostroute: '{wrong}'."),
+        )
+    };
+    let parse = |route: &Value| {
+        let text = |name: &str| route.get(name).and_then(Value::as_str);
+        let (Some(destination), Some(nexthop)) = (text("destination"), text("nexthop")) else {
+            return Err(bad(route));
+        };
+        if destination.parse::<IpNet>().is_err() {
+            return Err(body::invalid(
+                "routes",
+                &format!("'{destination}' is not a valid CIDR."),
+            ));
+        }
+        if nexthop.parse::<IpAddr>().is_err() {
+            return Err(body::invalid(
+                "routes",
+                &format!("'{nexthop}' is not a valid IP address."),
+            ));
+        }
+        Ok(Route {
+            destination: destination.to_owned(),
+            nexthop: nexthop.to_owned(),
+        })
     };
     routes
+        .as_array()
+        .ok_or_else(|| bad(routes))?
         .iter()
-        .map(|route| {
-            let text = |name: &str| route.get(name).and_then(Value::as_str).map(str::to_owned);
-            match (text("destination"), text("nexthop")) {
-                (Some(destination), Some(nexthop))
-                    if destination.parse::<IpNet>().is_ok() && nexthop.parse::<IpAddr>().is_ok() =>
-                {
-                    Ok(Route { destination, nexthop })
-                }
-                _ => Err(Refusal::bad_request(
-                    "HTTPBadRequest",
-                    format!("Invalid input for routes. Reason: Invalid data format for hostroute: '{route}'."),
-                )),
-            }
-        })
+        .map(parse)
         .collect()
 }
 

@@ -56,7 +56,7 @@ static KIND: Kind = Kind {
         Attribute::new("router:external", F, Unset::Absent),
         Attribute::new("service_types", P | U, Unset::List),
         Attribute::new("segment_id", F | S | P | U | A | W, Unset::Null),
-        Attribute::new("tags", F | P, Unset::Absent),
+        Attribute::new("tags", F, Unset::Absent),
         Attribute::new("created_at", 0, Unset::Absent),
         Attribute::new("updated_at", 0, Unset::Absent),
         Attribute::new("revision_number", F, Unset::Absent),
@@ -133,10 +133,16 @@ impl Row for Subnet {
         if !network.writable(&session.scope()) {
             return Err(session.forbidden("create_subnet"));
         }
+        if !body.contains_key("ip_version") {
+            return Err(body::missing("ip_version"));
+        }
         let pool = body::id(body, "subnetpool_id")?;
         let cidr = match body::text(body, "cidr")? {
             Some(text) => text.parse::<IpNet>().map(|net| net.trunc()).map_err(|_| {
-                body::invalid("cidr", &format!("'{text}' is not a valid IP subnet."))
+                Refusal::bad_request(
+                    "InvalidInput",
+                    format!("Invalid input for operation: {text} is not in a CIDR format."),
+                )
             })?,
             None => from_pool(session, pool, body)?,
         };

@@ -34,7 +34,7 @@ static KIND: Kind = Kind {
     after: " could not be found.",
     bulk: false,
     first_revision: Some(0),
-    forgets_marker: false,
+    forgets_marker: true,
     attributes: &[
         Attribute::new("admin_state_up", F | S | P | U, Unset::Absent),
         Attribute::new("id", F | S, Unset::Absent),
@@ -48,7 +48,7 @@ static KIND: Kind = Kind {
         Attribute::new("created_at", 0, Unset::Absent),
         Attribute::new("updated_at", 0, Unset::Absent),
         Attribute::new("tenant_id", F | S | P, Unset::Absent),
-        Attribute::new("tags", F | P, Unset::Absent),
+        Attribute::new("tags", F, Unset::Absent),
     ],
 };
 

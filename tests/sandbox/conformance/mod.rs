@@ -1,0 +1,316 @@
+//! What a real Neutron answered, as a table of scenes that runs against any cloud: the sandbox in
+//! process, and a real one (`tests/testbed`). Where they differ, the sandbox is wrong.
+//!
+//! A scene is a list of calls with what must come back. `$name` stands for the id of what an
+//! earlier step saved, `$name.path.to.value` for a value in it; also in expected texts.
+pub mod rows;
+mod scenes;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+pub use scenes::SCENES;
+
+/// A project that nobody else uses, for the scene about default groups.
+const LONELY_PROJECT: &str = "5b1ff7d2c0aa4d0f8d7d0c9f4c1e2a3b";
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Who {
+    Admin,
+    /// A member of another project.
+    Demo,
+    BadToken,
+}
+
+pub struct Request<'a> {
+    pub who: Who,
+    pub method: &'a str,
+    /// Behind `/v2.0`.
+    pub path: &'a str,
+    pub body: Option<Value>,
+    pub if_match: Option<&'a str>,
+}
+
+pub struct Answer {
+    pub status: u16,
+    pub body: Value,
+}
+
+/// A cloud under test.
+pub struct Target<'a> {
+    /// Ends with `/v2.0`.
+    pub url: String,
+    pub demo_project: String,
+    pub send: &'a mut dyn FnMut(&Request<'_>) -> Answer,
+}
+
+pub struct Step {
+    who: Who,
+    method: &'static str,
+    path: &'static str,
+    body: &'static str,
+    if_match: Option<&'static str>,
+    status: u16,
+    error: Option<(&'static str, &'static str)>,
+    /// JSON pointer and the value there, as JSON.
+    shows: Vec<(&'static str, &'static str)>,
+    save: Option<&'static str>,
+    pub rows: Vec<&'static str>,
+}
+
+fn step(method: &'static str, path: &'static str) -> Step {
+    Step {
+        who: Who::Admin,
+        method,
+        path,
+        body: "",
+        if_match: None,
+        status: match method {
+            "POST" => 201,
+            "DELETE" => 204,
+            _ => 200,
+        },
+        error: None,
+        shows: Vec::new(),
+        save: None,
+        rows: Vec::new(),
+    }
+}
+
+fn get(path: &'static str) -> Step {
+    step("GET", path)
+}
+
+fn post(path: &'static str, body: &'static str) -> Step {
+    step("POST", path).body(body)
+}
+
+fn put(path: &'static str, body: &'static str) -> Step {
+    step("PUT", path).body(body)
+}
+
+fn delete(path: &'static str) -> Step {
+    step("DELETE", path)
+}
+
+impl Step {
+    fn body(mut self, body: &'static str) -> Self {
+        self.body = body;
+        self
+    }
+
+    fn by(mut self, who: Who) -> Self {
+        self.who = who;
+        self
+    }
+
+    fn if_match(mut self, value: &'static str) -> Self {
+        self.if_match = Some(value);
+        self
+    }
+
+    fn save(mut self, name: &'static str) -> Self {
+        self.save = Some(name);
+        self
+    }
+
+    /// The status, Neutron's type and the whole message; `*` where the message is not always the same.
+    fn refuses(mut self, status: u16, kind: &'static str, message: &'static str) -> Self {
+        self.status = status;
+        self.error = Some((kind, message));
+        self
+    }
+
+    fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    fn shows(mut self, pointer: &'static str, value: &'static str) -> Self {
+        self.shows.push((pointer, value));
+        self
+    }
+
+    /// The row of BEHAVIOUR.md that it shows.
+    fn row(mut self, key: &'static str) -> Self {
+        self.rows.push(key);
+        self
+    }
+}
+
+/// Runs a scene; panics with the step that came out otherwise. What it made is removed.
+pub fn run(target: &mut Target<'_>, name: &str) {
+    let (_, scene) = SCENES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .unwrap_or_else(|| panic!("no scene {name}"));
+    let mut stage = Stage {
+        saved: BTreeMap::from([
+            ("url".to_owned(), json!(target.url)),
+            ("demo".to_owned(), json!(target.demo_project)),
+            ("lonely".to_owned(), json!(LONELY_PROJECT)),
+            (
+                "gone".to_owned(),
+                json!("11111111-2222-4333-8444-555555555555"),
+            ),
+        ]),
+        made: Vec::new(),
+    };
+    let problems: Vec<String> = scene()
+        .iter()
+        .filter_map(|step| stage.play(target, step).err())
+        .collect();
+    stage.clean_up(target);
+    assert!(problems.is_empty(), "{name}:\n{}", problems.join("\n"));
+}
+
+struct Stage {
+    saved: BTreeMap<String, Value>,
+    /// What takes back what was made, oldest first.
+    made: Vec<(String, String, Option<Value>)>,
+}
+
+impl Stage {
+    fn play(&mut self, target: &mut Target<'_>, step: &Step) -> Result<(), String> {
+        let path = self.fill(step.path);
+        let body = (!step.body.is_empty()).then(|| {
+            serde_json::from_str::<Value>(&self.fill(step.body))
+                .unwrap_or_else(|error| panic!("{error} in {}", step.body))
+        });
+        let answer = (target.send)(&Request {
+            who: step.who,
+            method: step.method,
+            path: &path,
+            body: body.clone(),
+            if_match: step.if_match,
+        });
+        let seen = format!(
+            "{} {path} {:?} -> {} {}",
+            step.method, step.body, answer.status, answer.body
+        );
+        self.remember(step, &path, body, &answer);
+        if answer.status != step.status {
+            return Err(format!("{seen}\n    wanted status {}", step.status));
+        }
+        if let Some((kind, message)) = step.error {
+            let error = answer.body.get("NeutronError").or(answer.body.get("error"));
+            let is = |name: &str| {
+                error
+                    .and_then(|error| error[name].as_str())
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            let kind_is = if is("type").is_empty() {
+                is("title")
+            } else {
+                is("type")
+            };
+            let message = self.fill(message);
+            if kind_is != kind || (message != "*" && is("message") != message) {
+                return Err(format!("{seen}\n    wanted {kind}: {message}"));
+            }
+        }
+        for (pointer, value) in &step.shows {
+            let wanted: Value = serde_json::from_str(&self.fill(value))
+                .unwrap_or_else(|error| panic!("{error} in {value}"));
+            let found = answer.body.pointer(pointer).cloned().unwrap_or(Value::Null);
+            if found != wanted {
+                return Err(format!("{seen}\n    wanted {pointer} = {wanted}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, step: &Step, path: &str, body: Option<Value>, answer: &Answer) {
+        if answer.status >= 300 {
+            return;
+        }
+        let resource = match answer.body.as_object() {
+            Some(map) if map.len() == 1 => map.values().next().cloned().unwrap_or_default(),
+            _ => answer.body.clone(),
+        };
+        let resource = match resource {
+            Value::Array(items) => items.into_iter().next().unwrap_or_default(),
+            other => other,
+        };
+        if step.method == "POST" {
+            for one in answer
+                .body
+                .as_object()
+                .into_iter()
+                .flat_map(|map| map.values())
+            {
+                let items = one.as_array().cloned().unwrap_or_else(|| vec![one.clone()]);
+                for item in items {
+                    if let Some(id) = item["id"].as_str() {
+                        self.made
+                            .push(("DELETE".to_owned(), format!("{path}/{id}"), None));
+                    }
+                }
+            }
+        } else if path.ends_with("/add_router_interface") {
+            self.made
+                .push(("PUT".to_owned(), path.replace("/add_", "/remove_"), body));
+        }
+        if let Some(name) = step.save {
+            self.saved.insert(name.to_owned(), resource);
+        }
+    }
+
+    /// Newest first, and again: what the first pass could not remove may have waited for another.
+    fn clean_up(&self, target: &mut Target<'_>) {
+        for _ in 0..2 {
+            for (method, path, body) in self.made.iter().rev() {
+                (target.send)(&Request {
+                    who: Who::Admin,
+                    method,
+                    path,
+                    body: body.clone(),
+                    if_match: None,
+                });
+            }
+        }
+    }
+
+    /// Replaces `$name`, `$name.path` and, where a dot follows, `${name}`.
+    fn fill(&self, text: &str) -> String {
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('$') {
+            filled.push_str(before);
+            if let Some((word, after)) = after
+                .strip_prefix('{')
+                .and_then(|after| after.split_once('}'))
+            {
+                filled.push_str(&self.value(word));
+                rest = after;
+                continue;
+            }
+            let end = after
+                .find(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '.'))
+                .unwrap_or(after.len());
+            let word = after[..end].trim_end_matches('.');
+            filled.push_str(&self.value(word));
+            rest = &after[word.len()..];
+        }
+        filled + rest
+    }
+
+    fn value(&self, word: &str) -> String {
+        let (name, path) = word.split_once('.').unwrap_or((word, "id"));
+        let saved = self
+            .saved
+            .get(name)
+            .unwrap_or_else(|| panic!("nothing saved as {name}"));
+        if let Some(text) = saved.as_str() {
+            return text.to_owned();
+        }
+        let pointer = format!("/{}", path.replace('.', "/"));
+        match saved.pointer(&pointer) {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => panic!("no {pointer} in {saved}"),
+        }
+    }
+}

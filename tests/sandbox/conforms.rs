@@ -1,0 +1,123 @@
+//! The sandbox answers what a real Neutron answered.
+use std::collections::BTreeSet;
+
+use http::Method;
+
+use crate::cloud::Cloud;
+use crate::conformance::rows::{OTHER_SERVICES, OUT_OF_SCOPE, ROWS};
+use crate::conformance::{Answer, Request, SCENES, Target, Who, run};
+
+fn check(scene: &str) {
+    let mut cloud = Cloud::new();
+    let token = cloud.log_in("demo", "secret").unwrap();
+    let demo = cloud.send(Method::GET, "/v3/auth/projects", Some(&token), None, &[]);
+    let demo_project = demo.body["projects"][0]["id"].as_str().unwrap().to_owned();
+    let admin = cloud.log_in("admin", "secret").unwrap();
+    let mut send = |request: &Request<'_>| {
+        let token = match request.who {
+            Who::Admin => &admin,
+            Who::Demo => &token,
+            Who::BadToken => "bad",
+        };
+        let headers: Vec<(&str, &str)> = request
+            .if_match
+            .iter()
+            .map(|value| ("if-match", *value))
+            .collect();
+        let path = format!("/RegionOne/network/v2.0{}", request.path);
+        let method = request.method.parse().unwrap();
+        let got = cloud.send(method, &path, Some(token), request.body.as_ref(), &headers);
+        Answer {
+            status: got.status,
+            body: got.body,
+        }
+    };
+    let mut target = Target {
+        url: "http://sandbox.invalid/RegionOne/network/v2.0".to_owned(),
+        demo_project,
+        send: &mut send,
+    };
+    run(&mut target, scene);
+}
+
+macro_rules! conforms {
+    ($($scene:ident)*) => {
+        $(#[test]
+        fn $scene() {
+            check(stringify!($scene));
+        })*
+
+        #[test]
+        fn every_scene_is_played() {
+            let played = [$(stringify!($scene)),*];
+            let known: Vec<&str> = SCENES.iter().map(|(name, _)| *name).collect();
+            assert_eq!(played.as_slice(), known.as_slice());
+        }
+    };
+}
+
+conforms! {
+    networks owners gone router_in_use router_interfaces external_networks port_forwardings trunks
+    disabled_trunks security_groups pools_and_policies permissions if_match revision_numbers
+    list_pages list_filters markers bodies bulk tags
+}
+
+/// The first cells of the tables, but for the sections of other services.
+fn recorded_rows() -> Vec<String> {
+    let mut rows = Vec::new();
+    let mut ours = true;
+    let mut in_body = false;
+    for line in include_str!("../testbed/BEHAVIOUR.md").lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            ours = !OTHER_SERVICES.iter().any(|other| title.starts_with(other));
+        }
+        let Some(cells) = line.strip_prefix("| ") else {
+            in_body = false;
+            continue;
+        };
+        if cells.starts_with("---") {
+            in_body = true;
+        } else if in_body && ours {
+            rows.push(cells.split(" | ").next().unwrap_or_default().to_owned());
+        }
+    }
+    rows
+}
+
+#[test]
+fn every_recorded_row_is_covered_or_named_as_out_of_scope() {
+    let shown: BTreeSet<&str> = SCENES
+        .iter()
+        .flat_map(|(_, scene)| scene())
+        .flat_map(|step| step.rows)
+        .collect();
+    let rows = recorded_rows();
+    assert!(rows.len() > 35, "the tables were not read: {rows:?}");
+    for row in &rows {
+        if OUT_OF_SCOPE.contains(&row.as_str()) {
+            continue;
+        }
+        let key = ROWS
+            .iter()
+            .find(|(cell, _)| cell == row)
+            .map(|(_, key)| *key);
+        let key = key.unwrap_or_else(|| panic!("no scene is tied to the row {row:?}"));
+        assert!(
+            shown.contains(key),
+            "no step shows {key:?}, of the row {row:?}"
+        );
+    }
+    let recorded = |cell: &str| rows.iter().any(|row| row == cell);
+    for (cell, _) in ROWS {
+        assert!(recorded(cell), "BEHAVIOUR.md has no row {cell:?} any more");
+    }
+    for cell in OUT_OF_SCOPE {
+        assert!(recorded(cell), "BEHAVIOUR.md has no row {cell:?} any more");
+    }
+    for key in shown {
+        assert!(
+            ROWS.iter().any(|(_, known)| *known == key),
+            "no row has the key {key:?}"
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! The same expectations, against a real OpenStack.
+//!
+//! `GONE_TESTBED_CLOUDS` is the path of its `clouds.yaml` (see `README.md` beside this). Without
+//! it every test here passes without having looked, and says so.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub
+)]
+
+// The rows of BEHAVIOUR.md are checked by the sandbox's tests.
+#[allow(dead_code)]
+#[path = "../sandbox/conformance/mod.rs"]
+mod conformance;
+mod neutron;

@@ -1,0 +1,140 @@
+//! The conformance table against the testbed's Neutron.
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::conformance::{Answer, Request, SCENES, Target, Who, run};
+
+/// One of the clouds in `clouds.yaml`.
+struct Login {
+    token: String,
+    project: String,
+    network_url: String,
+}
+
+fn log_in(runtime: &Runtime, clouds: &Value, cloud: &str) -> Login {
+    let auth = &clouds["clouds"][cloud]["auth"];
+    let domain = json!({"id": "default"});
+    let body = json!({"auth": {
+        "identity": {"methods": ["password"], "password": {"user": {
+            "name": auth["username"], "domain": domain, "password": auth["password"],
+        }}},
+        "scope": {"project": {"name": auth["project_name"], "domain": domain}},
+    }});
+    let url = format!("{}/auth/tokens", auth["auth_url"].as_str().unwrap());
+    runtime.block_on(async {
+        let answer = reqwest::Client::new()
+            .post(url)
+            .json(&body)
+            .send()
+            .await
+            .unwrap();
+        let token = answer.headers()["x-subject-token"]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let body: Value = answer.json().await.unwrap();
+        let endpoint = body["token"]["catalog"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|service| service["type"] == "network")
+            .flat_map(|service| service["endpoints"].as_array().unwrap())
+            .find(|endpoint| endpoint["region"] == "RegionOne" && endpoint["interface"] == "public")
+            .unwrap();
+        Login {
+            token,
+            project: body["token"]["project"]["id"].as_str().unwrap().to_owned(),
+            network_url: format!("{}/v2.0", endpoint["url"].as_str().unwrap()),
+        }
+    })
+}
+
+fn check(scene: &str) {
+    let Ok(path) = std::env::var("GONE_TESTBED_CLOUDS") else {
+        println!("testbed not available: skipped {scene}");
+        return;
+    };
+    let clouds = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let clouds: Value = serde_saphyr::from_str(&clouds).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let admin = log_in(&runtime, &clouds, "testbed");
+    let demo = log_in(&runtime, &clouds, "testbed-demo");
+    let client = reqwest::Client::builder()
+        .timeout(Duration::from_secs(60))
+        .build()
+        .unwrap();
+    let mut send = |request: &Request<'_>| {
+        let token = match request.who {
+            Who::Admin => admin.token.as_str(),
+            Who::Demo => demo.token.as_str(),
+            Who::BadToken => "bad",
+        };
+        let url = format!("{}{}", admin.network_url, request.path);
+        let mut call = client
+            .request(request.method.parse().unwrap(), url)
+            .header("x-auth-token", token);
+        if let Some(body) = &request.body {
+            call = call.json(body);
+        }
+        if let Some(value) = request.if_match {
+            call = call.header("if-match", value);
+        }
+        runtime.block_on(async {
+            let answer = call.send().await.unwrap();
+            Answer {
+                status: answer.status().as_u16(),
+                body: serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap_or_default(),
+            }
+        })
+    };
+    let mut target = Target {
+        url: admin.network_url.clone(),
+        demo_project: demo.project.clone(),
+        send: &mut send,
+    };
+    run(&mut target, scene);
+}
+
+macro_rules! conforms {
+    ($($test:ident $scene:ident)*) => {
+        $(#[test]
+        fn $test() {
+            check(stringify!($scene));
+        })*
+
+        #[test]
+        fn every_scene_is_played() {
+            let played = [$(stringify!($scene)),*];
+            let known: Vec<&str> = SCENES.iter().map(|(name, _)| *name).collect();
+            assert_eq!(played.as_slice(), known.as_slice());
+        }
+    };
+}
+
+conforms! {
+    testbed_networks networks
+    testbed_owners owners
+    testbed_gone gone
+    testbed_router_in_use router_in_use
+    testbed_router_interfaces router_interfaces
+    testbed_external_networks external_networks
+    testbed_port_forwardings port_forwardings
+    testbed_trunks trunks
+    testbed_disabled_trunks disabled_trunks
+    testbed_security_groups security_groups
+    testbed_pools_and_policies pools_and_policies
+    testbed_permissions permissions
+    testbed_if_match if_match
+    testbed_revision_numbers revision_numbers
+    testbed_list_pages list_pages
+    testbed_list_filters list_filters
+    testbed_markers markers
+    testbed_bodies bodies
+    testbed_bulk bulk
+    testbed_tags tags
+}
