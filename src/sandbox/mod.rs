@@ -14,10 +14,12 @@ mod ids;
 mod keystone;
 mod neutron;
 mod pace;
+mod scenario;
 mod server;
 mod wire;
 mod world;
 
 use keystone::Caller;
-pub use server::{ServeOptions, ServerHandle, serve};
+pub use scenario::{DEFAULT_SCENARIO, Scenario, ScenarioError};
+pub use server::{ServeError, ServeOptions, ServerHandle, serve};
 pub use world::{Fate, Reply, World, WorldOptions};

@@ -14,10 +14,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::keystone::PASSWORD;
+use super::scenario::{Scenario, ScenarioError};
 use super::world::{Fate, World, WorldOptions};
 
 /// The largest body: a bulk POST of some thousand ports.
@@ -30,6 +32,20 @@ pub struct ServeOptions {
     pub listen: SocketAddr,
     /// `base_url` is set from the address that was bound.
     pub world: WorldOptions,
+    /// What is there from the start; nothing when missing.
+    pub scenario: Option<Scenario>,
+}
+
+/// Why nothing is served.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    #[error("cannot listen on {listen}: {error}")]
+    Listen {
+        listen: SocketAddr,
+        error: io::Error,
+    },
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
 }
 
 /// A running server; it ends when this is dropped.
@@ -47,12 +63,17 @@ impl Drop for ServerHandle {
 }
 
 /// Binds and serves, inside the current tokio runtime.
-pub async fn serve(options: ServeOptions) -> io::Result<ServerHandle> {
-    let listener = TcpListener::bind(options.listen).await?;
-    let url = format!("http://{}", listener.local_addr()?);
+pub async fn serve(options: ServeOptions) -> Result<ServerHandle, ServeError> {
+    let listen = options.listen;
+    let failed = |error| ServeError::Listen { listen, error };
+    let listener = TcpListener::bind(listen).await.map_err(failed)?;
+    let url = format!("http://{}", listener.local_addr().map_err(failed)?);
     let regions = options.world.regions.clone();
     let mut world = World::new(options.world);
     world.set_base_url(&url);
+    if let Some(scenario) = &options.scenario {
+        world.apply(scenario, Utc::now())?;
+    }
     let world = Arc::new(Mutex::new(world));
     let stop = CancellationToken::new();
     tokio::spawn(accept(listener, Arc::clone(&world), stop.clone()));
@@ -115,11 +136,6 @@ impl ServerHandle {
             .open(path)?;
         file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         file.write_all(self.clouds_yaml().as_bytes())
-    }
-
-    /// Runs until the handle is dropped elsewhere, or forever.
-    pub async fn stopped(&self) {
-        self.stop.cancelled().await;
     }
 }
 

@@ -359,6 +359,12 @@ impl World {
             .skip(usize::try_from(skip).unwrap_or(usize::MAX))
     }
 
+    /// Empties the log, and counts from 1 again.
+    pub(super) fn forget_calls(&mut self) {
+        self.log.clear();
+        self.calls = 0;
+    }
+
     /// An admin of a project, for what the sandbox makes by itself.
     pub(super) fn admin_of(&self, project: &str) -> Option<Caller> {
         self.keystone.project_id(project).map(Caller::admin_of)

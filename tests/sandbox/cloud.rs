@@ -1,7 +1,7 @@
 //! A client for tests: calls a `World` in process, with a token and a clock of its own.
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
-use gone::sandbox::{Reply, World, WorldOptions};
+use gone::sandbox::{Reply, Scenario, World, WorldOptions};
 use http::{Method, Request};
 use serde_json::{Value, json};
 
@@ -38,6 +38,11 @@ impl Got {
     }
 }
 
+/// When every test begins.
+fn start() -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::days(20_000)
+}
+
 impl Cloud {
     pub fn new() -> Self {
         Self::with(WorldOptions {
@@ -47,9 +52,24 @@ impl Cloud {
     }
 
     pub fn with(options: WorldOptions) -> Self {
+        Self::of(World::new(options))
+    }
+
+    /// A world with a scenario, by name.
+    pub fn playing(name: &str) -> Self {
+        let scenario = Scenario::load(name).unwrap();
+        let mut world = World::new(WorldOptions {
+            regions: scenario.regions.clone(),
+            ..WorldOptions::default()
+        });
+        world.apply(&scenario, start()).unwrap();
+        Self::of(world)
+    }
+
+    fn of(world: World) -> Self {
         let mut cloud = Self {
-            world: World::new(options),
-            now: DateTime::UNIX_EPOCH + TimeDelta::days(20_000),
+            world,
+            now: start(),
             admin: String::new(),
             demo: String::new(),
         };

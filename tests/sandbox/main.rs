@@ -11,4 +11,5 @@ mod cloud;
 mod conformance;
 mod conforms;
 mod control;
+mod scenarios;
 mod served;

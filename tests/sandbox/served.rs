@@ -12,6 +12,7 @@ async fn start() -> ServerHandle {
             regions: vec!["North".to_owned(), "South".to_owned()],
             ..WorldOptions::default()
         },
+        scenario: None,
     })
     .await
     .unwrap()

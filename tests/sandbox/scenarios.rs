@@ -1,0 +1,198 @@
+//! The built-in scenarios, and what a scenario file may say.
+use gone::sandbox::{Scenario, World, WorldOptions};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::cloud::Cloud;
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["name"].as_str().unwrap())
+        .collect()
+}
+
+fn id_of(cloud: &mut Cloud, collection: &str, name: &str) -> String {
+    let found = cloud.get(&format!("/{collection}?name={name}")).body;
+    found[collection][0]["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_built_in_scenario_can_be_played() {
+    for name in Scenario::built_in() {
+        let mut cloud = Cloud::playing(name);
+        let networks = cloud.get("/networks").body;
+        assert!(!names(&networks["networks"]).is_empty(), "{name}");
+        let calls = cloud.control("GET", "/calls", Value::Null);
+        // The two logins of the test and the list: nothing of the scenario itself.
+        assert_eq!(calls["calls"].as_array().unwrap().len(), 3, "{name}");
+    }
+    assert_eq!(
+        Scenario::load("default").unwrap().description,
+        Scenario::load("practice").unwrap().description
+    );
+}
+
+#[test]
+fn practice_has_what_a_newcomer_meets_first() {
+    let mut cloud = Cloud::playing("practice");
+    let ports = cloud.get("/ports").body["ports"].as_array().unwrap().len();
+    assert!((50..=70).contains(&ports), "{ports}");
+
+    let web = id_of(&mut cloud, "networks", "web");
+    let storage = id_of(&mut cloud, "networks", "storage");
+    let edge = cloud.get("/routers?name=edge").body;
+    assert_eq!(edge["routers"][0]["routes"][0]["nexthop"], "10.10.0.250");
+    let trunk = cloud.get("/trunks?name=backup").body;
+    let subports = trunk["trunks"][0]["sub_ports"].as_array().unwrap();
+    assert_eq!(subports.len(), 2);
+    for sub in subports {
+        let port = cloud
+            .get(&format!("/ports/{}", sub["port_id"].as_str().unwrap()))
+            .body;
+        assert_eq!(port["port"]["network_id"], storage.as_str());
+    }
+    let floating = cloud.get("/floatingips").body;
+    let holder = floating["floatingips"][0]["port_id"].as_str().unwrap();
+    let holder = cloud.get(&format!("/ports/{holder}")).body;
+    assert_eq!(holder["port"]["network_id"], web.as_str());
+    let got = cloud.get("/networks");
+    assert_eq!(got.reply.delay.as_millis() % 150, 0);
+    assert!(got.reply.delay.as_millis() >= 150);
+
+    let token = cloud.log_in("admin", "secret").unwrap();
+    let second = cloud.send(
+        Method::GET,
+        "/RegionTwo/network/v2.0/networks",
+        Some(&token),
+        None,
+        &[],
+    );
+    assert_eq!(second.body["networks"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn practices_legacy_network_lets_go_at_the_fourth_try() {
+    let mut cloud = Cloud::playing("practice");
+    let router = id_of(&mut cloud, "routers", "legacy");
+    let subnet = id_of(&mut cloud, "subnets", "legacy");
+    let path = format!("/routers/{router}/remove_router_interface");
+    for _ in 0..3 {
+        let got = cloud.call("PUT", &path, json!({"subnet_id": subnet}));
+        assert_eq!(
+            (got.status, got.error_type()),
+            (409, "RouterInterfaceInUseByFloatingIP")
+        );
+        let message = got.body["NeutronError"]["message"].as_str().unwrap();
+        assert!(
+            message.contains(&subnet) && message.contains(&router),
+            "{message}"
+        );
+    }
+    assert_eq!(
+        cloud
+            .call("PUT", &path, json!({"subnet_id": subnet}))
+            .status,
+        200
+    );
+}
+
+#[test]
+fn resurrections_phoenix_rises_twice() {
+    let mut cloud = Cloud::playing("resurrection");
+    let phoenix = id_of(&mut cloud, "networks", "phoenix");
+    let path = format!("/networks/{phoenix}");
+    let ports = cloud
+        .get(&format!(
+            "/ports?network_id={phoenix}&device_owner=compute:nova"
+        ))
+        .body;
+    for port in ports["ports"].as_array().unwrap() {
+        let got = cloud.delete(&format!("/ports/{}", port["id"].as_str().unwrap()));
+        assert_eq!(got.status, 204);
+    }
+    for _ in 0..2 {
+        assert_eq!(cloud.delete(&path).status, 204);
+        assert_eq!(cloud.get(&path).status, 404);
+        cloud.pass(1_500);
+        assert_eq!(cloud.get(&path).status, 200);
+    }
+    assert_eq!(cloud.delete(&path).status, 204);
+    cloud.pass(60_000);
+    assert_eq!(cloud.get(&path).status, 404);
+}
+
+#[test]
+fn hostile_names_come_back_as_they_were_given() {
+    let mut cloud = Cloud::playing("hostile");
+    let networks = cloud.get("/networks").body;
+    let names = names(&networks["networks"]);
+    for part in [
+        "\u{1b}]2;",
+        "\r",
+        "\u{202e}",
+        "\u{200b}",
+        "\u{1f468}\u{200d}\u{1f469}",
+        "\u{9b}",
+    ] {
+        assert!(names.iter().any(|name| name.contains(part)), "{part:?}");
+    }
+    let wide = names.iter().map(|name| name.chars().count()).max();
+    assert_eq!(wide, Some(255));
+}
+
+fn problem_of(text: &str) -> String {
+    let scenario = match Scenario::parse("test", text) {
+        Ok(scenario) => scenario,
+        Err(error) => return error.to_string(),
+    };
+    let mut world = World::new(WorldOptions {
+        regions: scenario.regions.clone(),
+        ..WorldOptions::default()
+    });
+    world
+        .apply(&scenario, chrono::DateTime::UNIX_EPOCH)
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn what_is_wrong_in_a_scenario_is_named() {
+    let head = "description = \"\"\nregions = [\"A\"]\n";
+    for (text, field) in [
+        ("colour = 1", "colour"),
+        ("[[seed]]\nnetwroks = 1", "netwroks"),
+        ("[[seed]]\nnetworks = 1\ntrunks = \"x\"", "seed[0].trunks"),
+        ("[[seed]]\nproject = \"nobody\"", "seed[0].project"),
+        (
+            "[[call]]\npath = \"/networks\"\nbody.network.nosuch = 1",
+            "nosuch",
+        ),
+        ("[[call]]\npath = \"/networks/${nosuch}\"", "nosuch"),
+        ("[[call]]\nas = \"nobody\"\npath = \"/networks\"", "as"),
+        ("[[limits]]\nper_second = -1.0", "limits[0].per_second"),
+        (
+            "[[faults]]\naction = { stauts = 1 }",
+            "faults[0].action.stauts",
+        ),
+    ] {
+        let problem = problem_of(&format!("{head}{text}"));
+        assert!(problem.contains(field), "{field} in {problem}");
+    }
+    assert!(problem_of("description = \"\"\nregions = []").contains("regions"));
+    let unknown = Scenario::load("/nosuch/file").unwrap_err().to_string();
+    assert!(unknown.contains("practice"), "{unknown}");
+}
+
+#[test]
+fn a_scenario_is_cut_to_the_regions_that_there_are() {
+    let scenario = Scenario::load("practice").unwrap();
+    let mut world = World::new(WorldOptions {
+        regions: vec!["RegionOne".to_owned()],
+        ..WorldOptions::default()
+    });
+    world
+        .apply(&scenario, chrono::DateTime::UNIX_EPOCH)
+        .unwrap();
+}
