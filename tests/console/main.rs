@@ -6,3 +6,6 @@
     clippy::print_stderr,
     unreachable_pub
 )]
+
+mod fake;
+mod pictures;

@@ -1,1 +1,80 @@
-//! console
+//! The console: what a person sees and types.
+//!
+//! ```text
+//!  terminal ─┐                                   ┌▶ render ─▶ cells ─▶ terminal
+//!  snapshot ─┼─▶ Event ─▶ update(&mut State) ────┤
+//!  answers ──┘      ▲          pure              └▶ Effect ─▶ the loop performs it
+//!                   └────────────── submit, query, events ◀──┘
+//! ```
+//!
+//! 1. One [`Event`] at a time, in one order; [`update`] changes the state and says what is to be
+//!    done; only the loop in [`run`] does it. So any sequence of keys is a unit test.
+//! 2. Keys become actions through one table, which feeds the help and the footer too.
+//! 3. A frame is drawn from the state alone, costs the rows on the screen, and is written only as
+//!    far as it differs: at rest not one byte goes to the terminal.
+//! 4. Nothing destructive happens on one key. `D` asks the engine for a plan; the plan's screen
+//!    cannot be skipped; then the name or short id must be typed. Keys count for a guarded screen
+//!    only once it is visible.
+//!
+//! **Architecture invariant:** this room knows [`crate::control`] and the nouns of
+//! [`crate::domain`], and nothing of the engine, the ledger or a cloud.
+
+mod command;
+mod event;
+mod feed;
+mod keys;
+mod list;
+mod look;
+mod panes;
+mod prompt;
+mod render;
+mod runtime;
+mod state;
+mod terminal;
+mod update;
+
+pub use event::{Effect, Event};
+pub use render::{render, render_to_text};
+pub use runtime::run;
+pub use state::State;
+pub use update::update;
+
+use crate::domain::model::Actor;
+
+/// How the console was started.
+#[derive(Clone, Debug)]
+pub struct ConsoleOptions {
+    /// Only ASCII on the screen; all else is escaped.
+    pub ascii: bool,
+    /// No colour is named; the selection is reversed.
+    pub no_color: bool,
+    /// On whose behalf commands are sent.
+    pub actor: Actor,
+    /// What would be typed after `:` at first.
+    pub start: Option<String>,
+    pub engine: EngineMode,
+}
+
+/// Where the engine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineMode {
+    /// In this process: quitting asks what becomes of its work.
+    Embedded,
+    /// In another: it goes on whatever this console does.
+    Attached,
+}
+
+/// Why the console ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Nothing is under way in this process.
+    Quit,
+    /// An embedded engine with work is to go on without a terminal.
+    LeaveRunning,
+    /// An embedded engine is to stop; its ledger keeps what it has to do.
+    Stop,
+    /// The terminal hung up.
+    HangUp,
+    /// SIGTERM.
+    Terminated,
+}

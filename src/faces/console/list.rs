@@ -1,0 +1,71 @@
+//! A cursor over rows, which stays on its row when the rows move.
+
+use std::collections::BTreeSet;
+
+use super::keys::Action;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct List {
+    pub(crate) cursor: usize,
+    /// First row on the screen.
+    pub(crate) top: usize,
+    pub(crate) filter: String,
+    /// Keys of marked rows. They survive a refresh, also of rows that are not there for a while.
+    pub(crate) marks: BTreeSet<String>,
+}
+
+impl List {
+    /// True if the action was a movement.
+    pub(crate) fn go(&mut self, action: Action, len: usize, page: usize) -> bool {
+        let last = len.saturating_sub(1);
+        self.cursor = match action {
+            Action::Up => self.cursor.saturating_sub(1),
+            Action::Down => self.cursor + 1,
+            Action::PageUp => self.cursor.saturating_sub(page.max(1)),
+            Action::PageDown => self.cursor + page.max(1),
+            Action::First => 0,
+            Action::Last => last,
+            _ => return false,
+        }
+        .min(last);
+        true
+    }
+
+    /// Puts the cursor back within the rows, and the window around the cursor.
+    pub(crate) fn settle(&mut self, len: usize, height: usize) {
+        self.cursor = self.cursor.min(len.saturating_sub(1));
+        let height = height.max(1);
+        if self.cursor < self.top {
+            self.top = self.cursor;
+        } else if self.cursor >= self.top + height {
+            self.top = self.cursor + 1 - height;
+        }
+        self.top = self.top.min(len.saturating_sub(height));
+    }
+
+    /// Moves the cursor to where its row went; if that is gone, it stays in place.
+    pub(crate) fn hold<K: PartialEq>(
+        &mut self,
+        held: Option<K>,
+        mut keys: impl Iterator<Item = K>,
+    ) {
+        if let Some(held) = held
+            && let Some(index) = keys.position(|key| key == held)
+        {
+            // The window moves along, so that the row keeps its place on the screen.
+            self.top = (self.top + index).saturating_sub(self.cursor);
+            self.cursor = index;
+        }
+    }
+}
+
+/// Whether a row passes the filter: its text contains it, in any case.
+pub(crate) fn passes<'a>(filter: &str, texts: impl IntoIterator<Item = &'a str>) -> bool {
+    if filter.is_empty() {
+        return true;
+    }
+    let wanted = filter.to_lowercase();
+    texts
+        .into_iter()
+        .any(|text| text.to_lowercase().contains(&wanted))
+}

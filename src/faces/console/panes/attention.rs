@@ -1,0 +1,387 @@
+//! `:stuck`, what needs a person; and `:gc`, what the collector tries again by itself.
+
+use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::model::{Deletion, DeletionState, Step, StepState};
+
+use super::super::feed::{Feed, PAGE_ROWS, Want};
+use super::super::keys::{Action, Scope};
+use super::super::list::{List, passes};
+use super::super::look::{Cell, Look, Tone, blocker_words, kind_words, name_or_id};
+use super::blockers::{BlockersPane, Source};
+use super::deletions::{deletion_lines, retry, target_words};
+use super::inspect::{InspectPane, step_lines};
+use super::{Column, Context, Pane, Wish, unexpected};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    Stuck,
+    Gc,
+}
+
+/// A row is a step, or a deletion that was refused before it had any.
+#[derive(Clone, Copy)]
+enum Entry {
+    Step(usize),
+    Deletion(usize),
+}
+
+pub(crate) struct AttentionPane {
+    which: Which,
+    list: List,
+    steps: Feed<Step>,
+    refused: Feed<Deletion>,
+    visible: Vec<Entry>,
+}
+
+impl AttentionPane {
+    pub(crate) fn new(which: Which) -> Self {
+        Self {
+            which,
+            list: List::default(),
+            steps: Feed::new(PAGE_ROWS),
+            refused: Feed::new(PAGE_ROWS),
+            visible: Vec::new(),
+        }
+    }
+
+    fn ask(&mut self, context: &mut Context<'_>) {
+        if let Want::Page(cursor) = self.steps.due(context.now) {
+            self.page_steps(cursor, context);
+        }
+        if self.which == Which::Stuck
+            && let Want::Page(cursor) = self.refused.due(context.now)
+        {
+            self.page_refused(cursor, context);
+        }
+    }
+
+    fn page_steps(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
+        let states = match self.which {
+            Which::Stuck => vec![StepState::Stuck, StepState::Blocked],
+            Which::Gc => vec![StepState::Blocked],
+        };
+        let ticket = context.query(Query::Steps {
+            deletion_id: None,
+            states,
+            site: None,
+            kind: None,
+            older_than: None,
+            cursor: cursor.clone(),
+            limit: PAGE_ROWS,
+        });
+        self.steps.asked(ticket, cursor.as_deref(), context.now);
+    }
+
+    fn page_refused(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
+        let ticket = context.query(Query::Deletions {
+            states: vec![DeletionState::Refused],
+            site: None,
+            kind: None,
+            older_than: None,
+            cursor: cursor.clone(),
+            limit: PAGE_ROWS,
+        });
+        self.refused.asked(ticket, cursor.as_deref(), context.now);
+    }
+
+    /// What is stuck; and what is blocked by something that its deletion will not remove, since
+    /// only a person can free that.
+    fn belongs(&self, step: &Step) -> bool {
+        match self.which {
+            Which::Gc => step.state == StepState::Blocked,
+            Which::Stuck => {
+                step.state == StepState::Stuck
+                    || (step.state == StepState::Blocked
+                        && step.blockers.iter().any(|b| !b.in_plan))
+            }
+        }
+    }
+
+    fn key(&self, entry: Entry) -> String {
+        match entry {
+            Entry::Step(i) => self.steps.rows[i].id.to_string(),
+            Entry::Deletion(i) => self.refused.rows[i].id.clone(),
+        }
+    }
+
+    fn held(&self) -> Option<String> {
+        let entry = self.visible.get(self.list.cursor)?;
+        Some(self.key(*entry))
+    }
+
+    fn refilter(&mut self, held: Option<String>) {
+        let filter = &self.list.filter;
+        let steps = self.steps.rows.iter().enumerate().filter(|(_, step)| {
+            self.belongs(step)
+                && (filter.is_empty() || {
+                    let reason = step_reason(step);
+                    let resource = &step.resource;
+                    passes(
+                        filter,
+                        [
+                            resource.name.as_str(),
+                            &resource.key.id,
+                            resource.key.kind.as_str(),
+                            &reason,
+                        ],
+                    )
+                })
+        });
+        let mut visible: Vec<Entry> = steps.map(|(i, _)| Entry::Step(i)).collect();
+        // What is stuck comes before what is still tried.
+        visible.sort_by_key(|entry| match entry {
+            Entry::Step(i) => self.steps.rows[*i].state != StepState::Stuck,
+            Entry::Deletion(_) => false,
+        });
+        let refused = self
+            .refused
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(_, deletion)| {
+                let words = target_words(deletion);
+                passes(filter, [words.as_str(), &deletion.id])
+            });
+        visible.extend(refused.map(|(i, _)| Entry::Deletion(i)));
+        self.visible = visible;
+        let keys: Vec<String> = self.visible.iter().map(|e| self.key(*e)).collect();
+        self.list.hold(held, keys.into_iter());
+    }
+
+    fn current(&self) -> Option<Entry> {
+        self.visible.get(self.list.cursor).copied()
+    }
+}
+
+/// One line on why it does not go: the blocker if it is known, else the cloud's own words.
+fn step_reason(step: &Step) -> String {
+    if let Some(blocker) = step.blockers.first() {
+        let more = match step.blockers.len() {
+            1 => String::new(),
+            n => format!(" and {} more", n - 1),
+        };
+        return blocker_words(blocker) + &more;
+    }
+    step.last_error.as_ref().map_or_else(String::new, |error| {
+        let status = error.status.map(|s| format!("{s} ")).unwrap_or_default();
+        format!("{status}{} {}", error.kind, error.message)
+    })
+}
+
+fn deletion_reason(deletion: &Deletion) -> String {
+    deletion.refused.first().map_or_else(
+        || deletion.note.clone(),
+        |refusal| {
+            let blocker = refusal.blocker.as_ref();
+            blocker.map_or_else(|| refusal.reason.clone(), blocker_words)
+        },
+    )
+}
+
+impl Pane for AttentionPane {
+    fn scope(&self) -> Scope {
+        Scope::Attention
+    }
+    fn word(&self) -> Option<&str> {
+        Some(match self.which {
+            Which::Stuck => "stuck",
+            Which::Gc => "gc",
+        })
+    }
+    fn title(&self, _look: &Look) -> String {
+        let more = if self.steps.has_more() { "+" } else { "" };
+        let n = self.visible.len();
+        match self.which {
+            Which::Stuck => format!("stuck {n}{more}"),
+            Which::Gc => format!("blocked, tried again by itself {n}{more}"),
+        }
+    }
+    fn list(&self) -> &List {
+        &self.list
+    }
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.list
+    }
+    fn len(&self) -> usize {
+        self.visible.len()
+    }
+    fn is_busy(&self) -> bool {
+        self.steps.is_waiting() || (self.which == Which::Stuck && self.refused.is_waiting())
+    }
+    fn columns(&self, _look: &Look) -> Vec<Column> {
+        vec![
+            Column::fixed("STATE", 9),
+            Column::flex("WHAT", 3),
+            Column::flex("BLOCKED BY", 4),
+            Column::fixed("SINCE (UTC)", 11).from(70),
+            Column::fixed("TRIES", 5).right(),
+            Column::fixed("NEXT (UTC)", 11).from(60),
+            Column::fixed("SITE", 18).from(130),
+        ]
+    }
+    fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
+        match self.visible.get(row) {
+            Some(Entry::Step(i)) => {
+                let step = &self.steps.rows[*i];
+                let resource = &step.resource;
+                let name = name_or_id(&resource.name, &resource.key.id);
+                let next = if step.state == StepState::Stuck {
+                    "with you".to_owned()
+                } else {
+                    look.maybe_time(step.next_attempt_at)
+                };
+                vec![
+                    look.step_state(step.state),
+                    Cell::plain(format!("{} {name}", kind_words(&resource.key.kind))),
+                    Cell::plain(step_reason(step)),
+                    Cell::dim(look.maybe_time(step.blocked_since)),
+                    Cell::plain(format!("{}/{}", step.attempts, step.max_attempts)),
+                    Cell::dim(next),
+                    Cell::dim(resource.key.site.to_string()),
+                ]
+            }
+            Some(Entry::Deletion(i)) => {
+                let deletion = &self.refused.rows[*i];
+                let site = deletion.targets.first();
+                vec![
+                    look.deletion_state(deletion.state),
+                    Cell::plain(target_words(deletion)),
+                    Cell::plain(deletion_reason(deletion)),
+                    Cell::dim(look.time(deletion.requested_at)),
+                    Cell::dim(look.none()),
+                    Cell::dim("with you"),
+                    Cell::dim(site.map_or_else(String::new, |t| t.key.site.to_string())),
+                ]
+            }
+            None => Vec::new(),
+        }
+    }
+    fn head(&self, look: &Look) -> Vec<Cell> {
+        let errors = [&self.steps.error, &self.refused.error];
+        let errors = errors.into_iter().flatten();
+        errors
+            .map(|e| Cell::new(format!("{} {e}", look.pick("✖", "x")), Tone::Bad))
+            .collect()
+    }
+    fn strip(&self, look: &Look) -> Vec<Cell> {
+        match self.current() {
+            Some(Entry::Step(i)) => step_lines(&self.steps.rows[i], look),
+            Some(Entry::Deletion(i)) => deletion_lines(&self.refused.rows[i], look),
+            None => Vec::new(),
+        }
+    }
+    fn empty(&self, _look: &Look) -> Vec<Cell> {
+        if !self.steps.loaded {
+            return vec![Cell::dim("Asking what does not go…")];
+        }
+        if !self.list.filter.is_empty() {
+            return vec![Cell::dim("No row contains that text; esc shows all again.")];
+        }
+        match self.which {
+            Which::Stuck => vec![
+                Cell::plain("Nothing is stuck, and nothing was refused."),
+                Cell::dim("What needs you comes here, with what blocks it and since when."),
+                Cell::dim(":gc shows what is blocked for now and tried again by itself."),
+            ],
+            Which::Gc => vec![
+                Cell::plain("Nothing is blocked."),
+                Cell::dim("What a cloud refuses for now comes here, with its next attempt."),
+            ],
+        }
+    }
+    fn filter_changed(&mut self) {
+        let held = self.held();
+        self.refilter(held);
+    }
+    fn open(&mut self, context: &mut Context<'_>) {
+        self.steps.spoil();
+        self.refused.spoil();
+        self.ask(context);
+    }
+    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
+        if moved {
+            self.steps.spoil();
+            self.refused.spoil();
+        }
+        if self.list.cursor + 1 >= self.visible.len() {
+            self.steps.more();
+            self.refused.more();
+        }
+        self.ask(context);
+    }
+    fn answer(
+        &mut self,
+        ticket: u64,
+        answer: &mut Option<Result<Page, ControlError>>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let held = self.held();
+        if self.steps.owns(ticket) {
+            match answer.take() {
+                Some(Ok(Page::Steps { rows, next })) => {
+                    if let Want::Page(next) = self.steps.take(rows, next, context.now) {
+                        self.page_steps(next, context);
+                    }
+                }
+                Some(Err(error)) => self.steps.fail(error.to_string()),
+                _ => self.steps.fail(unexpected()),
+            }
+        } else if self.refused.owns(ticket) {
+            match answer.take() {
+                Some(Ok(Page::Deletions { rows, next })) => {
+                    if let Want::Page(next) = self.refused.take(rows, next, context.now) {
+                        self.page_refused(next, context);
+                    }
+                }
+                Some(Err(error)) => self.refused.fail(error.to_string()),
+                _ => self.refused.fail(unexpected()),
+            }
+        } else {
+            return false;
+        }
+        self.refilter(held);
+        true
+    }
+    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+        if action == Action::Refresh {
+            self.open(context);
+            return;
+        }
+        match self.current() {
+            Some(Entry::Step(i)) => {
+                let step = &self.steps.rows[i];
+                let name = name_or_id(&step.resource.name, &step.resource.key.id);
+                let words = format!("{} {name}", kind_words(&step.resource.key.kind));
+                match action {
+                    Action::Open => context.push(InspectPane::of_step(step.id, &step.deletion_id)),
+                    Action::Blockers => context.push(BlockersPane::new(
+                        words,
+                        Vec::new(),
+                        Some(Source::Step(step.id)),
+                    )),
+                    Action::Retry => context.wishes.push(Wish::Submit {
+                        what: format!("retry of {words}"),
+                        command: Command::RetryStep { step_id: step.id },
+                    }),
+                    Action::Copy => context.copy(step.resource.key.id.clone()),
+                    _ => {}
+                }
+            }
+            Some(Entry::Deletion(i)) => {
+                let deletion = &self.refused.rows[i];
+                match action {
+                    Action::Open => context.push(InspectPane::of_deletion(deletion)),
+                    Action::Blockers => context.push(BlockersPane::new(
+                        target_words(deletion),
+                        Vec::new(),
+                        Some(Source::Deletion(deletion.id.clone())),
+                    )),
+                    Action::Retry => context.wishes.push(retry(deletion)),
+                    Action::Copy => context.copy(deletion.id.clone()),
+                    _ => {}
+                }
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! All deletions, with how far they are.
+
+use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::model::{Counts, Deletion, DeletionState, short_id};
+
+use super::super::feed::{Feed, PAGE_ROWS, Want};
+use super::super::keys::{Action, Scope};
+use super::super::list::{List, passes};
+use super::super::look::{Cell, Look, Tone, count, duration, kind_words, name_or_id, thousands};
+use super::super::prompt::Confirm;
+use super::blockers::{BlockersPane, Source};
+use super::inspect::InspectPane;
+use super::tree::TreePane;
+use super::{Column, Context, Pane, Wish, unexpected};
+
+pub(crate) struct DeletionsPane {
+    list: List,
+    feed: Feed<Deletion>,
+    visible: Vec<usize>,
+}
+
+impl DeletionsPane {
+    pub(crate) fn new() -> Self {
+        Self {
+            list: List::default(),
+            feed: Feed::new(PAGE_ROWS),
+            visible: Vec::new(),
+        }
+    }
+
+    fn current(&self) -> Option<&Deletion> {
+        let index = *self.visible.get(self.list.cursor)?;
+        self.feed.rows.get(index)
+    }
+
+    fn ask(&mut self, context: &mut Context<'_>) {
+        if let Want::Page(cursor) = self.feed.due(context.now) {
+            self.page(cursor, context);
+        }
+    }
+
+    fn page(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
+        let ticket = context.query(Query::Deletions {
+            states: Vec::new(),
+            site: None,
+            kind: None,
+            older_than: None,
+            cursor: cursor.clone(),
+            limit: PAGE_ROWS,
+        });
+        self.feed.asked(ticket, cursor.as_deref(), context.now);
+    }
+
+    fn refilter(&mut self, held: Option<String>) {
+        let rows = &self.feed.rows;
+        self.visible = (0..rows.len())
+            .filter(|i| {
+                let row = &rows[*i];
+                let words = target_words(row);
+                let texts = [row.id.as_str(), row.state.as_str(), &words, &row.reason];
+                passes(&self.list.filter, texts)
+            })
+            .collect();
+        let keys = self.visible.iter().map(|i| rows[*i].id.clone());
+        self.list.hold(held, keys);
+    }
+}
+
+/// `network web and 2 more`
+pub(crate) fn target_words(deletion: &Deletion) -> String {
+    let Some(first) = deletion.targets.first() else {
+        return String::new();
+    };
+    let name = name_or_id(&first.name, &first.key.id);
+    let words = format!("{} {name}", kind_words(&first.key.kind));
+    match deletion.targets.len() {
+        1 => words,
+        n => format!("{words} and {} more", n - 1),
+    }
+}
+
+/// `120/536`, what is done of what there is.
+pub(crate) fn progress_words(deletion: &Deletion) -> String {
+    let total = thousands(deletion.counts.total);
+    format!("{}/{total}", thousands(done(&deletion.counts)))
+}
+
+/// Steps that need nothing more.
+pub(crate) fn done(counts: &Counts) -> u64 {
+    counts.total.saturating_sub(counts.live() + counts.stuck)
+}
+
+/// Pauses what runs, resumes what is paused.
+pub(crate) fn pause(deletion: &Deletion) -> Wish {
+    let deletion_id = deletion.id.clone();
+    let what = target_words(deletion);
+    if deletion.state == DeletionState::Paused {
+        Wish::Submit {
+            what: format!("resuming {what}"),
+            command: Command::Resume { deletion_id },
+        }
+    } else {
+        Wish::Submit {
+            what: format!("pausing {what}"),
+            command: Command::Pause { deletion_id },
+        }
+    }
+}
+
+pub(crate) fn retry(deletion: &Deletion) -> Wish {
+    Wish::Submit {
+        what: format!("retry of {}", target_words(deletion)),
+        command: Command::Retry {
+            deletion_id: deletion.id.clone(),
+        },
+    }
+}
+
+pub(crate) fn cancel(deletion: &Deletion) -> Wish {
+    let what = target_words(deletion);
+    Wish::Ask(Confirm {
+        lines: vec![
+            format!("Cancel the deletion of {what} ({})", short_id(&deletion.id)),
+            "What was sent already runs to its end; what was not is released and stays.".to_owned(),
+        ],
+        ask: "y".to_owned(),
+        accepted: vec!["y".to_owned(), "yes".to_owned()],
+        input: tui_input::Input::default(),
+        what: format!("cancelling {what}"),
+        command: Command::Cancel {
+            deletion_id: deletion.id.clone(),
+        },
+        wrong: false,
+    })
+}
+
+/// More about a deletion, for the strip.
+pub(crate) fn deletion_lines(deletion: &Deletion, look: &Look) -> Vec<Cell> {
+    let counts = &deletion.counts;
+    let parts = crate::domain::model::StepState::ALL.map(|state| (state, counts.of(state)));
+    let words: Vec<String> = parts
+        .into_iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(state, n)| format!("{} {}", thousands(n), state.as_str()))
+        .collect();
+    let mut lines = Vec::new();
+    if !deletion.note.is_empty() {
+        lines.push(Cell::plain(deletion.note.clone()));
+    }
+    for refusal in deletion.refused.iter().take(2) {
+        lines.push(Cell::new(refusal.reason.clone(), Tone::Bad));
+    }
+    if counts.total > 0 {
+        let steps = count(counts.total, "step");
+        lines.push(Cell::plain(format!("{steps}: {}", words.join(", "))));
+    }
+    let mut asked = format!(
+        "asked for by {} at {}",
+        deletion.requested_by.name,
+        look.time(deletion.requested_at)
+    );
+    if !deletion.reason.is_empty() {
+        asked.push_str(&format!(": {}", deletion.reason));
+    }
+    lines.push(Cell::dim(asked));
+    lines
+}
+
+impl Pane for DeletionsPane {
+    fn scope(&self) -> Scope {
+        Scope::Deletions
+    }
+    fn word(&self) -> Option<&str> {
+        Some("deletions")
+    }
+    fn title(&self, _look: &Look) -> String {
+        let more = if self.feed.has_more() { "+" } else { "" };
+        format!("deletions {}{more}", self.feed.rows.len())
+    }
+    fn list(&self) -> &List {
+        &self.list
+    }
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.list
+    }
+    fn len(&self) -> usize {
+        self.visible.len()
+    }
+    fn is_busy(&self) -> bool {
+        self.feed.is_waiting()
+    }
+    fn columns(&self, look: &Look) -> Vec<Column> {
+        vec![
+            Column::fixed("STATE", 11),
+            Column::fixed("ID", 8).from(60),
+            Column::flex("WHAT", 3),
+            Column::fixed("PROGRESS", if look.width < 100 { 10 } else { 20 }),
+            Column::fixed("DONE", 13).right(),
+            Column::fixed("LEFT", 7).right().from(60),
+            Column::fixed("ASKED (UTC)", 11).from(100),
+            Column::flex("BY", 1).from(120),
+        ]
+    }
+    fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
+        let Some(deletion) = self.visible.get(row).map(|i| &self.feed.rows[*i]) else {
+            return Vec::new();
+        };
+        let state = look.deletion_state(deletion.state);
+        let counts = &deletion.counts;
+        let width = if look.width < 100 { 10 } else { 20 };
+        let (bar, progress) = if counts.total == 0 {
+            (String::new(), String::new())
+        } else {
+            (
+                look.bar(done(counts), counts.total, width),
+                progress_words(deletion),
+            )
+        };
+        let left = deletion.eta_seconds.map(duration);
+        vec![
+            state.clone(),
+            Cell::dim(short_id(&deletion.id)),
+            Cell::plain(target_words(deletion)),
+            Cell::new(bar, state.tone),
+            Cell::plain(progress),
+            Cell::dim(left.unwrap_or_default()),
+            Cell::dim(look.time(deletion.requested_at)),
+            Cell::dim(deletion.requested_by.name.clone()),
+        ]
+    }
+    fn head(&self, look: &Look) -> Vec<Cell> {
+        let error = self.feed.error.iter();
+        error
+            .map(|e| Cell::new(format!("{} {e}", look.pick("✖", "x")), Tone::Bad))
+            .collect()
+    }
+    fn strip(&self, look: &Look) -> Vec<Cell> {
+        self.current()
+            .map_or_else(Vec::new, |deletion| deletion_lines(deletion, look))
+    }
+    fn empty(&self, _look: &Look) -> Vec<Cell> {
+        if !self.feed.loaded {
+            return vec![Cell::dim("Asking for the deletions…")];
+        }
+        if !self.list.filter.is_empty() {
+            return vec![Cell::dim("No deletion contains that text; esc shows all.")];
+        }
+        vec![
+            Cell::plain("No deletion has been asked for yet. Once one is, it is followed here."),
+            Cell::default(),
+            Cell::dim(":network    lists the networks; so does every other kind"),
+            Cell::dim("D           on a row plans its deletion, and deletes nothing yet"),
+            Cell::dim("?           shows all keys"),
+        ]
+    }
+    fn filter_changed(&mut self) {
+        let held = self.current().map(|row| row.id.clone());
+        self.refilter(held);
+    }
+    fn open(&mut self, context: &mut Context<'_>) {
+        self.feed.spoil();
+        self.ask(context);
+    }
+    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
+        if moved {
+            self.feed.spoil();
+            // What the snapshot carries is newer than the page.
+            for row in &mut self.feed.rows {
+                if let Some(new) = context.snapshot.deletions.iter().find(|d| d.id == row.id) {
+                    row.clone_from(new);
+                }
+            }
+        }
+        if self.list.cursor + 1 >= self.visible.len() {
+            self.feed.more();
+        }
+        self.ask(context);
+    }
+    fn answer(
+        &mut self,
+        ticket: u64,
+        answer: &mut Option<Result<Page, ControlError>>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        if !self.feed.owns(ticket) {
+            return false;
+        }
+        let held = self.current().map(|row| row.id.clone());
+        match answer.take() {
+            Some(Ok(Page::Deletions { rows, next })) => {
+                if let Want::Page(next) = self.feed.take(rows, next, context.now) {
+                    self.page(next, context);
+                }
+            }
+            Some(Err(error)) => self.feed.fail(error.to_string()),
+            _ => self.feed.fail(unexpected()),
+        }
+        self.refilter(held);
+        true
+    }
+    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+        if action == Action::Refresh {
+            self.feed.spoil();
+            self.ask(context);
+            return;
+        }
+        let Some(deletion) = self.current() else {
+            return;
+        };
+        match action {
+            // A refused one has no steps; what refused it is the whole story.
+            Action::Open if deletion.counts.total == 0 => {
+                context.push(InspectPane::of_deletion(deletion));
+            }
+            Action::Open => context.push(TreePane::new(deletion.id.clone())),
+            Action::Blockers => context.push(BlockersPane::new(
+                target_words(deletion),
+                Vec::new(),
+                Some(Source::Deletion(deletion.id.clone())),
+            )),
+            Action::Retry => context.wishes.push(retry(deletion)),
+            Action::Pause => context.wishes.push(pause(deletion)),
+            Action::Cancel => context.wishes.push(cancel(deletion)),
+            Action::Copy => context.copy(deletion.id.clone()),
+            _ => {}
+        }
+    }
+}

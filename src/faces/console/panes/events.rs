@@ -1,0 +1,169 @@
+//! What happened, newest last; and every message that this console showed, so that none is lost.
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
+
+use super::super::keys::{Action, Scope};
+use super::super::list::{List, passes};
+use super::super::look::{Cell, Look, Tone};
+use super::super::state::Notice;
+use super::inspect::{datum, kind_word};
+use super::{Column, Context, Pane};
+
+/// Older ones are in the ledger; a person scrolls no further.
+const KEPT_MAX: usize = 2_000;
+
+struct Entry {
+    at: DateTime<Utc>,
+    word: &'static str,
+    tone: Tone,
+    deletion: String,
+    message: String,
+    request: String,
+}
+
+pub(crate) struct EventsPane {
+    list: List,
+    entries: Vec<Entry>,
+    visible: Vec<usize>,
+}
+
+impl EventsPane {
+    pub(crate) fn new<'a>(notices: impl Iterator<Item = &'a Notice>) -> Self {
+        let mut pane = Self {
+            list: List::default(),
+            entries: notices.map(Entry::of_notice).collect(),
+            visible: Vec::new(),
+        };
+        pane.refilter();
+        pane
+    }
+
+    fn refilter(&mut self) {
+        let at_end = self.list.cursor + 1 >= self.visible.len();
+        self.visible = (0..self.entries.len())
+            .filter(|i| {
+                let entry = &self.entries[*i];
+                passes(
+                    &self.list.filter,
+                    [entry.message.as_str(), entry.word, &entry.deletion],
+                )
+            })
+            .collect();
+        if at_end {
+            self.list.cursor = self.visible.len().saturating_sub(1);
+        }
+    }
+}
+
+impl Entry {
+    fn of_notice(notice: &Notice) -> Self {
+        Self {
+            at: notice.at,
+            word: "console",
+            tone: notice.tone,
+            deletion: String::new(),
+            message: notice.text.clone(),
+            request: String::new(),
+        }
+    }
+    fn of_event(event: &LedgerEvent) -> Self {
+        Self {
+            at: event.at,
+            word: kind_word(event.kind),
+            tone: match event.kind {
+                EventKind::NeedsPerson | EventKind::DeletionRefused => Tone::Bad,
+                EventKind::Recreated => Tone::Warn,
+                EventKind::Attempt => Tone::Dim,
+                _ => Tone::Plain,
+            },
+            deletion: event.deletion_id.clone().unwrap_or_default(),
+            message: event.message.clone(),
+            request: datum(event, "request_id"),
+        }
+    }
+}
+
+impl Pane for EventsPane {
+    fn scope(&self) -> Scope {
+        Scope::Reading
+    }
+    fn word(&self) -> Option<&str> {
+        Some("events")
+    }
+    fn title(&self, _look: &Look) -> String {
+        format!("events {}", self.entries.len())
+    }
+    fn list(&self) -> &List {
+        &self.list
+    }
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.list
+    }
+    fn len(&self) -> usize {
+        self.visible.len()
+    }
+    fn follows(&self) -> bool {
+        true
+    }
+    fn columns(&self, _look: &Look) -> Vec<Column> {
+        vec![
+            Column::fixed("TIME (UTC)", 11),
+            Column::fixed("EVENT", 10),
+            Column::fixed("DELETION", 8).from(60),
+            Column::flex("MESSAGE", 1),
+        ]
+    }
+    fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
+        let entry = self.visible.get(row).map(|i| &self.entries[*i]);
+        entry.map_or_else(Vec::new, |entry| {
+            vec![
+                Cell::dim(look.time(entry.at)),
+                Cell::new(entry.word, entry.tone),
+                Cell::dim(short_id(&entry.deletion)),
+                Cell::new(entry.message.clone(), entry.tone),
+            ]
+        })
+    }
+    fn strip(&self, look: &Look) -> Vec<Cell> {
+        let entry = self.visible.get(self.list.cursor);
+        entry.map_or_else(Vec::new, |i| {
+            let entry = &self.entries[*i];
+            let mut lines = vec![Cell::plain(entry.message.clone())];
+            if !entry.request.is_empty() {
+                lines.push(Cell::dim(format!(
+                    "request {}{}{}",
+                    entry.request,
+                    look.dot(),
+                    entry.at.format("%Y-%m-%d %H:%M:%S UTC")
+                )));
+            }
+            lines
+        })
+    }
+    fn empty(&self, _look: &Look) -> Vec<Cell> {
+        vec![
+            Cell::plain("Nothing has happened yet."),
+            Cell::dim("Deletions, attempts and this console's own messages come here."),
+        ]
+    }
+    fn filter_changed(&mut self) {
+        self.refilter();
+    }
+    fn followed(&mut self, events: &[LedgerEvent]) {
+        self.entries.extend(events.iter().map(Entry::of_event));
+        // The sort is stable: events of one moment keep their order.
+        self.entries.sort_by_key(|entry| entry.at);
+        let over = self.entries.len().saturating_sub(KEPT_MAX);
+        self.entries.drain(..over);
+        self.refilter();
+    }
+    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+        if action == Action::Copy
+            && let Some(i) = self.visible.get(self.list.cursor)
+        {
+            context.copy(self.entries[*i].message.clone());
+        }
+    }
+}

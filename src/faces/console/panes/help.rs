@@ -1,0 +1,116 @@
+//! The live keys, and where `:` goes.
+
+use crate::control::KindInfo;
+
+use super::super::command::PANES;
+use super::super::keys::{Action, BINDINGS, Scope, key_names};
+use super::super::list::{List, passes};
+use super::super::look::{Cell, Look, Tone};
+use super::{Column, Context, Pane};
+
+enum Entry {
+    Heading(String),
+    Line(String, String),
+}
+
+pub(crate) struct HelpPane {
+    list: List,
+    entries: Vec<Entry>,
+    visible: Vec<usize>,
+}
+
+impl HelpPane {
+    /// The keys of the pane that was on top come first.
+    pub(crate) fn new(first: Scope, kinds: &[KindInfo]) -> Self {
+        let mut scopes = vec![first, Scope::Everywhere];
+        for binding in BINDINGS {
+            if !scopes.contains(&binding.scope) {
+                scopes.push(binding.scope);
+            }
+        }
+        let mut entries = Vec::new();
+        for (at, scope) in scopes.into_iter().enumerate() {
+            if at == 2 {
+                entries.push(Entry::Heading("after :".to_owned()));
+                let panes = PANES.iter();
+                entries.extend(panes.map(|(w, does)| Entry::Line(format!(":{w}"), (*does).into())));
+                entries.extend(kinds.iter().map(|kind| {
+                    let aliases = kind.aliases.join(", ");
+                    Entry::Line(format!(":{}", kind.name), aliases)
+                }));
+            }
+            entries.push(Entry::Heading(format!("keys {}", scope.title())));
+            let keys = BINDINGS.iter().filter(|b| b.scope == scope);
+            entries.extend(keys.map(|b| Entry::Line(key_names(b), b.does.to_owned())));
+        }
+        Self {
+            list: List::default(),
+            visible: (0..entries.len()).collect(),
+            entries,
+        }
+    }
+}
+
+impl Pane for HelpPane {
+    fn scope(&self) -> Scope {
+        Scope::Reading
+    }
+    fn word(&self) -> Option<&str> {
+        Some("help")
+    }
+    fn title(&self, _look: &Look) -> String {
+        "help".to_owned()
+    }
+    fn list(&self) -> &List {
+        &self.list
+    }
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.list
+    }
+    fn len(&self) -> usize {
+        self.visible.len()
+    }
+    fn columns(&self, _look: &Look) -> Vec<Column> {
+        vec![Column::fixed("KEY", 18), Column::flex("WHAT IT DOES", 1)]
+    }
+    fn cells(&self, row: usize, _look: &Look) -> Vec<Cell> {
+        match self.visible.get(row).map(|i| &self.entries[*i]) {
+            Some(Entry::Heading(text)) => vec![Cell::default(), Cell::new(text, Tone::Strong)],
+            Some(Entry::Line(key, does)) => vec![Cell::plain(key), Cell::plain(does)],
+            None => Vec::new(),
+        }
+    }
+    fn strip(&self, _look: &Look) -> Vec<Cell> {
+        match self
+            .visible
+            .get(self.list.cursor)
+            .map(|i| &self.entries[*i])
+        {
+            Some(Entry::Line(key, does)) => vec![Cell::plain(format!("{key}  {does}"))],
+            _ => vec![Cell::dim(
+                "All times are UTC. What is shown as \\u{…} is a hidden character.",
+            )],
+        }
+    }
+    fn empty(&self, _look: &Look) -> Vec<Cell> {
+        vec![Cell::dim("No key does that; esc shows all again.")]
+    }
+    fn filter_changed(&mut self) {
+        self.visible = (0..self.entries.len())
+            .filter(|i| match &self.entries[*i] {
+                Entry::Heading(_) => self.list.filter.is_empty(),
+                Entry::Line(key, does) => passes(&self.list.filter, [key.as_str(), does]),
+            })
+            .collect();
+    }
+    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+        if action == Action::Copy
+            && let Some(Entry::Line(key, _)) = self
+                .visible
+                .get(self.list.cursor)
+                .map(|i| &self.entries[*i])
+        {
+            context.copy(key.clone());
+        }
+    }
+}

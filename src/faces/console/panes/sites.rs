@@ -1,0 +1,146 @@
+//! The regions that the engine works with.
+
+use std::sync::Arc;
+
+use crate::control::{SiteState, SiteStatus, Snapshot};
+
+use super::super::keys::{Action, Scope};
+use super::super::list::{List, passes};
+use super::super::look::{Cell, Look, Tone};
+use super::{Column, Context, Pane};
+
+pub(crate) struct SitesPane {
+    list: List,
+    snapshot: Arc<Snapshot>,
+    visible: Vec<usize>,
+}
+
+impl SitesPane {
+    pub(crate) fn new(snapshot: Arc<Snapshot>) -> Self {
+        let mut pane = Self {
+            list: List::default(),
+            snapshot,
+            visible: Vec::new(),
+        };
+        pane.filter_changed();
+        pane
+    }
+    fn current(&self) -> Option<&SiteStatus> {
+        let index = *self.visible.get(self.list.cursor)?;
+        self.snapshot.sites.get(index)
+    }
+}
+
+/// `✓ reachable`
+pub(crate) fn site_state(site: &SiteStatus, look: &Look) -> Cell {
+    match site.state {
+        SiteState::Unknown => Cell::dim(format!("{} not asked yet", look.pick("·", "."))),
+        SiteState::Reachable => Cell::new(format!("{} reachable", look.pick("✓", "+")), Tone::Good),
+        SiteState::Unreachable => {
+            Cell::new(format!("{} unreachable", look.pick("✖", "x")), Tone::Bad)
+        }
+        SiteState::Paused => Cell::new(format!("{} paused", look.pick("‖", "|")), Tone::Warn),
+    }
+}
+
+impl Pane for SitesPane {
+    fn scope(&self) -> Scope {
+        Scope::Reading
+    }
+    fn word(&self) -> Option<&str> {
+        Some("sites")
+    }
+    fn title(&self, _look: &Look) -> String {
+        format!("sites {}", self.snapshot.sites.len())
+    }
+    fn list(&self) -> &List {
+        &self.list
+    }
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.list
+    }
+    fn len(&self) -> usize {
+        self.visible.len()
+    }
+    fn columns(&self, _look: &Look) -> Vec<Column> {
+        vec![
+            Column::flex("SITE", 2),
+            Column::fixed("STATE", 15),
+            Column::fixed("LATENCY", 8).right(),
+            Column::fixed("CALLS", 7).right().from(50),
+            Column::flex("AS", 1).from(60),
+            Column::flex("WHY", 2).from(70),
+        ]
+    }
+    fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
+        let Some(site) = self.visible.get(row).map(|i| &self.snapshot.sites[*i]) else {
+            return Vec::new();
+        };
+        let latency = site.latency_ms.map(|ms| format!("{ms} ms"));
+        let mut why = site.reason.clone();
+        if site.read_only {
+            why = if why.is_empty() {
+                "read-only".to_owned()
+            } else {
+                format!("read-only; {why}")
+            };
+        }
+        vec![
+            Cell::plain(site.site.to_string()),
+            site_state(site, look),
+            Cell::plain(latency.unwrap_or_else(|| look.none().to_owned())),
+            Cell::plain(format!("{}/{}", site.in_flight, site.concurrency_limit)),
+            Cell::dim(site.as_user.clone()),
+            Cell::plain(why),
+        ]
+    }
+    fn strip(&self, look: &Look) -> Vec<Cell> {
+        self.current().map_or_else(Vec::new, |site| {
+            let mut lines = vec![Cell::plain(format!(
+                "{}{}{} calls in flight, at most {}{}as {}",
+                site.site,
+                look.dot(),
+                site.in_flight,
+                site.concurrency_limit,
+                look.dot(),
+                site.as_user
+            ))];
+            if !site.reason.is_empty() {
+                lines.push(Cell::new(site.reason.clone(), site_state(site, look).tone));
+            }
+            if site.read_only {
+                lines.push(Cell::new("read-only: nothing is deleted here", Tone::Warn));
+            }
+            lines
+        })
+    }
+    fn empty(&self, _look: &Look) -> Vec<Cell> {
+        vec![
+            Cell::plain("No cloud is configured."),
+            Cell::dim("Put a clouds.yaml into ~/.config/openstack, then start again;"),
+            Cell::dim("gone doctor says what was found. gone --sandbox needs none."),
+        ]
+    }
+    fn filter_changed(&mut self) {
+        let sites = self.snapshot.sites.iter().enumerate();
+        self.visible = sites
+            .filter(|(_, site)| passes(&self.list.filter, [&*site.site.to_string(), &site.reason]))
+            .map(|(i, _)| i)
+            .collect();
+    }
+    fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
+        let held = self.current().map(|site| site.site.clone());
+        self.snapshot = context.snapshot.clone();
+        self.filter_changed();
+        let sites = &self.snapshot.sites;
+        let keys = self.visible.iter().map(|i| sites[*i].site.clone());
+        self.list.hold(held, keys);
+    }
+    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+        if action == Action::Copy
+            && let Some(site) = self.current()
+        {
+            context.copy(site.site.to_string());
+        }
+    }
+}

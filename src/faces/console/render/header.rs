@@ -1,0 +1,155 @@
+//! The top lines: what needs a person, how much is under way, which sites answer.
+
+use ratatui::layout::Rect;
+
+use crate::domain::model::StepState;
+
+use super::super::EngineMode;
+use super::super::look::{Cell, Look, Tone, thousands};
+use super::super::panes::sites::site_state;
+use super::super::state::State;
+use super::Canvas;
+use crate::control::SiteState;
+
+pub(super) fn draw(state: &State, canvas: &mut Canvas<'_>, area: Rect) {
+    let look = canvas.look;
+    match area.height {
+        1 => line(canvas, area.y, counts(state, &look)),
+        2 => {
+            engine(state, canvas, area.y);
+            line(canvas, area.y + 1, counts(state, &look));
+        }
+        _ => {
+            engine(state, canvas, area.y);
+            line(canvas, area.y + 1, counts(state, &look));
+            line(canvas, area.y + 2, sites(state, &look));
+        }
+    }
+}
+
+/// Facts side by side, as far as there is room.
+fn line(canvas: &mut Canvas<'_>, y: u16, facts: Vec<Cell>) {
+    let look = canvas.look;
+    let mut x = 1;
+    for fact in facts {
+        if x >= look.width {
+            break;
+        }
+        let style = look.style(fact.tone);
+        x = canvas.put(x, y, look.width - x, &fact.text, style) + 2;
+    }
+}
+
+fn engine(state: &State, canvas: &mut Canvas<'_>, y: u16) {
+    let look = canvas.look;
+    let engine = &state.snapshot.engine;
+    let end = canvas.put(1, y, look.width - 1, "gone", look.style(Tone::Strong)) + 2;
+    let mut right = vec![Cell::dim(state.options.actor.name.clone())];
+    if engine.read_only {
+        right.insert(0, Cell::new("READ-ONLY", Tone::Warn));
+    }
+    let wide: usize = right
+        .iter()
+        .map(|cell| unicode_width::UnicodeWidthStr::width(&*look.safe(&cell.text)) + 2)
+        .sum();
+    let wide = u16::try_from(wide)
+        .unwrap_or(look.width)
+        .min(look.width / 2);
+    let mut x = look.width - wide;
+    let room = x.saturating_sub(end + 1);
+    let (text, tone) = if let Some(fault) = &engine.fault {
+        let glyph = look.pick("✖", "x");
+        (format!("{glyph} takes no new work: {fault}"), Tone::Bad)
+    } else if state.options.engine == EngineMode::Embedded {
+        ("engine in this console".to_owned(), Tone::Dim)
+    } else {
+        (format!("attached to engine {}", engine.pid), Tone::Dim)
+    };
+    canvas.put(end, y, room, &text, look.style(tone));
+    for cell in right {
+        let room = look.width.saturating_sub(x + 1);
+        x = canvas.put(x, y, room, &cell.text, look.style(cell.tone)) + 2;
+    }
+}
+
+/// First what needs a person; then what moves; then what is done.
+fn counts(state: &State, look: &Look) -> Vec<Cell> {
+    let snapshot = &state.snapshot;
+    let steps = &snapshot.steps;
+    let of = |state: &str| snapshot.deletions_by_state.get(state).copied().unwrap_or(0);
+    let mut facts = Vec::new();
+    if look.width < 60 && snapshot.engine.read_only {
+        facts.push(Cell::new("READ-ONLY", Tone::Warn));
+    }
+    let mut fact = |glyph: &str, n: u64, word: &str, tone: Tone| {
+        if n > 0 {
+            facts.push(Cell::new(format!("{glyph} {} {word}", thousands(n)), tone));
+        }
+    };
+    let (stuck, bad) = look.step_glyph(StepState::Stuck);
+    fact(stuck, steps.stuck, "stuck", bad);
+    fact(stuck, of("refused"), "refused", bad);
+    let (blocked, warn) = look.step_glyph(StepState::Blocked);
+    fact(blocked, of("awaiting_approval"), "to approve", warn);
+    fact(blocked, steps.blocked, "blocked", warn);
+    let (running, busy) = look.step_glyph(StepState::Running);
+    fact(running, steps.running + steps.verifying, "running", busy);
+    let (waiting, dim) = look.step_glyph(StepState::Waiting);
+    fact(waiting, steps.waiting + steps.ready, "waiting", dim);
+    let (gone, good) = look.step_glyph(StepState::Gone);
+    fact(gone, steps.gone, "gone", good);
+    if snapshot.rate_per_second >= 0.05 {
+        facts.push(Cell::dim(format!("{:.1}/s", snapshot.rate_per_second)));
+    }
+    if facts.is_empty() {
+        facts.push(Cell::dim("nothing under way, nothing needs you"));
+    }
+    facts
+}
+
+/// How many sites answer, and those that do not by name; then the rest with their latency.
+fn sites(state: &State, look: &Look) -> Vec<Cell> {
+    let sites = &state.snapshot.sites;
+    if sites.is_empty() {
+        return vec![Cell::dim(
+            "no cloud is configured; gone doctor says what was found",
+        )];
+    }
+    let answer = sites
+        .iter()
+        .filter(|s| s.state == SiteState::Reachable)
+        .count();
+    let tone = if answer == sites.len() {
+        Tone::Good
+    } else {
+        Tone::Warn
+    };
+    let mut facts = vec![Cell::new(
+        format!("{answer} of {} sites reachable", sites.len()),
+        tone,
+    )];
+    let mut sorted: Vec<_> = sites.iter().collect();
+    sorted.sort_by_key(|site| match site.state {
+        SiteState::Unreachable => 0,
+        SiteState::Paused => 1,
+        SiteState::Unknown => 2,
+        SiteState::Reachable => 3,
+    });
+    facts.extend(sorted.into_iter().map(|site| {
+        let shown = site_state(site, look);
+        let glyph = shown.text.split(' ').next().unwrap_or_default();
+        let read_only = if site.read_only { " read-only" } else { "" };
+        let rest = match (site.state, site.latency_ms) {
+            (SiteState::Reachable, Some(ms)) => format!(" {ms} ms"),
+            (SiteState::Reachable, None) => String::new(),
+            (SiteState::Unreachable, _) => " unreachable".to_owned(),
+            (SiteState::Paused, _) => " paused".to_owned(),
+            (SiteState::Unknown, _) => " not asked yet".to_owned(),
+        };
+        Cell::new(
+            format!("{glyph} {}{rest}{read_only}", site.site),
+            shown.tone,
+        )
+    }));
+    facts
+}

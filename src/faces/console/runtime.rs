@@ -1,0 +1,226 @@
+//! The loop: takes events in one order, and alone performs what the state asks for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use chrono::Utc;
+use crossterm::event::{Event as TerminalEvent, EventStream};
+use futures_util::{FutureExt, StreamExt};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use rustix::process::{Signal, getpid, kill_process};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::control::{Control, Envelope};
+use crate::domain::model::Actor;
+
+use super::event::{Effect, Event};
+use super::state::State;
+use super::terminal::{Terminal, in_console};
+use super::update::update;
+use super::{ConsoleOptions, Exit, render};
+
+/// Data is painted at most ten times a second: more no eye follows, and slow lines choke. Keys are
+/// echoed at once.
+const FRAME: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_millis(250);
+/// How long the engine may hold the answer to "what happens next".
+const FOLLOW_WAIT_MS: u64 = 20_000;
+
+/// Runs the console on this terminal until the person leaves, or the terminal does.
+pub async fn run(control: Arc<dyn Control>, options: ConsoleOptions) -> anyhow::Result<Exit> {
+    let mut snapshots = control.snapshot();
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut stop = signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
+    let mut go_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
+    let size = crossterm::terminal::size().context("cannot read the terminal's size")?;
+    let terminal = Terminal::take(!options.no_color).context("cannot take the terminal")?;
+    let snapshot = snapshots.borrow_and_update().clone();
+    let actor = options.actor.clone();
+    let (state, effects) = State::new(options, snapshot, Utc::now(), size);
+    let mut console = Console {
+        control,
+        actor,
+        state,
+        terminal,
+        tasks: JoinSet::new(),
+        painted_at: Instant::now(),
+        at_once: true,
+        suspended: false,
+        exit: None,
+    };
+    console.perform(effects)?;
+    let mut keys = EventStream::new();
+    let mut next_tick = Instant::now() + TICK;
+    let mut engine_lives = true;
+    loop {
+        console.paint_if_due(&mut keys)?;
+        if let Some(exit) = console.exit.take() {
+            return Ok(exit);
+        }
+        let ticks = console.state.wants_tick();
+        let paint_at = console.painted_at + FRAME;
+        let event = tokio::select! {
+            // Keys before data: they echo at once, however much comes in.
+            biased;
+            _ = hangup.recv() => return Ok(Exit::HangUp),
+            _ = terminate.recv() => return Ok(Exit::Terminated),
+            _ = stop.recv() => { console.suspend()?; continue; }
+            _ = go_on.recv() => { console.resume()?; continue; }
+            key = keys.next() => match key {
+                Some(Ok(event)) => { console.at_once = true; terminal_event(event) }
+                // The terminal has gone; its SIGHUP may still be on the way.
+                Some(Err(_)) | None => return Ok(Exit::HangUp),
+            },
+            Some(done) = console.tasks.join_next() => match done {
+                Ok(event) => Some(event),
+                Err(error) => return Err(error).context("a query of the console failed"),
+            },
+            changed = snapshots.changed(), if engine_lives => match changed {
+                Ok(()) => Some(Event::Snapshot {
+                    snapshot: snapshots.borrow_and_update().clone(),
+                    now: Utc::now(),
+                }),
+                Err(_) => { engine_lives = false; None }
+            },
+            () = sleep_until(next_tick), if ticks => {
+                next_tick = Instant::now() + TICK;
+                Some(Event::Tick(Utc::now()))
+            }
+            () = sleep_until(paint_at), if console.state.is_dirty() => None,
+        };
+        if let Some(event) = event {
+            console.take(event)?;
+        }
+    }
+}
+
+/// What the terminal said; none if it means nothing to us.
+fn terminal_event(event: TerminalEvent) -> Option<Event> {
+    match event {
+        TerminalEvent::Key(key) => Some(Event::Key(key)),
+        TerminalEvent::Paste(text) => Some(Event::Paste(text)),
+        TerminalEvent::Resize(columns, rows) => Some(Event::Resize(columns, rows)),
+        TerminalEvent::FocusGained | TerminalEvent::FocusLost | TerminalEvent::Mouse(_) => None,
+    }
+}
+
+struct Console {
+    control: Arc<dyn Control>,
+    actor: Actor,
+    state: State,
+    terminal: Terminal,
+    /// Questions and commands under way; dropped, they end.
+    tasks: JoinSet<Event>,
+    painted_at: Instant,
+    at_once: bool,
+    suspended: bool,
+    exit: Option<Exit>,
+}
+
+impl Console {
+    fn take(&mut self, event: Event) -> anyhow::Result<()> {
+        let effects = in_console(|| update(&mut self.state, event));
+        self.perform(effects)
+    }
+
+    fn paint_if_due(&mut self, keys: &mut EventStream) -> anyhow::Result<()> {
+        let due = self.at_once || self.painted_at.elapsed() >= FRAME;
+        if self.suspended || !due || !self.state.take_dirty() {
+            return Ok(());
+        }
+        self.at_once = false;
+        let (columns, rows) = self.state.size();
+        in_console(|| {
+            let mut frame = Buffer::empty(Rect::new(0, 0, columns, rows));
+            let cursor = render::render(&self.state, &mut frame);
+            self.terminal.show(frame, cursor)
+        })?;
+        self.painted_at = Instant::now();
+        if self.state.is_guarded() {
+            self.drop_typed_ahead(keys)?;
+        }
+        Ok(())
+    }
+
+    /// The frame that guards a deletion is on the screen now. What was typed before that was meant
+    /// for another screen: it is read and thrown away.
+    fn drop_typed_ahead(&mut self, keys: &mut EventStream) -> anyhow::Result<()> {
+        while let Some(Some(Ok(event))) = keys.next().now_or_never() {
+            if let Some(event @ Event::Resize(..)) = terminal_event(event) {
+                self.take(event)?;
+            }
+        }
+        self.take(Event::Shown)
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) -> anyhow::Result<()> {
+        for effect in effects {
+            match effect {
+                Effect::Query { ticket, query } => {
+                    let control = self.control.clone();
+                    self.tasks.spawn(async move {
+                        Event::Answer {
+                            ticket,
+                            answer: control.query(query).await,
+                            now: Utc::now(),
+                        }
+                    });
+                }
+                Effect::Submit { ticket, command } => {
+                    let control = self.control.clone();
+                    let envelope = Envelope {
+                        command,
+                        actor: self.actor.clone(),
+                        reason: String::new(),
+                        // One key press is one command, also if a socket has to send it again.
+                        idempotency_key: Some(uuid::Uuid::new_v4().to_string()),
+                    };
+                    self.tasks.spawn(async move {
+                        Event::Receipt {
+                            ticket,
+                            receipt: control.submit(envelope).await,
+                            now: Utc::now(),
+                        }
+                    });
+                }
+                Effect::Follow { ticket, after } => {
+                    let control = self.control.clone();
+                    self.tasks.spawn(async move {
+                        Event::Followed {
+                            ticket,
+                            events: control.events(after, FOLLOW_WAIT_MS).await,
+                        }
+                    });
+                }
+                Effect::Copy(text) => self.terminal.copy(&text)?,
+                Effect::Quit(exit) => self.exit = Some(exit),
+                Effect::Suspend => self.suspend()?,
+                Effect::Repaint => self.terminal.forget(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops this process as the shell expects it; [`Self::resume`] comes with SIGCONT.
+    fn suspend(&mut self) -> anyhow::Result<()> {
+        if !self.suspended {
+            self.suspended = true;
+            self.terminal.suspend();
+            kill_process(getpid(), Signal::STOP).context("cannot suspend")?;
+        }
+        Ok(())
+    }
+
+    fn resume(&mut self) -> anyhow::Result<()> {
+        self.suspended = false;
+        self.terminal.resume()?;
+        self.at_once = true;
+        let (columns, rows) = crossterm::terminal::size()?;
+        self.take(Event::Resize(columns, rows))
+    }
+}

@@ -1,0 +1,318 @@
+//! Everything that the console knows and shows, as plain data; tied to no terminal.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::control::{KindInfo, Query, Snapshot};
+
+use super::command::{self, Place};
+use super::event::Effect;
+use super::look::{Look, Tone};
+use super::panes::attention::{AttentionPane, Which};
+use super::panes::browse::BrowsePane;
+use super::panes::deletions::DeletionsPane;
+use super::panes::events::EventsPane;
+use super::panes::help::HelpPane;
+use super::panes::sites::SitesPane;
+use super::panes::{Context, Pane, Wish};
+use super::prompt::Prompt;
+use super::render;
+use super::{ConsoleOptions, EngineMode, Exit};
+
+/// Deeper than anyone walks; the oldest pane falls out.
+const STACK_MAX: usize = 32;
+/// Messages of this console that `:events` still shows.
+const NOTICES_MAX: usize = 500;
+
+/// One message to the person at the console.
+#[derive(Clone, Debug)]
+pub(crate) struct Notice {
+    pub(crate) at: DateTime<Utc>,
+    pub(crate) tone: Tone,
+    pub(crate) text: String,
+}
+
+/// The whole console. Changed only by [`super::update`], drawn only by [`super::render`].
+pub struct State {
+    pub(super) options: ConsoleOptions,
+    pub(super) size: (u16, u16),
+    pub(super) now: DateTime<Utc>,
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) kinds: Vec<KindInfo>,
+    pub(super) kinds_ticket: Option<u64>,
+    /// The last is on top.
+    pub(super) panes: Vec<Box<dyn Pane>>,
+    pub(super) prompt: Option<Prompt>,
+    /// The newest notice, until the next key.
+    pub(super) message: Option<Notice>,
+    pub(super) notices: VecDeque<Notice>,
+    /// Something that guards a deletion is not on the screen yet: no key counts before it is.
+    pub(super) guarded: bool,
+    pub(super) tickets: u64,
+    /// Commands under way, and what they are for a person.
+    pub(super) submitted: HashMap<u64, String>,
+    /// The last event that was followed.
+    pub(super) followed: Option<i64>,
+    /// The question what happens next that is under way.
+    pub(super) following: Option<u64>,
+    /// Counts ticks, for the sign that something is under way.
+    pub(super) ticks: usize,
+    /// The word after `:` to start with, until the kinds are known.
+    pub(super) start: Option<String>,
+    pub(super) dirty: bool,
+}
+
+impl State {
+    /// A console before its first frame, and what it wants to know at once. `size` is columns, rows.
+    pub fn new(
+        options: ConsoleOptions,
+        snapshot: Arc<Snapshot>,
+        now: DateTime<Utc>,
+        size: (u16, u16),
+    ) -> (Self, Vec<Effect>) {
+        let start = options.start.clone();
+        let mut state = Self {
+            options,
+            size,
+            now,
+            snapshot,
+            kinds: Vec::new(),
+            kinds_ticket: None,
+            panes: Vec::new(),
+            prompt: None,
+            message: None,
+            notices: VecDeque::new(),
+            guarded: false,
+            tickets: 0,
+            submitted: HashMap::new(),
+            followed: None,
+            following: None,
+            ticks: 0,
+            start,
+            dirty: true,
+        };
+        let mut effects = Vec::new();
+        state.ask_kinds(&mut effects);
+        state.push(Box::new(DeletionsPane::new()), &mut effects);
+        state.settle();
+        (state, effects)
+    }
+
+    pub(super) fn ask_kinds(&mut self, effects: &mut Vec<Effect>) {
+        if self.kinds_ticket.is_none() && self.kinds.is_empty() {
+            self.tickets += 1;
+            self.kinds_ticket = Some(self.tickets);
+            effects.push(Effect::Query {
+                ticket: self.tickets,
+                query: Query::Kinds,
+            });
+        }
+    }
+
+    /// Something is under way that will change the screen: the loop sends ticks.
+    pub fn wants_tick(&self) -> bool {
+        self.kinds_ticket.is_some()
+            || !self.submitted.is_empty()
+            || self.panes.last().is_some_and(|pane| pane.is_busy())
+    }
+
+    /// No key counts before [`super::Event::Shown`]: a screen that guards a deletion is new.
+    pub fn is_guarded(&self) -> bool {
+        self.guarded
+    }
+
+    /// Whether something visible may have changed since this was last asked.
+    pub fn take_dirty(&mut self) -> bool {
+        std::mem::take(&mut self.dirty)
+    }
+
+    pub(super) fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    pub(super) fn size(&self) -> (u16, u16) {
+        self.size
+    }
+
+    pub(super) fn look(&self) -> Look {
+        Look {
+            ascii: self.options.ascii,
+            colour: !self.options.no_color,
+            width: self.size.0,
+            now: self.now,
+            many_sites: self.snapshot.sites.len() > 1,
+        }
+    }
+
+    pub(super) fn top(&self) -> Option<&dyn Pane> {
+        self.panes.last().map(|pane| &**pane)
+    }
+
+    pub(super) fn say(&mut self, tone: Tone, text: impl Into<String>) {
+        let notice = Notice {
+            at: self.now,
+            tone,
+            text: text.into(),
+        };
+        self.message = Some(notice.clone());
+        self.notices.push_back(notice);
+        if self.notices.len() > NOTICES_MAX {
+            self.notices.pop_front();
+        }
+        self.dirty = true;
+    }
+
+    /// Lets the pane on top work, and then does what it wished for.
+    pub(super) fn with_top<T>(
+        &mut self,
+        effects: &mut Vec<Effect>,
+        work: impl FnOnce(&mut dyn Pane, &mut Context<'_>) -> T,
+    ) -> Option<T> {
+        let at = self.panes.len().checked_sub(1)?;
+        self.with_pane(at, effects, work)
+    }
+
+    pub(super) fn with_pane<T>(
+        &mut self,
+        at: usize,
+        effects: &mut Vec<Effect>,
+        work: impl FnOnce(&mut dyn Pane, &mut Context<'_>) -> T,
+    ) -> Option<T> {
+        let mut wishes = Vec::new();
+        let pane = self.panes.get_mut(at)?;
+        let mut context = Context {
+            snapshot: &self.snapshot,
+            now: self.now,
+            tickets: &mut self.tickets,
+            effects,
+            wishes: &mut wishes,
+        };
+        let result = work(pane.as_mut(), &mut context);
+        for wish in wishes {
+            self.grant(wish, at, effects);
+        }
+        Some(result)
+    }
+
+    fn grant(&mut self, wish: Wish, asker: usize, effects: &mut Vec<Effect>) {
+        let is_top = asker + 1 == self.panes.len();
+        match wish {
+            Wish::Push(pane) => self.push(pane, effects),
+            Wish::Replace(pane) => {
+                if is_top {
+                    self.panes.truncate(asker);
+                    self.push(pane, effects);
+                }
+            }
+            Wish::Say(tone, text) => self.say(tone, text),
+            // A question pops up only where its pane is what the person looks at.
+            Wish::Ask(confirm) if is_top => {
+                self.prompt = Some(Prompt::Confirm(confirm));
+                self.guarded = true;
+            }
+            Wish::Ask(_) => {}
+            Wish::Submit { what, command } => {
+                self.tickets += 1;
+                self.submitted.insert(self.tickets, what);
+                effects.push(Effect::Submit {
+                    ticket: self.tickets,
+                    command,
+                });
+            }
+            Wish::Guard => self.guarded |= is_top,
+        }
+    }
+
+    pub(super) fn push(&mut self, pane: Box<dyn Pane>, effects: &mut Vec<Effect>) {
+        self.panes.push(pane);
+        if self.panes.len() > STACK_MAX {
+            self.panes.remove(0);
+        }
+        self.with_top(effects, |pane, context| pane.open(context));
+        self.follow(effects);
+    }
+
+    /// Back to the pane below; the first stays.
+    pub(super) fn back(&mut self, effects: &mut Vec<Effect>) {
+        if self.panes.len() > 1 {
+            self.panes.pop();
+            self.with_top(effects, |pane, context| pane.open(context));
+            self.follow(effects);
+        }
+    }
+
+    /// Asks for what happens next, while the pane on top lives on it.
+    pub(super) fn follow(&mut self, effects: &mut Vec<Effect>) {
+        if self.following.is_some() || !self.top().is_some_and(Pane::follows) {
+            return;
+        }
+        // A little of what went before is worth seeing.
+        let after = self
+            .followed
+            .unwrap_or_else(|| (self.snapshot.last_event - 200).max(0));
+        self.tickets += 1;
+        self.following = Some(self.tickets);
+        effects.push(Effect::Follow {
+            ticket: self.tickets,
+            after,
+        });
+    }
+
+    /// What was typed after `:`.
+    pub(super) fn go(&mut self, word: &str, effects: &mut Vec<Effect>) {
+        let pane: Box<dyn Pane> = match command::place(word, &self.kinds) {
+            Place::Kind(kind) => Box::new(BrowsePane::new(kind)),
+            Place::Pane("quit") => return self.quit(effects),
+            Place::Pane("help") => {
+                let scope = self
+                    .top()
+                    .map_or(super::keys::Scope::Everywhere, |p| p.scope());
+                Box::new(HelpPane::new(scope, &self.kinds))
+            }
+            Place::Pane("stuck") => Box::new(AttentionPane::new(Which::Stuck)),
+            Place::Pane("gc") => Box::new(AttentionPane::new(Which::Gc)),
+            Place::Pane("sites") => Box::new(SitesPane::new(self.snapshot.clone())),
+            Place::Pane("events") => {
+                // Read anew from a little before: the pane begins empty.
+                self.followed = None;
+                self.following = None;
+                Box::new(EventsPane::new(self.notices.iter()))
+            }
+            Place::Pane(_) => Box::new(DeletionsPane::new()),
+            Place::Unknown(text) => {
+                self.say(Tone::Warn, text);
+                return self.ask_kinds(effects);
+            }
+        };
+        if self.top().and_then(Pane::word) == pane.word() {
+            self.panes.pop();
+        }
+        self.push(pane, effects);
+    }
+
+    /// Leaves, or asks what becomes of the work of an engine that lives in this process.
+    pub(super) fn quit(&mut self, effects: &mut Vec<Effect>) {
+        let has_work = self.snapshot.steps.live() > 0
+            || self
+                .snapshot
+                .deletions
+                .iter()
+                .any(|d| !d.state.is_settled());
+        if self.options.engine == EngineMode::Embedded && has_work {
+            self.prompt = Some(Prompt::Quit);
+        } else {
+            effects.push(Effect::Quit(Exit::Quit));
+        }
+    }
+
+    /// Puts the cursor and its window right for the rows and the size that there are now.
+    pub(super) fn settle(&mut self) {
+        let rows = render::table_rows(self);
+        if let Some(pane) = self.panes.last_mut() {
+            let len = pane.len();
+            pane.list_mut().settle(len, rows);
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The one function that changes the state. It performs nothing: what is to be done it returns.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use tui_input::Input;
+
+use crate::control::{ControlError, Page, Receipt};
+use crate::domain::model::Event as LedgerEvent;
+
+use super::Exit;
+use super::command;
+use super::event::{Effect, Event};
+use super::keys::{self, Action, Scope};
+use super::look::{Tone, count, key_hint};
+use super::prompt::{self, Prompt};
+use super::render;
+use super::state::State;
+
+/// Takes one event, and says what the loop has to do.
+pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    match event {
+        Event::Key(pressed) => {
+            // A key that is let go is no key; a guard drops what was typed ahead.
+            if pressed.kind != KeyEventKind::Release && !state.guarded {
+                state.dirty = true;
+                key(state, pressed, &mut effects);
+            }
+        }
+        Event::Paste(text) => {
+            if !state.guarded {
+                paste(state, &text);
+            }
+        }
+        Event::Resize(columns, rows) => {
+            state.size = (columns, rows);
+            state.dirty = true;
+        }
+        Event::Snapshot { snapshot, now } => {
+            state.now = now;
+            let moved = state.snapshot.last_event != snapshot.last_event
+                || state.snapshot.steps != snapshot.steps
+                || state.snapshot.deletions != snapshot.deletions;
+            state.dirty = true;
+            state.snapshot = snapshot;
+            state.with_top(&mut effects, |pane, context| pane.wake(moved, context));
+        }
+        Event::Answer {
+            ticket,
+            answer,
+            now,
+        } => {
+            state.now = now;
+            state.dirty = true;
+            answered(state, ticket, answer, &mut effects);
+        }
+        Event::Receipt {
+            ticket,
+            receipt,
+            now,
+        } => {
+            state.now = now;
+            state.dirty = true;
+            received(state, ticket, &receipt, &mut effects);
+        }
+        Event::Followed { ticket, events } => {
+            if state.following == Some(ticket) {
+                followed(state, events, &mut effects);
+            }
+        }
+        Event::Tick(now) => {
+            state.now = now;
+            state.ticks = state.ticks.wrapping_add(1);
+            state.dirty = true;
+            state.with_top(&mut effects, |pane, context| pane.wake(false, context));
+        }
+        Event::Shown => state.guarded = false,
+    }
+    state.settle();
+    effects
+}
+
+fn key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
+    state.message = None;
+    // Nobody can see what a key would do.
+    let quits = matches!(state.prompt, Some(Prompt::Quit));
+    if render::is_too_small(state.size) && !quits {
+        state.prompt = None;
+        if keys::action(Scope::Everywhere, pressed) == Some(Action::Quit) {
+            state.quit(effects);
+        }
+        return;
+    }
+    match state.prompt.take() {
+        Some(prompt) => prompt_key(state, prompt, pressed, effects),
+        None => pane_key(state, pressed, effects),
+    }
+}
+
+fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
+    let Some(pane) = state.top() else { return };
+    let Some(action) = keys::action(pane.scope(), pressed) else {
+        return;
+    };
+    let is_modal = pane.is_modal();
+    match action {
+        Action::Quit => state.quit(effects),
+        Action::Suspend => effects.push(Effect::Suspend),
+        Action::Repaint => effects.push(Effect::Repaint),
+        Action::Back => back(state, effects),
+        _ if is_modal => {}
+        Action::CommandLine => {
+            state.ask_kinds(effects);
+            state.prompt = Some(Prompt::Command(Input::default()));
+        }
+        Action::Filter => {
+            let before = pane.list().filter.clone();
+            state.prompt = Some(Prompt::Filter {
+                input: Input::new(before.clone()),
+                before,
+            });
+        }
+        Action::Help => state.go("help", effects),
+        Action::NotADelete => state.say(
+            Tone::Dim,
+            format!(
+                "{} deletes nothing here; D on a row plans a deletion and asks",
+                key_hint(pressed)
+            ),
+        ),
+        action => {
+            let page = render::table_rows(state);
+            state.with_top(effects, |pane, context| {
+                let len = pane.len();
+                if pane.list_mut().go(action, len, page) {
+                    // At the end of what is loaded, the pane asks for more.
+                    pane.wake(false, context);
+                } else {
+                    pane.act(action, context);
+                }
+            });
+        }
+    }
+}
+
+/// Out of the filter first, then out of the pane.
+fn back(state: &mut State, effects: &mut Vec<Effect>) {
+    let filtered = state.top().is_some_and(|p| !p.list().filter.is_empty());
+    if filtered {
+        set_filter(state, String::new());
+    } else {
+        state.back(effects);
+    }
+}
+
+fn set_filter(state: &mut State, filter: String) {
+    if let Some(pane) = state.panes.last_mut()
+        && pane.list().filter != filter
+    {
+        pane.list_mut().filter = filter;
+        pane.filter_changed();
+    }
+}
+
+fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mut Vec<Effect>) {
+    let control = pressed.modifiers.contains(KeyModifiers::CONTROL);
+    if pressed.code == KeyCode::Esc || (control && pressed.code == KeyCode::Char('c')) {
+        match prompt {
+            Prompt::Filter { before, .. } => set_filter(state, before),
+            Prompt::Confirm(_) => state.say(Tone::Dim, "nothing was sent"),
+            Prompt::Command(_) | Prompt::Quit => {}
+        }
+        return;
+    }
+    let is_enter = pressed.code == KeyCode::Enter;
+    match prompt {
+        Prompt::Command(_) if is_enter => command_entered(state, prompt, effects),
+        Prompt::Command(mut input) => {
+            let at_end = input.cursor() == input.value().chars().count();
+            let completes =
+                pressed.code == KeyCode::Tab || (pressed.code == KeyCode::Right && at_end);
+            if completes {
+                let found = command::completions(input.value(), &state.kinds);
+                if let Some(word) = found.first() {
+                    input = Input::new((*word).to_owned());
+                }
+            } else if pressed.code == KeyCode::Backspace && input.value().is_empty() {
+                return;
+            } else {
+                prompt::edit(&mut input, pressed);
+            }
+            state.prompt = Some(Prompt::Command(input));
+        }
+        Prompt::Filter { .. } if is_enter => {}
+        Prompt::Filter { mut input, before } => {
+            if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
+                pane_key(state, pressed, effects);
+            } else {
+                prompt::edit(&mut input, pressed);
+                set_filter(state, input.value().to_owned());
+            }
+            state.prompt = Some(Prompt::Filter { input, before });
+        }
+        Prompt::Confirm(confirm) if is_enter && confirm.is_met() => {
+            state.tickets += 1;
+            let ticket = state.tickets;
+            effects.push(Effect::Submit {
+                ticket,
+                command: confirm.command,
+            });
+            let taken = state.with_top(effects, |pane, _| pane.confirmed(ticket));
+            if taken != Some(true) {
+                state.submitted.insert(ticket, confirm.what);
+            }
+        }
+        Prompt::Confirm(mut confirm) => {
+            if is_enter {
+                confirm.wrong = true;
+            } else if prompt::edit(&mut confirm.input, pressed) {
+                confirm.wrong = false;
+            }
+            state.prompt = Some(Prompt::Confirm(confirm));
+        }
+        Prompt::Quit => match pressed.code {
+            KeyCode::Char('l') => effects.push(Effect::Quit(Exit::LeaveRunning)),
+            KeyCode::Char('s') => effects.push(Effect::Quit(Exit::Stop)),
+            _ => state.prompt = Some(Prompt::Quit),
+        },
+    }
+}
+
+fn command_entered(state: &mut State, prompt: Prompt, effects: &mut Vec<Effect>) {
+    let Prompt::Command(input) = prompt else {
+        return;
+    };
+    let word = input.value().trim().to_owned();
+    if word.is_empty() {
+        return;
+    }
+    if state.kinds.is_empty() && state.kinds_ticket.is_some() {
+        // The kinds are on their way: the word is looked up when they are here.
+        state.start = Some(word);
+    } else {
+        state.go(&word, effects);
+    }
+}
+
+/// Only into a line that is being typed: what is pasted is never keys, and confirms nothing.
+fn paste(state: &mut State, text: &str) {
+    state.dirty = true;
+    match &mut state.prompt {
+        Some(Prompt::Command(input)) => prompt::paste(input, text),
+        Some(Prompt::Filter { input, .. }) => {
+            prompt::paste(input, text);
+            let filter = input.value().to_owned();
+            set_filter(state, filter);
+        }
+        Some(Prompt::Confirm(confirm)) => {
+            prompt::paste(&mut confirm.input, text);
+            confirm.wrong = false;
+        }
+        Some(Prompt::Quit) => {}
+        None => state.say(
+            Tone::Dim,
+            "pasted text does nothing here; / filters, : goes somewhere",
+        ),
+    }
+}
+
+fn answered(
+    state: &mut State,
+    ticket: u64,
+    answer: Result<Page, ControlError>,
+    effects: &mut Vec<Effect>,
+) {
+    if state.kinds_ticket == Some(ticket) {
+        state.kinds_ticket = None;
+        match answer {
+            Ok(Page::Kinds { rows }) => state.kinds = rows,
+            Ok(_) => state.say(Tone::Bad, super::panes::unexpected()),
+            Err(error) => state.say(Tone::Bad, format!("the kinds could not be read: {error}")),
+        }
+        if let Some(word) = state.start.take() {
+            state.go(&word, effects);
+        }
+        return;
+    }
+    let mut answer = Some(answer);
+    for at in (0..state.panes.len()).rev() {
+        let taken = state.with_pane(at, effects, |pane, context| {
+            pane.answer(ticket, &mut answer, context)
+        });
+        if taken == Some(true) {
+            break;
+        }
+    }
+    // Whether to follow may depend on what was just learnt.
+    state.follow(effects);
+}
+
+fn received(
+    state: &mut State,
+    ticket: u64,
+    receipt: &Result<Receipt, ControlError>,
+    effects: &mut Vec<Effect>,
+) {
+    for at in (0..state.panes.len()).rev() {
+        let taken = state.with_pane(at, effects, |pane, context| {
+            pane.receipt(ticket, receipt, context)
+        });
+        if taken == Some(true) {
+            return;
+        }
+    }
+    // A plan whose pane was left says nothing any more.
+    let Some(what) = state.submitted.remove(&ticket) else {
+        if let Err(error) = receipt {
+            state.say(Tone::Bad, error.to_string());
+        }
+        return;
+    };
+    match receipt {
+        Ok(Receipt::Done { moved }) => {
+            state.say(Tone::Good, format!("{what}: {}", count(*moved, "step")));
+        }
+        Ok(_) => state.say(Tone::Good, format!("{what}: accepted")),
+        Err(error) => state.say(Tone::Bad, format!("{what}: {error}")),
+    }
+    state.with_top(effects, |pane, context| pane.wake(true, context));
+}
+
+fn followed(
+    state: &mut State,
+    events: Result<Vec<LedgerEvent>, ControlError>,
+    effects: &mut Vec<Effect>,
+) {
+    state.following = None;
+    match events {
+        Ok(events) => {
+            if let Some(last) = events.last() {
+                state.followed = Some(last.seq);
+                state.dirty = true;
+                for pane in &mut state.panes {
+                    pane.followed(&events);
+                }
+            } else if state.followed.is_none() {
+                state.followed = Some((state.snapshot.last_event - 200).max(0));
+            }
+        }
+        Err(ControlError::Expired { oldest, .. }) => state.followed = Some(oldest - 1),
+        Err(error) => {
+            // Asked again when the pane is opened again: an engine that is gone is not hammered.
+            state.say(Tone::Bad, format!("events could not be read: {error}"));
+            return;
+        }
+    }
+    state.follow(effects);
+}

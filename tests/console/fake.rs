@@ -1,0 +1,665 @@
+//! A world to look at, and a desk to sit at: the console's state with an engine that answers at
+//! once from plain data, and remembers what it was told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, TimeZone, Utc};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use gone::control::{
+    Command, ControlError, EngineStatus, KindInfo, Page, Query, Receipt, SiteListing, SiteState,
+    SiteStatus, Snapshot,
+};
+use gone::domain::model::{
+    Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
+    EventKind, KindName, OnFailure, Origin, Plan, PlanOptions, PlanStep, Refusal, RefusalRule,
+    Resource, ResourceKey, Site, Step, StepError, StepResource, StepState, Target,
+};
+use gone::faces::console::{
+    ConsoleOptions, Effect, EngineMode, Event, Exit, State, render_to_text, update,
+};
+use serde_json::{Value, json};
+
+pub fn now() -> DateTime<Utc> {
+    Utc.with_ymd_and_hms(2025, 11, 21, 9, 30, 0).unwrap()
+}
+
+fn ago(minutes: i64) -> DateTime<Utc> {
+    now() - TimeDelta::minutes(minutes)
+}
+
+pub fn site(region: &str) -> Site {
+    Site::region("prod", region)
+}
+
+pub fn key(kind: &str, id: &str) -> ResourceKey {
+    ResourceKey {
+        site: site("RegionOne"),
+        kind: KindName::new(kind),
+        id: id.to_owned(),
+    }
+}
+
+/// A UUID whose end says which one it is.
+pub fn id(n: u32) -> String {
+    format!("7d444840-9dc0-11d1-b245-{n:012x}")
+}
+
+pub fn resource(kind: &str, n: u32, name: &str) -> Resource {
+    let id = id(n);
+    Resource {
+        key: key(kind, &id),
+        name: name.to_owned(),
+        project_id: "demo".to_owned(),
+        tags: vec!["team:web".to_owned()],
+        attributes: json!({
+            "id": id, "name": name, "status": "ACTIVE", "project_id": "demo",
+            "subnets": [format!("subnet-{n}")], "provider": {"segment": 100 + n, "type": "vxlan"},
+        }),
+    }
+}
+
+pub fn plan_step(id: u32, kind: &str, name: &str, depends_on: &[u32]) -> PlanStep {
+    PlanStep {
+        id,
+        site: site("RegionOne"),
+        kind: KindName::new(kind),
+        resource_id: self::id(100 + id),
+        name: name.to_owned(),
+        project_id: "demo".to_owned(),
+        action: Action::Delete,
+        depends_on: depends_on.to_vec(),
+        automatic: false,
+        why: format!("{kind} on network web"),
+        fingerprint: String::new(),
+        vars: BTreeMap::new(),
+    }
+}
+
+pub fn plan(targets: Vec<Target>, ports: u32) -> Plan {
+    let mut steps = vec![plan_step(0, "router_interface", "gw-web", &[])];
+    steps[0].action = Action::Detach;
+    steps.push(plan_step(1, "trunk", "tr-1", &[]));
+    for n in 0..ports {
+        steps.push(plan_step(2 + n, "port", &format!("server-{n}"), &[1]));
+    }
+    let all: Vec<u32> = (0..2 + ports).collect();
+    steps.push(plan_step(2 + ports, "subnet", "web-v4", &all));
+    let mut before = all;
+    before.push(2 + ports);
+    steps.push(plan_step(3 + ports, "network", "web", &before));
+    let mut dhcp = plan_step(4 + ports, "port", "", &[]);
+    dhcp.automatic = true;
+    dhcp.why = "dhcp port on network web".to_owned();
+    let mut floating = plan_step(5 + ports, "floating_ip", "203.0.113.9", &[]);
+    floating.action = Action::Unset;
+    Plan {
+        hash: "c0ffee".repeat(10) + "abcd",
+        targets,
+        options: PlanOptions {
+            cascade: true,
+            on_failure: OnFailure::Continue,
+            ..PlanOptions::default()
+        },
+        endpoints: BTreeMap::new(),
+        identities: BTreeMap::new(),
+        calls_estimate: u64::from(ports) + 9,
+        steps,
+        automatic: vec![dhcp],
+        unset: vec![floating],
+        refused: Vec::new(),
+        warnings: vec!["trunk tr-1 is disabled and is enabled first".to_owned()],
+    }
+}
+
+pub fn blocker() -> Blocker {
+    Blocker {
+        kind: KindName::new("floating_ip"),
+        id: id(0xb10c),
+        name: "203.0.113.9".to_owned(),
+        site: site("RegionOne"),
+        owner: "demo".to_owned(),
+        since: Some(ago(90)),
+        in_plan: false,
+    }
+}
+
+pub fn target(kind: &str, n: u32, name: &str) -> Target {
+    Target {
+        key: key(kind, &id(n)),
+        name: name.to_owned(),
+    }
+}
+
+pub fn refusal() -> Refusal {
+    Refusal {
+        resource: target("port", 42, "server-42"),
+        rule: RefusalRule::OtherProject,
+        reason: "the floating IP belongs to another project; ask its owner to free it".to_owned(),
+        blocker: Some(blocker()),
+    }
+}
+
+pub fn deletion(n: u32, state: DeletionState, gone: u64, total: u64) -> Deletion {
+    let mut counts = Counts {
+        gone,
+        total,
+        ..Counts::default()
+    };
+    let rest = total - gone;
+    match state {
+        DeletionState::Running => {
+            counts.running = rest.min(8);
+            counts.waiting = rest - rest.min(8);
+        }
+        DeletionState::Stuck => counts.stuck = rest,
+        _ => counts.waiting = rest,
+    }
+    Deletion {
+        id: format!("0198f2aa-0000-7000-8000-{n:012x}"),
+        targets: vec![target("network", n, &format!("web-{n}"))],
+        state,
+        requested_by: Actor {
+            name: "alice".to_owned(),
+            origin: Origin::Console,
+        },
+        requested_at: ago(i64::from(n) * 7),
+        reason: "decommissioned".to_owned(),
+        cause: None,
+        options: PlanOptions::default(),
+        plan_hash: None,
+        counts,
+        eta_seconds: (state == DeletionState::Running).then_some(185),
+        finished_at: None,
+        refused: Vec::new(),
+        note: String::new(),
+    }
+}
+
+pub fn step(n: i64, kind: &str, name: &str, state: StepState, depends_on: &[i64]) -> Step {
+    Step {
+        id: n,
+        deletion_id: deletion(1, DeletionState::Running, 0, 1).id,
+        resource: StepResource {
+            key: key(kind, &id(u32::try_from(n).unwrap() + 500)),
+            name: name.to_owned(),
+        },
+        action: Action::Delete,
+        state,
+        depends_on: depends_on.to_vec(),
+        attempts: u32::from(state == StepState::Stuck) * 8 + u32::from(state == StepState::Blocked),
+        max_attempts: 8,
+        next_attempt_at: (state == StepState::Blocked).then(|| now() + TimeDelta::minutes(5)),
+        blocked_since: matches!(state, StepState::Blocked | StepState::Stuck).then(|| ago(1500)),
+        blockers: Vec::new(),
+        last_error: None,
+        recreated: 0,
+        project_id: "demo".to_owned(),
+        why: "on network web".to_owned(),
+    }
+}
+
+pub fn error() -> StepError {
+    StepError {
+        class: ErrorClass::Blocked,
+        status: Some(409),
+        kind: "PortInUse".to_owned(),
+        message: "Unable to complete operation on port: a floating IP is associated.".to_owned(),
+        request_id: "req-3f1a0c52-5a64-4d0e-9f6e-0a4b2f8d9c11".to_owned(),
+        at: ago(3),
+    }
+}
+
+/// A tree of one network, its subnet and this many ports.
+pub fn steps(ports: i64) -> Vec<Step> {
+    let states = [StepState::Gone, StepState::Running, StepState::Waiting];
+    let mut steps: Vec<Step> = (1..=ports)
+        .map(|n| {
+            let state = states[usize::try_from(n % 3).unwrap()];
+            step(n, "port", &format!("server-{n}"), state, &[])
+        })
+        .collect();
+    let all: Vec<i64> = (1..=ports).collect();
+    steps.push(step(
+        ports + 1,
+        "subnet",
+        "web-v4",
+        StepState::Waiting,
+        &all,
+    ));
+    let mut before = all;
+    before.push(ports + 1);
+    steps.push(step(
+        ports + 2,
+        "network",
+        "web",
+        StepState::Waiting,
+        &before,
+    ));
+    steps
+}
+
+pub fn event(seq: i64, kind: EventKind, message: &str, data: Value) -> LedgerEvent {
+    LedgerEvent {
+        seq,
+        at: ago(60) + TimeDelta::seconds(seq * 10),
+        deletion_id: Some(deletion(1, DeletionState::Running, 0, 1).id),
+        step_id: Some(1),
+        kind,
+        message: message.to_owned(),
+        data,
+    }
+}
+
+/// What the engine knows.
+pub struct World {
+    pub snapshot: Snapshot,
+    pub kinds: Vec<KindInfo>,
+    pub listings: Vec<SiteListing>,
+    pub plan: Result<Plan, ControlError>,
+    pub deletions: Vec<Deletion>,
+    pub steps: Vec<Step>,
+    pub events: Vec<LedgerEvent>,
+}
+
+impl World {
+    pub fn empty() -> Self {
+        let kind = |name: &str, alias: &str, columns: &[(&str, &str)]| KindInfo {
+            name: KindName::new(name),
+            aliases: vec![alias.to_owned()],
+            columns: columns
+                .iter()
+                .map(|(h, p)| ((*h).to_owned(), (*p).to_owned()))
+                .collect(),
+            has_dependents: true,
+        };
+        let common = [
+            ("name", "name"),
+            ("id", "id"),
+            ("status", "status"),
+            ("project", "project_id"),
+        ];
+        Self {
+            snapshot: Snapshot {
+                version: 1,
+                at: Some(now()),
+                engine: EngineStatus {
+                    version: "0.1.0".to_owned(),
+                    pid: 4242,
+                    ..EngineStatus::default()
+                },
+                ..Snapshot::default()
+            },
+            kinds: vec![
+                kind("network", "net", &common),
+                kind("floating_ip", "fip", &common),
+                kind("load_balancer", "lb", &common),
+            ],
+            listings: Vec::new(),
+            plan: Ok(plan(vec![target("network", 1, "web")], 2)),
+            deletions: Vec::new(),
+            steps: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Some of everything, as on a morning with work under way.
+    pub fn busy() -> Self {
+        let mut world = Self::empty();
+        let status = |region: &str, state, reason: &str, latency_ms| SiteStatus {
+            site: site(region),
+            state,
+            reason: reason.to_owned(),
+            latency_ms,
+            in_flight: 3,
+            concurrency_limit: 16,
+            read_only: false,
+            as_user: "admin".to_owned(),
+        };
+        let refused_connection = "connection refused by 10.0.0.5:5000";
+        world.snapshot.sites = vec![
+            status("RegionOne", SiteState::Reachable, "", Some(34)),
+            status(
+                "RegionTwo",
+                SiteState::Unreachable,
+                refused_connection,
+                None,
+            ),
+        ];
+        let names = ["web", "db", "storage", "edge", "lab"];
+        let rows = (1u32..).zip(names);
+        world.listings = vec![
+            SiteListing {
+                site: site("RegionOne"),
+                rows: rows.map(|(n, name)| resource("network", n, name)).collect(),
+                error: None,
+                at: now(),
+            },
+            SiteListing {
+                site: site("RegionTwo"),
+                rows: Vec::new(),
+                error: Some(refused_connection.to_owned()),
+                at: now(),
+            },
+        ];
+        let mut refused = deletion(4, DeletionState::Refused, 0, 0);
+        refused.refused = vec![refusal()];
+        world.deletions = vec![
+            deletion(1, DeletionState::Running, 120, 536),
+            deletion(2, DeletionState::Gone, 12, 12),
+            deletion(3, DeletionState::Stuck, 40, 41),
+            refused,
+        ];
+        world.steps = steps(12);
+        let mut stuck = step(90, "load_balancer", "lb-shop", StepState::Stuck, &[]);
+        stuck.last_error = Some(StepError {
+            kind: "Conflict".to_owned(),
+            message: "Load Balancer is immutable and cannot be updated.".to_owned(),
+            ..error()
+        });
+        let mut blocked = step(91, "port", "server-42", StepState::Blocked, &[]);
+        blocked.blockers = vec![blocker()];
+        blocked.last_error = Some(error());
+        world.steps.push(stuck);
+        world.steps.push(blocked);
+        let attempt = |n: i64, message: &str| {
+            let request = format!("req-3f1a0c52-5a64-4d0e-9f6e-{n:012x}");
+            let data = json!({"attempts": n, "status": 409, "request_id": request});
+            event(n + 1, EventKind::Attempt, message, data)
+        };
+        world.events = vec![
+            event(
+                1,
+                EventKind::DeletionAccepted,
+                "asked for by alice",
+                json!({}),
+            ),
+            attempt(1, "409 PortInUse: a floating IP is associated"),
+            attempt(2, "409 PortInUse: a floating IP is associated"),
+            event(
+                4,
+                EventKind::StepState,
+                "port server-1 is blocked",
+                json!({"state": "blocked"}),
+            ),
+            event(
+                5,
+                EventKind::NeedsPerson,
+                "load balancer lb-shop is stuck",
+                json!({}),
+            ),
+        ];
+        world.snapshot.steps = Counts {
+            stuck: 1,
+            blocked: 3,
+            running: 8,
+            waiting: 408,
+            gone: 120,
+            total: 540,
+            ..Counts::default()
+        };
+        world.snapshot.deletions_by_state = BTreeMap::from([("refused".to_owned(), 1)]);
+        world.snapshot.deletions = vec![world.deletions[0].clone()];
+        world.snapshot.rate_per_second = 4.2;
+        world.snapshot.last_event = 5;
+        world
+    }
+
+    pub fn answer(&self, query: &Query) -> Result<Page, ControlError> {
+        let missing = || ControlError::NotFound {
+            message: "there is no such thing here".to_owned(),
+        };
+        let find = |id: &str| self.deletions.iter().find(|d| d.id == *id);
+        Ok(match query {
+            Query::Kinds => Page::Kinds {
+                rows: self.kinds.clone(),
+            },
+            Query::Resources { .. } => Page::Resources {
+                listings: self.listings.clone(),
+            },
+            Query::Deletions { states, .. } => {
+                let rows = self.deletions.iter();
+                let rows = rows.filter(|d| states.is_empty() || states.contains(&d.state));
+                Page::Deletions {
+                    rows: rows.cloned().collect(),
+                    next: None,
+                }
+            }
+            Query::Deletion { id } => Page::Deletion {
+                row: Box::new(find(id).ok_or_else(missing)?.clone()),
+            },
+            Query::Steps {
+                states,
+                cursor,
+                limit,
+                deletion_id,
+                ..
+            } => {
+                let from: usize = cursor.as_deref().map_or(0, |c| c.parse().unwrap());
+                // Steps 90 and on belong to other deletions.
+                let rows = self
+                    .steps
+                    .iter()
+                    .filter(|s| states.is_empty() || states.contains(&s.state))
+                    .filter(|s| deletion_id.is_none() || !(90..100).contains(&s.id));
+                let rows: Vec<Step> = rows.skip(from).take(limit + 1).cloned().collect();
+                let next = (rows.len() > *limit).then(|| (from + limit).to_string());
+                Page::Steps {
+                    rows: rows.into_iter().take(*limit).collect(),
+                    next,
+                }
+            }
+            Query::Step { id } => Page::Step {
+                row: Box::new(
+                    self.steps
+                        .iter()
+                        .find(|s| s.id == *id)
+                        .ok_or_else(missing)?
+                        .clone(),
+                ),
+            },
+            Query::Timeline { after, .. } => Page::Events {
+                rows: self
+                    .events
+                    .iter()
+                    .filter(|e| e.seq > *after)
+                    .cloned()
+                    .collect(),
+            },
+            Query::FrozenPlan { .. } => Page::Plan {
+                plan: Arc::new(self.plan.clone().map_err(|_| missing())?),
+            },
+            _ => return Err(missing()),
+        })
+    }
+
+    pub fn receive(&self, command: &Command) -> Result<Receipt, ControlError> {
+        match command {
+            Command::Plan { .. } => self.plan.clone().map(|plan| Receipt::Planned {
+                plan: Arc::new(plan),
+            }),
+            Command::DeletePlan { .. } => Ok(Receipt::Accepted {
+                deletion_id: deletion(1, DeletionState::Running, 0, 1).id,
+                existing: false,
+            }),
+            _ => Ok(Receipt::Done { moved: 1 }),
+        }
+    }
+}
+
+/// The console, and the engine that answers it.
+pub struct Desk {
+    pub state: State,
+    pub world: World,
+    /// Commands that were sent, oldest first.
+    pub sent: Vec<Command>,
+    pub asked: Vec<Query>,
+    pub copied: Vec<String>,
+    pub exits: Vec<Exit>,
+    pub now: DateTime<Utc>,
+    /// Events are answered when a test wants it.
+    pub following: Option<(u64, i64)>,
+    /// A frame is shown after each event; off, nothing is ever on the screen.
+    pub shows: bool,
+    /// Commands are answered at once; off, [`Self::receive`] does it.
+    pub receives: bool,
+    pub held: Vec<(u64, Command)>,
+    pub size: (u16, u16),
+}
+
+pub fn options() -> ConsoleOptions {
+    ConsoleOptions {
+        ascii: false,
+        no_color: false,
+        actor: Actor {
+            name: "alice".to_owned(),
+            origin: Origin::Console,
+        },
+        start: None,
+        engine: EngineMode::Attached,
+    }
+}
+
+impl Desk {
+    pub fn new(world: World, size: (u16, u16)) -> Self {
+        Self::with(world, size, options())
+    }
+
+    pub fn with(world: World, size: (u16, u16), options: ConsoleOptions) -> Self {
+        let snapshot = Arc::new(world.snapshot.clone());
+        let (state, effects) = State::new(options, snapshot, now(), size);
+        let mut desk = Self {
+            state,
+            world,
+            sent: Vec::new(),
+            asked: Vec::new(),
+            copied: Vec::new(),
+            exits: Vec::new(),
+            now: now(),
+            following: None,
+            shows: true,
+            receives: true,
+            held: Vec::new(),
+            size,
+        };
+        desk.perform(effects);
+        desk
+    }
+
+    pub fn take(&mut self, event: Event) {
+        if let Event::Resize(columns, rows) = event {
+            self.size = (columns, rows);
+        }
+        let effects = update(&mut self.state, event);
+        self.perform(effects);
+        if self.shows && self.state.is_guarded() {
+            update(&mut self.state, Event::Shown);
+        }
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Query { ticket, query } => {
+                    let answer = self.world.answer(&query);
+                    self.asked.push(query);
+                    let now = self.now;
+                    self.take(Event::Answer {
+                        ticket,
+                        answer,
+                        now,
+                    });
+                }
+                Effect::Submit { ticket, command } => {
+                    self.sent.push(command.clone());
+                    if self.receives {
+                        self.receive(ticket, &command);
+                    } else {
+                        self.held.push((ticket, command));
+                    }
+                }
+                Effect::Follow { ticket, after } => self.following = Some((ticket, after)),
+                Effect::Copy(text) => self.copied.push(text),
+                Effect::Quit(exit) => self.exits.push(exit),
+                Effect::Suspend | Effect::Repaint => {}
+            }
+        }
+    }
+
+    pub fn receive(&mut self, ticket: u64, command: &Command) {
+        let receipt = self.world.receive(command);
+        let now = self.now;
+        self.take(Event::Receipt {
+            ticket,
+            receipt,
+            now,
+        });
+    }
+
+    /// What happened since the console asked.
+    pub fn follow(&mut self) {
+        let (ticket, after) = self.following.take().unwrap();
+        let events = self.world.events.iter();
+        let events = events.filter(|e| e.seq > after).cloned().collect();
+        self.take(Event::Followed {
+            ticket,
+            events: Ok(events),
+        });
+    }
+
+    /// The engine publishes; a second has passed.
+    pub fn publish(&mut self) {
+        self.now += TimeDelta::seconds(6);
+        self.world.snapshot.version += 1;
+        let snapshot = Arc::new(self.world.snapshot.clone());
+        let now = self.now;
+        self.take(Event::Snapshot { snapshot, now });
+    }
+
+    /// Keys by name, separated by spaces: `: s t u c k enter`; a longer word is typed.
+    pub fn press(&mut self, keys: &str) {
+        for word in keys.split_whitespace() {
+            for key in named(word) {
+                self.take(Event::Key(key));
+            }
+        }
+    }
+
+    pub fn text(&self) -> String {
+        render_to_text(&self.state, self.size.0, self.size.1)
+    }
+
+    /// Commands that change anything.
+    pub fn changes(&self) -> Vec<&Command> {
+        let changes = |c: &&Command| !matches!(c, Command::Plan { .. });
+        self.sent.iter().filter(changes).collect()
+    }
+}
+
+fn named(word: &str) -> Vec<KeyEvent> {
+    let plain = |code| vec![KeyEvent::new(code, KeyModifiers::NONE)];
+    if let Some(letter) = word.strip_prefix("ctrl-") {
+        let code = KeyCode::Char(letter.chars().next().unwrap());
+        return vec![KeyEvent::new(code, KeyModifiers::CONTROL)];
+    }
+    match word {
+        "enter" => plain(KeyCode::Enter),
+        "esc" => plain(KeyCode::Esc),
+        "space" => plain(KeyCode::Char(' ')),
+        "tab" => plain(KeyCode::Tab),
+        "delete" => plain(KeyCode::Delete),
+        "backspace" => plain(KeyCode::Backspace),
+        "up" => plain(KeyCode::Up),
+        "down" => plain(KeyCode::Down),
+        "left" => plain(KeyCode::Left),
+        "right" => plain(KeyCode::Right),
+        "end" => plain(KeyCode::End),
+        "home" => plain(KeyCode::Home),
+        "pgdn" => plain(KeyCode::PageDown),
+        "pgup" => plain(KeyCode::PageUp),
+        word => word
+            .chars()
+            .map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))
+            .collect(),
+    }
+}
