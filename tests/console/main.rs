@@ -9,3 +9,5 @@
 
 mod fake;
 mod pictures;
+mod safety;
+mod storm;

@@ -8,6 +8,9 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use crate::domain::model::{Blocker, DeletionState, KindName, StepState, short_id};
 use crate::domain::text;
 
+/// Narrower screens show ids and times short.
+pub(crate) const WIDE: u16 = 100;
+
 /// What a text is, not which colour it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Tone {
@@ -132,6 +135,27 @@ impl Look {
 
     pub(crate) fn maybe_time(&self, at: Option<DateTime<Utc>>) -> String {
         at.map_or_else(|| self.none().to_owned(), |at| self.time(at))
+    }
+
+    /// As [`Self::time`], or on narrow screens without the seconds, or only the day.
+    pub(crate) fn brief(&self, at: DateTime<Utc>) -> String {
+        if self.width >= WIDE {
+            return self.time(at);
+        }
+        let format = if at.date_naive() == self.now.date_naive() {
+            "%H:%M"
+        } else {
+            "%m-%d"
+        };
+        at.format(format).to_string()
+    }
+
+    pub(crate) fn maybe_brief(&self, at: Option<DateTime<Utc>>) -> String {
+        at.map_or_else(|| self.none().to_owned(), |at| self.brief(at))
+    }
+
+    pub(crate) fn brief_width(&self) -> u16 {
+        if self.width >= WIDE { 11 } else { 5 }
     }
 
     /// Stands where there is nothing to say.
@@ -298,6 +322,10 @@ pub(crate) fn blocker_words(blocker: &Blocker) -> String {
 /// `web`, or the short id of what has no name.
 pub(crate) fn name_or_id<'a>(name: &'a str, id: &'a str) -> &'a str {
     if name.is_empty() { short_id(id) } else { name }
+}
+
+pub(crate) fn or_none<'a>(text: &'a str, look: &Look) -> &'a str {
+    if text.is_empty() { look.none() } else { text }
 }
 
 /// `1 step`, `12,000 steps`

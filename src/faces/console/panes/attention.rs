@@ -208,14 +208,15 @@ impl Pane for AttentionPane {
     fn is_busy(&self) -> bool {
         self.steps.is_waiting() || (self.which == Which::Stuck && self.refused.is_waiting())
     }
-    fn columns(&self, _look: &Look) -> Vec<Column> {
+    fn columns(&self, look: &Look) -> Vec<Column> {
+        let brief = look.brief_width();
         vec![
             Column::fixed("STATE", 9),
-            Column::flex("WHAT", 3),
-            Column::flex("BLOCKED BY", 4),
-            Column::fixed("SINCE (UTC)", 11).from(70),
-            Column::fixed("TRIES", 5).right(),
-            Column::fixed("NEXT (UTC)", 11).from(60),
+            Column::flex("WHAT", 1),
+            Column::flex("BLOCKED BY", 1),
+            Column::fixed("SINCE", brief).from(60),
+            Column::fixed("TRIES", 5).right().from(50),
+            Column::fixed("NEXT", brief.max(8)).from(60),
             Column::fixed("SITE", 18).from(130),
         ]
     }
@@ -228,13 +229,13 @@ impl Pane for AttentionPane {
                 let next = if step.state == StepState::Stuck {
                     "with you".to_owned()
                 } else {
-                    look.maybe_time(step.next_attempt_at)
+                    look.maybe_brief(step.next_attempt_at)
                 };
                 vec![
                     look.step_state(step.state),
                     Cell::plain(format!("{} {name}", kind_words(&resource.key.kind))),
                     Cell::plain(step_reason(step)),
-                    Cell::dim(look.maybe_time(step.blocked_since)),
+                    Cell::dim(look.maybe_brief(step.blocked_since)),
                     Cell::plain(format!("{}/{}", step.attempts, step.max_attempts)),
                     Cell::dim(next),
                     Cell::dim(resource.key.site.to_string()),
@@ -247,7 +248,7 @@ impl Pane for AttentionPane {
                     look.deletion_state(deletion.state),
                     Cell::plain(target_words(deletion)),
                     Cell::plain(deletion_reason(deletion)),
-                    Cell::dim(look.time(deletion.requested_at)),
+                    Cell::dim(look.brief(deletion.requested_at)),
                     Cell::dim(look.none()),
                     Cell::dim("with you"),
                     Cell::dim(site.map_or_else(String::new, |t| t.key.site.to_string())),
@@ -269,6 +270,9 @@ impl Pane for AttentionPane {
             Some(Entry::Deletion(i)) => deletion_lines(&self.refused.rows[i], look),
             None => Vec::new(),
         }
+    }
+    fn strip_rows(&self) -> u16 {
+        5
     }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
         if !self.steps.loaded {

@@ -180,6 +180,9 @@ impl Pane for BlockersPane {
             ]
         })
     }
+    fn strip_rows(&self) -> u16 {
+        3
+    }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
         if !self.feed.loaded {
             return vec![Cell::dim("Asking what stands in the way…")];

@@ -4,11 +4,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use unicode_width::UnicodeWidthStr;
 
 use crate::control::{ControlError, KindInfo, Page, Query, SiteListing};
-use crate::domain::model::{Resource, Site};
+use crate::domain::model::{Resource, Site, short_id};
 
 use super::super::keys::{Action, Scope};
 use super::super::list::{List, passes};
-use super::super::look::{Cell, Look, Tone, at_path, count, kind_words};
+use super::super::look::{Cell, Look, Tone, WIDE, at_path, count, kind_words, name_or_id, or_none};
 use super::details::DetailsPane;
 use super::plan::{PlanPane, Subject};
 use super::{Column, Context, Pane, Width, unexpected};
@@ -156,6 +156,11 @@ fn read_only<'a>(
         .map(ToString::to_string)
 }
 
+/// Ids differ at their end, and that is what is shown of them where there is little room.
+fn is_id(path: &str) -> bool {
+    path == "id" || path.ends_with("_id")
+}
+
 /// A column's text: from the listed row, or from what every resource has.
 fn field(row: &Resource, path: &str) -> String {
     let text = at_path(&row.attributes, path);
@@ -215,6 +220,8 @@ impl Pane for BrowsePane {
                 // The name gives way and takes what is left; ids stay whole, if there is room.
                 let width = if path == "name" {
                     Width::Flex(1)
+                } else if is_id(path) && look.width < WIDE {
+                    Width::Fixed(wide.min(8))
                 } else {
                     Width::Fixed(wide.min(look.width / 2))
                 };
@@ -222,7 +229,7 @@ impl Pane for BrowsePane {
                     heading: heading.to_uppercase().into(),
                     width,
                     right: false,
-                    tail: path == "id" || path.ends_with("_id"),
+                    tail: is_id(path),
                     from_width: 0,
                 }
             })
@@ -237,13 +244,19 @@ impl Pane for BrowsePane {
         columns
     }
 
-    fn cells(&self, row: usize, _look: &Look) -> Vec<Cell> {
+    fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
         let Some(row) = self.row(row) else {
             return Vec::new();
         };
         let columns = self.kind.columns.iter();
         columns
-            .map(|(_, path)| Cell::plain(field(row, path)))
+            .map(|(_, path)| {
+                let text = field(row, path);
+                if is_id(path) && look.width < WIDE {
+                    return Cell::plain(short_id(&text));
+                }
+                Cell::plain(text)
+            })
             .chain([Cell::dim(row.key.site.to_string())])
             .collect()
     }
@@ -267,6 +280,23 @@ impl Pane for BrowsePane {
         failed
             .chain(whole.map(|error| Cell::new(format!("{glyph} {error}"), Tone::Bad)))
             .collect()
+    }
+
+    fn strip(&self, look: &Look) -> Vec<Cell> {
+        self.row(self.list.cursor).map_or_else(Vec::new, |row| {
+            let name = name_or_id(&row.name, &row.key.id);
+            let mut facts = vec![
+                format!("{} {name} at {}", kind_words(&row.key.kind), row.key.site),
+                format!("project {}", or_none(&row.project_id, look)),
+            ];
+            if !row.tags.is_empty() {
+                facts.push(format!("tags {}", row.tags.join(", ")));
+            }
+            vec![
+                Cell::plain(facts.join(look.dot())),
+                Cell::dim(format!("id {}", row.key.id)),
+            ]
+        })
     }
 
     fn empty(&self, _look: &Look) -> Vec<Cell> {

@@ -194,7 +194,7 @@ impl Pane for DeletionsPane {
             Column::fixed("STATE", 11),
             Column::fixed("ID", 8).from(60),
             Column::flex("WHAT", 3),
-            Column::fixed("PROGRESS", if look.width < 100 { 10 } else { 20 }),
+            Column::fixed("PROGRESS", if look.width < 100 { 10 } else { 20 }).from(60),
             Column::fixed("DONE", 13).right(),
             Column::fixed("LEFT", 7).right().from(60),
             Column::fixed("ASKED (UTC)", 11).from(100),
@@ -237,6 +237,9 @@ impl Pane for DeletionsPane {
     fn strip(&self, look: &Look) -> Vec<Cell> {
         self.current()
             .map_or_else(Vec::new, |deletion| deletion_lines(deletion, look))
+    }
+    fn strip_rows(&self) -> u16 {
+        4
     }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
         if !self.feed.loaded {

@@ -106,6 +106,9 @@ impl Pane for DetailsPane {
             vec![Cell::plain(format!("{name}: {value}"))]
         })
     }
+    fn strip_rows(&self) -> u16 {
+        3
+    }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
         vec![Cell::dim(
             "No field contains that text; esc shows all again.",

@@ -111,14 +111,9 @@ impl Node {
         }
     }
 
-    pub(crate) fn words(&self, look: &Look) -> String {
-        let site = if look.many_sites {
-            format!(" @{}", self.site)
-        } else {
-            String::new()
-        };
+    pub(crate) fn words(&self) -> String {
         let name = name_or_id(&self.name, &self.resource_id);
-        format!("{} {name}{site}", kind_words(&self.kind))
+        format!("{} {name}", kind_words(&self.kind))
     }
 }
 
@@ -172,6 +167,8 @@ pub(crate) struct Forest {
     roots: Vec<u32>,
     /// 1 goes first; rows of one number may go at once. 0: waits in a circle.
     wave: Vec<u32>,
+    /// Rows name their site.
+    many_sites: bool,
     rows: Vec<Row>,
     groups: Vec<Group>,
     opened: HashSet<GroupKey>,
@@ -181,6 +178,8 @@ pub(crate) struct Forest {
 impl Forest {
     pub(crate) fn set(&mut self, nodes: Vec<Node>) {
         self.nodes = nodes;
+        let first = self.nodes.first().map(|node| &node.site);
+        self.many_sites = self.nodes.iter().any(|node| Some(&node.site) != first);
         self.by_id = (0u32..)
             .zip(&self.nodes)
             .filter(|(_, node)| node.part == Part::Step)
@@ -517,7 +516,8 @@ impl Forest {
                 if self.closed.contains(&node.id) && node.part == Part::Step {
                     text.push_str(look.pick("▸ ", "> "));
                 }
-                text.push_str(&node.words(look));
+                text.push_str(&node.words());
+                self.push_site(&node.site, &mut text);
                 Cell::plain(text)
             }
             What::Group(index) => {
@@ -530,9 +530,7 @@ impl Forest {
                 text.push_str(&kind_words(&group.key.kind));
                 text.push_str(look.pick(" ×", " x"));
                 text.push_str(&thousands(group.members.len() as u64));
-                if look.many_sites {
-                    text.push_str(&format!(" @{}", group.key.site));
-                }
+                self.push_site(&group.key.site, &mut text);
                 Cell::new(text, Tone::Strong)
             }
             What::Section(part) => Cell::new(
@@ -543,6 +541,12 @@ impl Forest {
                 },
                 Tone::Strong,
             ),
+        }
+    }
+
+    fn push_site(&self, site: &Site, text: &mut String) {
+        if self.many_sites {
+            text.push_str(&format!(" @{site}"));
         }
     }
 
@@ -576,11 +580,20 @@ impl Forest {
                     .tally
                     .first()
                     .map_or(Tone::Dim, |(state, _)| look.step_glyph(*state).1);
-                let words: Vec<String> = group
-                    .tally
-                    .iter()
+                let total = thousands(group.members.len() as u64);
+                let of = |wanted| group.tally.iter().find(|(state, _)| *state == wanted);
+                // What needs a person, or else how many are done.
+                let held = [StepState::Stuck, StepState::Blocked]
+                    .into_iter()
+                    .filter_map(of);
+                let mut words: Vec<String> = held
                     .map(|(state, n)| format!("{} {}", look.step_glyph(*state).0, thousands(*n)))
                     .collect();
+                if words.is_empty() && !group.tally.is_empty() {
+                    let gone = of(StepState::Gone).map_or(0, |(_, n)| *n);
+                    let glyph = look.step_glyph(StepState::Gone).0;
+                    words.push(format!("{glyph} {}/{total}", thousands(gone)));
+                }
                 Cell::new(words.join(" "), tone)
             }
             _ => Cell::default(),

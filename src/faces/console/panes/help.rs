@@ -92,6 +92,9 @@ impl Pane for HelpPane {
             )],
         }
     }
+    fn strip_rows(&self) -> u16 {
+        1
+    }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
         vec![Cell::dim("No key does that; esc shows all again.")]
     }

@@ -140,7 +140,7 @@ pub(crate) fn kind_word(kind: EventKind) -> &'static str {
         EventKind::Recreated => "re-created",
         EventKind::Site => "site",
         EventKind::Engine => "engine",
-        EventKind::NeedsPerson => "for you",
+        EventKind::NeedsPerson => "needs you",
     }
 }
 

@@ -150,6 +150,10 @@ pub(crate) trait Pane: Send {
     fn strip(&self, _look: &Look) -> Vec<Cell> {
         Vec::new()
     }
+    /// How many rows that usually takes.
+    fn strip_rows(&self) -> u16 {
+        2
+    }
     /// Instead of rows: what would be here, and how it gets here.
     fn empty(&self, look: &Look) -> Vec<Cell>;
     /// Something is under way that will be shown: the loop ticks.

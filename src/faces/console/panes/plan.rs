@@ -264,10 +264,10 @@ impl Pane for PlanPane {
 
     fn columns(&self, _look: &Look) -> Vec<Column> {
         vec![
-            Column::fixed("ORDER", 5).right(),
+            Column::fixed("ORDER", 5).right().from(50),
             Column::flex("WHAT", 3),
             Column::fixed("DOES", 9),
-            Column::fixed("ID", 8),
+            Column::fixed("ID", 8).from(50),
             Column::flex("WHY", 2).from(60),
         ]
     }
@@ -369,7 +369,7 @@ impl Pane for PlanPane {
             Part::Unset => "unset: it stays, and only loses its reference",
             Part::Step => &node.why,
         };
-        let head = format!("{} {}", node.does(), node.words(look));
+        let head = format!("{} {}", node.does(), node.words());
         vec![
             Cell::plain([head.as_str(), note].join(look.dot())),
             Cell::dim(format!(
@@ -385,6 +385,9 @@ impl Pane for PlanPane {
         ]
     }
 
+    fn strip_rows(&self) -> u16 {
+        3
+    }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
         match &self.stage {
             Stage::Planning(_) => vec![

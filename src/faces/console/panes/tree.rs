@@ -205,7 +205,7 @@ impl Pane for TreePane {
                 (None, None) => Vec::new(),
             };
         };
-        let mut facts = format!("{} {}", node.does(), node.words(look));
+        let mut facts = format!("{} {}", node.does(), node.words());
         if !node.why.is_empty() {
             facts.push_str(look.dot());
             facts.push_str(&node.why);
@@ -226,6 +226,9 @@ impl Pane for TreePane {
         lines
     }
 
+    fn strip_rows(&self) -> u16 {
+        4
+    }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
         if !self.steps.loaded {
             let arrived = thousands(self.steps.arrived() as u64);
@@ -294,7 +297,9 @@ impl Pane for TreePane {
                 let automatic = automatic.map(|s| Node::planned(s, Part::Automatic));
                 let unset = plan.unset.iter().map(|s| Node::planned(s, Part::Unset));
                 self.others = automatic.chain(unset).collect();
-                self.replant();
+                if self.steps.loaded {
+                    self.replant();
+                }
             }
             return true;
         }

@@ -27,16 +27,18 @@ pub(super) fn draw(state: &State, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-/// Facts side by side, as far as there is room.
+/// Facts side by side. One that has no room is left out whole: half a number misleads.
 fn line(canvas: &mut Canvas<'_>, y: u16, facts: Vec<Cell>) {
     let look = canvas.look;
     let mut x = 1;
     for fact in facts {
-        if x >= look.width {
-            break;
+        let wide = unicode_width::UnicodeWidthStr::width(&*look.safe(&fact.text));
+        let room = look.width.saturating_sub(x + 1);
+        if x > 1 && wide > usize::from(room) {
+            canvas.own(x, y, look.pick("…", "~"), look.style(Tone::Dim));
+            return;
         }
-        let style = look.style(fact.tone);
-        x = canvas.put(x, y, look.width - x, &fact.text, style) + 2;
+        x = canvas.put(x, y, room, &fact.text, look.style(fact.tone)) + 2;
     }
 }
 

@@ -11,7 +11,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 
-use super::keys::{self, BINDINGS, Scope};
+use super::keys::{self, Action, BINDINGS, Binding, Scope};
 use super::look::{Cell, Look, Tone};
 use super::panes::Pane;
 use super::prompt::Prompt;
@@ -49,7 +49,7 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     }
     let pane = state.top()?;
     let head = head_lines(pane, &look, area);
-    let areas = areas(area, head.len(), has_strip(pane));
+    let areas = areas(area, head.len(), strip_rows(pane));
     header::draw(state, canvas, areas.header);
     draw_title(state, pane, canvas, areas.title);
     for (y, line) in (areas.head.y..areas.head.bottom()).zip(&head) {
@@ -71,7 +71,7 @@ pub(super) fn table_rows(state: &State) -> usize {
     match state.top() {
         Some(pane) if !is_too_small(state.size) => {
             let head = head_lines(pane, &state.look(), area);
-            let areas = areas(area, head.len(), has_strip(pane));
+            let areas = areas(area, head.len(), strip_rows(pane));
             usize::from(areas.table.height.saturating_sub(1))
         }
         _ => 1,
@@ -79,8 +79,12 @@ pub(super) fn table_rows(state: &State) -> usize {
 }
 
 /// The strip has one height for all rows of a pane, so that nothing jumps while the cursor moves.
-fn has_strip(pane: &dyn Pane) -> bool {
-    pane.len() > 0
+fn strip_rows(pane: &dyn Pane) -> u16 {
+    if pane.len() == 0 {
+        0
+    } else {
+        pane.strip_rows()
+    }
 }
 
 fn head_lines(pane: &dyn Pane, look: &Look, area: Rect) -> Vec<Cell> {
@@ -99,7 +103,7 @@ fn head_lines(pane: &dyn Pane, look: &Look, area: Rect) -> Vec<Cell> {
     lines
 }
 
-fn areas(area: Rect, head: usize, strip: bool) -> Areas {
+fn areas(area: Rect, head: usize, strip_rows: u16) -> Areas {
     let header = match area.height {
         16.. => 3,
         12.. => 2,
@@ -107,10 +111,10 @@ fn areas(area: Rect, head: usize, strip: bool) -> Areas {
     };
     // The rule above it counts.
     let strip = match area.height {
-        _ if !strip => 0,
-        40.. => 9,
-        22.. => 6,
-        16.. => 3,
+        _ if strip_rows == 0 => 0,
+        40.. => strip_rows + 3,
+        22.. => strip_rows + 1,
+        16.. => strip_rows.min(2) + 1,
         _ => 0,
     };
     // On a small screen a message stands in place of the keys.
@@ -186,26 +190,38 @@ fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
+/// The keys of this pane as far as there is room; those for help and the way out always.
 fn draw_footer(scope: Scope, canvas: &mut Canvas<'_>, area: Rect) {
     let look = canvas.look;
-    let own = BINDINGS.iter().filter(|b| b.scope == scope);
-    let all = BINDINGS.iter().filter(|b| b.scope == Scope::Everywhere);
+    let entry = |binding: &Binding| {
+        let key = binding.keys.first().map(|key| keys::key_name(*key));
+        (key.unwrap_or_default(), look.safe(binding.footer))
+    };
+    let wide = |binding: &Binding| {
+        let (key, footer) = entry(binding);
+        u16::try_from(key.len() + 1 + footer.chars().count() + 2).unwrap_or(u16::MAX)
+    };
+    let is_must = |b: &&Binding| matches!(b.action, Action::Help | Action::Quit);
+    let all = || BINDINGS.iter().filter(|b| !b.footer.is_empty());
+    let own = all().filter(|b| b.scope == scope);
+    let everywhere = all().filter(|b| b.scope == Scope::Everywhere && !is_must(b));
+    let musts: Vec<&Binding> = all().filter(is_must).collect();
+    let mut room = area
+        .width
+        .saturating_sub(musts.iter().map(|b| wide(b)).sum());
+    let fits = |binding: &&Binding| {
+        let fits = wide(binding) <= room;
+        room -= if fits { wide(binding) } else { 0 };
+        fits
+    };
     let mut x = 1;
-    for binding in own.chain(all).filter(|b| !b.footer.is_empty()) {
-        let Some(first) = binding.keys.first() else {
-            continue;
-        };
-        let key = keys::key_name(*first);
-        let footer = look.safe(binding.footer);
-        let wide = key.len() + 1 + footer.chars().count();
-        if usize::from(x) + wide > usize::from(area.width) {
-            continue;
-        }
-        x = canvas.put(x, area.y, area.width - x, &key, look.style(Tone::Strong)) + 1;
-        x = canvas.put(x, area.y, area.width - x, &footer, look.style(Tone::Dim)) + 2;
-        if x >= area.width {
-            break;
-        }
+    let shown: Vec<&Binding> = own.chain(everywhere).filter(fits).collect();
+    for binding in shown.into_iter().chain(musts) {
+        let (key, footer) = entry(binding);
+        let left = area.width.saturating_sub(x);
+        x = canvas.put(x, area.y, left, &key, look.style(Tone::Strong)) + 1;
+        let left = area.width.saturating_sub(x);
+        x = canvas.put(x, area.y, left, &footer, look.style(Tone::Dim)) + 2;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use super::super::look::Tone;
+use super::super::look::{Cell, Tone};
 use super::super::panes::{Column, Pane, Width};
 use super::Canvas;
 
@@ -24,19 +24,20 @@ pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
         area.width.saturating_sub(GUTTER + 1),
         gap(area.width),
     );
-    let headings = columns.iter().map(|c| (c.heading.as_ref(), Tone::Dim));
-    draw_row(canvas, area.y, &columns, &widths, headings);
+    let headings: Vec<_> = columns
+        .iter()
+        .map(|c| (c.heading.as_ref(), Tone::Dim))
+        .collect();
+    draw_row(canvas, area.y, &columns, &widths, &headings);
     let list = pane.list();
     let rows = (list.top..pane.len()).zip(area.y + 1..area.bottom());
     for (row, y) in rows {
         let is_cursor = row == list.cursor;
         let cells = pane.cells(row, &look);
-        let cells = cells.iter().map(|cell| {
-            // One look for the whole row under the cursor: tones would be hard to read reversed.
-            let tone = if is_cursor { Tone::Plain } else { cell.tone };
-            (cell.text.as_str(), tone)
-        });
-        draw_row(canvas, y, &columns, &widths, cells);
+        // One look for the whole row under the cursor: tones would be hard to read reversed.
+        let tone = |cell: &Cell| if is_cursor { Tone::Plain } else { cell.tone };
+        let cells: Vec<_> = cells.iter().map(|c| (c.text.as_str(), tone(c))).collect();
+        draw_row(canvas, y, &columns, &widths, &cells);
         if pane.is_marked(row) {
             canvas.own(1, y, "*", look.style(Tone::Warn));
         }
@@ -51,20 +52,21 @@ fn gap(width: u16) -> u16 {
     if width < 100 { 1 } else { 2 }
 }
 
-fn draw_row<'a>(
+fn draw_row(
     canvas: &mut Canvas<'_>,
     y: u16,
     columns: &[Column],
     widths: &[u16],
-    cells: impl Iterator<Item = (&'a str, Tone)>,
+    cells: &[(&str, Tone)],
 ) {
     let look = canvas.look;
+    let right = canvas.buffer.area.right();
     let mut x = GUTTER;
-    for ((column, width), (text, tone)) in columns.iter().zip(widths).zip(cells) {
+    for (at, ((column, width), (text, tone))) in columns.iter().zip(widths).zip(cells).enumerate() {
         if *width == 0 {
             continue;
         }
-        let style = look.style(tone);
+        let style = look.style(*tone);
         if column.tail || column.right {
             let text = look.fit_end(text, usize::from(*width), column.tail);
             let wide = unicode_width::UnicodeWidthStr::width(text.as_str());
@@ -75,7 +77,14 @@ fn draw_row<'a>(
             };
             canvas.set(x + blank, y, *width - blank, &text, style);
         } else {
-            canvas.put(x, y, *width, text, style);
+            // What has only empty cells to its right may run on over them.
+            let is_last = cells.iter().skip(at + 1).all(|(text, _)| text.is_empty());
+            let room = if is_last {
+                right.saturating_sub(x + 1)
+            } else {
+                *width
+            };
+            canvas.put(x, y, room, text, style);
         }
         x += width + gap(look.width);
     }

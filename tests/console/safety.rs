@@ -1,0 +1,504 @@
+//! Nothing is deleted by accident: wrong keys, pasted text, type-ahead, rows that move.
+
+use std::sync::Arc;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use gone::control::{Command, ControlError, Query};
+use gone::domain::model::DeletionState;
+use gone::faces::console::{ConsoleOptions, EngineMode, Event, Exit, State, update};
+
+use super::fake::{Desk, World, deletion, id, now, options, refusal, site};
+
+fn at_plan() -> Desk {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":network enter /web enter space D");
+    desk
+}
+
+fn plan_hash(command: &Command) -> &str {
+    match command {
+        Command::DeletePlan { plan_hash } => plan_hash,
+        other => panic!("not a deletion by plan: {other:?}"),
+    }
+}
+
+#[test]
+fn a_deletion_is_planned_confirmed_and_followed() {
+    let mut desk = at_plan();
+    assert!(matches!(desk.sent.as_slice(), [Command::Plan { .. }]));
+    let text = desk.text();
+    assert!(
+        text.contains("6 steps · 1 automatic · 1 unset · 0 refused"),
+        "{text}"
+    );
+    desk.press("enter web");
+    assert_eq!(desk.changes().len(), 0, "before enter nothing is sent");
+    desk.press("enter");
+    let hash = desk.world.plan.as_ref().unwrap().hash.clone();
+    assert_eq!(desk.changes().len(), 1);
+    assert_eq!(plan_hash(desk.changes()[0]), hash);
+    let text = desk.text();
+    assert!(text.contains("deletion 00000001: network web-1"), "{text}");
+    assert!(text.contains("accepted as deletion 00000001"), "{text}");
+}
+
+#[test]
+fn the_short_id_confirms_too_and_anything_else_does_not() {
+    for (typed, goes) in [
+        ("00000001", true),
+        ("web", true),
+        ("We", false),
+        ("web2", false),
+        ("y", false),
+        ("", false),
+    ] {
+        let mut desk = at_plan();
+        desk.press(&format!("enter {typed} enter"));
+        assert_eq!(desk.changes().len(), usize::from(goes), "{typed:?}");
+        if !goes {
+            assert!(desk.text().contains("That is not it"), "{}", desk.text());
+            desk.press("esc");
+            assert!(desk.text().contains("nothing was sent"));
+        }
+    }
+}
+
+#[test]
+fn p05_wrong_keys_on_a_read_only_engine_send_no_call() {
+    let mut world = World::busy();
+    world.snapshot.engine.read_only = true;
+    let mut desk = Desk::new(world, (80, 24));
+    desk.press(":network enter");
+    let asked = desk.asked.len();
+    desk.press("ctrl-d ctrl-k delete backspace");
+    assert!(
+        desk.text().contains("backspace deletes nothing here"),
+        "{}",
+        desk.text()
+    );
+    desk.take(Event::Paste("D\nweb\nenter\n\n".to_owned()));
+    assert!(desk.text().contains("pasted text does nothing here"));
+    desk.press("D");
+    assert!(
+        desk.text().contains("this engine is read-only"),
+        "{}",
+        desk.text()
+    );
+    desk.press("enter esc space D");
+    assert_eq!(desk.sent.len(), 0, "not even a plan");
+    assert_eq!(desk.asked.len(), asked);
+    assert!(desk.text().contains("READ-ONLY"));
+}
+
+#[test]
+fn p05_one_read_only_site_is_enough() {
+    let mut world = World::busy();
+    world.snapshot.sites[0].read_only = true;
+    let mut desk = Desk::new(world, (80, 24));
+    desk.press(":network enter D");
+    assert_eq!(desk.sent.len(), 0);
+    assert!(desk.text().contains("prod/RegionOne is read-only"));
+}
+
+#[test]
+fn no_single_key_sends_a_change_from_any_pane() {
+    let panes = [
+        "",
+        ":network enter",
+        ":network enter D",
+        "enter",
+        ":stuck enter",
+        ":gc enter",
+        ":events enter",
+        ":sites enter",
+        "?",
+        ":stuck enter b",
+        ":stuck enter enter",
+    ];
+    let codes = (' '..='~').map(KeyCode::Char).chain([
+        KeyCode::Enter,
+        KeyCode::Delete,
+        KeyCode::Backspace,
+        KeyCode::Tab,
+        KeyCode::Insert,
+        KeyCode::F(5),
+    ]);
+    for code in codes {
+        for modifiers in [KeyModifiers::NONE, KeyModifiers::CONTROL, KeyModifiers::ALT] {
+            for keys in panes {
+                let mut desk = Desk::new(World::busy(), (80, 24));
+                desk.press(keys);
+                desk.take(Event::Key(KeyEvent::new(code, modifiers)));
+                for command in desk.changes() {
+                    // These start nothing that was not confirmed before.
+                    let harmless = matches!(
+                        command,
+                        Command::Retry { .. }
+                            | Command::RetryStep { .. }
+                            | Command::Pause { .. }
+                            | Command::Resume { .. }
+                    );
+                    assert!(harmless, "{code:?} {modifiers:?} in {keys:?}: {command:?}");
+                    assert_eq!(modifiers, KeyModifiers::NONE, "{code:?}: {command:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_typed_ahead_of_the_plan_is_discarded() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":network enter");
+    desk.receives = false;
+    desk.shows = false;
+    // All of it before the plan is there, and then before it is on the screen.
+    desk.press("D enter web enter");
+    let (ticket, command) = desk.held.pop().unwrap();
+    desk.receive(ticket, &command);
+    desk.press("enter web enter");
+    desk.take(Event::Paste("web\n".to_owned()));
+    assert_eq!(desk.changes().len(), 0);
+    assert!(!desk.text().contains("confirm ─"), "{}", desk.text());
+    desk.take(Event::Shown);
+    desk.press("enter");
+    // The prompt is asked for, but not on the screen yet.
+    desk.press("web enter");
+    desk.take(Event::Paste("web".to_owned()));
+    assert_eq!(desk.changes().len(), 0);
+    desk.take(Event::Shown);
+    desk.press("enter");
+    assert_eq!(desk.changes().len(), 0, "the line is still empty");
+    desk.press("web enter");
+    assert_eq!(desk.changes().len(), 1);
+}
+
+#[test]
+fn a_pasted_newline_never_confirms() {
+    let mut desk = at_plan();
+    desk.press("enter");
+    desk.take(Event::Paste("web\n\nweb\r\n".to_owned()));
+    assert_eq!(desk.changes().len(), 0);
+    assert!(
+        desk.text().contains(">web "),
+        "only the first line came in: {}",
+        desk.text()
+    );
+    desk.press("enter");
+    assert_eq!(desk.changes().len(), 1);
+}
+
+#[test]
+fn the_confirmation_is_for_the_row_under_the_cursor_when_d_was_pressed() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":network enter down");
+    desk.receives = false;
+    desk.press("D");
+    // The list is refreshed and turned around while the plan is made.
+    desk.world.listings[0].rows.reverse();
+    desk.world.snapshot.steps.gone += 1;
+    desk.publish();
+    let (ticket, command) = desk.held.pop().unwrap();
+    let Command::Plan { targets, .. } = &command else {
+        panic!("{command:?}");
+    };
+    assert_eq!(targets[0].id_or_name, id(2));
+    assert_eq!(targets[0].site, Some(site("RegionOne")));
+    desk.receive(ticket, &command);
+    desk.press("enter");
+    assert!(
+        desk.text()
+            .contains("the name \"db\" or the short id 00000002")
+    );
+    desk.press("web enter");
+    assert_eq!(desk.changes().len(), 0);
+}
+
+#[test]
+fn cursor_and_marks_stay_on_their_rows_when_a_refresh_moves_them() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":network enter down space");
+    let before = desk.text();
+    assert!(
+        before.contains(" * db") && before.contains(">  storage"),
+        "{before}"
+    );
+    desk.world.listings[0].rows.reverse();
+    desk.world.listings[0].rows.retain(|row| row.name != "edge");
+    desk.press("ctrl-r");
+    let after = desk.text();
+    assert!(
+        after.contains(" * db") && after.contains(">  storage"),
+        "{after}"
+    );
+    assert!(!after.contains("edge"));
+    desk.press("D");
+    let Some(Command::Plan { targets, .. }) = desk.sent.last() else {
+        panic!("no plan");
+    };
+    assert_eq!(targets.len(), 1);
+    assert_eq!(
+        targets[0].id_or_name,
+        id(2),
+        "what is marked, not the cursor"
+    );
+}
+
+#[test]
+fn several_marked_rows_are_confirmed_by_their_number() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":network enter space space D enter");
+    assert!(
+        desk.text().contains("how many resources were marked: 2"),
+        "{}",
+        desk.text()
+    );
+    desk.press("web enter esc enter 2 enter");
+    assert_eq!(desk.changes().len(), 1);
+}
+
+#[test]
+fn n15_a_refused_plan_cannot_be_confirmed_and_names_its_blocker() {
+    let mut world = World::busy();
+    world.plan.as_mut().unwrap().refused = vec![refusal()];
+    let mut desk = Desk::new(world, (80, 24));
+    desk.press(":network enter D enter web enter");
+    assert_eq!(desk.changes().len(), 0);
+    let mut desk = desk;
+    desk.press("b");
+    let text = desk.text();
+    let words = "blocked by floating IP 203.0.113.9 (project demo, not in this plan)";
+    assert!(text.contains(words), "{text}");
+    desk.press("y");
+    assert_eq!(desk.copied, [id(0xb10c)]);
+}
+
+#[test]
+fn p01_drift_is_told_and_nothing_follows() {
+    let mut desk = at_plan();
+    desk.receives = false;
+    desk.press("enter web enter");
+    let (ticket, _) = desk.held.pop().unwrap();
+    desk.take(Event::Receipt {
+        ticket,
+        receipt: Err(ControlError::Drifted {
+            message: "the cloud has changed since this plan".to_owned(),
+            changes: vec!["port server-9 is new".to_owned()],
+        }),
+        now: now(),
+    });
+    let text = desk.text();
+    assert!(
+        text.contains("the cloud has changed") && text.contains("server-9 is new"),
+        "{text}"
+    );
+    desk.press("enter web enter");
+    assert_eq!(desk.changes().len(), 1, "only the one that was refused");
+}
+
+#[test]
+fn the_cascade_can_be_switched_and_is_planned_again() {
+    let mut desk = at_plan();
+    desk.press("x");
+    let cascades: Vec<bool> = desk
+        .sent
+        .iter()
+        .map(|command| match command {
+            Command::Plan { options, .. } => options.cascade,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(cascades, [true, false]);
+}
+
+#[test]
+fn p08_cancel_asks_first() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press("c enter n enter");
+    assert_eq!(desk.sent.len(), 0);
+    desk.press("backspace y enter");
+    assert!(
+        matches!(desk.sent.as_slice(), [Command::Cancel { deletion_id }]
+        if *deletion_id == deletion(1, DeletionState::Running, 0, 1).id)
+    );
+}
+
+#[test]
+fn a_blocked_step_is_explained_copied_and_retried() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":stuck enter down enter");
+    let text = desk.text();
+    assert!(
+        text.contains("req-3f1a0c52-5a64-4d0e-9f6e-0a4b2f8d9c11"),
+        "{text}"
+    );
+    assert!(
+        text.contains("tried 1 of 8") && text.contains("next try 09:35:00"),
+        "{text}"
+    );
+    desk.press("b");
+    let words = "blocked by floating IP 203.0.113.9 (project demo, not in this plan)";
+    assert!(desk.text().contains(words), "{}", desk.text());
+    desk.press("y");
+    assert_eq!(desk.copied, [id(0xb10c)]);
+    desk.press("r");
+    assert!(matches!(
+        desk.sent.as_slice(),
+        [Command::RetryStep { step_id: 91 }]
+    ));
+    assert!(
+        desk.text().contains("retry of port server-42: 1 step"),
+        "{}",
+        desk.text()
+    );
+}
+
+#[test]
+fn pausing_and_resuming_follow_the_state() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press("p");
+    desk.world.deletions[0].state = DeletionState::Paused;
+    desk.world.snapshot.deletions = vec![desk.world.deletions[0].clone()];
+    desk.publish();
+    desk.press("p");
+    assert!(matches!(
+        desk.sent.as_slice(),
+        [Command::Pause { .. }, Command::Resume { .. }]
+    ));
+}
+
+#[test]
+fn quitting_an_embedded_engine_with_work_asks_what_becomes_of_it() {
+    for (key, exit) in [("l", Exit::LeaveRunning), ("s", Exit::Stop)] {
+        let embedded = ConsoleOptions {
+            engine: EngineMode::Embedded,
+            ..options()
+        };
+        let mut desk = Desk::with(World::busy(), (80, 24), embedded);
+        desk.press("q q enter esc");
+        assert_eq!(desk.exits, []);
+        desk.press("q");
+        assert!(desk.text().contains("leave it running"), "{}", desk.text());
+        desk.press(key);
+        assert_eq!(desk.exits, [exit]);
+    }
+    let mut attached = Desk::new(World::busy(), (80, 24));
+    attached.press("q");
+    assert_eq!(attached.exits, [Exit::Quit]);
+}
+
+#[test]
+fn a_failed_question_is_told_and_kept() {
+    let mut world = World::busy();
+    world.steps.clear();
+    let mut desk = Desk::new(world, (80, 24));
+    desk.press("r");
+    desk.take(Event::Receipt {
+        ticket: 9_999,
+        receipt: Err(ControlError::Unreachable {
+            message: "the engine does not answer on its socket".to_owned(),
+        }),
+        now: now(),
+    });
+    assert!(desk.text().contains("the engine does not answer"));
+    desk.press("down");
+    assert!(
+        !desk.text().contains("the engine does not answer"),
+        "the line is free again"
+    );
+    desk.press(":events enter");
+    assert!(
+        desk.text().contains("the engine does not answer"),
+        "{}",
+        desk.text()
+    );
+}
+
+#[test]
+fn a_key_that_is_let_go_is_no_key() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    let mut key = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
+    key.kind = KeyEventKind::Release;
+    desk.take(Event::Key(key));
+    assert_eq!(desk.exits, []);
+}
+
+#[test]
+fn nothing_is_asked_again_while_nothing_moves() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    for pane in [
+        "",
+        ":stuck enter",
+        ":gc enter",
+        ":network enter",
+        "?",
+        ":sites enter",
+    ] {
+        desk.press(pane);
+        let asked = desk.asked.len();
+        assert!(!desk.state.wants_tick(), "{pane}");
+        for _ in 0..5 {
+            desk.publish();
+        }
+        assert_eq!(desk.asked.len(), asked, "{pane}");
+        assert!(!desk.state.wants_tick(), "{pane}");
+    }
+}
+
+#[test]
+fn rows_are_asked_again_when_the_engine_moved_but_at_most_once_a_second() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":stuck enter");
+    let stuck = |desk: &Desk| {
+        let steps = |q: &&Query| matches!(q, Query::Steps { .. });
+        desk.asked.iter().filter(steps).count()
+    };
+    let before = stuck(&desk);
+    for _ in 0..10 {
+        desk.world.snapshot.last_event += 1;
+        let snapshot = Arc::new(desk.world.snapshot.clone());
+        desk.take(Event::Snapshot {
+            snapshot,
+            now: now(),
+        });
+    }
+    assert_eq!(stuck(&desk), before);
+    assert!(desk.state.wants_tick(), "it has to be asked later");
+    desk.take(Event::Tick(now() + chrono::TimeDelta::seconds(2)));
+    assert_eq!(stuck(&desk), before + 1);
+}
+
+#[test]
+fn the_console_starts_where_it_was_told_to() {
+    let start = ConsoleOptions {
+        start: Some("stuck".to_owned()),
+        ..options()
+    };
+    let desk = Desk::with(World::busy(), (80, 24), start);
+    assert!(desk.text().contains("── stuck 3"), "{}", desk.text());
+}
+
+#[test]
+fn a_word_typed_before_the_kinds_are_known_waits_for_them() {
+    let world = World::busy();
+    let (mut state, _) = State::new(options(), Arc::new(world.snapshot.clone()), now(), (80, 24));
+    for c in ":network".chars() {
+        update(
+            &mut state,
+            Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)),
+        );
+    }
+    update(
+        &mut state,
+        Event::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)),
+    );
+    let effects = update(
+        &mut state,
+        Event::Answer {
+            ticket: 1,
+            answer: world.answer(&Query::Kinds),
+            now: now(),
+        },
+    );
+    assert!(format!("{effects:?}").contains("Resources"), "{effects:?}");
+}

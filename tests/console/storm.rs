@@ -1,0 +1,222 @@
+//! Names that want to break out, keys without sense, sizes without end.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use gone::domain::model::StepState;
+use gone::faces::console::{ConsoleOptions, Event, render};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use unicode_width::UnicodeWidthStr;
+
+use super::fake::{Desk, World, blocker, error, options, resource, step};
+
+const HOSTILE: [&str; 8] = [
+    "\u{1b}]2;owned\u{7}",
+    "\u{1b}[2J\u{1b}[31mred",
+    "a\rb\nc\td\u{8}\u{8}",
+    "abc\u{202e}gpj.exe",
+    "zero\u{200b}width\u{feff}",
+    "👨\u{200d}👩\u{200d}👧\u{200d}👦 joined ❤\u{fe0f}",
+    "e\u{301}\u{301}\u{301}\u{301}\u{9b}31m",
+    "=HYPERLINK(\"http://x\")",
+];
+
+fn hostile_world() -> World {
+    let mut world = World::busy();
+    let long = "漢".repeat(255);
+    let names = HOSTILE.iter().copied().chain([long.as_str()]);
+    world.listings[0].rows = (1u32..)
+        .zip(names)
+        .map(|(n, name)| resource("network", n, name))
+        .collect();
+    for (n, name) in (0i64..).zip(HOSTILE) {
+        let mut stuck = step(90 + n, name, name, StepState::Stuck, &[]);
+        stuck.blockers = vec![blocker()];
+        stuck.blockers[0].name = name.to_owned();
+        stuck.blockers[0].owner = name.to_owned();
+        stuck.last_error = Some(error());
+        stuck.last_error.as_mut().unwrap().message = name.repeat(40);
+        world.steps.push(stuck);
+        world.deletions[0].targets[0].name = name.to_owned();
+        world.snapshot.sites[0].reason = name.to_owned();
+    }
+    if let Ok(plan) = &mut world.plan {
+        for (step, name) in plan.steps.iter_mut().zip(HOSTILE) {
+            step.name = name.to_owned();
+            step.why = name.to_owned();
+        }
+        plan.warnings = HOSTILE.map(str::to_owned).to_vec();
+    }
+    world
+}
+
+const WALK: [&str; 9] = [
+    "",
+    "enter",
+    ":network enter",
+    "enter",
+    ":network enter D",
+    "enter",
+    "esc :stuck enter",
+    "b",
+    "esc enter",
+];
+
+fn frame(desk: &Desk) -> Buffer {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, desk.size.0, desk.size.1));
+    render(&desk.state, &mut buffer);
+    buffer
+}
+
+#[test]
+fn hostile_names_reach_no_cell_as_control_or_invisible_characters() {
+    for ascii in [false, true] {
+        for size in [(80, 24), (120, 40), (40, 10)] {
+            let look = ConsoleOptions { ascii, ..options() };
+            let mut desk = Desk::with(hostile_world(), size, look);
+            for keys in WALK {
+                desk.press(keys);
+                for down in 0..9 {
+                    for cell in frame(&desk).content() {
+                        let symbol = cell.symbol();
+                        let hostile = symbol.chars().any(|c| {
+                            c.is_control()
+                                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{feff}')
+                        });
+                        assert!(!hostile, "{symbol:?} after {keys:?} and {down} down");
+                        assert!(!ascii || symbol.is_ascii(), "{symbol:?} after {keys:?}");
+                    }
+                    desk.press("down");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn columns_stay_aligned_beside_wide_and_hostile_names() {
+    let mut desk = Desk::new(hostile_world(), (120, 40));
+    desk.press(":network enter");
+    let text = desk.text();
+    let rows: Vec<&str> = text.lines().filter(|l| l.contains("ACTIVE")).collect();
+    assert_eq!(rows.len(), 9);
+    let columns: Vec<usize> = rows
+        .iter()
+        .map(|row| row[..row.find("ACTIVE").unwrap()].width())
+        .collect();
+    assert!(
+        columns.iter().all(|c| *c == columns[0]),
+        "{columns:?}\n{text}"
+    );
+    assert!(text.contains("\\u{1b}]2;owned"), "{text}");
+}
+
+#[test]
+fn a_name_that_cannot_be_typed_is_confirmed_by_its_short_id_alone() {
+    let mut desk = Desk::new(hostile_world(), (80, 24));
+    desk.press(":network enter D enter");
+    let text = desk.text();
+    assert!(text.contains("Type the short id 00000001"), "{text}");
+}
+
+#[test]
+fn without_colours_the_selection_is_still_reversed() {
+    use ratatui::style::{Color, Modifier};
+    let mono = ConsoleOptions {
+        no_color: true,
+        ..options()
+    };
+    let mut desk = Desk::with(World::busy(), (80, 24), mono);
+    for keys in WALK {
+        desk.press(keys);
+        let frame = frame(&desk);
+        let coloured = |c: &&ratatui::buffer::Cell| c.fg != Color::Reset || c.bg != Color::Reset;
+        assert_eq!(frame.content().iter().filter(coloured).count(), 0, "{keys}");
+    }
+    desk.press("esc esc esc :network enter");
+    let reversed = frame(&desk)
+        .content()
+        .iter()
+        .filter(|c| c.modifier.contains(Modifier::REVERSED))
+        .count();
+    assert_eq!(reversed, 80, "one whole row");
+}
+
+#[test]
+fn twenty_thousand_random_keys_and_sizes_never_panic_nor_delete() {
+    let keys: Vec<KeyEvent> = (' '..='~')
+        .filter(|c| *c != 'q')
+        .map(KeyCode::Char)
+        .chain([
+            KeyCode::Enter,
+            KeyCode::Esc,
+            KeyCode::Up,
+            KeyCode::Down,
+            KeyCode::Left,
+            KeyCode::Right,
+            KeyCode::PageUp,
+            KeyCode::PageDown,
+            KeyCode::Home,
+            KeyCode::End,
+            KeyCode::Tab,
+            KeyCode::Backspace,
+            KeyCode::Delete,
+            KeyCode::F(1),
+        ])
+        .map(|code| KeyEvent::new(code, KeyModifiers::NONE))
+        .collect();
+    let walks = [
+        ":network enter",
+        ":stuck enter",
+        ":gc enter",
+        ":events enter",
+        ":sites enter",
+        ":deletions enter",
+        ":floating_ip enter",
+        "esc esc enter",
+        "D enter",
+        "b",
+        "?",
+    ];
+    let mut dice = fastrand::Rng::with_seed(0x60_4e);
+    let mut desk = Desk::new(hostile_world(), (80, 24));
+    desk.world.deletions.truncate(4);
+    for _ in 0..20_000 {
+        match dice.u8(0..100) {
+            0..4 => {
+                let size = (dice.u16(0..300), dice.u16(0..100));
+                desk.take(Event::Resize(size.0, size.1));
+            }
+            4..8 => desk.press(walks[dice.usize(0..walks.len())]),
+            8 => {
+                desk.world.snapshot.last_event += 1;
+                desk.world.listings[0].rows.rotate_left(1);
+                desk.world.steps.rotate_right(3);
+                desk.publish();
+            }
+            9 => desk.take(Event::Paste("web\u{1b}\n漢字\n".to_owned())),
+            10 if desk.following.is_some() => desk.follow(),
+            11 => {
+                desk.now += chrono::TimeDelta::milliseconds(700);
+                let now = desk.now;
+                desk.take(Event::Tick(now));
+            }
+            12 => {
+                let control = KeyCode::Char(char::from(b'a' + dice.u8(0..26)));
+                if control != KeyCode::Char('c') {
+                    desk.take(Event::Key(KeyEvent::new(control, KeyModifiers::CONTROL)));
+                }
+            }
+            _ => desk.take(Event::Key(keys[dice.usize(0..keys.len())])),
+        }
+        if dice.u8(0..4) == 0 {
+            frame(&desk);
+        }
+    }
+    // Nobody typed the name or the short id, except by a chance that this seed does not have.
+    let deleted = desk
+        .changes()
+        .iter()
+        .filter(|c| matches!(c, gone::control::Command::DeletePlan { .. }))
+        .count();
+    assert_eq!(deleted, 0);
+}
