@@ -3,26 +3,41 @@
 //! The decisions ([`mode`], [`places`], [`way`]) are pure functions of the command line, the
 //! settings and what was found; the rest wires.
 
+mod clouds;
+#[cfg(feature = "console")]
+mod console;
+#[cfg(not(feature = "console"))]
+#[path = "app/no_console.rs"]
+mod console;
+mod embedded;
+mod examine;
+
 use std::io::{self, BufRead as _, BufWriter, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::Parser as _;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::cloud::{OpenStack, openstack};
-use crate::control::Control;
 use crate::control::remote::RemoteControl;
-use crate::domain::model::{ErrorClass, Origin, Site};
-use crate::faces::cli::args::{Cli, Format, Global, SandboxArgs, Verb};
+use crate::control::{Control, ControlError};
+use crate::domain::model::Origin;
+use crate::faces::cli::args::{Cli, Format, Global, OnOff, SandboxArgs, Verb};
 use crate::faces::cli::output::{Style, Tolerant};
 use crate::faces::cli::{self, Exit, Failure, ReadLine, Session};
-use crate::faces::offline::doctor;
+use crate::ledger::sqlite::owner;
+use crate::sandbox::{self, WorldOptions};
 use crate::system::clock::Clock;
 use crate::system::config::{self, Settings, Surroundings};
 use crate::system::telemetry::{self, Verbosity};
+
+/// How long an engine may take from its lock to its socket.
+const ATTACH_MAX: Duration = Duration::from_secs(5);
+const ATTACH_AGAIN: Duration = Duration::from_millis(100);
 
 /// Parses the command line, does what it says, and ends with CONTRACT's exit code.
 pub fn main() -> ExitCode {
@@ -202,18 +217,20 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
             out.write_all(config::DEFAULTS.as_bytes())?;
             Ok(Exit::Done)
         }
-        Mode::Doctor => runtime()?.block_on(examine(&global, around, style)),
+        Mode::Doctor => runtime()?.block_on(examine::examine(&global, around, style)),
         Mode::Client(verb) => {
             log_to_stderr(&global, style, false)?;
             runtime()?.block_on(client(&global, around, style, verb))
         }
-        Mode::Console | Mode::Engine | Mode::SandboxServer(_) => Err(Failure::new(
-            Exit::Internal,
-            "internal",
-            "start",
-            "this mode is not part of this build",
-            "",
-        )),
+        Mode::Engine => {
+            log_to_stderr(&global, style, true)?;
+            runtime()?.block_on(headless(&global, around))
+        }
+        Mode::SandboxServer(args) => {
+            log_to_stderr(&global, style, true)?;
+            runtime()?.block_on(serve_sandbox(args))
+        }
+        Mode::Console => console::open(&global, around, style),
     });
     done.unwrap_or_else(|failure| {
         complain(&failure, style, global.output);
@@ -244,7 +261,7 @@ fn settings(global: &Global, around: &Surroundings) -> Result<Settings, Failure>
     Ok(settings)
 }
 
-/// A verb, as a client of the engine that runs.
+/// A verb, as a client of the engine that runs, or with one of its own for the length of the call.
 async fn client(
     global: &Global,
     around: &Surroundings,
@@ -253,15 +270,19 @@ async fn client(
 ) -> Result<Exit, Failure> {
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
-    let control = match way(&places, None, listens) {
-        Way::Attach(socket) => attach(&socket).await?,
-        Way::Embed => attach(&places.reach).await?,
+    let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));
+    let (control, embedded) = match way(&places, owner, listens) {
+        Way::Attach(socket) => (attach(&socket).await?, None),
+        Way::Embed => {
+            let embedded = embedded::embed(global, settings, &places, around).await?;
+            (embedded.control.clone(), Some(embedded))
+        }
     };
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
     let mut err = Tolerant::new(io::stderr().lock());
     let session = Session {
         control,
-        embedded: false,
+        embedded: embedded.is_some(),
         actor: around.actor(Origin::Cli),
         global,
         clock: Clock::system(),
@@ -271,15 +292,99 @@ async fn client(
         read_line: read_line(),
         interrupt: interrupt(),
     };
-    Ok(cli::run(session, verb).await)
+    let exit = cli::run(session, verb).await;
+    if let Some(embedded) = embedded {
+        embedded.stop().await;
+    }
+    Ok(exit)
 }
 
-/// The engine across a socket.
+/// The engine across a socket. One that starts or ends just now is given a moment.
 async fn attach(socket: &Path) -> Result<Arc<dyn Control>, Failure> {
-    RemoteControl::connect(socket).await.map_err(|error| {
-        let tried = format!("attach to the engine at {}", socket.display());
-        Failure::of(tried, error)
-    })
+    let since = Instant::now();
+    loop {
+        match RemoteControl::connect(socket).await {
+            Ok(control) => return Ok(control),
+            Err(ControlError::Unreachable { .. }) if since.elapsed() < ATTACH_MAX => {
+                tokio::time::sleep(ATTACH_AGAIN).await;
+            }
+            Err(error) => {
+                let tried = format!("attach to the engine at {}", socket.display());
+                return Err(Failure::of(tried, error));
+            }
+        }
+    }
+}
+
+/// The headless engine: until it is told to end.
+async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failure> {
+    let settings = settings(global, around)?;
+    let places = places(global, &settings, around, Path::exists)?;
+    let mut embedded = embedded::embed(global, settings, &places, around).await?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    // Started from a terminal that goes away, it stays.
+    let mut hangup = signal(SignalKind::hangup())?;
+    tracing::info!(
+        ledger = %places.ledger.display(),
+        socket = %places.serve.display(),
+        "the engine runs"
+    );
+    loop {
+        tokio::select! {
+            failure = embedded.ended() => return Err(failure),
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => tracing::info!("the terminal is gone; the engine stays"),
+        }
+    }
+    tracing::info!("told to end; what is under way goes on at the next start");
+    embedded.stop().await;
+    Ok(Exit::Done)
+}
+
+/// The practice cloud alone, for any client: until it is told to end.
+async fn serve_sandbox(args: SandboxArgs) -> Result<Exit, Failure> {
+    let tried = "serve the practice cloud";
+    if args.member_reuse == OnOff::Off {
+        let message = "--member-reuse off is not supported by this version";
+        return Err(Failure::usage(tried, message, "Leave it out."));
+    }
+    let scenario = match &args.scenario {
+        Some(name) => Some(embedded::scenario(&name.to_string_lossy())?),
+        None => None,
+    };
+    let world = WorldOptions {
+        regions: args.regions,
+        keep_ids: args.keep_ids,
+        ..WorldOptions::default()
+    };
+    let listen = args.listen;
+    let options = sandbox::ServeOptions {
+        listen,
+        world,
+        scenario,
+    };
+    let handle = sandbox::serve(options)
+        .await
+        .map_err(|error| Failure::usage(tried, error.to_string(), ""))?;
+    if let Some(path) = &args.clouds_yaml {
+        handle.write_clouds_yaml(path).map_err(|error| {
+            let message = format!("{}: {error}", path.display());
+            Failure::usage(tried, message, "Choose another file for --clouds-yaml.")
+        })?;
+    }
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let ready = handle.ready_line(args.clouds_yaml.as_deref());
+    let mut out = Tolerant::new(io::stdout());
+    writeln!(out, "{ready}")?;
+    out.flush()?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(Exit::Done)
 }
 
 /// Cancelled by the first ctrl-c; the second one ends the process.
@@ -307,131 +412,4 @@ fn read_line() -> ReadLine {
         stdin.lock().read_line(&mut line)?;
         Ok(line)
     })
-}
-
-/// The clouds that are configured and chosen, each as one site per region; what is wrong with one
-/// does not hide the others.
-pub fn chosen_sites(
-    clouds: &openstack::CloudsConfig,
-    global: &Global,
-) -> Vec<(Site, Result<openstack::Cloud, openstack::ConfigError>)> {
-    let mut sites = Vec::new();
-    let chosen = |name: &str| global.cloud.as_deref().is_none_or(|cloud| cloud == name);
-    for entry in clouds.clouds().filter(|entry| chosen(&entry.name)) {
-        let regions: Vec<Option<&str>> = match (&global.region, global.all_regions) {
-            (wanted, _) if !wanted.is_empty() => wanted.iter().map(|r| Some(r.as_str())).collect(),
-            (_, true) if !entry.regions.is_empty() => {
-                entry.regions.iter().map(|r| Some(r.as_str())).collect()
-            }
-            _ => vec![None],
-        };
-        for region in regions {
-            let cloud = clouds.cloud(&entry.name, region);
-            let resolved = cloud.as_ref().ok().and_then(|cloud| cloud.region.clone());
-            // A cloud with one region need not name it.
-            let region = resolved.as_deref().or(region).unwrap_or("default");
-            sites.push((Site::region(&entry.name, region), cloud));
-        }
-    }
-    sites
-}
-
-async fn examine(global: &Global, around: &Surroundings, style: Style) -> Result<Exit, Failure> {
-    let loaded = config::load(global.config.as_deref(), around);
-    let settings = loaded.as_ref().map(|(settings, _)| settings.clone());
-    let settings = settings.unwrap_or_default();
-    let places = places(global, &settings, around, Path::exists)?;
-    let mut facts = doctor::Facts {
-        settings: Some(loaded.map(|(_, file)| file).map_err(|e| e.to_string())),
-        ledger: Some(doctor::LedgerFacts {
-            writable: doctor::can_write(&places.ledger),
-            schema: None,
-            path: places.ledger.clone(),
-        }),
-        engine: Some(engine_facts(&places).await),
-        terminal: Some(terminal_facts(around, style)),
-        ..doctor::Facts::default()
-    };
-    facts
-        .warnings
-        .extend(doctor::readable_by_others(&places.ledger));
-    cloud_facts(global, &settings, &mut facts).await?;
-    let checks = doctor::examine(&facts);
-    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
-    let exit = cli::doctor::report(&mut out, style, global.output, &checks)?;
-    out.flush()?;
-    Ok(exit)
-}
-
-async fn cloud_facts(
-    global: &Global,
-    settings: &Settings,
-    facts: &mut doctor::Facts,
-) -> Result<(), Failure> {
-    let environment = openstack::Environment::of_process()?;
-    let clouds = match openstack::CloudsConfig::load(&environment) {
-        Ok(clouds) => clouds,
-        Err(error) => {
-            facts.clouds = Some(Err(error.to_string()));
-            return Ok(());
-        }
-    };
-    let found = clouds.clouds().map(|entry| doctor::FoundCloud {
-        name: entry.name,
-        regions: entry.regions,
-        found_in: entry.found_in.iter().map(ToString::to_string).collect(),
-    });
-    facts.clouds = Some(Ok(found.collect()));
-    let warnings = clouds.warnings().iter().map(ToString::to_string);
-    facts.warnings.extend(warnings);
-    let mut usable = Vec::new();
-    for (site, cloud) in chosen_sites(&clouds, global) {
-        match cloud {
-            Ok(cloud) => usable.push((site, cloud)),
-            Err(error) => facts.logins.push(doctor::Login {
-                site,
-                result: Err((ErrorClass::Fatal, error.to_string())),
-            }),
-        }
-    }
-    let clouds = OpenStack::new(
-        usable,
-        Box::new(|cloud| match openstack::HttpTransport::new(cloud) {
-            Ok(transport) => Ok(Arc::new(transport)),
-            Err(error) => Err(error.to_string()),
-        }),
-        Clock::system(),
-        settings.engine.call_timeout,
-    );
-    facts.logins.extend(doctor::log_in(&clouds).await);
-    Ok(())
-}
-
-async fn engine_facts(places: &Places) -> doctor::EngineFacts {
-    let answer = match RemoteControl::connect(&places.reach).await {
-        Ok(control) => {
-            let engine = control.snapshot().borrow().engine.clone();
-            Ok(format!(
-                "version {}, process {}",
-                engine.version, engine.pid
-            ))
-        }
-        Err(error) => Err(error.to_string()),
-    };
-    doctor::EngineFacts {
-        socket: places.reach.clone(),
-        owner_pid: None,
-        answer,
-    }
-}
-
-fn terminal_facts(around: &Surroundings, style: Style) -> doctor::TerminalFacts {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
-    doctor::TerminalFacts {
-        name: around.term.clone(),
-        is_terminal: style.out_terminal,
-        size: size.map(|size| (size.ws_col, size.ws_row)),
-        colour: style.colour,
-        utf8: !style.ascii,
-    }
 }

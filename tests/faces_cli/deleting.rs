@@ -314,13 +314,10 @@ async fn a_command_that_is_not_taken_ends_with_its_code() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_refused_after_it_was_accepted_says_why() {
-    for (data, exit) in [
-        (serde_json::json!({}), Exit::Refused),
-        (serde_json::json!({"error": "drifted"}), Exit::Drifted),
-        (
-            serde_json::json!({"error": "unreachable"}),
-            Exit::Unreachable,
-        ),
+    for (rule, exit) in [
+        (RefusalRule::InUse, Exit::Refused),
+        (RefusalRule::Drift, Exit::Drifted),
+        (RefusalRule::Unreadable, Exit::Unreachable),
     ] {
         for line in [
             "delete network/web --yes",
@@ -328,19 +325,10 @@ async fn a_deletion_refused_after_it_was_accepted_says_why() {
         ] {
             let mut world = World::new();
             let mut refused = deletion(DeletionState::Refused);
-            refused.refused = vec![refusal()];
+            refused.refused = vec![Refusal { rule, ..refusal() }];
             world.deletions = [refused].into();
-            world.events = vec![Event {
-                seq: 1,
-                at: start(),
-                deletion_id: Some(DELETION.into()),
-                step_id: None,
-                kind: EventKind::DeletionRefused,
-                message: "refused".into(),
-                data: data.clone(),
-            }];
             let ran = run(world, line).await;
-            assert_eq!(ran.exit, exit, "{line} {data}");
+            assert_eq!(ran.exit, exit, "{line} {rule:?}");
             assert!(
                 ran.out.contains("blocked by floatingip fip-1"),
                 "{}",

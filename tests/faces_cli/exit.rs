@@ -1,10 +1,10 @@
 use chrono::TimeDelta;
 use gone::control::ControlError;
-use gone::domain::model::{Counts, DeletionState, ErrorClass};
+use gone::domain::model::{Counts, DeletionState, ErrorClass, Refusal, RefusalRule};
 use gone::faces::cli::Exit;
 use gone::faces::cli::wait::{Verdict, judge};
 
-use crate::fake::{deletion, start};
+use crate::fake::{deletion, refusal, start};
 
 #[test]
 fn the_codes_are_those_of_the_contract() {
@@ -93,27 +93,47 @@ fn each_error_of_the_control_has_its_code() {
 #[test]
 fn each_final_state_has_its_code() {
     use ErrorClass::{Auth, Blocked, Drift, Fatal, Guard, OutcomeUnknown, Unavailable};
-    let table: [(DeletionState, &[ErrorClass], Option<Exit>, u8); 15] = [
-        (DeletionState::Gone, &[], None, 0),
-        (DeletionState::Stuck, &[Blocked], None, 4),
-        (DeletionState::Stuck, &[Fatal, OutcomeUnknown], None, 4),
+    let table: [(DeletionState, &[ErrorClass], &[RefusalRule], u8); 17] = [
+        (DeletionState::Gone, &[], &[], 0),
+        (DeletionState::Stuck, &[Blocked], &[], 4),
+        (DeletionState::Stuck, &[Fatal, OutcomeUnknown], &[], 4),
         // Newcomers on the way: something was sent already, so it is not 7.
-        (DeletionState::Stuck, &[Drift], None, 4),
-        (DeletionState::Stuck, &[Blocked, Guard], None, 6),
-        (DeletionState::Stuck, &[Guard, Unavailable], None, 5),
-        (DeletionState::Stuck, &[Unavailable, Auth], None, 3),
-        (DeletionState::Purged, &[], None, 4),
-        (DeletionState::Cancelled, &[], None, 4),
-        (DeletionState::Refused, &[], None, 6),
-        (DeletionState::Refused, &[], Some(Exit::Drifted), 7),
-        (DeletionState::Refused, &[], Some(Exit::Unreachable), 5),
-        (DeletionState::Running, &[], None, 8),
-        (DeletionState::Paused, &[], None, 8),
-        (DeletionState::Planning, &[], None, 8),
+        (DeletionState::Stuck, &[Drift], &[], 4),
+        (DeletionState::Stuck, &[Blocked, Guard], &[], 6),
+        (DeletionState::Stuck, &[Guard, Unavailable], &[], 5),
+        (DeletionState::Stuck, &[Unavailable, Auth], &[], 3),
+        (DeletionState::Purged, &[], &[], 4),
+        (DeletionState::Cancelled, &[], &[], 4),
+        (DeletionState::Refused, &[], &[], 6),
+        (DeletionState::Refused, &[], &[RefusalRule::InUse], 6),
+        (
+            DeletionState::Refused,
+            &[],
+            &[RefusalRule::Protected, RefusalRule::Drift],
+            7,
+        ),
+        (
+            DeletionState::Refused,
+            &[],
+            &[RefusalRule::Unreadable, RefusalRule::Drift],
+            5,
+        ),
+        (DeletionState::Running, &[], &[], 8),
+        (DeletionState::Running, &[Blocked], &[], 8),
+        (DeletionState::Paused, &[], &[], 8),
+        (DeletionState::Planning, &[], &[], 8),
     ];
-    for (state, failures, refusal, code) in table {
-        let exit = Exit::of_deletion(&deletion(state), failures, refusal);
-        assert_eq!(exit.code(), code, "{state:?} {failures:?} {refusal:?}");
+    for (state, failures, rules, code) in table {
+        let mut deletion = deletion(state);
+        deletion.refused = rules
+            .iter()
+            .map(|rule| Refusal {
+                rule: *rule,
+                ..refusal()
+            })
+            .collect();
+        let exit = Exit::of_deletion(&deletion, failures);
+        assert_eq!(exit.code(), code, "{state:?} {failures:?} {rules:?}");
     }
 }
 

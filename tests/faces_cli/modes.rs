@@ -190,7 +190,7 @@ fn well() -> Facts {
         ledger: Some(LedgerFacts {
             path: "/s/ledger.db".into(),
             writable: Ok(()),
-            schema: Some(Ok((3, 3))),
+            readable: Some(Ok(())),
         }),
         engine: Some(EngineFacts {
             socket: "/s/gone.sock".into(),
@@ -270,11 +270,11 @@ fn doctor_judges_what_it_finds() {
             "denied",
         ),
         (
-            "ledger schema",
-            |f| f.ledger.as_mut().unwrap().schema = Some(Ok((4, 3))),
+            "ledger content",
+            |f| f.ledger.as_mut().unwrap().readable = Some(Err("newer".into())),
             Health::Fail,
             Exit::Usage,
-            "knows 3",
+            "newer",
         ),
         (
             "engine",

@@ -66,10 +66,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: DeleteArgs) -> Result<E
             let deletion = session.deletion(&tried, &deletion_id).await?;
             print(session, &deletion, existing, None)?;
             Ok(match deletion.state {
-                DeletionState::Refused => {
-                    let refusal = wait::refusal(session, &tried, &deletion_id).await?;
-                    Exit::of_deletion(&deletion, &[], refusal)
-                }
+                DeletionState::Refused => Exit::of_deletion(&deletion, &[]),
                 _ => Exit::Done,
             })
         }

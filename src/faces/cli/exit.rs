@@ -1,7 +1,7 @@
 //! Exit codes, which scripts rely on.
 
 use crate::control::ControlError;
-use crate::domain::model::{Deletion, DeletionState, ErrorClass};
+use crate::domain::model::{Deletion, DeletionState, ErrorClass, RefusalRule};
 
 /// What a verb ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,17 +82,14 @@ impl Exit {
         }
     }
 
-    /// What a deletion that was waited for ends with: `failures` are the classes of the last errors
-    /// of its stuck steps, `refusal` what its refusal said if it was refused for another reason than
-    /// a guard or a blocker.
-    pub fn of_deletion(
-        deletion: &Deletion,
-        failures: &[ErrorClass],
-        refusal: Option<Self>,
-    ) -> Self {
+    /// What a deletion ends with: `failures` are the classes of the last errors of its stuck steps.
+    pub fn of_deletion(deletion: &Deletion, failures: &[ErrorClass]) -> Self {
         let by_state = match deletion.state {
             DeletionState::Gone => Self::Done,
-            DeletionState::Refused => refusal.unwrap_or(Self::Refused),
+            DeletionState::Refused => {
+                let rules = deletion.refused.iter().map(|refusal| refusal.rule);
+                Self::first_of(rules.map(Self::of_refusal).chain([Self::Refused]))
+            }
             DeletionState::Stuck | DeletionState::Purged | DeletionState::Cancelled => Self::Stuck,
             DeletionState::Planning
             | DeletionState::AwaitingApproval
@@ -110,5 +107,16 @@ impl Exit {
             | ErrorClass::OutcomeUnknown => None,
         });
         Self::first_of(by_failure.chain([by_state]))
+    }
+
+    fn of_refusal(rule: RefusalRule) -> Self {
+        match rule {
+            RefusalRule::Drift => Self::Drifted,
+            RefusalRule::Unreadable => Self::Unreachable,
+            RefusalRule::InUse
+            | RefusalRule::OtherProject
+            | RefusalRule::Protected
+            | RefusalRule::Cycle => Self::Refused,
+        }
     }
 }

@@ -9,7 +9,7 @@ use super::args::Wait;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::session::{PAGE_ROWS, Session};
-use crate::control::{ControlError, Page, Query, SiteState};
+use crate::control::{ControlError, SiteState};
 use crate::domain::model::{
     Deletion, DeletionState, ErrorClass, EventKind, Site, StepState, short_id,
 };
@@ -221,11 +221,7 @@ async fn exit_of(
         0 => Vec::new(),
         _ => failures(session, tried, &deletion.id).await?,
     };
-    let refusal = match deletion.state {
-        DeletionState::Refused => refusal(session, tried, &deletion.id).await?,
-        _ => None,
-    };
-    let mut exits = vec![Exit::of_deletion(deletion, &failures, refusal)];
+    let mut exits = vec![Exit::of_deletion(deletion, &failures)];
     if deletion.counts.stuck > 0 || verdict == Verdict::Hopeless {
         exits.push(Exit::Stuck);
     }
@@ -256,35 +252,6 @@ async fn failures(
         .iter()
         .filter_map(|step| Some(step.last_error.as_ref()?.class))
         .collect())
-}
-
-/// Why a deletion was refused, if not by a guard or a blocker: the event of the refusal says it
-/// under `error`, in the words of [`ControlError`].
-pub(super) async fn refusal(
-    session: &Session<'_>,
-    tried: &str,
-    deletion_id: &str,
-) -> Result<Option<Exit>, Failure> {
-    let query = Query::Timeline {
-        deletion_id: Some(deletion_id.to_owned()),
-        step_id: None,
-        after: 0,
-    };
-    let Page::Events { rows } = session.query(tried, query).await? else {
-        return Err(Failure::unexpected(tried));
-    };
-    let event = rows
-        .iter()
-        .rev()
-        .find(|event| event.kind == EventKind::DeletionRefused);
-    let error = event.and_then(|event| event.data.get("error")?.as_str());
-    Ok(error.and_then(|error| match error {
-        "drifted" => Some(Exit::Drifted),
-        "auth" => Some(Exit::Auth),
-        "unreachable" => Some(Exit::Unreachable),
-        "internal" => Some(Exit::Internal),
-        _ => None,
-    }))
 }
 
 /// One line on a terminal, written over itself.

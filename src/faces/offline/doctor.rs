@@ -85,9 +85,8 @@ pub struct LedgerFacts {
     pub path: PathBuf,
     /// Whether it, or its folder while there is none, can be written.
     pub writable: Result<(), String>,
-    /// Its schema's version, and the one that this program writes; none while there is no ledger,
-    /// or if it was not asked.
-    pub schema: Option<Result<(i64, i64), String>>,
+    /// Whether this program can read it; none while there is no ledger.
+    pub readable: Option<Result<(), String>>,
 }
 
 #[derive(Clone, Debug)]
@@ -209,25 +208,16 @@ fn ledger_checks(ledger: &LedgerFacts) -> Vec<Check> {
             "Give this user the right to write there, or choose another file with --ledger.",
         ),
     }];
-    checks.extend(ledger.schema.as_ref().map(|schema| match schema {
-        Ok((found, known)) if found > known => fail(
-            "ledger schema",
-            Trouble::Configuration,
-            &format!("version {found}; this gone knows {known}"),
-            "Use the newer gone that wrote it.",
-        ),
-        Ok((found, known)) if found < known => ok(
-            "ledger schema",
-            &format!("version {found}; will be brought to {known} at the next start"),
-        ),
-        Ok((found, _)) => ok("ledger schema", &format!("version {found}")),
-        Err(error) => fail(
-            "ledger schema",
+    match &ledger.readable {
+        None | Some(Ok(())) => {}
+        // The ledger's own errors say what to do.
+        Some(Err(error)) => checks.push(fail(
+            "ledger content",
             Trouble::Configuration,
             error,
-            "Restore a backup, or move the file away.",
-        ),
-    }));
+            "Until then --ledger can name another file.",
+        )),
+    }
     checks
 }
 

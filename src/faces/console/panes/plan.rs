@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::control::{Command, ControlError, Receipt, TargetSpec};
+use crate::control::{Command, ControlError, Receipt, SiteSpec, TargetSpec};
 use crate::domain::model::{
     OnFailure, Plan, PlanOptions, Refusal, RefusalRule, Resource, ResourceKey, short_id,
 };
@@ -39,7 +39,7 @@ impl Subject {
         TargetSpec {
             kind: self.key.kind.as_str().to_owned(),
             id_or_name: self.key.id.clone(),
-            site: Some(self.key.site.clone()),
+            site: SiteSpec::Region(self.key.site.clone()),
         }
     }
     fn words(&self) -> String {
@@ -236,6 +236,8 @@ pub(crate) fn rule_words(rule: RefusalRule) -> &'static str {
         RefusalRule::OtherProject => "of another project",
         RefusalRule::Protected => "protected",
         RefusalRule::Cycle => "in a circle",
+        RefusalRule::Unreadable => "cannot be read",
+        RefusalRule::Drift => "not as approved",
     }
 }
 

@@ -1,0 +1,51 @@
+//! From `clouds.yaml` and the global options to sites.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cloud::{OpenStack, openstack};
+use crate::domain::model::Site;
+use crate::faces::cli::args::Global;
+use crate::system::clock::Clock;
+
+/// The clouds that are configured and chosen, each as one site per region; what is wrong with one
+/// does not hide the others. Without `--cloud` it is `default` (`$OS_CLOUD`); without that, all.
+pub(super) fn chosen_sites(
+    clouds: &openstack::CloudsConfig,
+    global: &Global,
+    default: Option<&str>,
+) -> Vec<(Site, Result<openstack::Cloud, openstack::ConfigError>)> {
+    let mut sites = Vec::new();
+    let wanted = global.cloud.as_deref().or(default);
+    let chosen = |name: &str| wanted.is_none_or(|cloud| cloud == name);
+    for entry in clouds.clouds().filter(|entry| chosen(&entry.name)) {
+        let regions: Vec<Option<&str>> = match (&global.region, global.all_regions) {
+            (wanted, _) if !wanted.is_empty() => wanted.iter().map(|r| Some(r.as_str())).collect(),
+            (_, all) if (all || global.sandbox.is_some()) && !entry.regions.is_empty() => {
+                entry.regions.iter().map(|r| Some(r.as_str())).collect()
+            }
+            _ => vec![None],
+        };
+        for region in regions {
+            let cloud = clouds.cloud(&entry.name, region);
+            let resolved = cloud.as_ref().ok().and_then(|cloud| cloud.region.clone());
+            // A cloud with one region need not name it.
+            let region = resolved.as_deref().or(region).unwrap_or("default");
+            sites.push((Site::region(&entry.name, region), cloud));
+        }
+    }
+    sites
+}
+
+/// The port to these clouds, over HTTP.
+pub(super) fn connect(
+    clouds: Vec<(Site, openstack::Cloud)>,
+    clock: Clock,
+    call_timeout: Duration,
+) -> OpenStack {
+    let transport = |cloud: &openstack::Cloud| match openstack::HttpTransport::new(cloud) {
+        Ok(transport) => Ok(Arc::new(transport) as Arc<dyn openstack::Transport>),
+        Err(error) => Err(error.to_string()),
+    };
+    OpenStack::new(clouds, Box::new(transport), clock, call_timeout)
+}

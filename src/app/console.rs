@@ -1,0 +1,126 @@
+//! The console: attached to the engine that owns the ledger, or with one of its own.
+
+use std::io::IsTerminal as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{Places, Way, attach, embedded, listens, places, runtime, settings, way};
+use crate::domain::model::Origin;
+use crate::faces::cli::args::Global;
+use crate::faces::cli::output::Style;
+use crate::faces::cli::{Exit, Failure};
+use crate::faces::console::{self, ConsoleOptions, EngineMode};
+use crate::ledger::sqlite::owner;
+use crate::system::config::{OnHangup, Settings, Surroundings, private_folder};
+use crate::system::telemetry::{self, Verbosity};
+
+pub(super) fn open(global: &Global, around: &Surroundings, style: Style) -> Result<Exit, Failure> {
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        let advice =
+            "Use a verb (`gone --help` lists them), or `gone --engine` to run without one.";
+        return Err(Failure::usage(
+            "open the console",
+            "this is no terminal",
+            advice,
+        ));
+    }
+    let settings = settings(global, around)?;
+    let places = places(global, &settings, around, Path::exists)?;
+    // The screen is the console's: logs go to a file.
+    private_folder(&places.state)?;
+    let format = telemetry::format_for(global.log_format.map(Into::into), true);
+    let verbosity = Verbosity {
+        times: global.verbose,
+        engine: true,
+    };
+    telemetry::to_file(&places.state, format, verbosity)?;
+    runtime()?.block_on(run(global, around, style, settings, &places))
+}
+
+async fn run(
+    global: &Global,
+    around: &Surroundings,
+    style: Style,
+    settings: Settings,
+    places: &Places,
+) -> Result<Exit, Failure> {
+    let on_hangup = settings.console.on_hangup;
+    let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));
+    let (control, embedded) = match way(places, owner, listens) {
+        Way::Attach(socket) => (attach(&socket).await?, None),
+        Way::Embed => {
+            let embedded = embedded::embed(global, settings, places, around).await?;
+            (embedded.control.clone(), Some(embedded))
+        }
+    };
+    let options = ConsoleOptions {
+        ascii: style.ascii,
+        no_color: !style.colour,
+        actor: around.actor(Origin::Console),
+        start: None,
+        engine: match embedded {
+            Some(_) => EngineMode::Embedded,
+            None => EngineMode::Attached,
+        },
+    };
+    let ended = console::run(control, options).await;
+    if let Some(embedded) = embedded {
+        embedded.stop().await;
+        let goes_on = match &ended {
+            Ok(console::Exit::LeaveRunning) => true,
+            Ok(console::Exit::HangUp) => on_hangup == OnHangup::Background,
+            _ => false,
+        };
+        // A practice cloud ends with its process: there is nothing to go on with.
+        if goes_on && global.sandbox.is_none() {
+            leave_running(global, places)?;
+        }
+    }
+    match ended {
+        Ok(_) => Ok(Exit::Done),
+        Err(error) => Err(Failure::new(
+            Exit::Internal,
+            "internal",
+            "draw the console",
+            format!("{error:#}"),
+            "",
+        )),
+    }
+}
+
+/// Starts the headless engine on the same ledger, away from this terminal. The lock was given up, so
+/// it takes over as after a crash. Secrets go by the configuration and the environment that it has
+/// from us, never by arguments.
+fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> {
+    let program = std::env::current_exe()?;
+    let mut command = Command::new(program);
+    command
+        .arg("--engine")
+        .arg("--ledger")
+        .arg(&places.ledger)
+        .arg("--socket")
+        .arg(&places.serve);
+    if let Some(config) = &global.config {
+        command.arg("--config").arg(config);
+    }
+    if let Some(cloud) = &global.cloud {
+        command.arg("--cloud").arg(cloud);
+    }
+    for region in &global.region {
+        command.arg("--region").arg(region);
+    }
+    if global.all_regions {
+        command.arg("--all-regions");
+    }
+    if global.read_only {
+        command.arg("--read-only");
+    }
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
+    command.spawn()?;
+    Ok(())
+}

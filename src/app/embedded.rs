@@ -1,0 +1,285 @@
+//! An engine in this process: ledger, clouds, kinds and socket, wired.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use super::Places;
+use super::clouds::{chosen_sites, connect};
+use crate::cloud::openstack::{self, CloudsConfig};
+use crate::control::Control;
+use crate::domain::kinds::{Kinds, Source};
+use crate::engine::{Engine, Parts};
+use crate::faces::api::{self, ApiHandle};
+use crate::faces::cli::args::Global;
+use crate::faces::cli::{Exit, Failure};
+use crate::ledger::LedgerError;
+use crate::ledger::sqlite::{Options, SqliteLedger, owner};
+use crate::sandbox::{self, Scenario, ServerHandle, WorldOptions};
+use crate::system::clock::Clock;
+use crate::system::config::{Settings, Surroundings, private_folder};
+
+/// Runs until [`Embedded::stop`], or until this process ends.
+pub(super) struct Embedded {
+    pub(super) control: Arc<dyn Control>,
+    ledger: Arc<SqliteLedger>,
+    engine: JoinHandle<Result<(), LedgerError>>,
+    api: ApiHandle,
+    /// Lives as long as its engine.
+    sandbox: Option<ServerHandle>,
+}
+
+impl Embedded {
+    /// Returns when the engine ends by itself, which only a ledger that cannot be used makes it do.
+    pub(super) async fn ended(&mut self) -> Failure {
+        let why = match (&mut self.engine).await {
+            Ok(Ok(())) => "it ended without a reason".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let advice = "What was accepted is in the ledger; start the engine again.";
+        Failure::new(Exit::Internal, "internal", "run the engine", why, advice)
+    }
+
+    /// Gives the ledger up. What is in flight is looked at by the engine that comes next, as after a
+    /// crash.
+    pub(super) async fn stop(self) {
+        self.api.stop().await;
+        self.engine.abort();
+        // Aborted: nothing to learn from how it ended.
+        let _ = self.engine.await;
+        self.ledger.close().await;
+        drop(self.sandbox);
+    }
+}
+
+pub(super) async fn embed(
+    global: &Global,
+    settings: Settings,
+    places: &Places,
+    around: &Surroundings,
+) -> Result<Embedded, Failure> {
+    prepare_folders(places)?;
+    let clock = Clock::system();
+    let sandbox = match &global.sandbox {
+        Some(scenario) => Some(start_sandbox(scenario, places).await?),
+        None => None,
+    };
+    let clouds = clouds(global, places)?;
+    let kinds = Arc::new(kinds(around)?);
+    let ledger = open_ledger(global, places).await?;
+    let cloud = connect(clouds, clock.clone(), settings.engine.call_timeout);
+    let uids = settings.api.uids.clone();
+    let engine = Engine::new(Parts {
+        ledger: ledger.clone(),
+        cloud: Arc::new(cloud),
+        kinds,
+        clock: clock.clone(),
+        settings,
+        ledger_name: places.ledger.display().to_string(),
+        epoch: ledger.epoch(),
+    });
+    let control = engine.control();
+    let options = api::ServeOptions {
+        uids,
+        clock,
+        ..api::ServeOptions::new(places.serve.clone())
+    };
+    let served = api::serve(control.clone(), options).await;
+    let api = served.map_err(|error| {
+        let tried = format!("serve the socket {}", places.serve.display());
+        let advice = "End the engine that serves it, or choose another with --socket.";
+        Failure::usage(tried, error.to_string(), advice)
+    })?;
+    ledger
+        .set_socket(places.serve.to_str())
+        .map_err(|error| ledger_failure(&error))?;
+    let engine = tokio::spawn(async move { engine.run().await });
+    Ok(Embedded {
+        control,
+        ledger,
+        engine,
+        api,
+        sandbox,
+    })
+}
+
+/// Ours are private. A folder that was chosen for the ledger is only made if it is missing.
+fn prepare_folders(places: &Places) -> Result<(), Failure> {
+    let failed = |folder: &Path, error: std::io::Error| {
+        let tried = format!("make the folder {}", folder.display());
+        let advice = "Give this user the right to write there; `gone doctor` says more.";
+        Failure::usage(tried, error.to_string(), advice)
+    };
+    private_folder(&places.state).map_err(|error| failed(&places.state, error))?;
+    for path in [&places.ledger, &places.serve] {
+        match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
+                private_folder(folder).map_err(|error| failed(folder, error))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+async fn open_ledger(global: &Global, places: &Places) -> Result<Arc<SqliteLedger>, Failure> {
+    // The practice cloud begins anew each time: a ledger of what it was before would only mislead.
+    let anew = global.sandbox.is_some() && global.ledger.is_none();
+    let path = places.ledger.clone();
+    let opened = tokio::task::spawn_blocking(move || {
+        if anew && owner(&path).is_none() {
+            for suffix in ["", "-wal", "-shm"] {
+                let mut file = path.clone().into_os_string();
+                file.push(suffix);
+                match std::fs::remove_file(&file) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(LedgerError::Io {
+                            path: path.display().to_string(),
+                            detail: error.to_string(),
+                        });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        SqliteLedger::open(&path, Options::default())
+    });
+    match opened.await {
+        Ok(Ok(ledger)) => Ok(Arc::new(ledger)),
+        Ok(Err(error)) => Err(ledger_failure(&error)),
+        Err(error) => Err(Failure::from(std::io::Error::other(error))),
+    }
+}
+
+fn ledger_failure(error: &LedgerError) -> Failure {
+    let exit = match error {
+        LedgerError::Held { .. } => Exit::Unreachable,
+        LedgerError::Newer { .. } | LedgerError::Corrupt { .. } | LedgerError::Io { .. } => {
+            Exit::Usage
+        }
+        LedgerError::Closed | LedgerError::ReadOnly { .. } | LedgerError::Cursor { .. } => {
+            Exit::Internal
+        }
+    };
+    let advice = "`gone doctor` says more.";
+    Failure::new(exit, "ledger", "open the ledger", error.to_string(), advice)
+}
+
+/// The chosen clouds. One that is configured wrongly does not stop the others, unless it was named.
+fn clouds(
+    global: &Global,
+    places: &Places,
+) -> Result<Vec<(crate::domain::model::Site, openstack::Cloud)>, Failure> {
+    let tried = "read the clouds' configuration";
+    let environment = match global.sandbox {
+        // Nothing but the practice cloud: neither a variable nor a file may bring in a real one.
+        Some(_) => openstack::Environment {
+            variables: [(
+                "OS_CLIENT_CONFIG_FILE".to_owned(),
+                clouds_file(places).display().to_string(),
+            )]
+            .into(),
+            current_dir: places.state.clone(),
+            home: None,
+            system_dir: places.state.clone(),
+        },
+        None => openstack::Environment::of_process()?,
+    };
+    let refuse = |message: String| {
+        Failure::usage(
+            tried,
+            message,
+            "`gone doctor` shows what was found, and where.",
+        )
+    };
+    let configured = CloudsConfig::load(&environment).map_err(|e| refuse(e.to_string()))?;
+    if let Some(name) = global.cloud.as_deref() {
+        let known = configured.cloud(name, None);
+        known.map_err(|error| refuse(error.to_string()))?;
+    }
+    let mut usable = Vec::new();
+    let mut first_error = None;
+    let default = match global.sandbox {
+        // Its second cloud is the same one, seen by a member of another project.
+        Some(_) => Some("sandbox"),
+        None => configured.default_cloud(),
+    };
+    for (site, cloud) in chosen_sites(&configured, global, default) {
+        match cloud {
+            Ok(cloud) => usable.push((site, cloud)),
+            Err(error) => {
+                tracing::warn!(%site, %error, "left out");
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    match (usable.is_empty(), first_error) {
+        (false, _) => Ok(usable),
+        (true, Some(error)) => Err(refuse(error.to_string())),
+        (true, None) => Err(Failure::usage(
+            tried,
+            "there is no cloud",
+            "Write ~/.config/openstack/clouds.yaml or set OS_* variables; `gone --sandbox` needs neither.",
+        )),
+    }
+}
+
+/// What the program brings, and `kinds/*.toml` of the user's configuration folder, by file name.
+fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
+    let tried = "read the kinds";
+    let advice = "Correct the file, or move it away.";
+    let mut sources = Vec::new();
+    let folder = around.config_folder().map(|folder| folder.join("kinds"));
+    let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
+    let mut files: Vec<_> = entries
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
+        .collect();
+    files.sort();
+    for path in files {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| Failure::usage(tried, format!("{file}: {error}"), advice))?;
+        sources.push(Source { file, text });
+    }
+    Kinds::load(&sources).map_err(|error| Failure::usage(tried, error.to_string(), advice))
+}
+
+fn clouds_file(places: &Places) -> std::path::PathBuf {
+    places.state.join("clouds.yaml")
+}
+
+/// A built-in scenario or a file.
+pub(super) fn scenario(name: &str) -> Result<Scenario, Failure> {
+    let name = if name.is_empty() { "default" } else { name };
+    Scenario::load(name).map_err(|error| {
+        let built_in: Vec<&str> = Scenario::built_in().collect();
+        let advice = format!("Built in: {}; or give a file.", built_in.join(", "));
+        Failure::usage("read the scenario", error.to_string(), advice)
+    })
+}
+
+/// The practice cloud on a free port of loopback, as its scenario says.
+async fn start_sandbox(name: &str, places: &Places) -> Result<ServerHandle, Failure> {
+    let scenario = scenario(name)?;
+    let options = sandbox::ServeOptions {
+        listen: ([127, 0, 0, 1], 0).into(),
+        world: WorldOptions {
+            regions: scenario.regions.clone(),
+            ..WorldOptions::default()
+        },
+        scenario: Some(scenario),
+    };
+    let handle = sandbox::serve(options)
+        .await
+        .map_err(|error| Failure::usage("start the practice cloud", error.to_string(), ""))?;
+    handle.write_clouds_yaml(&clouds_file(places))?;
+    Ok(handle)
+}

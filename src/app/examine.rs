@@ -1,0 +1,124 @@
+//! `gone doctor`: gathers the facts.
+
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
+
+use super::clouds::{chosen_sites, connect};
+use super::{Places, places};
+use crate::cloud::openstack;
+use crate::control::remote::RemoteControl;
+use crate::domain::model::ErrorClass;
+use crate::faces::cli::args::Global;
+use crate::faces::cli::output::{Style, Tolerant};
+use crate::faces::cli::{self, Exit, Failure};
+use crate::faces::offline::doctor;
+use crate::ledger::sqlite::{SqliteLedger, owner};
+use crate::system::clock::Clock;
+use crate::system::config::{self, Settings, Surroundings};
+
+pub(super) async fn examine(
+    global: &Global,
+    around: &Surroundings,
+    style: Style,
+) -> Result<Exit, Failure> {
+    let loaded = config::load(global.config.as_deref(), around);
+    let settings = loaded.as_ref().map(|(settings, _)| settings.clone());
+    let settings = settings.unwrap_or_default();
+    let places = places(global, &settings, around, Path::exists)?;
+    let mut facts = doctor::Facts {
+        settings: Some(loaded.map(|(_, file)| file).map_err(|e| e.to_string())),
+        ledger: Some(doctor::LedgerFacts {
+            writable: doctor::can_write(&places.ledger),
+            readable: readable(&places.ledger),
+            path: places.ledger.clone(),
+        }),
+        engine: Some(engine_facts(&places).await),
+        terminal: Some(terminal_facts(around, style)),
+        ..doctor::Facts::default()
+    };
+    facts
+        .warnings
+        .extend(doctor::readable_by_others(&places.ledger));
+    cloud_facts(global, &settings, &mut facts).await?;
+    let checks = doctor::examine(&facts);
+    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
+    let exit = cli::doctor::report(&mut out, style, global.output, &checks)?;
+    out.flush()?;
+    Ok(exit)
+}
+
+async fn cloud_facts(
+    global: &Global,
+    settings: &Settings,
+    facts: &mut doctor::Facts,
+) -> Result<(), Failure> {
+    let environment = openstack::Environment::of_process()?;
+    let clouds = match openstack::CloudsConfig::load(&environment) {
+        Ok(clouds) => clouds,
+        Err(error) => {
+            facts.clouds = Some(Err(error.to_string()));
+            return Ok(());
+        }
+    };
+    let found = clouds.clouds().map(|entry| doctor::FoundCloud {
+        name: entry.name,
+        regions: entry.regions,
+        found_in: entry.found_in.iter().map(ToString::to_string).collect(),
+    });
+    facts.clouds = Some(Ok(found.collect()));
+    let warnings = clouds.warnings().iter().map(ToString::to_string);
+    facts.warnings.extend(warnings);
+    let mut usable = Vec::new();
+    for (site, cloud) in chosen_sites(&clouds, global, clouds.default_cloud()) {
+        match cloud {
+            Ok(cloud) => usable.push((site, cloud)),
+            Err(error) => facts.logins.push(doctor::Login {
+                site,
+                result: Err((ErrorClass::Fatal, error.to_string())),
+            }),
+        }
+    }
+    let clouds = connect(usable, Clock::system(), settings.engine.call_timeout);
+    facts.logins.extend(doctor::log_in(&clouds).await);
+    Ok(())
+}
+
+/// Whether this version can read the ledger; none while there is none. Writes nothing.
+fn readable(ledger: &Path) -> Option<Result<(), String>> {
+    let opened = || SqliteLedger::open_reader(ledger).map(drop);
+    ledger
+        .exists()
+        .then(|| opened().map_err(|error| error.to_string()))
+}
+
+async fn engine_facts(places: &Places) -> doctor::EngineFacts {
+    let owner = owner(&places.ledger);
+    let named = owner.as_ref().and_then(|owner| owner.socket.clone());
+    let socket = named.map_or_else(|| places.reach.clone(), Into::into);
+    let answer = match RemoteControl::connect(&socket).await {
+        Ok(control) => {
+            let engine = control.snapshot().borrow().engine.clone();
+            Ok(format!(
+                "version {}, process {}",
+                engine.version, engine.pid
+            ))
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    doctor::EngineFacts {
+        socket,
+        owner_pid: owner.map(|owner| owner.pid),
+        answer,
+    }
+}
+
+fn terminal_facts(around: &Surroundings, style: Style) -> doctor::TerminalFacts {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    doctor::TerminalFacts {
+        name: around.term.clone(),
+        is_terminal: style.out_terminal,
+        size: size.map(|size| (size.ws_col, size.ws_row)),
+        colour: style.colour,
+        utf8: !style.ascii,
+    }
+}
