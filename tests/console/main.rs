@@ -9,5 +9,6 @@
 
 mod fake;
 mod pictures;
+mod pty;
 mod safety;
 mod storm;

@@ -1,12 +1,14 @@
 //! The loop: takes events in one order, and alone performs what the state asks for.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::Utc;
 use crossterm::event::{Event as TerminalEvent, EventStream};
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::process::{Signal, getpid, kill_process};
@@ -58,7 +60,7 @@ pub async fn run(control: Arc<dyn Control>, options: ConsoleOptions) -> anyhow::
     let mut next_tick = Instant::now() + TICK;
     let mut engine_lives = true;
     loop {
-        console.paint_if_due(&mut keys)?;
+        console.paint_if_due(&mut keys).await?;
         if let Some(exit) = console.exit.take() {
             return Ok(exit);
         }
@@ -128,7 +130,7 @@ impl Console {
         self.perform(effects)
     }
 
-    fn paint_if_due(&mut self, keys: &mut EventStream) -> anyhow::Result<()> {
+    async fn paint_if_due(&mut self, keys: &mut EventStream) -> anyhow::Result<()> {
         let due = self.at_once || self.painted_at.elapsed() >= FRAME;
         if self.suspended || !due || !self.state.take_dirty() {
             return Ok(());
@@ -142,18 +144,28 @@ impl Console {
         })?;
         self.painted_at = Instant::now();
         if self.state.is_guarded() {
-            self.drop_typed_ahead(keys)?;
+            self.drop_typed_ahead(keys).await?;
         }
         Ok(())
     }
 
     /// The frame that guards a deletion is on the screen now. What was typed before that was meant
     /// for another screen: it is read and thrown away.
-    fn drop_typed_ahead(&mut self, keys: &mut EventStream) -> anyhow::Result<()> {
-        while let Some(Some(Ok(event))) = keys.next().now_or_never() {
-            if let Some(event @ Event::Resize(..)) = terminal_event(event) {
-                self.take(event)?;
+    async fn drop_typed_ahead(&mut self, keys: &mut EventStream) -> anyhow::Result<()> {
+        // Polled with this task's own waker: the stream keeps the waker of the poll that found
+        // nothing, and the next key wakes only that one.
+        let resized = poll_fn(|cx| {
+            let mut resized = None;
+            while let Poll::Ready(Some(Ok(event))) = keys.poll_next_unpin(cx) {
+                if let Some(event @ Event::Resize(..)) = terminal_event(event) {
+                    resized = Some(event);
+                }
             }
+            Poll::Ready(resized)
+        })
+        .await;
+        if let Some(event) = resized {
+            self.take(event)?;
         }
         self.take(Event::Shown)
     }

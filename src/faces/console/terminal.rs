@@ -4,6 +4,7 @@
 //! without colours not even a reset of colours is written; and after each sign that is not ASCII the
 //! place is set again, so that a terminal that draws a sign wider than we think shifts nothing.
 
+use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
 use std::sync::Once;
@@ -13,14 +14,17 @@ use base64::Engine as _;
 use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use crossterm::{cursor, queue, terminal};
-use ratatui::buffer::{Buffer, Cell};
+use ratatui::buffer::{Buffer, Cell as ScreenCell};
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier};
 
 /// The terminal is ours.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// The console's own code runs now, so a panic is ours and not one of the engine beside it.
-static IN_CONSOLE: AtomicBool = AtomicBool::new(false);
+thread_local! {
+    /// The console's own code runs on this thread now, so a panic here is ours and not one of the
+    /// engine beside it.
+    static IN_CONSOLE: Cell<bool> = const { Cell::new(false) };
+}
 
 /// What the terminal shows, and how to change it.
 pub(crate) struct Terminal {
@@ -105,9 +109,9 @@ impl Drop for Terminal {
 
 /// Runs a piece of the console, so that a panic in it restores the terminal before it is printed.
 pub(crate) fn in_console<T>(work: impl FnOnce() -> T) -> T {
-    IN_CONSOLE.store(true, Ordering::SeqCst);
+    IN_CONSOLE.set(true);
     let result = work();
-    IN_CONSOLE.store(false, Ordering::SeqCst);
+    IN_CONSOLE.set(false);
     result
 }
 
@@ -153,7 +157,7 @@ fn hook_panics() {
     HOOKED.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
-            if TAKEN.load(Ordering::SeqCst) && !IN_CONSOLE.load(Ordering::SeqCst) {
+            if TAKEN.load(Ordering::SeqCst) && !IN_CONSOLE.get() {
                 tracing::error!(%info, "panic beside the console");
             } else {
                 leave();
@@ -164,7 +168,11 @@ fn hook_panics() {
 }
 
 /// Cells as bytes for a terminal.
-fn paint<'a>(out: &mut Vec<u8>, cells: impl Iterator<Item = (u16, u16, &'a Cell)>, colour: bool) {
+fn paint<'a>(
+    out: &mut Vec<u8>,
+    cells: impl Iterator<Item = (u16, u16, &'a ScreenCell)>,
+    colour: bool,
+) {
     let mut style = None;
     let mut next = None;
     for (x, y, cell) in cells {

@@ -1,0 +1,351 @@
+//! The console on a real terminal: what it writes, and how it leaves.
+//!
+//! The console runs as a child of the test: this same binary, told by an environment variable to
+//! become one on its own terminal.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use gone::control::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
+use gone::domain::model::Event as LedgerEvent;
+use gone::faces::console::{ConsoleOptions, run};
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::watch;
+
+use super::fake::{World, options};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+/// How long "at rest" is looked at.
+const REST: Duration = Duration::from_millis(600);
+
+/// An engine of plain data, which writes down what it is told.
+struct Fake {
+    world: World,
+    snapshot: watch::Sender<Arc<Snapshot>>,
+    told: PathBuf,
+}
+
+#[async_trait]
+impl Control for Fake {
+    async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
+        let mut file = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&self.told)
+            .unwrap();
+        let command = serde_json::to_value(&envelope.command).unwrap();
+        writeln!(file, "{}", command["do"]).unwrap();
+        // Long enough that keys come in meanwhile.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        self.world.receive(&envelope.command)
+    }
+    async fn query(&self, query: Query) -> Result<Page, ControlError> {
+        self.world.answer(&query)
+    }
+    async fn events(&self, _: i64, wait_ms: u64) -> Result<Vec<LedgerEvent>, ControlError> {
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        Ok(Vec::new())
+    }
+    fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshot.subscribe()
+    }
+}
+
+/// Becomes a console if the test below started it; otherwise it is no test.
+#[test]
+fn child() {
+    let Ok(told) = std::env::var("GONE_TEST_CONSOLE") else {
+        return;
+    };
+    let world = World::busy();
+    let (snapshot, _keep) = watch::channel(Arc::new(world.snapshot.clone()));
+    let control = Arc::new(Fake {
+        world,
+        snapshot,
+        told: told.into(),
+    });
+    let options = ConsoleOptions {
+        no_color: std::env::var("NO_COLOR").is_ok(),
+        ..options()
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    if std::env::var("GONE_TEST_PANIC").is_ok() {
+        runtime.spawn(async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            panic!("a worker fails beside the console");
+        });
+    }
+    let exit = runtime.block_on(run(control, options)).unwrap();
+    println!("left with {exit:?}");
+    runtime.shutdown_background();
+    std::process::exit(0);
+}
+
+struct Seat {
+    master: Box<dyn MasterPty + Send>,
+    keys: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    screen: Arc<Mutex<vt100::Parser>>,
+    raw: Arc<Mutex<Vec<u8>>>,
+    bytes: Arc<AtomicUsize>,
+    _folder: tempfile::TempDir,
+    told: PathBuf,
+    before: String,
+}
+
+impl Seat {
+    fn take(environment: &[(&str, &str)]) -> Self {
+        let size = PtySize {
+            rows: 24,
+            cols: 80,
+            pixel_width: 0,
+            pixel_height: 0,
+        };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let told = folder.path().join("told");
+        let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "pty::child", "--nocapture", "--test-threads=1"]);
+        command.env("GONE_TEST_CONSOLE", &told);
+        command.env("TERM", "xterm-256color");
+        command.env_remove("NO_COLOR");
+        for (name, value) in environment {
+            command.env(name, value);
+        }
+        let before = format!("{:?}", pair.master.get_termios().unwrap());
+        let child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));
+        let raw = Arc::new(Mutex::new(Vec::new()));
+        let bytes = Arc::new(AtomicUsize::new(0));
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let (to_screen, to_raw, count) = (screen.clone(), raw.clone(), bytes.clone());
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = reader.read(&mut buffer) {
+                to_screen.lock().unwrap().process(&buffer[..n]);
+                to_raw.lock().unwrap().extend_from_slice(&buffer[..n]);
+                count.fetch_add(n, Ordering::SeqCst);
+            }
+        });
+        let keys = pair.master.take_writer().unwrap();
+        Self {
+            master: pair.master,
+            keys,
+            child,
+            screen,
+            raw,
+            bytes,
+            _folder: folder,
+            told,
+            before,
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    fn contents(&self) -> String {
+        self.screen.lock().unwrap().screen().contents()
+    }
+
+    fn wait(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let start = Instant::now();
+        while !condition(self) {
+            assert!(
+                start.elapsed() < DEADLINE,
+                "no {what} in\n{}",
+                self.contents()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn see(&self, text: &str) {
+        self.wait(text, |seat| seat.contents().contains(text));
+    }
+
+    fn told(&self) -> String {
+        std::fs::read_to_string(&self.told).unwrap_or_default()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.process_id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    /// The terminal is as it was: screen, cursor, paste, title, line discipline.
+    fn left(&mut self, exit: &str) {
+        self.see(&format!("left with {exit}"));
+        assert!(self.child.wait().unwrap().success());
+        let parser = self.screen.lock().unwrap();
+        let screen = parser.screen();
+        assert!(!screen.alternate_screen());
+        assert!(!screen.hide_cursor());
+        assert!(!screen.bracketed_paste());
+        let raw = self.raw.lock().unwrap();
+        let titled = raw.windows(3).any(|w| w == b"\x1b]0" || w == b"\x1b]2");
+        assert!(!titled, "the title is left alone");
+        assert_eq!(
+            format!("{:?}", self.master.get_termios().unwrap()),
+            self.before
+        );
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn quitting_gives_the_terminal_back_whole() {
+    let mut seat = Seat::take(&[]);
+    seat.see("network web-1");
+    assert!(seat.screen.lock().unwrap().screen().alternate_screen());
+    seat.press("?");
+    seat.see("keys everywhere");
+    seat.press("\x1b");
+    seat.see("network web-1");
+    seat.press(":stuck\r");
+    seat.see("lb-shop");
+    seat.press("q");
+    seat.left("Quit");
+}
+
+#[test]
+fn sigterm_and_a_hang_up_give_the_terminal_back() {
+    for (signal, exit) in [(Signal::TERM, "Terminated"), (Signal::HUP, "HangUp")] {
+        let mut seat = Seat::take(&[]);
+        seat.see("network web-1");
+        seat.signal(signal);
+        seat.left(exit);
+    }
+}
+
+#[test]
+fn at_rest_not_one_byte_is_written() {
+    let mut seat = Seat::take(&[]);
+    seat.see("network web-1");
+    for (keys, text) in [
+        ("", "web-1"),
+        (":stuck\r", "lb-shop"),
+        (":net\r", "storage"),
+    ] {
+        seat.press(keys);
+        seat.see(text);
+        // Answers may still come in; after them there must be silence.
+        seat.wait("silence", |seat| {
+            let before = seat.bytes.load(Ordering::SeqCst);
+            std::thread::sleep(REST);
+            seat.bytes.load(Ordering::SeqCst) == before
+        });
+    }
+    let before = seat.bytes.load(Ordering::SeqCst);
+    seat.press("\x1b[A");
+    std::thread::sleep(REST);
+    let wrote = seat.bytes.load(Ordering::SeqCst) - before;
+    assert_eq!(wrote, 0, "a key that moves nothing writes nothing");
+}
+
+#[test]
+fn what_is_typed_ahead_on_a_real_terminal_deletes_nothing() {
+    let mut seat = Seat::take(&[]);
+    seat.see("network web-1");
+    seat.press(":network\r");
+    seat.see("storage");
+    seat.press("D\rweb\r\x1b[200~web\nweb\n\x1b[201~");
+    seat.see("6 steps");
+    seat.wait("silence", |seat| {
+        let before = seat.bytes.load(Ordering::SeqCst);
+        std::thread::sleep(REST);
+        seat.bytes.load(Ordering::SeqCst) == before
+    });
+    assert!(
+        !seat.contents().contains("confirm ─"),
+        "{}",
+        seat.contents()
+    );
+    seat.press("\rweb\r");
+    seat.see("Type the name");
+    assert_eq!(seat.told(), "\"plan\"\n");
+    seat.press("web");
+    seat.see(">web");
+    seat.press("\r");
+    seat.see("accepted as deletion");
+    assert_eq!(seat.told(), "\"plan\"\n\"delete_plan\"\n");
+}
+
+#[test]
+fn suspended_it_gives_the_terminal_to_the_shell_and_comes_back() {
+    let mut seat = Seat::take(&[]);
+    seat.see("network web-1");
+    seat.press("\x1a");
+    seat.wait("shell's screen", |seat| {
+        !seat.screen.lock().unwrap().screen().alternate_screen()
+    });
+    let pid = seat.child.process_id().unwrap();
+    seat.wait("stop", |_| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit(')').next().unwrap().trim().starts_with('T')
+    });
+    seat.signal(Signal::CONT);
+    seat.wait("console's screen", |seat| {
+        seat.screen.lock().unwrap().screen().alternate_screen()
+    });
+    seat.see("network web-1");
+    seat.press("q");
+    seat.left("Quit");
+}
+
+#[test]
+fn no_color_names_no_colour_at_all() {
+    let mut seat = Seat::take(&[("NO_COLOR", "1")]);
+    seat.see("network web-1");
+    seat.press(":stuck\r");
+    seat.see("lb-shop");
+    seat.press("q");
+    seat.left("Quit");
+    let raw = String::from_utf8_lossy(&seat.raw.lock().unwrap()).into_owned();
+    for sequence in raw.split("\x1b[").skip(1) {
+        let Some((codes, _)) = sequence
+            .split_once('m')
+            .filter(|(codes, _)| codes.chars().all(|c| c.is_ascii_digit() || c == ';'))
+        else {
+            continue;
+        };
+        for code in codes.split(';') {
+            assert!(["0", "1", "2", "7"].contains(&code), "ESC[{codes}m");
+        }
+    }
+    assert!(raw.contains(";7m"), "the selection is reversed");
+}
+
+#[test]
+fn a_panic_beside_the_console_does_not_scribble_over_it() {
+    let mut seat = Seat::take(&[("GONE_TEST_PANIC", "1")]);
+    seat.see("network web-1");
+    seat.press(":events\r");
+    seat.see("events");
+    std::thread::sleep(REST);
+    assert!(
+        !seat.contents().contains("a worker fails"),
+        "{}",
+        seat.contents()
+    );
+    seat.press("q");
+    seat.left("Quit");
+}
