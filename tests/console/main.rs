@@ -12,3 +12,4 @@ mod pictures;
 mod pty;
 mod safety;
 mod storm;
+mod trees;

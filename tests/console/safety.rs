@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use gone::control::{Command, ControlError, Query};
-use gone::domain::model::DeletionState;
+use gone::domain::model::{DeletionState, EventKind};
 use gone::faces::console::{ConsoleOptions, EngineMode, Event, Exit, State, update};
 
 use super::fake::{Desk, World, deletion, id, now, options, refusal, site};
@@ -501,4 +501,78 @@ fn a_word_typed_before_the_kinds_are_known_waits_for_them() {
         },
     );
     assert!(format!("{effects:?}").contains("Resources"), "{effects:?}");
+}
+
+#[test]
+fn a_mark_outlives_a_failed_listing_and_goes_with_its_resource() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":network enter space");
+    let rows = std::mem::take(&mut desk.world.listings[0].rows);
+    desk.press("ctrl-r D");
+    assert_eq!(desk.sent.len(), 0, "nothing that is marked is listed");
+    assert!(
+        desk.text().contains("what is marked is not listed now"),
+        "{}",
+        desk.text()
+    );
+    desk.world.listings.pop();
+    desk.world.listings[0].rows = rows.into_iter().skip(1).collect();
+    desk.press("ctrl-r");
+    assert!(!desk.text().contains("marked"), "{}", desk.text());
+}
+
+#[test]
+fn a_list_is_refreshed_once_something_went_also_when_it_went_too_soon() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":network enter");
+    let asked = desk.asked.len();
+    desk.world.listings[0].rows.remove(0);
+    desk.world.snapshot.steps.gone += 1;
+    let snapshot = Arc::new(desk.world.snapshot.clone());
+    desk.take(Event::Snapshot {
+        snapshot,
+        now: now(),
+    });
+    assert_eq!(
+        desk.asked.len(),
+        asked,
+        "a listing costs calls: not at once again"
+    );
+    assert!(desk.state.wants_tick());
+    desk.take(Event::Tick(now() + chrono::TimeDelta::seconds(6)));
+    assert_eq!(desk.asked.len(), asked + 1);
+    assert!(desk.text().contains("── network 4"), "{}", desk.text());
+}
+
+#[test]
+fn an_engine_that_has_gone_is_said_to_be() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.take(Event::EngineGone);
+    desk.press("down");
+    assert!(
+        desk.text().contains("the engine has gone"),
+        "{}",
+        desk.text()
+    );
+}
+
+#[test]
+fn the_tree_follows_events_and_opens_its_folded_line() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press("enter down down");
+    assert!(desk.text().contains("✓ 4/12"), "{}", desk.text());
+    let gone = serde_json::json!({"state": "gone"});
+    let mut event = super::fake::event(6, EventKind::StepState, "port server-1 is gone", gone);
+    event.step_id = Some(1);
+    desk.world.events.push(event);
+    desk.follow();
+    assert!(desk.text().contains("✓ 5/12"), "{}", desk.text());
+    desk.press("enter");
+    let text = desk.text();
+    assert!(
+        text.contains("▾ port ×12") && text.contains("├ port server-"),
+        "{text}"
+    );
+    desk.press("enter");
+    assert!(!desk.text().contains("├ port server-"));
 }

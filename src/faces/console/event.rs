@@ -24,6 +24,8 @@ pub enum Event {
         snapshot: Arc<Snapshot>,
         now: DateTime<Utc>,
     },
+    /// The engine publishes nothing any more: it has ended, or cannot be reached.
+    EngineGone,
     /// The answer to [`Effect::Query`] with that ticket.
     Answer {
         ticket: u64,

@@ -10,7 +10,7 @@ pub(crate) struct List {
     /// First row on the screen.
     pub(crate) top: usize,
     pub(crate) filter: String,
-    /// Keys of marked rows. They survive a refresh, also of rows that are not there for a while.
+    /// Keys of marked rows, which survive a refresh.
     pub(crate) marks: BTreeSet<String>,
 }
 

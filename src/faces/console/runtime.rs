@@ -87,7 +87,7 @@ pub async fn run(control: Arc<dyn Control>, options: ConsoleOptions) -> anyhow::
                     snapshot: snapshots.borrow_and_update().clone(),
                     now: Utc::now(),
                 }),
-                Err(_) => { engine_lives = false; None }
+                Err(_) => { engine_lives = false; Some(Event::EngineGone) }
             },
             () = sleep_until(next_tick), if ticks => {
                 next_tick = Instant::now() + TICK;

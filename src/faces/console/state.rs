@@ -40,6 +40,7 @@ pub struct State {
     pub(super) size: (u16, u16),
     pub(super) now: DateTime<Utc>,
     pub(super) snapshot: Arc<Snapshot>,
+    pub(super) engine_gone: bool,
     pub(super) kinds: Vec<KindInfo>,
     pub(super) kinds_ticket: Option<u64>,
     /// The last is on top.
@@ -78,6 +79,7 @@ impl State {
             size,
             now,
             snapshot,
+            engine_gone: false,
             kinds: Vec::new(),
             kinds_ticket: None,
             panes: Vec::new(),

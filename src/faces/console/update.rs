@@ -44,6 +44,13 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.snapshot = snapshot;
             state.with_top(&mut effects, |pane, context| pane.wake(moved, context));
         }
+        Event::EngineGone => {
+            state.engine_gone = true;
+            state.say(
+                Tone::Bad,
+                "the engine has gone; this is the last that it said",
+            );
+        }
         Event::Answer {
             ticket,
             answer,

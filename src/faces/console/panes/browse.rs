@@ -31,6 +31,8 @@ pub(crate) struct BrowsePane {
     loaded: bool,
     error: Option<String>,
     gone_before: u64,
+    /// Something went since the last listing.
+    stale: bool,
 }
 
 impl BrowsePane {
@@ -46,11 +48,13 @@ impl BrowsePane {
             loaded: false,
             error: None,
             gone_before: 0,
+            stale: false,
         }
     }
 
     fn ask(&mut self, context: &mut Context<'_>) {
         if self.ticket.is_none() {
+            self.stale = false;
             self.asked_at = Some(context.now);
             self.gone_before = context.snapshot.steps.gone;
             self.ticket = Some(context.query(Query::Resources {
@@ -95,6 +99,17 @@ impl BrowsePane {
         self.list.hold(held, keys);
     }
 
+    /// What is not listed any more is gone, and its mark with it; but where a site could not be
+    /// listed, nothing is known, and all marks stay.
+    fn forget_gone_marks(&mut self) {
+        if self.list.marks.is_empty() || self.listings.iter().any(|l| l.error.is_some()) {
+            return;
+        }
+        let rows = self.listings.iter().flat_map(|listing| &listing.rows);
+        let listed: std::collections::HashSet<String> = rows.map(|r| r.key.to_string()).collect();
+        self.list.marks.retain(|mark| listed.contains(mark));
+    }
+
     fn measure(&mut self) {
         let rows = || {
             let rows = self.listings.iter().flat_map(|listing| &listing.rows);
@@ -121,11 +136,18 @@ impl BrowsePane {
             .map(Subject::of)
             .collect();
         let under_cursor = self.row(self.list.cursor).map(Subject::of);
-        let subjects = if marked.is_empty() {
+        let subjects = if self.list.marks.is_empty() {
             under_cursor.into_iter().collect()
         } else {
             marked
         };
+        if subjects.is_empty() && !self.list.marks.is_empty() {
+            context.say(
+                Tone::Warn,
+                "what is marked is not listed now; ctrl-r asks again",
+            );
+            return;
+        }
         if subjects.is_empty() {
             context.say(Tone::Warn, "there is no row to plan a deletion of");
             return;
@@ -206,7 +228,7 @@ impl Pane for BrowsePane {
         self.visible.len()
     }
     fn is_busy(&self) -> bool {
-        self.ticket.is_some()
+        self.ticket.is_some() || self.stale
     }
 
     fn columns(&self, look: &Look) -> Vec<Column> {
@@ -333,11 +355,12 @@ impl Pane for BrowsePane {
         }
     }
 
-    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
+    fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
         let rested = self
             .asked_at
             .is_none_or(|at| context.now - at >= TimeDelta::seconds(REFRESH_SECONDS_MIN));
-        if moved && rested && context.snapshot.steps.gone != self.gone_before {
+        self.stale |= context.snapshot.steps.gone != self.gone_before;
+        if self.stale && rested {
             self.ask(context);
         }
     }
@@ -358,6 +381,7 @@ impl Pane for BrowsePane {
             Some(Ok(Page::Resources { listings })) => {
                 let held = self.row(self.list.cursor).map(|r| r.key.clone());
                 self.listings = listings;
+                self.forget_gone_marks();
                 self.measure();
                 // Rows may have come and gone: the old indices mean nothing any more.
                 self.visible.clear();

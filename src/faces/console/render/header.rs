@@ -59,7 +59,10 @@ fn engine(state: &State, canvas: &mut Canvas<'_>, y: u16) {
         .min(look.width / 2);
     let mut x = look.width - wide;
     let room = x.saturating_sub(end + 1);
-    let (text, tone) = if let Some(fault) = &engine.fault {
+    let (text, tone) = if state.engine_gone {
+        let glyph = look.pick("✖", "x");
+        (format!("{glyph} the engine has gone"), Tone::Bad)
+    } else if let Some(fault) = &engine.fault {
         let glyph = look.pick("✖", "x");
         (format!("{glyph} takes no new work: {fault}"), Tone::Bad)
     } else if state.options.engine == EngineMode::Embedded {

@@ -4,118 +4,19 @@
 //! rows on the screen and no more. Equal siblings fold into one line that opens: a network with
 //! 10,000 ports is two rows.
 
+mod node;
+mod words;
+
 use std::collections::{HashMap, HashSet};
 
-use crate::domain::model::{Action, KindName, PlanStep, Site, Step, StepState};
+use crate::domain::model::{Action, KindName, Site, StepState};
+
+pub(crate) use node::{Node, Part};
 
 use super::super::list::passes;
-use super::super::look::{Cell, Look, Tone, blocker_words, kind_words, name_or_id, thousands};
 
 /// This many equal siblings become one line.
 const FOLD_FROM: usize = 6;
-/// Deeper rows are not indented further.
-const INDENT_MAX: u8 = 12;
-
-/// How a resource is part of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Part {
-    Step,
-    /// The cloud removes it by itself.
-    Automatic,
-    /// Stays, and loses a reference.
-    Unset,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) id: i64,
-    pub(crate) site: Site,
-    pub(crate) kind: KindName,
-    pub(crate) resource_id: String,
-    pub(crate) name: String,
-    pub(crate) project: String,
-    pub(crate) action: Action,
-    pub(crate) why: String,
-    pub(crate) part: Part,
-    depends_on: Vec<i64>,
-    pub(crate) live: Option<Live>,
-}
-
-/// What the engine says of a step, as far as a row shows it.
-#[derive(Clone, Debug)]
-pub(crate) struct Live {
-    pub(crate) state: StepState,
-    pub(crate) attempts: u32,
-    pub(crate) max_attempts: u32,
-    pub(crate) next_attempt_at: Option<chrono::DateTime<chrono::Utc>>,
-    pub(crate) recreated: u32,
-    pub(crate) held_by: String,
-}
-
-impl Node {
-    pub(crate) fn planned(step: &PlanStep, part: Part) -> Self {
-        Self {
-            id: i64::from(step.id),
-            site: step.site.clone(),
-            kind: step.kind.clone(),
-            resource_id: step.resource_id.clone(),
-            name: step.name.clone(),
-            project: step.project_id.clone(),
-            action: step.action,
-            why: step.why.clone(),
-            part,
-            // What costs no call is listed by itself, below the tree.
-            depends_on: if part == Part::Step {
-                step.depends_on.iter().map(|id| i64::from(*id)).collect()
-            } else {
-                Vec::new()
-            },
-            live: None,
-        }
-    }
-
-    pub(crate) fn live(step: &Step) -> Self {
-        let held_by = match (step.blockers.first(), &step.last_error) {
-            (Some(blocker), _) => format!("blocked by {}", blocker_words(blocker)),
-            (None, Some(error)) => error.message.clone(),
-            (None, None) => String::new(),
-        };
-        Self {
-            id: step.id,
-            site: step.resource.key.site.clone(),
-            kind: step.resource.key.kind.clone(),
-            resource_id: step.resource.key.id.clone(),
-            name: step.resource.name.clone(),
-            project: step.project_id.clone(),
-            action: step.action,
-            why: step.why.clone(),
-            part: Part::Step,
-            depends_on: step.depends_on.clone(),
-            live: Some(Live {
-                state: step.state,
-                attempts: step.attempts,
-                max_attempts: step.max_attempts,
-                next_attempt_at: step.next_attempt_at,
-                recreated: step.recreated,
-                held_by,
-            }),
-        }
-    }
-
-    /// What is done to it, in a word.
-    pub(crate) fn does(&self) -> &'static str {
-        match self.part {
-            Part::Automatic => "automatic",
-            Part::Unset => "unset",
-            Part::Step => self.action.as_str(),
-        }
-    }
-
-    pub(crate) fn words(&self) -> String {
-        let name = name_or_id(&self.name, &self.resource_id);
-        format!("{} {name}", kind_words(&self.kind))
-    }
-}
 
 /// Equal siblings: of one kind, at one site, to which the same is done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -233,6 +134,8 @@ impl Forest {
         self.roots.clear();
         for (index, node) in (0u32..).zip(&self.nodes) {
             if node.part != Part::Step {
+                // The cloud goes by its own order.
+                self.wave[index as usize] = 0;
                 continue;
             }
             // What waits in a circle has no place below anything: it is shown at the top.
@@ -482,136 +385,6 @@ impl Forest {
             }
             None => false,
         }
-    }
-
-    /// `  ├ port ×10,000`, with the guides of the tree.
-    pub(crate) fn label(&self, row: usize, look: &Look) -> Cell {
-        let Some(Row {
-            what,
-            depth,
-            last,
-            bars,
-        }) = self.rows.get(row).copied()
-        else {
-            return Cell::default();
-        };
-        let mut text = String::new();
-        for level in 1..depth.min(INDENT_MAX) {
-            text.push_str(if bars >> level & 1 == 1 {
-                look.pick("│ ", "| ")
-            } else {
-                "  "
-            });
-        }
-        if depth > 0 {
-            text.push_str(if last {
-                look.pick("└ ", "` ")
-            } else {
-                look.pick("├ ", "|-")
-            });
-        }
-        match what {
-            What::Node(index) => {
-                let node = &self.nodes[index as usize];
-                if self.closed.contains(&node.id) && node.part == Part::Step {
-                    text.push_str(look.pick("▸ ", "> "));
-                }
-                text.push_str(&node.words());
-                self.push_site(&node.site, &mut text);
-                Cell::plain(text)
-            }
-            What::Group(index) => {
-                let group = &self.groups[index as usize];
-                text.push_str(if self.opened.contains(&group.key) {
-                    look.pick("▾ ", "v ")
-                } else {
-                    look.pick("▸ ", "> ")
-                });
-                text.push_str(&kind_words(&group.key.kind));
-                text.push_str(look.pick(" ×", " x"));
-                text.push_str(&thousands(group.members.len() as u64));
-                self.push_site(&group.key.site, &mut text);
-                Cell::new(text, Tone::Strong)
-            }
-            What::Section(part) => Cell::new(
-                match part {
-                    Part::Automatic => "removed by the cloud itself, no call of ours",
-                    Part::Unset => "stays, and loses a reference",
-                    Part::Step => "",
-                },
-                Tone::Strong,
-            ),
-        }
-    }
-
-    fn push_site(&self, site: &Site, text: &mut String) {
-        if self.many_sites {
-            text.push_str(&format!(" @{site}"));
-        }
-    }
-
-    /// What is done to the row, in a word.
-    pub(crate) fn does(&self, row: usize) -> &'static str {
-        match self.rows.get(row).map(|row| row.what) {
-            Some(What::Node(index)) => self.nodes[index as usize].does(),
-            Some(What::Group(index)) => {
-                let members = &self.groups[index as usize].members;
-                members
-                    .first()
-                    .map_or("", |m| self.nodes[*m as usize].does())
-            }
-            _ => "",
-        }
-    }
-
-    /// The state of a step, or of a folded line how many are in which.
-    pub(crate) fn states(&self, row: usize, look: &Look) -> Cell {
-        match self.rows.get(row).map(|row| row.what) {
-            Some(What::Node(index)) => {
-                let node = &self.nodes[index as usize];
-                match &node.live {
-                    Some(live) => look.step_state(live.state),
-                    None => Cell::dim(node.does()),
-                }
-            }
-            Some(What::Group(index)) => {
-                let group = &self.groups[index as usize];
-                let tone = group
-                    .tally
-                    .first()
-                    .map_or(Tone::Dim, |(state, _)| look.step_glyph(*state).1);
-                let total = thousands(group.members.len() as u64);
-                let of = |wanted| group.tally.iter().find(|(state, _)| *state == wanted);
-                // What needs a person, or else how many are done.
-                let held = [StepState::Stuck, StepState::Blocked]
-                    .into_iter()
-                    .filter_map(of);
-                let mut words: Vec<String> = held
-                    .map(|(state, n)| format!("{} {}", look.step_glyph(*state).0, thousands(*n)))
-                    .collect();
-                if words.is_empty() && !group.tally.is_empty() {
-                    let gone = of(StepState::Gone).map_or(0, |(_, n)| *n);
-                    let glyph = look.step_glyph(StepState::Gone).0;
-                    words.push(format!("{glyph} {}/{total}", thousands(gone)));
-                }
-                Cell::new(words.join(" "), tone)
-            }
-            _ => Cell::default(),
-        }
-    }
-
-    /// `9,120 gone, 880 waiting`: what a folded line holds.
-    pub(crate) fn fold_words(&self, row: usize) -> Option<String> {
-        let What::Group(index) = self.rows.get(row)?.what else {
-            return None;
-        };
-        let group = &self.groups[index as usize];
-        let words: Vec<String> = group
-            .tally
-            .iter()
-            .map(|(state, n)| format!("{} {}", thousands(*n), state.as_str()))
-            .collect();
-        Some(words.join(", "))
     }
 }
 

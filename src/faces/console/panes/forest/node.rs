@@ -1,0 +1,108 @@
+//! One resource of the tree: as a plan says, or as the engine says of its step.
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::model::{Action, KindName, PlanStep, Site, Step, StepState};
+
+use super::super::super::look::{blocker_words, kind_words, name_or_id};
+
+/// How a resource is part of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
+    Step,
+    /// The cloud removes it by itself.
+    Automatic,
+    /// Stays, and loses a reference.
+    Unset,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) id: i64,
+    pub(crate) site: Site,
+    pub(crate) kind: KindName,
+    pub(crate) resource_id: String,
+    pub(crate) name: String,
+    pub(crate) project: String,
+    pub(crate) action: Action,
+    pub(crate) why: String,
+    pub(crate) part: Part,
+    pub(super) depends_on: Vec<i64>,
+    pub(crate) live: Option<Live>,
+}
+
+/// What the engine says of a step, as far as a row shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub(crate) state: StepState,
+    pub(crate) attempts: u32,
+    pub(crate) max_attempts: u32,
+    pub(crate) next_attempt_at: Option<DateTime<Utc>>,
+    pub(crate) recreated: u32,
+    pub(crate) held_by: String,
+}
+
+impl Node {
+    pub(crate) fn planned(step: &PlanStep, part: Part) -> Self {
+        Self {
+            id: i64::from(step.id),
+            site: step.site.clone(),
+            kind: step.kind.clone(),
+            resource_id: step.resource_id.clone(),
+            name: step.name.clone(),
+            project: step.project_id.clone(),
+            action: step.action,
+            why: step.why.clone(),
+            part,
+            // What costs no call is listed by itself, below the tree.
+            depends_on: if part == Part::Step {
+                step.depends_on.iter().map(|id| i64::from(*id)).collect()
+            } else {
+                Vec::new()
+            },
+            live: None,
+        }
+    }
+
+    pub(crate) fn live(step: &Step) -> Self {
+        let held_by = match (step.blockers.first(), &step.last_error) {
+            (Some(blocker), _) => format!("blocked by {}", blocker_words(blocker)),
+            (None, Some(error)) => error.message.clone(),
+            (None, None) => String::new(),
+        };
+        Self {
+            id: step.id,
+            site: step.resource.key.site.clone(),
+            kind: step.resource.key.kind.clone(),
+            resource_id: step.resource.key.id.clone(),
+            name: step.resource.name.clone(),
+            project: step.project_id.clone(),
+            action: step.action,
+            why: step.why.clone(),
+            part: Part::Step,
+            depends_on: step.depends_on.clone(),
+            live: Some(Live {
+                state: step.state,
+                attempts: step.attempts,
+                max_attempts: step.max_attempts,
+                next_attempt_at: step.next_attempt_at,
+                recreated: step.recreated,
+                held_by,
+            }),
+        }
+    }
+
+    /// What is done to it, in a word.
+    pub(crate) fn does(&self) -> &'static str {
+        match self.part {
+            Part::Automatic => "automatic",
+            Part::Unset => "unset",
+            Part::Step => self.action.as_str(),
+        }
+    }
+
+    pub(crate) fn words(&self) -> String {
+        let name = name_or_id(&self.name, &self.resource_id);
+        format!("{} {name}", kind_words(&self.kind))
+    }
+}
