@@ -20,6 +20,7 @@ mod wire;
 mod world;
 
 use keystone::Caller;
+pub use keystone::{CREDENTIAL_ID, CREDENTIAL_SECRET};
 pub use scenario::{DEFAULT_SCENARIO, Scenario, ScenarioError};
 pub use server::{ServeError, ServeOptions, ServerHandle, serve};
 pub use world::{Fate, Reply, World, WorldOptions};

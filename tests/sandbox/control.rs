@@ -531,3 +531,22 @@ fn ids_are_kept_only_where_that_is_allowed() {
     assert_eq!(kept.call("POST", "/networks", body.clone()).id(), id);
     assert_eq!(kept.call("POST", "/networks", body).status, 409);
 }
+
+#[test]
+fn a_server_may_cut_every_list_into_pages() {
+    let mut cloud = Cloud::with(WorldOptions {
+        page_max: Some(2),
+        ..WorldOptions::default()
+    });
+    let (network, _) = cloud.network("web", "10.0.0.0/24");
+    for _ in 0..3 {
+        cloud.port(&network);
+    }
+    for query in ["", "&limit=0", "&limit=100"] {
+        let page = cloud
+            .get(&format!("/ports?network_id={network}{query}"))
+            .body;
+        assert_eq!(page["ports"].as_array().unwrap().len(), 2, "{query}");
+        assert_eq!(page["ports_links"][0]["rel"], "next");
+    }
+}

@@ -11,5 +11,6 @@ mod cloud;
 mod conformance;
 mod conforms;
 mod control;
+mod identity;
 mod scenarios;
 mod served;

@@ -103,7 +103,8 @@ pub(super) fn checked(
         let Some(attribute) = kind.attribute(name) else {
             continue;
         };
-        if !attribute.is(wanted) && !(creating && keep_ids && name == "id") {
+        let allowed = attribute.is(wanted) || (creating && keep_ids && name == "id");
+        if !allowed {
             return Err(bad(if creating {
                 format!("Attribute '{name}' not allowed in POST")
             } else {

@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset};
 use super::networks::Network;
-use super::ports::{self, FLOATING_IP, Port};
+use super::ports::{FLOATING_IP, Port};
 use super::revival::Renamed;
 use super::routers;
 use super::store::{Indexes, Store, Tables, Undo};
-use super::{Scope, Session, body};
+use super::{Scope, Session, addresses, body};
 use crate::sandbox::wire::{Refusal, Result};
 
 #[derive(Clone, Debug)]
@@ -146,7 +146,7 @@ impl Row for FloatingIp {
         let id = meta.id;
         let fixed_ips = session.free_addresses(network.meta.id)?;
         let Some((_, address)) = fixed_ips.first().copied() else {
-            return Err(ports::no_more_addresses(network.meta.id));
+            return Err(addresses::no_more_addresses(network.meta.id));
         };
         let port = Port {
             network: network.meta.id,

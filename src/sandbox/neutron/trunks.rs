@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::interfaces::port_in_use;
 use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset};
 use super::ports::Port;
-use super::routers::port_in_use;
 use super::store::{Indexes, Tables, Undo};
 use super::{Scope, Session, body};
 use crate::sandbox::wire::{Refusal, Result};

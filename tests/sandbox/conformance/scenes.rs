@@ -2,7 +2,9 @@
 use super::Who::{BadToken, Demo};
 use super::{Step, delete, get, post, put};
 
-pub const SCENES: &[(&str, fn() -> Vec<Step>)] = &[
+pub type Scene = (&'static str, fn() -> Vec<Step>);
+
+pub const SCENES: &[Scene] = &[
     ("networks", networks),
     ("owners", owners),
     ("gone", gone),

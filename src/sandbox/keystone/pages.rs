@@ -1,0 +1,228 @@
+//! What Keystone shows.
+use chrono::{DateTime, Utc};
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::{Keystone, Project, SUBJECT_TOKEN, Token, User, no_page, not_found, unknown_token};
+use crate::sandbox::wire::{Answer, Call, Refusal, Result};
+
+impl Keystone {
+    /// The authenticated GETs.
+    pub(super) fn read(
+        &self,
+        call: &Call<'_>,
+        path: &[&str],
+        user: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Answer> {
+        let caller = self.caller(call.header("x-auth-token"), now);
+        let admin = caller.as_ref().is_some_and(|caller| caller.admin);
+        let admin_only = |rule: &str| {
+            if admin {
+                return Ok(());
+            }
+            Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "Forbidden",
+                format!("You are not authorized to perform the requested action: identity:{rule}."),
+            ))
+        };
+        if call.method != http::Method::GET && call.method != http::Method::HEAD {
+            return Err(no_page());
+        }
+        match path {
+            ["auth", "tokens"] => {
+                let subject = call.header("x-subject-token").unwrap_or_default();
+                if call.header("x-auth-token") != Some(subject) {
+                    admin_only("validate_token")?;
+                }
+                let token = self.valid(subject, now).ok_or_else(unknown_token)?;
+                let shown = self.shown(token, call.param("nocatalog").is_none());
+                Ok(Answer::ok(json!({"token": shown})).with(SUBJECT_TOKEN, subject.to_owned()))
+            }
+            ["auth", "catalog"] => Ok(Answer::ok(self.listed(call, "catalog", self.catalog()))),
+            ["auth", "projects"] => {
+                let mine = self.projects.iter().filter(|project| {
+                    self.user(user)
+                        .is_some_and(|user| user.roles.contains_key(&project.id))
+                });
+                Ok(Answer::ok(self.listed(
+                    call,
+                    "projects",
+                    self.projects_shown(mine),
+                )))
+            }
+            ["projects"] => {
+                admin_only("list_projects")?;
+                let wanted = self
+                    .projects
+                    .iter()
+                    .filter(|project| call.param("name").is_none_or(|name| project.name == name));
+                Ok(Answer::ok(self.listed(
+                    call,
+                    "projects",
+                    self.projects_shown(wanted),
+                )))
+            }
+            ["projects", id] => {
+                let project = self.projects.iter().find(|project| project.id == *id);
+                let mine = caller.is_some_and(|caller| *caller.project == **id);
+                if !mine {
+                    admin_only("get_project")?;
+                }
+                let project = project.ok_or_else(|| not_found("project", id))?;
+                Ok(Answer::ok(json!({"project": self.project_shown(project)})))
+            }
+            ["users"] => {
+                admin_only("list_users")?;
+                let wanted: Value = self
+                    .users
+                    .iter()
+                    .filter(|user| call.param("name").is_none_or(|name| user.name == name))
+                    .map(|user| self.user_shown(user))
+                    .collect();
+                Ok(Answer::ok(self.listed(call, "users", wanted)))
+            }
+            ["users", id] => {
+                if user != *id {
+                    admin_only("get_user")?;
+                }
+                let user = self.users.iter().find(|user| user.id == *id);
+                let user = user.ok_or_else(|| not_found("user", id))?;
+                Ok(Answer::ok(json!({"user": self.user_shown(user)})))
+            }
+            ["regions"] => {
+                let regions: Value = self
+                    .regions
+                    .iter()
+                    .map(
+                        |region| json!({"id": region, "description": "", "parent_region_id": null}),
+                    )
+                    .collect();
+                Ok(Answer::ok(self.listed(call, "regions", regions)))
+            }
+            ["domains", "default"] => Ok(Answer::ok(json!({"domain": domain_shown()}))),
+            ["domains"] => Ok(Answer::ok(self.listed(
+                call,
+                "domains",
+                json!([domain_shown()]),
+            ))),
+            _ => Err(no_page()),
+        }
+    }
+
+    pub(super) fn version(&self) -> Value {
+        json!({
+            "id": "v3.14",
+            "status": "stable",
+            "updated": "2020-04-07T00:00:00Z",
+            "links": [{"rel": "self", "href": format!("{}/v3/", self.base_url)}],
+            "media-types": [{"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}],
+        })
+    }
+
+    fn listed(&self, call: &Call<'_>, name: &str, items: Value) -> Value {
+        let mut body = Map::new();
+        body.insert(name.to_owned(), items);
+        body.insert(
+            "links".to_owned(),
+            json!({"next": null, "self": call.url, "previous": null}),
+        );
+        Value::Object(body)
+    }
+
+    fn projects_shown<'a>(&self, projects: impl Iterator<Item = &'a Project>) -> Value {
+        projects
+            .map(|project| self.project_shown(project))
+            .collect()
+    }
+
+    fn project_shown(&self, project: &Project) -> Value {
+        json!({
+            "id": project.id,
+            "name": project.name,
+            "domain_id": "default",
+            "description": project.description,
+            "enabled": true,
+            "parent_id": "default",
+            "is_domain": false,
+            "tags": [],
+            "options": {},
+            "links": {"self": format!("{}/v3/projects/{}", self.base_url, project.id)},
+        })
+    }
+
+    fn user_shown(&self, user: &User) -> Value {
+        json!({
+            "id": user.id,
+            "name": user.name,
+            "domain_id": "default",
+            "enabled": user.enabled,
+            "password_expires_at": null,
+            "options": {},
+            "links": {"self": format!("{}/v3/users/{}", self.base_url, user.id)},
+        })
+    }
+
+    fn catalog(&self) -> Value {
+        self.services
+            .iter()
+            .map(|service| {
+                let endpoints: Value = service
+                    .endpoints
+                    .iter()
+                    .map(|(region, interface, id)| {
+                        let url = match service.path {
+                            None => format!("{}/v3", self.base_url),
+                            Some(path) => format!("{}/{region}/{path}", self.base_url),
+                        };
+                        json!({"id": id, "interface": interface, "region_id": region, "url": url, "region": region})
+                    })
+                    .collect();
+                json!({"endpoints": endpoints, "id": service.id, "type": service.kind, "name": service.name})
+            })
+            .collect()
+    }
+
+    /// A token's body.
+    pub(super) fn shown(&self, token: &Token, catalog: bool) -> Value {
+        let domain = json!({"id": "default", "name": "Default"});
+        let mut shown = Map::new();
+        let mut add = |name: &str, value: Value| shown.insert(name.to_owned(), value);
+        add("methods", token.methods.clone().into());
+        if let Some(user) = self.user(&token.user) {
+            add(
+                "user",
+                json!({"domain": domain, "id": user.id, "name": user.name, "password_expires_at": null}),
+            );
+        }
+        add("audit_ids", token.audit_ids.clone().into());
+        add("expires_at", timestamp(token.expires));
+        add("issued_at", timestamp(token.issued));
+        if let Some(project) = token.project.as_deref().and_then(|id| self.project(id)) {
+            add(
+                "project",
+                json!({"domain": domain, "id": project.id, "name": project.name}),
+            );
+            add("is_domain", false.into());
+            let roles: Value = self
+                .roles_of(token)
+                .into_iter()
+                .map(|role| json!({"id": self.roles.get(role), "name": role}))
+                .collect();
+            add("roles", roles);
+            if catalog {
+                add("catalog", self.catalog());
+            }
+        }
+        Value::Object(shown)
+    }
+}
+
+fn domain_shown() -> Value {
+    json!({"id": "default", "name": "Default", "description": "The default domain", "enabled": true, "tags": [], "options": {}})
+}
+
+fn timestamp(at: DateTime<Utc>) -> Value {
+    at.format("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into()
+}

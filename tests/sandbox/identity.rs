@@ -1,0 +1,239 @@
+//! Keystone.
+use gone::sandbox::{CREDENTIAL_ID, CREDENTIAL_SECRET};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::cloud::{Cloud, Got};
+
+fn issue(cloud: &mut Cloud, auth: Value) -> Got {
+    cloud.send(
+        Method::POST,
+        "/v3/auth/tokens",
+        None,
+        Some(&json!({"auth": auth})),
+        &[],
+    )
+}
+
+fn password(user: &str, password: &str) -> Value {
+    json!({"methods": ["password"], "password": {"user": {"name": user, "domain": {"id": "default"}, "password": password}}})
+}
+
+fn project(name: &str) -> Value {
+    json!({"project": {"name": name, "domain": {"id": "default"}}})
+}
+
+fn subject(got: &Got) -> String {
+    got.reply.response.headers()["x-subject-token"]
+        .to_str()
+        .unwrap()
+        .to_owned()
+}
+
+#[test]
+fn discovery_leads_to_v3() {
+    let mut cloud = Cloud::new();
+    let root = cloud.send(Method::GET, "/", None, None, &[]);
+    assert_eq!(root.status, 300);
+    assert_eq!(root.body["versions"]["values"][0]["id"], "v3.14");
+    for path in ["/v3", "/v3/"] {
+        let version = cloud.send(Method::GET, path, None, None, &[]);
+        assert_eq!(version.status, 200);
+        assert_eq!(
+            version.body["version"]["links"][0]["href"],
+            "http://sandbox.invalid/v3/"
+        );
+    }
+    let network = cloud.send(Method::GET, "/RegionOne/network/", None, None, &[]);
+    assert_eq!(
+        network.body["versions"][0]["links"][0]["href"],
+        "http://sandbox.invalid/RegionOne/network/v2.0/"
+    );
+}
+
+#[test]
+fn who_may_not_log_in_is_told_no_more_than_that() {
+    let mut cloud = Cloud::new();
+    let refused = json!({"error": {
+        "code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication.",
+    }});
+    for auth in [
+        json!({"identity": password("admin", "wrong"), "scope": project("admin")}),
+        json!({"identity": password("nobody", "secret"), "scope": project("admin")}),
+        json!({"identity": password("demo", "secret"), "scope": project("admin")}),
+        json!({"identity": password("admin", "secret"), "scope": project("nosuch")}),
+    ] {
+        let got = issue(&mut cloud, auth);
+        assert_eq!((got.status, &got.body), (401, &refused));
+        let asked = &got.reply.response.headers()["www-authenticate"];
+        assert_eq!(asked, "Keystone uri=\"http://sandbox.invalid/v3\"");
+    }
+    assert_eq!(issue(&mut cloud, json!({})).status, 400);
+}
+
+#[test]
+fn a_scoped_token_has_roles_and_a_catalog_and_an_unscoped_one_has_neither() {
+    let mut cloud = Cloud::new();
+    let scoped = issue(
+        &mut cloud,
+        json!({"identity": password("demo", "secret"), "scope": project("demo")}),
+    );
+    assert_eq!(scoped.status, 201);
+    let token = &scoped.body["token"];
+    assert_eq!(token["project"]["name"], "demo");
+    let roles: Vec<&str> = token["roles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|role| role["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles, ["member", "reader"]);
+    let types: Vec<&str> = token["catalog"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|service| service["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(types, ["identity", "network"]);
+
+    let unscoped = issue(&mut cloud, json!({"identity": password("demo", "secret")}));
+    assert_eq!(unscoped.body["token"].get("catalog"), None);
+    assert_eq!(unscoped.body["token"].get("roles"), None);
+    let projects = cloud.send(
+        Method::GET,
+        "/v3/auth/projects",
+        Some(&subject(&unscoped)),
+        None,
+        &[],
+    );
+    assert_eq!(projects.body["projects"][0]["name"], "demo");
+    assert_eq!(projects.body["projects"].as_array().unwrap().len(), 1);
+
+    let bare = cloud.send(
+        Method::POST,
+        "/v3/auth/tokens?nocatalog",
+        None,
+        Some(&json!({"auth": {"identity": password("demo", "secret"), "scope": project("demo")}})),
+        &[],
+    );
+    assert_eq!(bare.body["token"].get("catalog"), None);
+}
+
+#[test]
+fn an_application_credential_brings_its_project_and_takes_no_scope() {
+    let mut cloud = Cloud::new();
+    let proof = |secret: &str| json!({"methods": ["application_credential"], "application_credential": {"id": CREDENTIAL_ID, "secret": secret}});
+    let got = issue(&mut cloud, json!({"identity": proof(CREDENTIAL_SECRET)}));
+    assert_eq!(
+        (got.status, &got.body["token"]["project"]["name"]),
+        (201, &json!("admin"))
+    );
+    let token = subject(&got);
+    assert_eq!(
+        cloud
+            .call_as(&token, "GET", "/networks", Value::Null)
+            .status,
+        200
+    );
+    assert_eq!(
+        issue(&mut cloud, json!({"identity": proof("wrong")})).status,
+        401
+    );
+    let scoped = issue(
+        &mut cloud,
+        json!({"identity": proof(CREDENTIAL_SECRET), "scope": project("admin")}),
+    );
+    assert_eq!(scoped.status, 401);
+}
+
+#[test]
+fn a_token_from_a_token_lives_no_longer_than_the_first() {
+    let mut cloud = Cloud::new();
+    let first = issue(
+        &mut cloud,
+        json!({"identity": password("admin", "secret"), "scope": project("admin")}),
+    );
+    cloud.pass(60_000);
+    let proof = json!({"methods": ["token"], "token": {"id": subject(&first)}});
+    let second = issue(
+        &mut cloud,
+        json!({"identity": proof, "scope": project("admin")}),
+    );
+    assert_eq!(second.status, 201);
+    assert_eq!(
+        second.body["token"]["expires_at"],
+        first.body["token"]["expires_at"]
+    );
+    assert_eq!(
+        second.body["token"]["methods"],
+        json!(["password", "token"])
+    );
+}
+
+#[test]
+fn only_admins_look_at_others_tokens_and_projects() {
+    let mut cloud = Cloud::new();
+    let admin = cloud.log_in("admin", "secret").unwrap();
+    let demo = cloud.log_in("demo", "secret").unwrap();
+    let validate = |cloud: &mut Cloud, by: &str, subject: &str| {
+        let headers = [("x-subject-token", subject)];
+        cloud.send(Method::GET, "/v3/auth/tokens", Some(by), None, &headers)
+    };
+    let seen = validate(&mut cloud, &admin, &demo);
+    assert_eq!(
+        (seen.status, &seen.body["token"]["user"]["name"]),
+        (200, &json!("demo"))
+    );
+    assert_eq!(validate(&mut cloud, &demo, &demo).status, 200);
+    assert_eq!(validate(&mut cloud, &demo, &admin).status, 403);
+    assert_eq!(validate(&mut cloud, &admin, "bad").status, 404);
+    assert_eq!(validate(&mut cloud, "bad", &demo).status, 401);
+
+    assert_eq!(
+        cloud
+            .send(Method::GET, "/v3/projects", Some(&demo), None, &[])
+            .status,
+        403
+    );
+    let all = cloud.send(Method::GET, "/v3/projects", Some(&admin), None, &[]);
+    assert_eq!(all.body["projects"].as_array().unwrap().len(), 3);
+    let named = cloud.send(
+        Method::GET,
+        "/v3/projects?name=demo",
+        Some(&admin),
+        None,
+        &[],
+    );
+    assert_eq!(named.body["projects"][0]["name"], "demo");
+
+    let headers = [("x-subject-token", demo.as_str())];
+    let gone = cloud.send(
+        Method::DELETE,
+        "/v3/auth/tokens",
+        Some(&admin),
+        None,
+        &headers,
+    );
+    assert_eq!(gone.status, 204);
+    assert_eq!(
+        cloud.call_as(&demo, "GET", "/networks", Value::Null).status,
+        401
+    );
+}
+
+#[test]
+fn every_answer_has_a_request_id_of_its_own() {
+    let mut cloud = Cloud::new();
+    let ids: Vec<String> = (0..3)
+        .map(|_| {
+            let got = cloud.get("/networks/nosuch");
+            got.reply.response.headers()["x-openstack-request-id"]
+                .to_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    assert!(ids.iter().all(|id| id.starts_with("req-")));
+    assert_ne!(ids[0], ids[1]);
+    assert_ne!(ids[1], ids[2]);
+}
