@@ -137,4 +137,5 @@ conforms! {
     testbed_bodies bodies
     testbed_bulk bulk
     testbed_tags tags
+    testbed_attributes attributes
 }

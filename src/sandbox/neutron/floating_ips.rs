@@ -1,10 +1,11 @@
-//! Floating IPs and their port forwardings.
+//! Floating IPs.
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::forwardings::Forwarding;
 use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset};
 use super::networks::Network;
 use super::ports::{FLOATING_IP, Port};
@@ -224,7 +225,7 @@ impl FloatingIp {
     }
 }
 
-fn forwardings(store: &Store, ip: Uuid) -> impl Iterator<Item = &Forwarding> {
+pub(super) fn forwardings(store: &Store, ip: Uuid) -> impl Iterator<Item = &Forwarding> {
     store
         .indexes()
         .forwardings_by_floating_ip
@@ -289,7 +290,12 @@ fn associate(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> 
     Ok(())
 }
 
-fn reach(session: &Session<'_>, port: &Port, subnet: Uuid, external: Uuid) -> Result<Uuid> {
+pub(super) fn reach(
+    session: &Session<'_>,
+    port: &Port,
+    subnet: Uuid,
+    external: Uuid,
+) -> Result<Uuid> {
     routers::leading_to(session.store(), subnet, external).ok_or_else(|| {
         Refusal::not_found(
             "ExternalGatewayForFloatingIPNotFound",
@@ -300,161 +306,4 @@ fn reach(session: &Session<'_>, port: &Port, subnet: Uuid, external: Uuid) -> Re
             ),
         )
     })
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Forwarding {
-    pub(super) meta: Meta,
-    pub(super) floating_ip: Uuid,
-    router: Uuid,
-    protocol: String,
-    internal_port_id: Uuid,
-    internal_ip: IpAddr,
-    internal_port: u16,
-    external_port: u16,
-}
-
-static FORWARDING: Kind = Kind {
-    singular: "port_forwarding",
-    plural: "port_forwardings",
-    not_found: "PortForwardingNotFound",
-    before: "Port Forwarding ",
-    after: " could not be found.",
-    bulk: false,
-    first_revision: None,
-    forgets_marker: false,
-    attributes: &[
-        Attribute::new("id", F | S, Unset::Absent),
-        Attribute::new("external_port", F | S | P | U, Unset::Absent),
-        Attribute::new("external_port_range", P | U, Unset::Absent),
-        Attribute::new("protocol", F | S | P | U, Unset::Absent),
-        Attribute::new("internal_port_id", F | S | P | U, Unset::Absent),
-        Attribute::new("internal_ip_address", F | S | P | U, Unset::Absent),
-        Attribute::new("internal_port", F | P | U, Unset::Absent),
-        Attribute::new("internal_port_range", P | U, Unset::Absent),
-        Attribute::new("description", P | U, Unset::Absent),
-    ],
-};
-
-impl Row for Forwarding {
-    const KIND: &'static Kind = &FORWARDING;
-
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.forwardings
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.forwardings
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::Forwarding(id, before)
-    }
-
-    fn index(&self, indexes: &mut Indexes, present: bool) {
-        let id = self.meta.id;
-        indexes
-            .forwardings_by_floating_ip
-            .set(&self.floating_ip, id, present);
-        indexes
-            .forwardings_by_port
-            .set(&self.internal_port_id, id, present);
-    }
-
-    fn attribute(&self, name: &str, _scope: &Scope<'_>) -> Option<Value> {
-        Some(match name {
-            "external_port" => self.external_port.into(),
-            "external_port_range" => format!("{0}:{0}", self.external_port).into(),
-            "protocol" => self.protocol.as_str().into(),
-            "internal_port_id" => self.internal_port_id.to_string().into(),
-            "internal_ip_address" => self.internal_ip.to_string().into(),
-            "internal_port" => self.internal_port.into(),
-            "internal_port_range" => format!("{0}:{0}", self.internal_port).into(),
-            _ => return None,
-        })
-    }
-
-    /// The body carries the floating IP as `floatingip_id`, put there by the path.
-    fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
-        let floating = session.referred::<FloatingIp>(body, "floatingip_id")?;
-        let port = session.referred::<Port>(body, "internal_port_id")?;
-        if floating.port.is_some() {
-            return Err(Refusal::conflict(
-                "PortHasBindingFloatingIP",
-                format!(
-                    "Cannot create port forwarding to floating IP {} ({}) with port {} using fixed \
-                     IP {}, as that floating IP is already associated.",
-                    floating.address,
-                    floating.meta.id,
-                    port.meta.id,
-                    body::text(body, "internal_ip_address")?.unwrap_or_default(),
-                ),
-            ));
-        }
-        let wanted = body::text(body, "internal_ip_address")?;
-        let Some((subnet, internal_ip)) = port
-            .fixed_ips
-            .iter()
-            .find(|(_, ip)| wanted.is_none_or(|wanted| ip.to_string() == wanted))
-            .copied()
-        else {
-            return Err(Refusal::bad_request(
-                "BadRequest",
-                "Bad port_forwarding request: Requested internal IP address is not a fixed IP of the internal port.",
-            ));
-        };
-        let number = |name: &str| {
-            body.get(name)
-                .and_then(Value::as_u64)
-                .and_then(|port| u16::try_from(port).ok())
-                .filter(|port| *port > 0)
-                .ok_or_else(|| body::invalid(name, "it is not a valid port number."))
-        };
-        let forwarding = Self {
-            floating_ip: floating.meta.id,
-            router: reach(session, &port, subnet, floating.network)?,
-            protocol: body::text(body, "protocol")?.unwrap_or("tcp").to_owned(),
-            internal_port_id: port.meta.id,
-            internal_ip,
-            internal_port: number("internal_port")?,
-            external_port: number("external_port")?,
-            meta: session.meta::<Self>(body)?,
-        };
-        let id = session.insert(forwarding);
-        session.bump::<FloatingIp>(floating.meta.id);
-        Ok(id)
-    }
-
-    fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
-        let number = |name: &str| {
-            body.get(name)
-                .and_then(Value::as_u64)
-                .and_then(|port| u16::try_from(port).ok())
-        };
-        let protocol = body::text(body, "protocol")?.map(str::to_owned);
-        session.edit(id, |forwarding: &mut Self| {
-            forwarding.external_port = number("external_port").unwrap_or(forwarding.external_port);
-            forwarding.internal_port = number("internal_port").unwrap_or(forwarding.internal_port);
-            if let Some(protocol) = protocol {
-                forwarding.protocol = protocol;
-            }
-        });
-        Ok(())
-    }
-
-    fn deletable(&self, _session: &mut Session<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn delete(session: &mut Session<'_>, id: Uuid) {
-        session.take::<Self>(id);
-    }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use http::Method;
-use serde_json::{Value, json};
 
 mod addresses;
 mod body;
 mod fixed;
 mod floating_ips;
+mod forwardings;
 mod groups;
 mod interfaces;
 mod kind;
@@ -29,13 +29,12 @@ mod store;
 mod subnets;
 mod trunks;
 
-use floating_ips::{FloatingIp, Forwarding};
+use floating_ips::FloatingIp;
 use groups::{Group, Rule};
-use kind::Row;
 use networks::Network;
 use pools::{Pool, RbacPolicy};
 use ports::Port;
-use resource::{attributes_in, resource};
+use resource::resource;
 use routers::Router;
 pub(super) use seed::{Seed, Seeded};
 use session::Session;
@@ -181,7 +180,9 @@ fn route(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answer> {
             routers::act(session, id, action, &call.json()).map(Answer::ok)
         }
         ["routers", rest @ ..] => resource::<Router>(session, call, rest),
-        ["floatingips", ip, "port_forwardings", rest @ ..] => forwardings(session, call, ip, rest),
+        ["floatingips", ip, "port_forwardings", rest @ ..] => {
+            forwardings::below(session, call, ip, rest)
+        }
         ["floatingips", rest @ ..] => resource::<FloatingIp>(session, call, rest),
         ["trunks", id, "get_subports"] if call.method == Method::GET => {
             let id = session.named::<Trunk>(id)?.meta.id;
@@ -207,59 +208,6 @@ fn route(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answer> {
 
 fn is_action(call: &Call<'_>, word: &str) -> bool {
     call.method == Method::PUT && word != "tags"
-}
-
-/// Port forwardings live below their floating IP, and are seen only there.
-fn forwardings(
-    session: &mut Session<'_>,
-    call: &Call<'_>,
-    ip: &str,
-    path: &[&str],
-) -> Result<Answer> {
-    let ip = session.named::<FloatingIp>(ip)?.meta.id;
-    let here = |session: &Session<'_>, text: &str| {
-        session
-            .named::<Forwarding>(text)
-            .ok()
-            .filter(|forwarding| forwarding.floating_ip == ip)
-            .map(|forwarding| forwarding.meta.id)
-            .ok_or_else(|| Forwarding::KIND.missing(text))
-    };
-    match (call.method.as_str(), path) {
-        ("GET", []) => {
-            let scope = session.scope();
-            let all: Value = scope
-                .store
-                .indexes()
-                .forwardings_by_floating_ip
-                .of(&ip)
-                .filter_map(|id| scope.store.get::<Forwarding>(id))
-                .map(|forwarding| kind::view(forwarding, &[], &scope))
-                .collect();
-            Ok(Answer::ok(json!({"port_forwardings": all})))
-        }
-        ("POST", []) => {
-            if !session.caller.writes() {
-                return Err(session.forbidden("create_floatingip_port_forwarding"));
-            }
-            let body = call.json();
-            let mut attributes = attributes_in::<Forwarding>(&body)?
-                .as_object()
-                .cloned()
-                .unwrap_or_default();
-            body::checked(Forwarding::KIND, &attributes, true, false, session.caller)?;
-            attributes.insert("floatingip_id".to_owned(), ip.to_string().into());
-            let id = Forwarding::create(session, &attributes)?;
-            Ok(Answer::created(
-                json!({"port_forwarding": session.shown::<Forwarding>(id)}),
-            ))
-        }
-        (_, [id]) => {
-            here(session, id)?;
-            resource::<Forwarding>(session, call, path)
-        }
-        _ => Err(session.no_such_path()),
-    }
 }
 
 /// Listing groups makes the default one of each project that the list is about.

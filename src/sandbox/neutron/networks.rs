@@ -62,7 +62,7 @@ static KIND: Kind = Kind {
         Attribute::new("qos_policy_id", P | U, Unset::Null),
         Attribute::new("dns_domain", P | U, Unset::Text("")),
         Attribute::new("l2_adjacency", 0, Unset::Bool(true)),
-        Attribute::new("is_default", F | P | U | W, Unset::Bool(false)),
+        Attribute::new("is_default", F | P | U | W, Unset::Absent),
         Attribute::new("tags", F, Unset::Absent),
         Attribute::new("created_at", 0, Unset::Absent),
         Attribute::new("updated_at", 0, Unset::Absent),
@@ -105,6 +105,8 @@ impl Row for Network {
             "admin_state_up" => self.admin_state_up.into(),
             "shared" => (self.shared || self.granted(scope)).into(),
             "router:external" => self.external.into(),
+            // Only external networks show it.
+            "is_default" if self.external => false.into(),
             "subnets" => scope
                 .store
                 .indexes()

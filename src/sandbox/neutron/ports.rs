@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::floating_ips::{FloatingIp, Forwarding};
+use super::floating_ips::FloatingIp;
+use super::forwardings::Forwarding;
 use super::groups::{self, Group};
 use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W};
 use super::networks::Network;

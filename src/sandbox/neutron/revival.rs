@@ -70,7 +70,7 @@ fn new_names(changes: &[Undo], store: &Store, ids: &mut Ids) -> Renamed {
             Undo::Port(id, _) => missing::<Port>(store, *id),
             Undo::Router(id, _) => missing::<Router>(store, *id),
             Undo::FloatingIp(id, _) => missing::<super::floating_ips::FloatingIp>(store, *id),
-            Undo::Forwarding(id, _) => missing::<super::floating_ips::Forwarding>(store, *id),
+            Undo::Forwarding(id, _) => missing::<super::forwardings::Forwarding>(store, *id),
             Undo::Trunk(id, _) => missing::<Trunk>(store, *id),
             Undo::Group(id, _) => missing::<super::groups::Group>(store, *id),
             Undo::Rule(id, _) => missing::<super::groups::Rule>(store, *id),

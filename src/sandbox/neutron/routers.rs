@@ -55,7 +55,6 @@ static KIND: Kind = Kind {
         Attribute::new("admin_state_up", F | S | P | U, Unset::Absent),
         Attribute::new("status", S, Unset::Text("ACTIVE")),
         Attribute::new("external_gateway_info", P | U, Unset::Absent),
-        Attribute::new("gw_port_id", A, Unset::Absent),
         Attribute::new("description", F | P | U, Unset::Absent),
         Attribute::new("availability_zones", 0, Unset::List),
         Attribute::new("distributed", P | U | A | W, Unset::Bool(false)),
@@ -104,11 +103,6 @@ impl Row for Router {
                 .iter()
                 .map(|route| json!({"destination": route.destination, "nexthop": route.nexthop}))
                 .collect(),
-            "gw_port_id" => self
-                .gateway
-                .as_ref()
-                .map(|gateway| gateway.port.to_string())
-                .into(),
             "external_gateway_info" => match &self.gateway {
                 None => Value::Null,
                 Some(gateway) => json!({

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use uuid::Uuid;
 
-use super::floating_ips::{FloatingIp, Forwarding};
+use super::floating_ips::FloatingIp;
+use super::forwardings::Forwarding;
 use super::groups::{Group, Rule};
 use super::kind::Row;
 use super::networks::Network;

@@ -55,6 +55,8 @@ pub struct Step {
     error: Option<(&'static str, &'static str)>,
     /// JSON pointer and the value there, as JSON.
     shows: Vec<(&'static str, &'static str)>,
+    /// JSON pointer to an object, and its keys, sorted.
+    keys: Option<(&'static str, &'static str)>,
     save: Option<&'static str>,
     pub rows: Vec<&'static str>,
 }
@@ -73,6 +75,7 @@ fn step(method: &'static str, path: &'static str) -> Step {
         },
         error: None,
         shows: Vec::new(),
+        keys: None,
         save: None,
         rows: Vec::new(),
     }
@@ -129,6 +132,11 @@ impl Step {
 
     fn shows(mut self, pointer: &'static str, value: &'static str) -> Self {
         self.shows.push((pointer, value));
+        self
+    }
+
+    fn keys(mut self, pointer: &'static str, keys: &'static str) -> Self {
+        self.keys = Some((pointer, keys));
         self
     }
 
@@ -217,6 +225,19 @@ impl Stage {
             let found = answer.body.pointer(pointer).cloned().unwrap_or(Value::Null);
             if found != wanted {
                 return Err(format!("{seen}\n    wanted {pointer} = {wanted}"));
+            }
+        }
+        if let Some((pointer, wanted)) = step.keys {
+            let shown = answer.body.pointer(pointer).and_then(Value::as_object);
+            let mut keys: Vec<&str> = shown
+                .into_iter()
+                .flat_map(|map| map.keys())
+                .map(String::as_str)
+                .collect();
+            keys.sort_unstable();
+            let wanted: Vec<&str> = wanted.split_whitespace().collect();
+            if keys != wanted {
+                return Err(format!("{seen}\n    wanted keys {wanted:?}"));
             }
         }
         Ok(())

@@ -25,6 +25,7 @@ pub const SCENES: &[Scene] = &[
     ("bodies", bodies),
     ("bulk", bulk),
     ("tags", tags),
+    ("attributes", attributes),
 ];
 
 /// A network `n` with a subnet `s`.
@@ -706,6 +707,34 @@ fn tags() -> Vec<Step> {
             delete("/networks/$n/tags"),
             get("/networks/$n/tags").shows("", r#"{"tags": []}"#),
             put("/subnets/$s/tags", r#"{"tags": ["a"]}"#).shows("", r#"{"tags": ["a"]}"#),
+        ],
+    ])
+}
+
+/// What is shown of each kind, to an admin and to a member.
+fn attributes() -> Vec<Step> {
+    scene(vec![
+        net(CIDR),
+        vec![
+            post("/ports", PORT).save("p"),
+            post("/routers", r#"{"router": {"name": "conformance"}}"#).save("r"),
+            post("/trunks", r#"{"trunk": {"port_id": "$p"}}"#).save("t"),
+            post("/security-groups", r#"{"security_group": {"name": "conformance"}}"#).save("g"),
+            get("/networks/$n").keys("/network", "admin_state_up availability_zone_hints availability_zones created_at description dns_domain id ipv4_address_scope ipv6_address_scope l2_adjacency mtu name port_security_enabled project_id provider:network_type provider:physical_network provider:segmentation_id qos_policy_id revision_number router:external shared status subnets tags tenant_id updated_at"),
+            get("/subnets/$s").keys("/subnet", "allocation_pools cidr created_at description dns_nameservers enable_dhcp gateway_ip host_routes id ip_version ipv6_address_mode ipv6_ra_mode name network_id project_id revision_number router:external segment_id service_types subnetpool_id tags tenant_id updated_at"),
+            get("/ports/$p").keys("/port", "admin_state_up allowed_address_pairs binding:host_id binding:profile binding:vif_details binding:vif_type binding:vnic_type created_at description device_id device_owner dns_assignment dns_name extra_dhcp_opts fixed_ips id ip_allocation mac_address name network_id port_security_enabled project_id qos_network_policy_id qos_policy_id resource_request revision_number security_groups status tags tenant_id trunk_details updated_at"),
+            get("/routers/$r").keys("/router", "admin_state_up availability_zone_hints availability_zones conntrack_helpers created_at description distributed enable_ndp_proxy external_gateway_info flavor_id ha id name project_id revision_number routes status tags tenant_id updated_at"),
+            get("/trunks/$t").keys("/trunk", "admin_state_up created_at description id name port_id project_id revision_number status sub_ports tags tenant_id updated_at"),
+            get("/security-groups/$g").keys("/security_group", "created_at description id name project_id revision_number security_group_rules shared stateful tags tenant_id updated_at"),
+            get("/security-group-rules?security_group_id=$g").keys("/security_group_rules/0", "belongs_to_default_sg created_at description direction ethertype id normalized_cidr port_range_max port_range_min project_id protocol remote_address_group_id remote_group_id remote_ip_prefix revision_number security_group_id tenant_id updated_at"),
+            post("/networks", r#"{"network": {"name": "conformance"}}"#).by(Demo).save("n"),
+            post("/subnets", CIDR).by(Demo).save("s"),
+            post("/ports", PORT).by(Demo).save("p"),
+            post("/routers", r#"{"router": {"name": "conformance"}}"#).by(Demo).save("r"),
+            get("/networks/$n").by(Demo).keys("/network", "admin_state_up availability_zone_hints availability_zones created_at description dns_domain id ipv4_address_scope ipv6_address_scope l2_adjacency mtu name port_security_enabled project_id qos_policy_id revision_number router:external shared status subnets tags tenant_id updated_at"),
+            get("/subnets/$s").by(Demo).keys("/subnet", "allocation_pools cidr created_at description dns_nameservers enable_dhcp gateway_ip host_routes id ip_version ipv6_address_mode ipv6_ra_mode name network_id project_id revision_number router:external service_types subnetpool_id tags tenant_id updated_at"),
+            get("/ports/$p").by(Demo).keys("/port", "admin_state_up allowed_address_pairs binding:vnic_type created_at description device_id device_owner dns_assignment dns_name extra_dhcp_opts fixed_ips id ip_allocation mac_address name network_id port_security_enabled project_id qos_network_policy_id qos_policy_id revision_number security_groups status tags tenant_id updated_at"),
+            get("/routers/$r").by(Demo).keys("/router", "admin_state_up availability_zone_hints availability_zones conntrack_helpers created_at description enable_ndp_proxy external_gateway_info flavor_id id name project_id revision_number routes status tags tenant_id updated_at"),
         ],
     ])
 }
