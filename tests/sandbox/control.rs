@@ -97,6 +97,11 @@ fn a_seed_that_cannot_be_names_the_field() {
         (json!({"region": "Mars"}), "region"),
         (json!({"project": "nobody"}), "project"),
         (json!({"trunks": 1}), "trunks"),
+        (json!({"networks": 1, "images": 1}), "images"),
+        (
+            json!({"networks": 1, "load_balancers": 1}),
+            "load_balancers",
+        ),
         (
             json!({"networks": 1, "ports_per_network": 70_000}),
             "ports_per_network",
@@ -548,5 +553,23 @@ fn a_server_may_cut_every_list_into_pages() {
             .body;
         assert_eq!(page["ports"].as_array().unwrap().len(), 2, "{query}");
         assert_eq!(page["ports_links"][0]["rel"], "next");
+    }
+}
+
+#[test]
+fn seeded_servers_are_devices_with_a_port() {
+    let mut cloud = Cloud::new();
+    let made = cloud.control(
+        "POST",
+        "/seed",
+        json!({"networks": 1, "servers": 2, "images": 0, "load_balancers": 0}),
+    );
+    let servers = made["servers"].as_array().unwrap();
+    assert_eq!(servers.len(), 2);
+    for server in servers {
+        let path = format!("/ports?device_id={}", server.as_str().unwrap());
+        let ports = cloud.get(&path).body;
+        assert_eq!(ports["ports"].as_array().unwrap().len(), 1);
+        assert_eq!(ports["ports"][0]["device_owner"], "compute:nova");
     }
 }

@@ -56,6 +56,12 @@ pub(in crate::sandbox) struct Seed {
     /// Each on a port of its own behind a router, round the networks.
     floating_ips: u32,
     trunks: u32,
+    /// Each a `compute:nova` port with a device of its own, round the networks.
+    servers: u32,
+    /// Only 0: the sandbox has no Octavia.
+    load_balancers: u32,
+    /// Only 0: the sandbox has no Glance.
+    images: u32,
 }
 
 /// The ids of what a seed made.
@@ -67,6 +73,8 @@ pub(in crate::sandbox) struct Seeded {
     routers: Vec<Uuid>,
     floating_ips: Vec<Uuid>,
     trunks: Vec<Uuid>,
+    /// Of the devices; their ports are among `ports`.
+    servers: Vec<Uuid>,
     external_network: Option<Uuid>,
 }
 
@@ -94,6 +102,15 @@ impl Neutron {
             Ok(())
         };
         needs(seed.trunks, "trunks")?;
+        needs(seed.servers, "servers")?;
+        for (wanted, what) in [
+            (seed.load_balancers, "load_balancers"),
+            (seed.images, "images"),
+        ] {
+            if wanted > 0 {
+                return Err(format!("{what}: this sandbox has no service for them"));
+            }
+        }
         if seed.floating_ips > 0 && seed.routers == 0 {
             return Err("floating_ips: needs at least one router".to_owned());
         }
@@ -137,6 +154,9 @@ fn build(session: &mut Session<'_>, seed: &Seed, made: &mut Seeded) -> Result<()
     }
     for number in 0..seed.trunks {
         trunk(session, prefix, number, group, made)?;
+    }
+    for number in 0..seed.servers {
+        server(session, prefix, number, group, made)?;
     }
     for number in 0..seed.floating_ips {
         floating_ip(session, prefix, number, group, made)?;
@@ -396,5 +416,21 @@ fn floating_ip(
         &object(json!({"floating_network_id": external, "port_id": port})),
     )?;
     made.floating_ips.push(ip);
+    Ok(())
+}
+
+fn server(
+    session: &mut Session<'_>,
+    prefix: &str,
+    number: u32,
+    group: Uuid,
+    made: &mut Seeded,
+) -> Result<()> {
+    let network = pick(&made.networks, number)?;
+    let name = format!("{prefix}-instance-{number}");
+    let port = extra_port(session, network, name, "compute:nova", group)?;
+    let device: Option<Uuid> = session.row::<Port>(port)?.device_id.parse().ok();
+    made.ports.push(port);
+    made.servers.extend(device);
     Ok(())
 }
