@@ -7,5 +7,9 @@
     unreachable_pub
 )]
 
+mod commands;
+mod durability;
+mod reads;
 mod rules;
 mod support;
+mod tombstones;

@@ -1,7 +1,11 @@
 //! Steps and deletions: who waits for whom, who may write, when all is over.
 
-use gone::domain::model::{DeletionState, Phase, StepState};
-use gone::ledger::Ledger;
+use gone::domain::model::{
+    Blocker, DeletionState, ErrorClass, EventKind, KindName, OnFailure, Origin, Phase, Site,
+    StepState,
+};
+use gone::ledger::sqlite::{InlineLedger, Options, Store};
+use gone::ledger::{Applied, Change, EventFilter, Fence, Ledger, Selection, StepChange};
 
 use crate::support::*;
 
@@ -25,4 +29,464 @@ async fn t09_steps_and_tombstones_end_together() {
     assert_eq!(deletion.state, DeletionState::Gone);
     assert_eq!(deletion.finished_at, Some(at(2)));
     assert_eq!((deletion.counts.gone, deletion.counts.total), (3, 3));
+}
+
+#[tokio::test]
+async fn i02_a_blocked_step_keeps_all_that_a_person_asks_for() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    let claimed = claim(&ledger, 1).await;
+    let blocker = Blocker {
+        kind: KindName::new("router"),
+        id: "r".to_owned(),
+        name: "edge".to_owned(),
+        site: site(),
+        owner: "project".to_owned(),
+        since: Some(at(0)),
+        in_plan: false,
+    };
+    let change = StepChange {
+        next_attempt_at: Some(at(60)),
+        blocked_since: Some(at(2)),
+        blockers: vec![blocker.clone()],
+        ..failed(&claimed[0], StepState::Blocked, ErrorClass::Blocked, at(2))
+    };
+    let error = change.error.clone();
+    one(&ledger, settle(change)).await;
+
+    let step = ledger.step(claimed[0].id).await.unwrap().unwrap();
+    assert_eq!(step.resource.key, key("port", "a"));
+    assert_eq!(
+        (step.state, step.attempts, step.max_attempts),
+        (StepState::Blocked, 1, 8)
+    );
+    assert_eq!(step.next_attempt_at, Some(at(60)));
+    assert_eq!(step.blocked_since, Some(at(2)));
+    assert_eq!((step.blockers, step.last_error), (vec![blocker], error));
+}
+
+#[tokio::test]
+async fn i05_only_what_is_due_wakes() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+    for (step, due) in claim(&ledger, 2).await.iter().zip([60, 120]) {
+        let change = StepChange {
+            next_attempt_at: Some(at(due)),
+            ..failed(step, StepState::Blocked, ErrorClass::Blocked, at(2))
+        };
+        one(&ledger, settle(change)).await;
+    }
+    assert_eq!(ledger.next_due().await.unwrap(), Some(at(60)));
+    let wake = |seconds| Change::WakeDue { now: at(seconds) };
+    assert_eq!(one(&ledger, wake(59)).await, Applied::Moved(0));
+    assert_eq!(one(&ledger, wake(60)).await, Applied::Moved(1));
+    assert_eq!(ledger.next_due().await.unwrap(), Some(at(120)));
+    let claimed = claim(&ledger, 2).await;
+    assert_eq!(
+        (claimed.len(), claimed[0].attempts),
+        (1, 1),
+        "the attempts are kept"
+    );
+}
+
+#[tokio::test]
+async fn i07_stuck_is_kept_and_told_once() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+    claim_all_to(&ledger, StepState::Stuck).await;
+    let told = || async {
+        let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
+        page.events
+            .iter()
+            .filter(|e| e.kind == EventKind::NeedsPerson)
+            .count()
+    };
+    assert_eq!(told().await, 1);
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(
+        (deletion.state, deletion.counts.stuck),
+        (DeletionState::Stuck, 2)
+    );
+    assert_eq!(deletion.note, "2 steps; port name-a: still in use");
+    one(&ledger, pause("one", true, at(5))).await;
+    one(&ledger, Change::WakeDue { now: at(9999) }).await;
+    assert_eq!(told().await, 1);
+    assert_eq!(ledger.summary().await.unwrap().attention.len(), 2);
+
+    // Put back to work and stuck again: that is news.
+    one(
+        &ledger,
+        retry(Selection::Deletion(id("one")), Origin::Cli, at(10)),
+    )
+    .await;
+    claim_all_to(&ledger, StepState::Stuck).await;
+    assert_eq!(told().await, 2);
+}
+
+#[tokio::test]
+async fn i11_late_worker_cannot_overwrite() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    let first = claim(&ledger, 1).await.remove(0);
+    assert!(
+        claim(&ledger, 1).await.is_empty(),
+        "two workers never have one step"
+    );
+    one(&ledger, settle(outcome(&first, StepState::Ready, at(2)))).await;
+    let second = claim(&ledger, 1).await.remove(0);
+    assert!(second.fence.claim > first.fence.claim);
+
+    let late = ledger
+        .commit(vec![
+            settle(outcome(&first, StepState::Gone, at(3))),
+            settle(outcome(&second, StepState::Verifying, at(3))),
+        ])
+        .await
+        .unwrap();
+    assert_eq!(late, [Applied::Stale, Applied::Done]);
+    assert_eq!(state_of(&ledger, "one", "a").await, StepState::Verifying);
+    let unknown = StepChange {
+        step_id: 999,
+        ..outcome(&first, StepState::Gone, at(3))
+    };
+    assert_eq!(one(&ledger, settle(unknown)).await, Applied::Stale);
+}
+
+#[tokio::test]
+async fn i11_what_was_in_flight_at_a_crash_is_looked_at_first() {
+    let folder = Folder::new();
+    let open = || InlineLedger::new(Store::open(&folder.ledger(), Options::default()).unwrap());
+    let before = open();
+    running(&before, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+    let lost = claim(&before, 1).await.remove(0);
+    drop(before);
+
+    let after = open();
+    assert_eq!(
+        one(&after, Change::Recover { now: at(9) }).await,
+        Applied::Moved(1)
+    );
+    let looked = after.verifying(at(9), 10).await.unwrap();
+    assert_eq!((looked.len(), looked[0].id), (1, lost.id));
+    assert_eq!(looked[0].fence.epoch, after.epoch());
+    assert!(claim(&after, 10).await.is_empty(), "nothing is sent twice");
+    let late = StepChange {
+        fence: Fence {
+            state: StepState::Verifying,
+            ..lost.fence
+        },
+        ..outcome(&lost, StepState::Gone, at(10))
+    };
+    assert_eq!(one(&after, settle(late)).await, Applied::Stale);
+    one(&after, settle(outcome(&looked[0], StepState::Gone, at(10)))).await;
+    assert_eq!(state_of(&after, "one", "b").await, StepState::Ready);
+}
+
+#[tokio::test]
+async fn i12_claims_are_fair_between_deletions_and_longest_path_first() {
+    let ledger = memory();
+    let many: Vec<String> = (0..20).map(|n| format!("many{n}")).collect();
+    let many: Vec<(&str, &[u32])> = many.iter().map(|id| (id.as_str(), &[] as &[u32])).collect();
+    running(&ledger, "big", &ports(&many)).await;
+    let small = ports(&[("low", &[]), ("high", &[])]);
+    one(
+        &ledger,
+        accept(wanted("small", vec![target("port", "low")], at(0))),
+    )
+    .await;
+    let ranked = Change::Start {
+        deletion_id: id("small"),
+        plan: std::sync::Arc::new(small),
+        ranks: vec![1, 9],
+        max_attempts: 8,
+        now: at(0),
+    };
+    one(&ledger, ranked).await;
+
+    let first = claim(&ledger, 2).await;
+    let mut of: Vec<&str> = first.iter().map(|s| s.deletion_id.as_str()).collect();
+    of.sort_unstable();
+    assert_eq!(of, [id("big"), id("small")]);
+    assert!(first.iter().any(|s| s.key.id == "high"));
+    // What the one has not, the other gets; one at a time, the turns go round.
+    assert_eq!(claim(&ledger, 10).await.len(), 10);
+    assert!(
+        ledger
+            .claim(vec![(Site::region("cloud", "two"), 5)], at(1))
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn i12_one_at_a_time_goes_round() {
+    let ledger = memory();
+    for name in ["aa", "bb", "cc"] {
+        let ids = [format!("{name}0"), format!("{name}1")];
+        running(&ledger, name, &ports(&[(&ids[0], &[]), (&ids[1], &[])])).await;
+    }
+    one(&ledger, pause("bb", true, at(1))).await;
+    let mut served = Vec::new();
+    for _ in 0..4 {
+        served.push(claim(&ledger, 1).await.remove(0).deletion_id);
+    }
+    assert_eq!(served, [id("aa"), id("cc"), id("aa"), id("cc")]);
+    assert!(claim(&ledger, 1).await.is_empty());
+    one(&ledger, pause("bb", false, at(2))).await;
+    assert_eq!(claim(&ledger, 9).await.len(), 2);
+}
+
+#[tokio::test]
+async fn n12_dependents_of_stuck_are_stuck() {
+    let ledger = memory();
+    // d waits for a and b; e for d; f for nothing.
+    let plan = ports(&[
+        ("a", &[]),
+        ("b", &[]),
+        ("c", &[0]),
+        ("d", &[0, 1]),
+        ("e", &[3]),
+        ("f", &[]),
+    ]);
+    running(&ledger, "one", &plan).await;
+    let claimed = claim(&ledger, 10).await;
+    let by_id = |id: &str| claimed.iter().find(|s| s.key.id == id).unwrap().clone();
+    let a = by_id("a");
+    one(
+        &ledger,
+        settle(failed(&a, StepState::Stuck, ErrorClass::Fatal, at(2))),
+    )
+    .await;
+    for resource in ["c", "d", "e"] {
+        let id = step_id(&ledger, "one", resource).await;
+        let step = ledger.step(id).await.unwrap().unwrap();
+        assert_eq!(step.state, StepState::Stuck);
+        let error = step.last_error.unwrap();
+        assert!(
+            error
+                .message
+                .contains(&format!("step {}, port name-a (a)", a.id)),
+            "{error:?}"
+        );
+    }
+    // Only the root needs a person, and what is independent goes on (N11).
+    assert_eq!(ledger.summary().await.unwrap().attention.len(), 1);
+    assert_eq!(state_of(&ledger, "one", "f").await, StepState::Running);
+    one(
+        &ledger,
+        settle(failed(
+            &by_id("b"),
+            StepState::Stuck,
+            ErrorClass::Blocked,
+            at(3),
+        )),
+    )
+    .await;
+    one(
+        &ledger,
+        settle(outcome(&by_id("f"), StepState::Gone, at(3))),
+    )
+    .await;
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(
+        (deletion.state, deletion.counts.stuck),
+        (DeletionState::Stuck, 5)
+    );
+
+    // Retrying one root frees what only it held.
+    one(
+        &ledger,
+        retry(Selection::Steps(vec![a.id]), Origin::Cli, at(4)),
+    )
+    .await;
+    let found = states(&ledger, "one").await;
+    let expected = [
+        ("a", StepState::Ready),
+        ("b", StepState::Stuck),
+        ("c", StepState::Waiting),
+        ("d", StepState::Stuck),
+        ("e", StepState::Stuck),
+        ("f", StepState::Gone),
+    ];
+    assert_eq!(found, expected.map(|(id, state)| (id.to_owned(), state)));
+    let d = step_id(&ledger, "one", "d").await;
+    let held = ledger.step(d).await.unwrap().unwrap().last_error.unwrap();
+    assert!(held.message.contains("name-b"), "{held:?}");
+    let refused = one(
+        &ledger,
+        retry(Selection::Steps(vec![d]), Origin::Cli, at(5)),
+    )
+    .await;
+    assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
+
+    // And when all is retried, all goes.
+    one(
+        &ledger,
+        retry(Selection::Deletion(id("one")), Origin::Cli, at(6)),
+    )
+    .await;
+    while !claim_all_to(&ledger, StepState::Gone).await.is_empty() {}
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(
+        (deletion.state, deletion.counts.gone),
+        (DeletionState::Gone, 6)
+    );
+}
+
+#[tokio::test]
+async fn n11_stop_holds_all_that_was_not_sent() {
+    let ledger = memory();
+    let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &[2])]);
+    let mut stopping = wanted("one", vec![target("port", "a")], at(0));
+    stopping.options.on_failure = OnFailure::Stop;
+    ledger
+        .commit(vec![accept(stopping), start("one", &plan, at(0))])
+        .await
+        .unwrap();
+    let claimed = claim(&ledger, 2).await;
+    one(
+        &ledger,
+        settle(failed(
+            &claimed[0],
+            StepState::Stuck,
+            ErrorClass::Fatal,
+            at(2),
+        )),
+    )
+    .await;
+    let expected = |states: [StepState; 4]| {
+        ["a", "b", "c", "d"]
+            .map(str::to_owned)
+            .into_iter()
+            .zip(states)
+            .collect::<Vec<_>>()
+    };
+    use StepState::{Gone, Ready, Running, Stuck, Waiting};
+    assert_eq!(
+        states(&ledger, "one").await,
+        expected([Stuck, Running, Stuck, Stuck])
+    );
+    one(&ledger, settle(outcome(&claimed[1], Gone, at(3)))).await;
+    assert!(claim(&ledger, 10).await.is_empty());
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(deletion.state, DeletionState::Stuck);
+
+    one(
+        &ledger,
+        retry(Selection::Deletion(id("one")), Origin::Cli, at(4)),
+    )
+    .await;
+    assert_eq!(
+        states(&ledger, "one").await,
+        expected([Ready, Gone, Ready, Waiting])
+    );
+}
+
+#[tokio::test]
+async fn n12_a_plan_that_waits_for_itself_is_refused() {
+    let ledger = memory();
+    for (name, plan, ranks) in [
+        ("circle", ports(&[("a", &[1]), ("b", &[0])]), 2),
+        ("beyond", ports(&[("a", &[7])]), 1),
+        ("ranks", ports(&[("a", &[])]), 3),
+    ] {
+        one(
+            &ledger,
+            accept(wanted(name, vec![target("port", name)], at(0))),
+        )
+        .await;
+        let change = Change::Start {
+            deletion_id: id(name),
+            plan: std::sync::Arc::new(plan),
+            ranks: vec![1; ranks],
+            max_attempts: 8,
+            now: at(0),
+        };
+        let applied = one(&ledger, change).await;
+        assert!(
+            matches!(applied, Applied::Refused(_)),
+            "{name}: {applied:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn n10_the_timeline_has_a_line_for_each_attempt() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    let step = claim(&ledger, 1).await.remove(0);
+    one(
+        &ledger,
+        settle(failed(
+            &step,
+            StepState::Blocked,
+            ErrorClass::Blocked,
+            at(2),
+        )),
+    )
+    .await;
+    one(&ledger, Change::WakeDue { now: at(3) }).await;
+    claim_all_to(&ledger, StepState::Verifying).await;
+    for look in 0..3 {
+        let step = ledger.verifying(at(4), 1).await.unwrap().remove(0);
+        assert_eq!(step.looks, look);
+        let change = StepChange {
+            looked_again: true,
+            ..outcome(&step, StepState::Verifying, at(4))
+        };
+        one(&ledger, settle(change)).await;
+    }
+    let step = ledger.verifying(at(4), 1).await.unwrap().remove(0);
+    one(&ledger, settle(outcome(&step, StepState::Gone, at(5)))).await;
+
+    let filter = EventFilter {
+        step_id: Some(step.id),
+        ..EventFilter::default()
+    };
+    let page = ledger.events(0, filter, 500).await.unwrap();
+    let lines: Vec<_> = page
+        .events
+        .iter()
+        .map(|e| {
+            (
+                e.kind,
+                e.message.as_str(),
+                e.data["state"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            (EventKind::Attempt, "DELETE: blocked", "blocked"),
+            (EventKind::Attempt, "DELETE: verifying", "verifying"),
+            (EventKind::StepState, "DELETE: gone", "gone"),
+        ]
+    );
+    assert_eq!(page.events[0].data["status"], 409);
+    assert_eq!(page.events[0].data["request_id"], "req-1");
+    assert_eq!(page.events[0].deletion_id, Some(id("one")));
+}
+
+#[tokio::test]
+async fn an_outcome_that_is_none_is_refused() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+    let step = claim(&ledger, 1).await.remove(0);
+    for to in [StepState::Waiting, StepState::Running] {
+        let applied = one(&ledger, settle(outcome(&step, to, at(2)))).await;
+        assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
+    }
+    let waiting = StepChange {
+        step_id: step_id(&ledger, "one", "b").await,
+        fence: Fence {
+            state: StepState::Waiting,
+            claim: 0,
+            epoch: 0,
+        },
+        ..outcome(&step, StepState::Ready, at(2))
+    };
+    let applied = one(&ledger, settle(waiting)).await;
+    assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
 }

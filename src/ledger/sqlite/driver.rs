@@ -128,7 +128,8 @@ impl SqliteLedger {
             return;
         };
         drop(locked(&writer.queue).take());
-        if let Some(thread) = locked(&writer.thread).take() {
+        let thread = locked(&writer.thread).take();
+        if let Some(thread) = thread {
             // A writer that panicked has closed the ledger too.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }

@@ -1,0 +1,316 @@
+//! What people ask of a deletion that runs: cancel, pause, retry; and what a program may.
+
+use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase, StepState};
+use gone::ledger::{Applied, Change, EventFilter, Ledger, Selection, StepChange};
+
+use crate::support::*;
+
+async fn phase(ledger: &impl Ledger, resource: &str) -> Phase {
+    let filter = gone::ledger::TombstoneFilter {
+        id: Some(resource.to_owned()),
+        ..Default::default()
+    };
+    ledger.tombstones(filter, all()).await.unwrap().rows[0].phase
+}
+
+async fn deletion_state(ledger: &impl Ledger, name: &str) -> DeletionState {
+    ledger.deletion(&id(name)).await.unwrap().unwrap().state
+}
+
+#[tokio::test]
+async fn p08_cancel_releases_what_was_not_sent_and_ends_what_was() {
+    let ledger = memory();
+    let plan = ports(&[
+        ("ready", &[]),
+        ("blocked", &[]),
+        ("verifying", &[]),
+        ("running", &[]),
+        ("waiting", &[0]),
+    ]);
+    running(&ledger, "one", &plan).await;
+    let claimed = claim(&ledger, 4).await;
+    let of = |id: &str| claimed.iter().find(|s| s.key.id == id).unwrap().clone();
+    // Given back before it was tried, "ready" still counts as sent: the claim was durable.
+    let blocked = StepChange {
+        next_attempt_at: Some(at(9000)),
+        ..failed(
+            &of("blocked"),
+            StepState::Blocked,
+            ErrorClass::Blocked,
+            at(2),
+        )
+    };
+    let verifying = StepChange {
+        next_attempt_at: Some(at(9000)),
+        ..outcome(&of("verifying"), StepState::Verifying, at(2))
+    };
+    ledger
+        .commit(vec![settle(blocked), settle(verifying)])
+        .await
+        .unwrap();
+    assert!(ledger.verifying(at(3), 10).await.unwrap().is_empty());
+
+    assert_eq!(one(&ledger, cancel("one", at(3))).await, Applied::Done);
+    assert_eq!(
+        state_of(&ledger, "one", "waiting").await,
+        StepState::Skipped
+    );
+    assert_eq!(phase(&ledger, "waiting").await, Phase::Released);
+    let looked = ledger.verifying(at(3), 10).await.unwrap();
+    assert_eq!(looked.len(), 2);
+    assert!(looked.iter().all(|step| step.cancelled));
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(
+        (deletion.state, deletion.finished_at),
+        (DeletionState::Cancelled, None)
+    );
+
+    // Found present, it is released; found gone, it is gone; in flight, it ends by itself.
+    for step in &looked {
+        let to = if step.key.id == "blocked" {
+            StepState::Ready
+        } else {
+            StepState::Gone
+        };
+        one(&ledger, settle(outcome(step, to, at(4)))).await;
+    }
+    assert_eq!(
+        state_of(&ledger, "one", "blocked").await,
+        StepState::Skipped
+    );
+    assert_eq!(phase(&ledger, "blocked").await, Phase::Released);
+    assert_eq!(phase(&ledger, "verifying").await, Phase::Gone);
+    let refused = failed(&of("running"), StepState::Stuck, ErrorClass::Fatal, at(5));
+    one(&ledger, settle(refused)).await;
+    one(
+        &ledger,
+        settle(outcome(&of("ready"), StepState::Gone, at(6))),
+    )
+    .await;
+    assert_eq!(
+        state_of(&ledger, "one", "running").await,
+        StepState::Skipped
+    );
+    assert_eq!(phase(&ledger, "running").await, Phase::Released);
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(
+        (deletion.state, deletion.finished_at),
+        (DeletionState::Cancelled, Some(at(6)))
+    );
+    assert!(claim(&ledger, 10).await.is_empty());
+    let again = one(&ledger, cancel("one", at(7))).await;
+    assert!(matches!(again, Applied::Refused(_)), "{again:?}");
+}
+
+#[tokio::test]
+async fn p08_cancel_before_the_plan_stands_lets_nothing_start() {
+    let ledger = memory();
+    one(
+        &ledger,
+        accept(wanted("one", vec![target("port", "a")], at(0))),
+    )
+    .await;
+    one(&ledger, cancel("one", at(1))).await;
+    assert_eq!(phase(&ledger, "a").await, Phase::Released);
+    assert_eq!(
+        deletion_state(&ledger, "one").await,
+        DeletionState::Cancelled
+    );
+    let late = one(&ledger, start("one", &ports(&[("a", &[])]), at(2))).await;
+    assert!(matches!(late, Applied::Refused(_)), "{late:?}");
+}
+
+#[tokio::test]
+async fn p08_cancel_of_stuck_looks_at_what_was_sent() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+    claim_all_to(&ledger, StepState::Stuck).await;
+    one(&ledger, cancel("one", at(3))).await;
+    assert_eq!(state_of(&ledger, "one", "a").await, StepState::Verifying);
+    assert_eq!(state_of(&ledger, "one", "b").await, StepState::Skipped);
+}
+
+#[tokio::test]
+async fn pause_holds_claims_back_and_ends_with_the_work() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+    let step = claim(&ledger, 1).await.remove(0);
+    assert_eq!(one(&ledger, pause("one", true, at(2))).await, Applied::Done);
+    assert_eq!(deletion_state(&ledger, "one").await, DeletionState::Paused);
+    assert!(claim(&ledger, 9).await.is_empty());
+    let twice = one(&ledger, pause("one", true, at(2))).await;
+    assert!(matches!(twice, Applied::Refused(_)), "{twice:?}");
+    one(&ledger, settle(outcome(&step, StepState::Gone, at(3)))).await;
+    assert_eq!(deletion_state(&ledger, "one").await, DeletionState::Paused);
+    one(&ledger, pause("one", false, at(4))).await;
+    assert_eq!(deletion_state(&ledger, "one").await, DeletionState::Running);
+
+    let last = claim(&ledger, 9).await.remove(0);
+    one(&ledger, pause("one", true, at(5))).await;
+    one(&ledger, settle(outcome(&last, StepState::Gone, at(6)))).await;
+    assert_eq!(deletion_state(&ledger, "one").await, DeletionState::Gone);
+    let over = one(&ledger, pause("one", true, at(7))).await;
+    assert!(matches!(over, Applied::Refused(_)), "{over:?}");
+}
+
+#[tokio::test]
+async fn retry_by_a_person_starts_the_attempts_anew() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    let step = claim(&ledger, 1).await.remove(0);
+    let given_up = StepChange {
+        attempts: 8,
+        blocked_since: Some(at(0)),
+        ..failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2))
+    };
+    one(&ledger, settle(given_up)).await;
+    let audit = ledger.audit(0, 99).await.unwrap().len();
+    let again = retry(Selection::Deletion(id("one")), Origin::Console, at(3));
+    assert_eq!(one(&ledger, again).await, Applied::Moved(1));
+    assert_eq!(ledger.audit(0, 99).await.unwrap().len(), audit + 1);
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(
+        (deletion.state, deletion.finished_at),
+        (DeletionState::Running, None)
+    );
+    let step = claim(&ledger, 1).await.remove(0);
+    assert_eq!((step.attempts, step.blocked_since), (0, None));
+    assert!(step.last_error.is_some(), "what went wrong is still told");
+}
+
+#[tokio::test]
+async fn t06_a_repeated_delete_wakes_for_one_attempt_once_a_minute() {
+    let ledger = memory();
+    running(
+        &ledger,
+        "one",
+        &ports(&[("fatal", &[]), ("blocked", &[]), ("stuck", &[])]),
+    )
+    .await;
+    for step in claim(&ledger, 9).await {
+        let (to, class) = match step.key.id.as_str() {
+            "fatal" => (StepState::Stuck, ErrorClass::Fatal),
+            "stuck" => (StepState::Stuck, ErrorClass::Blocked),
+            _ => (StepState::Blocked, ErrorClass::Blocked),
+        };
+        let change = StepChange {
+            attempts: 7,
+            next_attempt_at: Some(at(9000)),
+            ..failed(&step, to, class, at(2))
+        };
+        one(&ledger, settle(change)).await;
+    }
+    let again = |seconds| retry(Selection::Deletion(id("one")), Origin::Gate, at(seconds));
+    assert_eq!(one(&ledger, again(3)).await, Applied::Moved(2));
+    assert_eq!(state_of(&ledger, "one", "fatal").await, StepState::Stuck);
+    let claimed = claim_all_to(&ledger, StepState::Blocked).await;
+    assert!(
+        claimed.iter().all(|step| step.attempts == 7),
+        "no counter is reset"
+    );
+    assert_eq!(one(&ledger, again(62)).await, Applied::Moved(0));
+    assert_eq!(one(&ledger, again(63)).await, Applied::Moved(2));
+    one(&ledger, pause("one", true, at(64))).await;
+    let paused = one(&ledger, again(200)).await;
+    assert!(matches!(paused, Applied::Refused(_)), "{paused:?}");
+}
+
+#[tokio::test]
+async fn retry_of_what_is_over_is_refused() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    claim_all_to(&ledger, StepState::Gone).await;
+    for selection in [
+        Selection::Deletion(id("one")),
+        Selection::Deletion(id("none")),
+        Selection::Steps(vec![999]),
+    ] {
+        let applied = one(&ledger, retry(selection, Origin::Cli, at(3))).await;
+        assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
+    }
+}
+
+#[tokio::test]
+async fn purged_steps_let_the_rest_go_on() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+    claim_all_to(&ledger, StepState::Stuck).await;
+    let id_a = step_id(&ledger, "one", "a").await;
+    let purge = StepChange {
+        step_id: id_a,
+        fence: gone::ledger::Fence {
+            state: StepState::Stuck,
+            claim: 1,
+            epoch: 1,
+        },
+        to: StepState::Purged,
+        attempts: 1,
+        next_attempt_at: None,
+        blocked_since: None,
+        blockers: Vec::new(),
+        error: None,
+        looked_again: false,
+        message: "forgotten".to_owned(),
+        now: at(5),
+    };
+    assert_eq!(one(&ledger, settle(purge)).await, Applied::Done);
+    assert_eq!(phase(&ledger, "a").await, Phase::Purged);
+    assert_eq!(state_of(&ledger, "one", "b").await, StepState::Ready);
+    claim_all_to(&ledger, StepState::Gone).await;
+    assert_eq!(deletion_state(&ledger, "one").await, DeletionState::Purged);
+}
+
+#[tokio::test]
+async fn every_change_of_a_deletions_state_is_an_event() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    one(&ledger, pause("one", true, at(1))).await;
+    one(&ledger, pause("one", false, at(1))).await;
+    claim_all_to(&ledger, StepState::Stuck).await;
+    one(&ledger, cancel("one", at(3))).await;
+    let filter = EventFilter {
+        deletion_id: Some(id("one")),
+        ..EventFilter::default()
+    };
+    let page = ledger.events(0, filter, 500).await.unwrap();
+    let states: Vec<_> = page
+        .events
+        .iter()
+        .filter(|e| e.kind == EventKind::DeletionState)
+        .map(|e| e.data["state"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        states,
+        ["running", "paused", "running", "stuck", "cancelled"]
+    );
+    let first: Vec<_> = page.events.iter().take(2).map(|e| e.kind).collect();
+    assert_eq!(
+        first,
+        [EventKind::DeletionAccepted, EventKind::DeletionPlanned]
+    );
+    assert_eq!(page.newest, ledger.summary().await.unwrap().last_event);
+    let rest = ledger
+        .events(page.newest - 1, EventFilter::default(), 500)
+        .await
+        .unwrap();
+    assert_eq!((rest.events.len(), rest.oldest), (1, 1));
+}
+
+#[tokio::test]
+async fn a_note_changes_nothing_else() {
+    let ledger = memory();
+    let event = gone::ledger::NewEvent {
+        deletion_id: None,
+        step_id: None,
+        kind: EventKind::Site,
+        message: "cloud/one is unreachable".to_owned(),
+        data: serde_json::json!({"site": "cloud/one"}),
+    };
+    one(&ledger, Change::Note { event, now: at(0) }).await;
+    let page = ledger.events(0, EventFilter::default(), 10).await.unwrap();
+    assert_eq!(page.events[0].message, "cloud/one is unreachable");
+    assert_eq!(
+        (page.events[0].deletion_id.clone(), page.events[0].step_id),
+        (None, None)
+    );
+}

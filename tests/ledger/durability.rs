@@ -1,0 +1,256 @@
+//! Crashes, owners, versions, damage and full disks.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use gone::domain::model::{DeletionState, Phase, StepState};
+use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, owner};
+use gone::ledger::{Applied, Ledger, LedgerError, audit};
+
+use crate::support::*;
+
+fn open(folder: &Folder) -> InlineLedger {
+    InlineLedger::new(Store::open(&folder.ledger(), Options::default()).unwrap())
+}
+
+/// What the disk would hold if the process ended now: the file and its log, copied.
+fn crash(folder: &Folder) -> Folder {
+    let after = Folder::new();
+    fs::copy(folder.ledger(), after.ledger()).unwrap();
+    fs::copy(folder.path("ledger.db-wal"), after.path("ledger.db-wal")).unwrap();
+    after
+}
+
+#[tokio::test]
+async fn t08_tombstone_survives_crash() {
+    let folder = Folder::new();
+    let ledger = open(&folder);
+    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+    claim_all_to(&ledger, StepState::Stuck).await;
+
+    let after = crash(&folder);
+    let recovered = open(&after);
+    assert!(recovered.epoch() > ledger.epoch());
+    for resource in ["a", "b"] {
+        let held = recovered
+            .tombstones_of(vec![key("port", resource)])
+            .await
+            .unwrap();
+        assert_eq!(held[0].phase, Phase::Deleting, "{resource}");
+    }
+    assert_eq!(
+        recovered.summary().await.unwrap(),
+        ledger.summary().await.unwrap()
+    );
+    let rows = recovered.audit(0, 100).await.unwrap();
+    assert!(audit::verify(audit::GENESIS, &rows).is_ok());
+}
+
+#[tokio::test]
+async fn a_second_engine_is_told_who_holds_the_ledger() {
+    let folder = Folder::new();
+    let path = folder.ledger();
+    assert_eq!(owner(&path), None);
+    let first = SqliteLedger::open(&path, Options::default()).unwrap();
+    first.set_socket(Some("/run/gone.sock")).unwrap();
+    match Store::open(&path, Options::default()).unwrap_err() {
+        LedgerError::Held { pid, socket, .. } => {
+            assert_eq!(pid, std::process::id());
+            assert_eq!(socket.as_deref(), Some("/run/gone.sock"));
+        }
+        other => panic!("{other}"),
+    }
+    assert_eq!(
+        owner(&path).unwrap().socket.as_deref(),
+        Some("/run/gone.sock")
+    );
+    first.close().await;
+    assert_eq!(owner(&path), None);
+    assert!(matches!(
+        first.commit(Vec::new()).await,
+        Err(LedgerError::Closed)
+    ));
+    let second = Store::open(&path, Options::default()).unwrap();
+    assert!(second.epoch() > first.epoch());
+}
+
+#[tokio::test]
+async fn a_reader_works_beside_the_engine_and_after_it() {
+    let folder = Folder::new();
+    let missing = SqliteLedger::open_reader(&folder.ledger());
+    assert!(matches!(missing, Err(LedgerError::Io { .. })));
+    assert!(!folder.ledger().exists(), "reading makes nothing");
+
+    let engine = SqliteLedger::open(&folder.ledger(), Options::default()).unwrap();
+    let reader = SqliteLedger::open_reader(&folder.ledger()).unwrap();
+    running(&engine, "one", &ports(&[("a", &[])])).await;
+    assert_eq!(state_of(&reader, "one", "a").await, StepState::Ready);
+    assert!(matches!(
+        reader.commit(Vec::new()).await,
+        Err(LedgerError::ReadOnly { .. })
+    ));
+    engine.close().await;
+    drop((engine, reader));
+    let reader = SqliteLedger::open_reader(&folder.ledger()).unwrap();
+    assert_eq!(state_of(&reader, "one", "a").await, StepState::Ready);
+}
+
+#[test]
+fn files_and_new_folders_are_private() {
+    let folder = Folder::new();
+    let path = folder.path("state").join("gone").join("ledger.db");
+    let _store = Store::open(&path, Options::default()).unwrap();
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+    for name in [
+        "ledger.db",
+        "ledger.db-wal",
+        "ledger.db-shm",
+        "ledger.db.lock",
+    ] {
+        assert_eq!(mode(&path.with_file_name(name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_newer_schema_is_left_alone() {
+    let folder = Folder::new();
+    drop(Store::open(&folder.ledger(), Options::default()).unwrap());
+    let db = rusqlite::Connection::open(folder.ledger()).unwrap();
+    db.pragma_update(None, "user_version", 99).unwrap();
+    drop(db);
+    let before = fs::read(folder.ledger()).unwrap();
+    for error in [
+        Store::open(&folder.ledger(), Options::default()).unwrap_err(),
+        SqliteLedger::open_reader(&folder.ledger()).unwrap_err(),
+    ] {
+        assert!(
+            matches!(error, LedgerError::Newer { found: 99, .. }),
+            "{error}"
+        );
+    }
+    assert_eq!(fs::read(folder.ledger()).unwrap(), before);
+    assert_eq!(
+        owner(&folder.ledger()),
+        None,
+        "a failed opening holds nothing"
+    );
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_named_as_such() {
+    let folder = Folder::new();
+    fs::write(folder.ledger(), vec![b'x'; 8192]).unwrap();
+    let error = Store::open(&folder.ledger(), Options::default()).unwrap_err();
+    assert!(matches!(error, LedgerError::Corrupt { .. }), "{error}");
+
+    // A file that opens and is damaged within fails where it is read, not silently.
+    let folder = Folder::new();
+    let ledger = open(&folder);
+    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    drop(ledger);
+    let mut bytes = fs::read(folder.ledger()).unwrap();
+    bytes[4096..].fill(0x5a);
+    fs::write(folder.ledger(), bytes).unwrap();
+    let error = Store::open(&folder.ledger(), Options::default()).unwrap_err();
+    assert!(matches!(error, LedgerError::Corrupt { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_and_passes() {
+    let folder = Folder::new();
+    let mut store = Store::open(
+        &folder.ledger(),
+        Options {
+            pages_max: Some(60),
+            ..Options::default()
+        },
+    )
+    .unwrap();
+    let mut accepted = 0;
+    let error = loop {
+        let name = format!("n{accepted}");
+        let change = accept(wanted(&name, vec![target("port", &name)], at(0)));
+        match store.apply(vec![change]) {
+            Ok(_) => accepted += 1,
+            Err(error) => break error,
+        }
+        assert!(accepted < 10_000, "the limit was never met");
+    };
+    assert!(matches!(error, LedgerError::Io { .. }), "{error}");
+    // Everything of a batch fails together, also what came before what did not fit.
+    let batch = (0..50)
+        .map(|n| {
+            accept(wanted(
+                &format!("b{n}"),
+                vec![target("port", &format!("b{n}"))],
+                at(0),
+            ))
+        })
+        .collect();
+    assert!(matches!(store.apply(batch), Err(LedgerError::Io { .. })));
+
+    store.set_pages_max(1_000_000).unwrap();
+    let ledger = InlineLedger::new(store);
+    let counted = |summary: gone::ledger::Summary| {
+        summary
+            .deletions_by_state
+            .iter()
+            .find(|(s, _)| *s == DeletionState::Planning)
+            .unwrap()
+            .1
+    };
+    assert_eq!(counted(ledger.summary().await.unwrap()), accepted);
+    let rows = ledger.audit(0, 500).await.unwrap();
+    assert_eq!(rows.len() as u64, accepted.min(500));
+    let again = one(
+        &ledger,
+        accept(wanted("later", vec![target("port", "later")], at(1))),
+    )
+    .await;
+    assert!(
+        matches!(
+            again,
+            Applied::Accepted {
+                existing: false,
+                ..
+            }
+        ),
+        "{again:?}"
+    );
+    assert_eq!(counted(ledger.summary().await.unwrap()), accepted + 1);
+}
+
+#[tokio::test]
+async fn p06_tampering_with_the_audit_is_found() {
+    let folder = Folder::new();
+    let ledger = open(&folder);
+    for name in ["aa", "bb", "cc"] {
+        one(
+            &ledger,
+            accept(wanted(name, vec![target("port", name)], at(0))),
+        )
+        .await;
+    }
+    let rows = ledger.audit(0, 100).await.unwrap();
+    assert_eq!(rows.len(), 3);
+    let head = audit::verify(audit::GENESIS, &rows).unwrap();
+    assert_eq!(head, rows[2].hash);
+    // In pages, each after the hash of the one before.
+    let page = audit::verify(audit::GENESIS, &rows[..1]).unwrap();
+    assert_eq!(audit::verify(&page, &rows[1..]).unwrap(), head);
+
+    let mut edited = rows.clone();
+    edited[1].reason = "nothing to see".to_owned();
+    assert_eq!(audit::verify(audit::GENESIS, &edited).unwrap_err().seq, 2);
+    let mut rehashed = rows.clone();
+    rehashed.remove(1);
+    assert_eq!(audit::verify(audit::GENESIS, &rehashed).unwrap_err().seq, 3);
+    assert!(
+        audit::verify(audit::GENESIS, &rows[1..]).is_err(),
+        "the beginning is missing"
+    );
+    let mut swapped = rows;
+    swapped.swap(0, 1);
+    assert!(audit::verify(audit::GENESIS, &swapped).is_err());
+}

@@ -1,0 +1,248 @@
+//! Pages, short ids, rates: what screens and scripts read.
+
+use gone::domain::model::{DeletionState, KindName, Site, StepState};
+use gone::ledger::{Cursor, DeletionFilter, Ledger, LedgerError, StepFilter, TombstoneFilter};
+
+use crate::support::*;
+
+fn page(after: Option<String>, limit: usize) -> Cursor {
+    Cursor { after, limit }
+}
+
+#[tokio::test]
+async fn pages_of_deletions_are_newest_first_and_complete() {
+    let ledger = memory();
+    for n in 0..7 {
+        let name = format!("n{n}");
+        running(&ledger, &name, &ports(&[(&name, &[])])).await;
+    }
+    one(&ledger, pause("n3", true, at(1))).await;
+    let mut seen = Vec::new();
+    let mut after = None;
+    loop {
+        let page = ledger
+            .deletions(DeletionFilter::default(), page(after, 3))
+            .await
+            .unwrap();
+        assert!(page.rows.len() <= 3);
+        seen.extend(page.rows.into_iter().map(|d| d.id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(
+        seen,
+        (0..7)
+            .rev()
+            .map(|n| id(&format!("n{n}")))
+            .collect::<Vec<_>>()
+    );
+
+    let filtered = |filter| async { ledger.deletions(filter, all()).await.unwrap().rows.len() };
+    let states = vec![DeletionState::Paused, DeletionState::Gone];
+    assert_eq!(
+        filtered(DeletionFilter {
+            states,
+            ..Default::default()
+        })
+        .await,
+        1
+    );
+    let kind = Some(KindName::new("port"));
+    assert_eq!(
+        filtered(DeletionFilter {
+            kind,
+            site: Some(site()),
+            ..Default::default()
+        })
+        .await,
+        7
+    );
+    let elsewhere = Some(Site::region("cloud", "two"));
+    assert_eq!(
+        filtered(DeletionFilter {
+            site: elsewhere,
+            ..Default::default()
+        })
+        .await,
+        0
+    );
+    assert_eq!(
+        filtered(DeletionFilter {
+            older_than: Some(at(0)),
+            ..Default::default()
+        })
+        .await,
+        0
+    );
+    assert_eq!(
+        filtered(DeletionFilter {
+            older_than: Some(at(1)),
+            ..Default::default()
+        })
+        .await,
+        7
+    );
+}
+
+#[tokio::test]
+async fn pages_of_steps_cross_deletions_and_states() {
+    let ledger = memory();
+    for name in ["aa", "bb"] {
+        let ids: Vec<String> = (0..5).map(|n| format!("{name}{n}")).collect();
+        let steps: Vec<(&str, &[u32])> =
+            ids.iter().map(|id| (id.as_str(), &[] as &[u32])).collect();
+        running(&ledger, name, &ports(&steps)).await;
+    }
+    claim_some_gone(&ledger).await;
+    let mut seen = Vec::new();
+    let mut after = None;
+    loop {
+        let page = ledger
+            .steps(StepFilter::default(), page(after, 3))
+            .await
+            .unwrap();
+        seen.extend(page.rows.into_iter().map(|s| s.id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, (1..=10).collect::<Vec<i64>>());
+    let gone = StepFilter {
+        states: vec![StepState::Gone],
+        deletion_id: Some(id("aa")),
+        ..Default::default()
+    };
+    assert_eq!(ledger.steps(gone, all()).await.unwrap().rows.len(), 2);
+    let none = StepFilter {
+        deletion_id: Some(id("none")),
+        ..Default::default()
+    };
+    assert!(ledger.steps(none, all()).await.unwrap().rows.is_empty());
+    let other = StepFilter {
+        kind: Some(KindName::new("router")),
+        ..Default::default()
+    };
+    assert!(ledger.steps(other, all()).await.unwrap().rows.is_empty());
+    let old = StepFilter {
+        older_than: Some(at(1)),
+        ..Default::default()
+    };
+    assert_eq!(ledger.steps(old, all()).await.unwrap().rows.len(), 6);
+}
+
+async fn claim_some_gone(ledger: &impl Ledger) {
+    for step in claim(ledger, 4).await {
+        one(ledger, settle(outcome(&step, StepState::Gone, at(2)))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_page_is_never_longer_than_500() {
+    let ledger = memory();
+    let ids: Vec<String> = (0..600).map(|n| format!("p{n}")).collect();
+    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[] as &[u32])).collect();
+    running(&ledger, "one", &ports(&steps)).await;
+    for limit in [0, 500, 9999] {
+        let steps = ledger
+            .steps(StepFilter::default(), page(None, limit))
+            .await
+            .unwrap();
+        assert_eq!(steps.rows.len(), 500);
+        let rest = ledger
+            .steps(StepFilter::default(), page(steps.next, limit))
+            .await
+            .unwrap();
+        assert_eq!((rest.rows.len(), rest.next), (100, None));
+        let tombstones = ledger
+            .tombstones(TombstoneFilter::default(), page(None, limit))
+            .await
+            .unwrap();
+        assert_eq!(tombstones.rows.len(), 500);
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_cursor_is_an_error() {
+    let ledger = memory();
+    for text in ["", "x", "1:2:3", "9999999999999999999999"] {
+        let page = page(Some(text.to_owned()), 3);
+        let error = ledger.steps(StepFilter::default(), page).await.unwrap_err();
+        assert!(matches!(error, LedgerError::Cursor { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_short_id_is_the_end_of_one_id() {
+    let ledger = memory();
+    for name in ["1abcdefgh", "2abcdefgh", "ijklmnop"] {
+        running(&ledger, name, &ports(&[(name, &[])])).await;
+    }
+    let found = |text: &'static str| async { ledger.deletion(text).await.unwrap().map(|d| d.id) };
+    assert_eq!(found("ijklmnop").await, Some(id("ijklmnop")));
+    assert_eq!(found("0ijklmnop").await, Some(id("ijklmnop")));
+    assert_eq!(found("jklmnop").await, None, "too short");
+    assert_eq!(found("abcdefgh").await, None, "fits two");
+    assert_eq!(found("2abcdefgh").await, Some(id("2abcdefgh")));
+    assert_eq!(found("xabcdefgh").await, None);
+    assert_eq!(found("äöüäöüäö").await, None);
+}
+
+#[tokio::test]
+async fn the_rate_of_the_last_minute_says_how_long_it_takes() {
+    let ledger = memory();
+    let ids: Vec<String> = (0..100).map(|n| format!("p{n}")).collect();
+    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[] as &[u32])).collect();
+    running(&ledger, "one", &ports(&steps)).await;
+    let eta = || async {
+        ledger
+            .deletion(&id("one"))
+            .await
+            .unwrap()
+            .unwrap()
+            .eta_seconds
+    };
+    assert_eq!(eta().await, None);
+    // One a second.
+    for second in 1..=50 {
+        let step = ledger
+            .claim(vec![(site(), 1)], at(second))
+            .await
+            .unwrap()
+            .remove(0);
+        one(&ledger, settle(outcome(&step, StepState::Gone, at(second)))).await;
+    }
+    let seconds = eta().await.unwrap();
+    assert!((45..=55).contains(&seconds), "{seconds}");
+    // The ledger hears nothing of it for more than a minute.
+    one(
+        &ledger,
+        accept(wanted("two", vec![target("port", "x")], at(120))),
+    )
+    .await;
+    assert_eq!(eta().await, None);
+}
+
+#[tokio::test]
+async fn the_summary_counts_over_all_deletions() {
+    let ledger = memory();
+    running(&ledger, "aa", &ports(&[("a", &[]), ("b", &[0])])).await;
+    running(&ledger, "bb", &ports(&[("c", &[])])).await;
+    claim_all_to(&ledger, StepState::Stuck).await;
+    let summary = ledger.summary().await.unwrap();
+    assert_eq!((summary.steps.stuck, summary.steps.total), (3, 3));
+    let stuck = summary
+        .deletions_by_state
+        .iter()
+        .find(|(s, _)| *s == DeletionState::Stuck);
+    assert_eq!(stuck.unwrap().1, 2);
+    assert!(summary.deletions.is_empty(), "all are settled");
+    let attention: Vec<_> = summary
+        .attention
+        .iter()
+        .map(|s| s.resource.key.id.as_str())
+        .collect();
+    assert_eq!(attention, ["a", "c"]);
+}
