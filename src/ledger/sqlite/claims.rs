@@ -1,4 +1,7 @@
 //! Taking steps: what is ready for whom, fair between deletions, and what must be looked at.
+//!
+//! The indexes are named: without statistics SQLite takes another that also begins with the state,
+//! and sorts everything that is ready at each claim.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +74,8 @@ impl Batch<'_> {
             let next: Option<i64> = self
                 .db
                 .prepare_cached(
-                    "SELECT deletion FROM steps WHERE state = 'ready' AND site = ?1
+                    "SELECT deletion FROM steps INDEXED BY steps_ready
+                     WHERE state = 'ready' AND site = ?1
                      AND deletion > ?2 ORDER BY deletion LIMIT 1",
                 )?
                 .query_row(params![site, at], |row| row.get(0))
@@ -103,8 +107,8 @@ impl Batch<'_> {
         let sql = format!(
             "UPDATE steps SET state = 'running', since = ?4, claim = claim + 1, epoch = ?5,
                  sent = 1, next_attempt_at = NULL
-             WHERE id IN (SELECT id FROM steps WHERE state = 'ready' AND site = ?1
-                 AND deletion = ?2 ORDER BY rank DESC, id LIMIT ?3)
+             WHERE id IN (SELECT id FROM steps INDEXED BY steps_ready
+                 WHERE state = 'ready' AND site = ?1 AND deletion = ?2 ORDER BY rank DESC, id LIMIT ?3)
              RETURNING {CLAIMED}, rank"
         );
         let mut taken = self
@@ -140,7 +144,7 @@ pub(super) fn verifying(
 ) -> Sql<Vec<ClaimedStep>> {
     let columns = CLAIMED.replace(", ", ", s.");
     let sql = format!(
-        "SELECT s.{columns}, d.id, d.cancelled FROM steps s
+        "SELECT s.{columns}, d.id, d.cancelled FROM steps s INDEXED BY steps_due
          JOIN deletions d ON d.num = s.deletion
          WHERE s.state = 'verifying' AND s.next_attempt_at <= ?1
          ORDER BY s.next_attempt_at LIMIT ?2"
@@ -163,7 +167,7 @@ pub(super) fn verifying(
 pub(super) fn next_due(db: &Connection) -> Sql<Due> {
     let first = |state: &str| {
         db.prepare_cached(
-            "SELECT min(next_attempt_at) FROM steps
+            "SELECT min(next_attempt_at) FROM steps INDEXED BY steps_due
              WHERE (state = 'blocked' OR state = 'verifying') AND state = ?1",
         )?
         .query_row([state], |row| rows::time_opt(row, 0))

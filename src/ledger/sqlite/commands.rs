@@ -27,7 +27,7 @@ impl Batch<'_> {
             .db
             .prepare_cached(
                 "UPDATE steps SET state = 'ready', since = ?1, next_attempt_at = NULL
-                 WHERE id IN (SELECT id FROM steps WHERE state = 'blocked'
+                 WHERE id IN (SELECT id FROM steps INDEXED BY steps_due WHERE state = 'blocked'
                      AND next_attempt_at <= ?1 ORDER BY next_attempt_at LIMIT ?2)
                  RETURNING deletion",
             )?

@@ -202,16 +202,16 @@ impl Drive for SqliteLedger {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Sql<T> + Send + 'static,
     {
+        let turn = Arc::clone(&self.readers.turns).acquire_owned().await;
+        let turn = turn.map_err(|_| LedgerError::Closed)?;
         let readers = Arc::clone(&self.readers);
-        let _turn = readers
-            .turns
-            .acquire()
-            .await
-            .map_err(|_| LedgerError::Closed)?;
-        let pool = Arc::clone(&readers);
-        tokio::task::spawn_blocking(move || pool.read(read))
-            .await
-            .map_err(|_| LedgerError::Closed)?
+        // The turn ends with the read, also if no one waits for the answer any more.
+        let reading = tokio::task::spawn_blocking(move || {
+            let answer = readers.read(read);
+            drop(turn);
+            answer
+        });
+        reading.await.map_err(|_| LedgerError::Closed)?
     }
 }
 
@@ -220,7 +220,7 @@ impl Drive for SqliteLedger {
 struct Readers {
     name: String,
     idle: Mutex<Vec<Connection>>,
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
 }
 
 impl Readers {
@@ -237,7 +237,7 @@ impl Readers {
         Ok(Self {
             name,
             idle: Mutex::new(idle),
-            turns: Semaphore::new(READERS),
+            turns: Arc::new(Semaphore::new(READERS)),
         })
     }
 

@@ -343,7 +343,8 @@ pub(super) fn summary(db: &Connection) -> Sql<Summary> {
 fn attention(db: &Connection) -> Sql<Vec<Step>> {
     let ids = db
         .prepare_cached(
-            "SELECT id FROM steps WHERE state = 'stuck' AND held_by IS NULL ORDER BY since LIMIT ?1",
+            "SELECT id FROM steps INDEXED BY steps_stuck
+             WHERE state = 'stuck' AND held_by IS NULL ORDER BY since LIMIT ?1",
         )?
         .query_map([ATTENTION_MAX as i64], |row| row.get(0))?
         .collect::<Sql<Vec<i64>>>()?;

@@ -1,0 +1,347 @@
+//! What the ledger costs, against what SQLite alone costs in the same run: ratios travel between
+//! machines, numbers do not. `--smoke` runs small and proves only that all of it works.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr
+)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use gone::domain::model::{
+    Action, Actor, ErrorClass, KindName, Origin, Plan, PlanOptions, PlanStep, ResourceKey, Site,
+    StepError, StepState, Target,
+};
+use gone::ledger::sqlite::{Options, SqliteLedger, Store};
+use gone::ledger::{Applied, AuditEntry, Change, ClaimedStep, Ledger, NewDeletion, StepChange};
+use rusqlite::{Connection, params};
+
+const BATCH: usize = 1024;
+/// Committers that wait for each other's company, as an engine's workers do.
+const WORKERS: usize = 512;
+const PORTS_PER_NETWORK: usize = 1000;
+
+fn main() {
+    let smoke = std::env::args().any(|arg| arg == "--smoke");
+    let scale = |full: usize| if smoke { full / 100 } else { full };
+
+    let (ours, bare) = transitions(scale(40_000));
+    println!(
+        "transitions: {ours:.0}/s, bare rusqlite {bare:.0}/s, ratio {:.2} (goal >= 0.5)",
+        ours / bare
+    );
+    let grouped = grouped(scale(40_000));
+    println!("transitions at 5 ms a commit: {grouped:.0}/s (goal >= 5000)");
+    let started = start(scale(100_000));
+    println!(
+        "{} steps started in {:.2} s (goal < 2)",
+        scale(100_000),
+        started.as_secs_f64()
+    );
+    let (steps, first) = first_summary(scale(1_000_000));
+    println!(
+        "first summary of {steps} steps: {:.1} ms (goal < 50)",
+        first.as_secs_f64() * 1000.0
+    );
+}
+
+fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_800_000_000, 0).unwrap()
+}
+
+fn site() -> Site {
+    Site::region("cloud", "one")
+}
+
+/// Networks with their ports; a network goes after its ports.
+fn plan(steps: usize, seed: u64) -> Arc<Plan> {
+    let mut dice = fastrand::Rng::with_seed(seed);
+    let mut planned = Vec::with_capacity(steps);
+    let mut ports = Vec::new();
+    for id in 0..u32::try_from(steps).unwrap() {
+        let is_network = ports.len() == PORTS_PER_NETWORK;
+        planned.push(PlanStep {
+            id,
+            site: site(),
+            kind: KindName::new(if is_network { "network" } else { "port" }),
+            resource_id: uuid::Builder::from_random_bytes(dice.u128(..).to_be_bytes())
+                .into_uuid()
+                .to_string(),
+            name: format!("name-{id}"),
+            project_id: "8c2a7d4be07f4c2fa5a5bd9e0f5b5d11".to_owned(),
+            action: Action::Delete,
+            depends_on: if is_network {
+                std::mem::take(&mut ports)
+            } else {
+                Vec::new()
+            },
+            automatic: false,
+            why: "port on network web".to_owned(),
+            fingerprint: "0d5c7f1b2a3e4d5c6b7a8990a1b2c3d4e5f60718293a4b5c6d7e8f9001122334"
+                .to_owned(),
+            vars: BTreeMap::new(),
+        });
+        if !is_network {
+            ports.push(id);
+        }
+    }
+    Arc::new(Plan {
+        hash: format!("hash-{seed}"),
+        targets: Vec::new(),
+        options: PlanOptions::default(),
+        endpoints: BTreeMap::new(),
+        identities: BTreeMap::new(),
+        steps: planned,
+        automatic: Vec::new(),
+        unset: Vec::new(),
+        refused: Vec::new(),
+        warnings: Vec::new(),
+        calls_estimate: 0,
+    })
+}
+
+fn accept(id: &str) -> Change {
+    let actor = Actor {
+        name: "bench".to_owned(),
+        origin: Origin::Cli,
+    };
+    Change::Accept(Box::new(NewDeletion {
+        id: id.to_owned(),
+        targets: vec![Target {
+            key: ResourceKey {
+                site: site(),
+                kind: KindName::new("project"),
+                id: id.to_owned(),
+            },
+            name: String::new(),
+        }],
+        options: PlanOptions::default(),
+        plan_hash: None,
+        actor: actor.clone(),
+        reason: String::new(),
+        cause: None,
+        idempotency_key: None,
+        audit: AuditEntry {
+            actor,
+            action: "delete".to_owned(),
+            target: id.to_owned(),
+            reason: String::new(),
+            detail: serde_json::Value::Null,
+        },
+        now: now(),
+    }))
+}
+
+/// Accepts and starts one deletion; how long the start took.
+fn begin(store: &mut Store, id: &str, plan: &Arc<Plan>) -> Duration {
+    store.apply(vec![accept(id)]).unwrap();
+    let change = Change::Start {
+        deletion_id: id.to_owned(),
+        ranks: vec![1; plan.steps.len()],
+        plan: Arc::clone(plan),
+        max_attempts: 8,
+        now: now(),
+    };
+    let before = Instant::now();
+    assert_eq!(store.apply(vec![change]).unwrap(), [Applied::Done]);
+    before.elapsed()
+}
+
+fn end(step: &ClaimedStep, to: StepState) -> Change {
+    Change::Step(Box::new(StepChange {
+        step_id: step.id,
+        fence: step.fence,
+        to,
+        attempts: 1,
+        next_attempt_at: None,
+        blocked_since: None,
+        blockers: Vec::new(),
+        error: (to == StepState::Stuck).then(|| StepError {
+            class: ErrorClass::Fatal,
+            status: Some(403),
+            kind: "Forbidden".to_owned(),
+            message: "no".to_owned(),
+            request_id: "req-1".to_owned(),
+            at: now(),
+        }),
+        looked_again: false,
+        message: "DELETE 204".to_owned(),
+        now: now(),
+    }))
+}
+
+/// Transitions per second in batches of 1,024: the store, and the statements alone.
+fn transitions(n: usize) -> (f64, f64) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    let mut store = Store::open(&path, Options::default()).unwrap();
+    begin(&mut store, "transitions", &plan(n, 1));
+    let claimed = store.claim(vec![(site(), n)], now()).unwrap();
+    drop(store);
+    let copy = folder.path().join("copy.db");
+    std::fs::copy(&path, &copy).unwrap();
+
+    let mut store = Store::open(&path, Options::default()).unwrap();
+    let before = Instant::now();
+    for batch in claimed.chunks(BATCH) {
+        let changes = batch
+            .iter()
+            .map(|step| end(step, StepState::Gone))
+            .collect();
+        let applied = store.apply(changes).unwrap();
+        assert!(applied.iter().all(|applied| *applied == Applied::Done));
+    }
+    let ours = claimed.len() as f64 / before.elapsed().as_secs_f64();
+    (ours, bare(&copy, &claimed))
+}
+
+/// The statements of a step's end, one after the other, with nothing of ours around them.
+fn bare(path: &Path, claimed: &[ClaimedStep]) -> f64 {
+    let mut db = Connection::open(path).unwrap();
+    db.set_prepared_statement_cache_capacity(64);
+    db.pragma_update(None, "synchronous", "full").unwrap();
+    db.pragma_update(None, "cache_size", -65_536).unwrap();
+    let now = now().timestamp_micros();
+    let before = Instant::now();
+    for batch in claimed.chunks(BATCH) {
+        let tx = db.transaction().unwrap();
+        for step in batch {
+            bare_end(&tx, step, now);
+        }
+        tx.execute(
+            "UPDATE deletions SET running = running - ?1, gone = gone + ?1 WHERE num = 1",
+            [batch.len() as i64],
+        )
+        .unwrap();
+        tx.commit().unwrap();
+    }
+    claimed.len() as f64 / before.elapsed().as_secs_f64()
+}
+
+fn bare_end(db: &Connection, step: &ClaimedStep, now: i64) {
+    let run = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
+        db.prepare_cached(sql).unwrap().execute(values).unwrap()
+    };
+    run("SAVEPOINT change", &[]);
+    let (deletion, record): (i64, i64) = db
+        .prepare_cached(
+            "SELECT deletion, record FROM steps
+             WHERE id = ?1 AND state = 'running' AND claim = ?2 AND epoch = ?3",
+        )
+        .unwrap()
+        .query_row(
+            params![step.id, step.fence.claim, step.fence.epoch],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .unwrap();
+    run(
+        "UPDATE steps SET state = 'gone', since = ?2, attempts = 1, looks = 0 WHERE id = ?1",
+        &[&step.id, &now],
+    );
+    run(
+        "UPDATE steps SET ended_at = ?2 WHERE id = ?1",
+        &[&step.id, &now],
+    );
+    run(
+        "UPDATE tombstones SET phase = 'gone', gone_at = ?3
+         WHERE record_id = ?1 AND deletion = ?2",
+        &[&record, &deletion, &now],
+    );
+    run(
+        "INSERT INTO events(at, deletion, step, kind, message, data)
+         VALUES(?1, ?2, ?3, 'attempt', 'DELETE 204', '{\"state\":\"gone\",\"attempts\":1}')",
+        &[&now, &deletion, &step.id],
+    );
+    run(
+        "UPDATE steps SET waits = waits - 1
+         WHERE ended_at IS NULL AND id IN (SELECT dependent FROM edges WHERE dependency = ?1)",
+        &[&step.id],
+    );
+    run("RELEASE change", &[]);
+}
+
+/// Transitions per second of many small commits on a disk that takes 5 ms for each.
+fn grouped(n: usize) -> f64 {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    let mut store = Store::open(&path, Options::default()).unwrap();
+    begin(&mut store, "grouped", &plan(n, 2));
+    let claimed = store.claim(vec![(site(), n)], now()).unwrap();
+    drop(store);
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let options = Options {
+            commit_delay: Duration::from_millis(5),
+            ..Options::default()
+        };
+        let ledger = Arc::new(SqliteLedger::open(&path, options).unwrap());
+        let before = Instant::now();
+        let share = claimed.len().div_ceil(WORKERS);
+        let workers: Vec<_> = claimed
+            .chunks(share)
+            .map(|steps| {
+                let (ledger, steps) = (Arc::clone(&ledger), steps.to_vec());
+                tokio::spawn(async move {
+                    for step in &steps {
+                        let applied = ledger.commit(vec![end(step, StepState::Gone)]).await;
+                        assert_eq!(applied.unwrap(), [Applied::Done]);
+                    }
+                })
+            })
+            .collect();
+        for worker in workers {
+            worker.await.unwrap();
+        }
+        let rate = claimed.len() as f64 / before.elapsed().as_secs_f64();
+        ledger.close().await;
+        rate
+    })
+}
+
+fn start(n: usize) -> Duration {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&folder.path().join("ledger.db"), Options::default()).unwrap();
+    begin(&mut store, "start", &plan(n, 3))
+}
+
+/// Ten deletions, one step in a hundred stuck; opened anew, read once.
+fn first_summary(n: usize) -> (u64, Duration) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    let mut store = Store::open(&path, Options::default()).unwrap();
+    for part in 0..10 {
+        begin(
+            &mut store,
+            &format!("part-{part}"),
+            &plan(n / 10, 10 + part),
+        );
+    }
+    let claimed = store.claim(vec![(site(), n / 100)], now()).unwrap();
+    for batch in claimed.chunks(BATCH) {
+        store
+            .apply(
+                batch
+                    .iter()
+                    .map(|step| end(step, StepState::Stuck))
+                    .collect(),
+            )
+            .unwrap();
+    }
+    drop(store);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let ledger = SqliteLedger::open_reader(&path).unwrap();
+    let before = Instant::now();
+    let summary = runtime.block_on(ledger.summary()).unwrap();
+    let took = before.elapsed();
+    assert!(!summary.attention.is_empty());
+    (summary.steps.total, took)
+}

@@ -1,0 +1,347 @@
+//! Any sequence of changes and claims, on both drivers: the same answers, and a ledger in which
+//! everything that is maintained equals what a recount over the tables gives.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use gone::domain::model::{ErrorClass, OnFailure, Origin, StepState};
+use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store};
+use gone::ledger::{Applied, Change, ClaimedStep, Ledger, Selection, StepChange, audit};
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+use crate::support::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Accept {
+        deletion: u8,
+        resource: u8,
+        stops: bool,
+    },
+    /// Steps over these resources; each may wait for those before it whose bit is set.
+    Start {
+        deletion: u8,
+        resources: Vec<(u8, u8)>,
+    },
+    Refuse {
+        deletion: u8,
+    },
+    Claim {
+        limit: usize,
+    },
+    /// An outcome under any fence that was ever handed out.
+    Settle {
+        handle: usize,
+        to: StepState,
+    },
+    /// An outcome of what is looked for now.
+    Look {
+        nth: usize,
+        to: StepState,
+    },
+    Wake,
+    Retry {
+        deletion: u8,
+        by_gate: bool,
+    },
+    RetryStep {
+        step: i64,
+    },
+    Cancel {
+        deletion: u8,
+    },
+    Pause {
+        deletion: u8,
+        paused: bool,
+    },
+    Recover,
+    Recreated {
+        resource: u8,
+    },
+}
+
+const DELETIONS: u8 = 4;
+const RESOURCES: u8 = 7;
+
+fn outcomes() -> impl Strategy<Value = StepState> {
+    prop_oneof![
+        4 => Just(StepState::Gone),
+        3 => Just(StepState::Stuck),
+        2 => Just(StepState::Blocked),
+        2 => Just(StepState::Verifying),
+        2 => Just(StepState::Ready),
+        1 => Just(StepState::Skipped),
+        1 => Just(StepState::Purged),
+        1 => Just(StepState::Waiting),
+    ]
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    let deletion = 0..DELETIONS;
+    let resource = 0..RESOURCES;
+    prop_oneof![
+        3 => (deletion.clone(), resource.clone(), any::<bool>())
+            .prop_map(|(deletion, resource, stops)| Op::Accept { deletion, resource, stops }),
+        4 => (deletion.clone(), prop::collection::vec((resource.clone(), any::<u8>()), 0..6))
+            .prop_map(|(deletion, resources)| Op::Start { deletion, resources }),
+        1 => deletion.clone().prop_map(|deletion| Op::Refuse { deletion }),
+        5 => (0usize..4).prop_map(|limit| Op::Claim { limit }),
+        8 => (any::<usize>(), outcomes()).prop_map(|(handle, to)| Op::Settle { handle, to }),
+        3 => (any::<usize>(), outcomes()).prop_map(|(nth, to)| Op::Look { nth, to }),
+        2 => Just(Op::Wake),
+        2 => (deletion.clone(), any::<bool>())
+            .prop_map(|(deletion, by_gate)| Op::Retry { deletion, by_gate }),
+        2 => (1i64..12).prop_map(|step| Op::RetryStep { step }),
+        1 => deletion.clone().prop_map(|deletion| Op::Cancel { deletion }),
+        1 => (deletion, any::<bool>())
+            .prop_map(|(deletion, paused)| Op::Pause { deletion, paused }),
+        1 => Just(Op::Recover),
+        1 => resource.prop_map(|resource| Op::Recreated { resource }),
+    ]
+}
+
+fn name(deletion: u8) -> String {
+    format!("d{deletion}")
+}
+
+fn resource_id(resource: u8) -> String {
+    format!("r{resource}")
+}
+
+fn graph(resources: &[(u8, u8)]) -> Vec<(String, Vec<u32>)> {
+    resources
+        .iter()
+        .enumerate()
+        .map(|(position, (resource, bits))| {
+            let after = (0..position).filter(|at| bits & (1 << at) != 0);
+            (
+                resource_id(*resource),
+                after.map(|at| u32::try_from(at).unwrap()).collect(),
+            )
+        })
+        .collect()
+}
+
+/// A change for one operation; none if it means nothing now.
+fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> Option<Change> {
+    let now = at(now);
+    let ended = |step: &ClaimedStep, to: StepState| {
+        let change = match to {
+            StepState::Stuck => failed(step, to, ErrorClass::Fatal, now),
+            StepState::Blocked => failed(step, to, ErrorClass::Blocked, now),
+            _ => outcome(step, to, now),
+        };
+        settle(StepChange {
+            next_attempt_at: Some(now),
+            ..change
+        })
+    };
+    Some(match op {
+        Op::Accept {
+            deletion,
+            resource,
+            stops,
+        } => {
+            let root = vec![target("port", &resource_id(*resource))];
+            let mut wanted = wanted(&name(*deletion), root, now);
+            if *stops {
+                wanted.options.on_failure = OnFailure::Stop;
+            }
+            accept(wanted)
+        }
+        Op::Start {
+            deletion,
+            resources,
+        } => {
+            let graph = graph(resources);
+            let steps: Vec<(&str, &[u32])> = graph
+                .iter()
+                .map(|(id, after)| (id.as_str(), after.as_slice()))
+                .collect();
+            start(&name(*deletion), &ports(&steps), now)
+        }
+        Op::Refuse { deletion } => Change::Refuse {
+            deletion_id: id(&name(*deletion)),
+            refused: Vec::new(),
+            note: "no".to_owned(),
+            now,
+        },
+        Op::Settle { handle, to } => ended(handles.get(handle % handles.len().max(1))?, *to),
+        Op::Look { nth, to } => ended(looks.get(nth % looks.len().max(1))?, *to),
+        Op::Wake => Change::WakeDue { now },
+        Op::Retry { deletion, by_gate } => {
+            let origin = if *by_gate { Origin::Gate } else { Origin::Cli };
+            retry(Selection::Deletion(id(&name(*deletion))), origin, now)
+        }
+        Op::RetryStep { step } => retry(Selection::Steps(vec![*step]), Origin::Cli, now),
+        Op::Cancel { deletion } => cancel(&name(*deletion), now),
+        Op::Pause { deletion, paused } => pause(&name(*deletion), *paused, now),
+        Op::Recover => Change::Recover { now },
+        Op::Recreated { resource } => Change::Recreated {
+            key: key("port", &resource_id(*resource)),
+            now,
+        },
+        Op::Claim { .. } => return None,
+    })
+}
+
+/// Statements that count what breaks a rule; each must give 0.
+const BROKEN: [(&str, &str); 17] = [
+    ("counts sum to the total",
+     "SELECT count(*) FROM deletions WHERE total <> waiting + ready + running + verifying + blocked
+          + stuck + gone + skipped + purged
+        OR total <> (SELECT count(*) FROM steps WHERE deletion = num)"),
+    ("counts equal a recount",
+     "SELECT count(*) FROM deletions d WHERE EXISTS (
+          SELECT 1 FROM json_each(json_object('waiting', waiting, 'ready', ready,
+              'running', running, 'verifying', verifying, 'blocked', blocked, 'stuck', stuck,
+              'gone', gone, 'skipped', skipped, 'purged', purged)) c
+          WHERE c.value <> (SELECT count(*) FROM steps WHERE deletion = d.num AND state = c.key))"),
+    ("the sums over all steps equal a recount",
+     "SELECT count(*) FROM counters WHERE name LIKE 'step\\_%' ESCAPE '\\'
+          AND n <> (SELECT count(*) FROM steps WHERE 'step_' || state = counters.name)"),
+    ("the sums over all deletions equal a recount",
+     "SELECT count(*) FROM counters WHERE name LIKE 'deletion\\_%' ESCAPE '\\'
+          AND n <> (SELECT count(*) FROM deletions WHERE 'deletion_' || state = counters.name)"),
+    ("waits equal a recount",
+     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND waits <> (
+          SELECT count(*) FROM edges JOIN steps t ON t.id = dependency
+          WHERE dependent = s.id AND t.ended_at IS NULL)"),
+    ("who waits has something to wait for, who works has not",
+     "SELECT count(*) FROM steps WHERE (state = 'waiting' AND waits = 0)
+          OR (state IN ('ready', 'running', 'verifying', 'blocked') AND waits > 0)"),
+    ("n12: nothing waits for what is stuck",
+     "SELECT count(*) FROM steps s WHERE state = 'waiting' AND EXISTS (
+          SELECT 1 FROM edges JOIN steps t ON t.id = dependency
+          WHERE dependent = s.id AND t.state = 'stuck')"),
+    ("what is held is held by a stuck step of its deletion that is not",
+     "SELECT count(*) FROM steps s WHERE held_by IS NOT NULL AND (state <> 'stuck'
+          OR NOT EXISTS (SELECT 1 FROM steps t WHERE t.id = s.held_by AND t.state = 'stuck'
+              AND t.held_by IS NULL AND t.deletion = s.deletion))"),
+    ("n11: a stopped deletion has nothing left to send",
+     "SELECT count(*) FROM steps s JOIN deletions d ON d.num = deletion WHERE stops
+          AND s.state IN ('waiting', 'ready') AND sent = 0 AND EXISTS (
+          SELECT 1 FROM steps t WHERE t.deletion = d.num AND t.state = 'stuck')"),
+    ("a step has ended when its state says so",
+     "SELECT count(*) FROM steps
+          WHERE (ended_at IS NOT NULL) <> (state IN ('gone', 'skipped', 'purged'))"),
+    ("m1: one row per identity",
+     "SELECT count(*) FROM (SELECT 1 FROM tombstones GROUP BY site, kind, id HAVING count(*) > 1)"),
+    ("i9: one live step per identity and action",
+     "SELECT count(*) FROM (SELECT 1 FROM steps WHERE ended_at IS NULL
+          GROUP BY site, kind, resource, action HAVING count(*) > 1)"),
+    ("t1: what is being deleted has its fence",
+     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND NOT EXISTS (
+          SELECT 1 FROM tombstones t WHERE t.record_id = s.record AND t.phase = 'deleting'
+              AND t.deletion = s.deletion AND t.id = s.resource)"),
+    ("t9: no fence outlives its step",
+     "SELECT count(*) FROM tombstones t WHERE phase = 'deleting' AND NOT EXISTS (
+          SELECT 1 FROM steps s WHERE s.record = t.record_id AND s.deletion = t.deletion
+              AND s.ended_at IS NULL)"),
+    ("t3: checking lasts as long as planning",
+     "SELECT count(*) FROM tombstones t JOIN deletions d ON d.num = t.deletion
+          WHERE phase = 'checking' AND d.state <> 'planning'"),
+    ("the state is the derived one",
+     "SELECT count(*) FROM (SELECT state, finished_at,
+              waiting + ready + running + verifying + blocked AS live,
+              CASE WHEN state IN ('planning', 'refused') AND NOT cancelled THEN state
+                   WHEN cancelled THEN 'cancelled'
+                   WHEN paused THEN 'paused'
+                   WHEN waiting + ready + running + verifying + blocked > 0 THEN 'running'
+                   WHEN stuck > 0 THEN 'stuck'
+                   WHEN purged > 0 THEN 'purged'
+                   ELSE 'gone' END AS derived FROM deletions)
+          WHERE state <> derived OR (finished_at IS NOT NULL) <>
+              (live = 0 AND state NOT IN ('planning', 'running', 'paused'))"),
+    ("i7: a person is told once each time that a deletion becomes stuck",
+     "SELECT count(*) FROM deletions d WHERE
+          (SELECT count(*) FROM events WHERE deletion = d.num AND kind = 'needs_person') <>
+          (SELECT count(*) FROM events WHERE deletion = d.num AND kind = 'deletion_state'
+              AND data ->> 'state' = 'stuck')"),
+];
+
+fn check(db: &Connection, after: &Op) -> Result<(), TestCaseError> {
+    for (rule, sql) in BROKEN {
+        let broken: i64 = db
+            .prepare_cached(sql)
+            .unwrap()
+            .query_row((), |row| row.get(0))
+            .unwrap();
+        prop_assert_eq!(broken, 0, "{} (after {:?})", rule, after);
+    }
+    Ok(())
+}
+
+async fn apply(ledger: &impl Ledger, change: Change) -> Applied {
+    one(ledger, change).await
+}
+
+async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseError> {
+    let inline = InlineLedger::new(Store::open(&folder.ledger(), Options::default()).unwrap());
+    let threaded = SqliteLedger::open(other, Options::default()).unwrap();
+    let db = Connection::open(folder.ledger()).unwrap();
+    db.set_prepared_statement_cache_capacity(32);
+    let mut handles: Vec<ClaimedStep> = Vec::new();
+    let mut in_flight = BTreeSet::new();
+    for (op, now) in ops.iter().zip(1i64..) {
+        // Seconds enough that the gate's one wake-up a minute happens and does not.
+        let now = now * 25;
+        if let Op::Claim { limit } = op {
+            let limits = vec![(site(), *limit)];
+            let claimed = inline.claim(limits.clone(), at(now)).await.unwrap();
+            prop_assert_eq!(&claimed, &threaded.claim(limits, at(now)).await.unwrap());
+            prop_assert!(claimed.len() <= *limit);
+            for step in &claimed {
+                prop_assert!(in_flight.insert(step.id), "step {} runs twice", step.id);
+            }
+            handles.extend(claimed);
+        } else {
+            let looks = inline.verifying(at(now), 9).await.unwrap();
+            prop_assert_eq!(&looks, &threaded.verifying(at(now), 9).await.unwrap());
+            let Some(change) = change(op, &handles, &looks, now) else {
+                continue;
+            };
+            let applied = apply(&inline, change.clone()).await;
+            prop_assert_eq!(&applied, &apply(&threaded, change.clone()).await);
+            match (&change, &applied) {
+                (Change::Step(step), Applied::Done) if step.fence.state == StepState::Running => {
+                    prop_assert!(
+                        in_flight.remove(&step.step_id),
+                        "{:?} was not in flight",
+                        step
+                    );
+                }
+                (Change::Recover { .. }, _) => in_flight.clear(),
+                _ => {}
+            }
+        }
+        check(&db, op)?;
+    }
+    prop_assert_eq!(
+        inline.summary().await.unwrap(),
+        threaded.summary().await.unwrap()
+    );
+    let rows = inline.audit(0, 500).await.unwrap();
+    prop_assert!(audit::verify(audit::GENESIS, &rows).is_ok());
+    threaded.close().await;
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        rng_seed: proptest::test_runner::RngSeed::Fixed(7),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn t08_t09_i09_n12_any_sequence_keeps_the_invariants(
+        ops in prop::collection::vec(ops(), 1..60)
+    ) {
+        let folder = Folder::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(run(&folder, &folder.path("other.db"), &ops))?;
+    }
+}
