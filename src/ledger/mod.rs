@@ -61,13 +61,10 @@ pub trait Ledger: Send + Sync {
     ) -> Result<Paged<Deletion>, LedgerError>;
     /// By full id, or by a suffix of at least 8 characters that is unique.
     async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError>;
-    /// What the plan froze for a deletion: identities and endpoints by site.
+    /// The plan as it was frozen for a deletion, steps and all, also after the 24 h: identities and
+    /// endpoints by site. Each step's `depends_on` is sorted.
     async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, LedgerError>;
-    /// On whose rights the plan of a deletion saw each site (I13); empty if there is no plan.
-    async fn identities(
-        &self,
-        deletion_id: &str,
-    ) -> Result<std::collections::BTreeMap<String, Identity>, LedgerError>;
+    /// By deletion, then by id. `depends_on` is cut at 500 here, and whole in [`Ledger::step`].
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError>;
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError>;
     async fn tombstones(
@@ -75,7 +72,7 @@ pub trait Ledger: Send + Sync {
         filter: TombstoneFilter,
         page: Cursor,
     ) -> Result<Paged<Tombstone>, LedgerError>;
-    /// The live or held-down tombstones among these keys.
+    /// The tombstones of these keys, in their order, but the released ones.
     async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError>;
     /// Events after `after`, in order, at most `limit`; `oldest` is the first sequence still kept.
     async fn events(
@@ -124,11 +121,15 @@ pub enum Change {
         note: String,
         now: DateTime<Utc>,
     },
-    /// What became of a step. Stale unless state, claim and epoch still match.
+    /// What became of a step. Stale unless state, claim and epoch still match. Of a cancelled
+    /// deletion, what would be tried again (blocked, stuck, ready) is skipped and released (P8).
     Step(Box<StepChange>),
     /// Blocked steps that are due become ready.
     WakeDue { now: DateTime<Utc> },
-    /// Puts stuck, blocked and refused back to work; attempts start anew for what was stuck.
+    /// Puts stuck, blocked and refused back to work. By a person (console, cli, api): attempts start
+    /// anew for what was stuck, and what is fatal or refused is tried too. By a program (gate, peer,
+    /// engine): a repeated DELETE (T6), at most once a minute per deletion, which resets no counter
+    /// and leaves what is fatal, drifted, guarded or paused.
     Retry {
         selection: Selection,
         audit: AuditEntry,
@@ -183,13 +184,15 @@ pub struct StepChange {
     pub fence: Fence,
     pub to: StepState,
     pub attempts: u32,
+    /// Of what is blocked or verifying; none: at once.
     pub next_attempt_at: Option<DateTime<Utc>>,
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
     pub error: Option<StepError>,
     /// Adds one to the looks made in a row since the last call ([`ClaimedStep::looks`]); else 0.
     pub looked_again: bool,
-    /// One line of the step's timeline: `DELETE 409 NetworkInUse`.
+    /// One line of the step's timeline: `DELETE 409 NetworkInUse`. A look that leaves state and error
+    /// as they were is no line.
     pub message: String,
     pub now: DateTime<Utc>,
 }
@@ -338,7 +341,8 @@ pub struct Summary {
     pub steps: Counts,
     /// Not settled, newest first, at most 50.
     pub deletions: Vec<Deletion>,
-    /// Stuck steps and refused deletions' first lines, at most 200, oldest first.
+    /// Stuck steps that no other stuck step holds, oldest first; then the newest 50 refusals, each as
+    /// a stuck step with id 0. At most 200.
     pub attention: Vec<Step>,
     pub last_event: i64,
 }

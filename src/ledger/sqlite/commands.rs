@@ -41,25 +41,15 @@ impl Batch<'_> {
 
     /// What was in flight is looked at first; its late outcomes no longer count (I11).
     pub(super) fn recover(&mut self, now: DateTime<Utc>) -> Sql<Applied> {
-        let now_us = rows::micros(now);
-        // Whether the call took effect is not known: a look tells, and then it is sent again or not.
-        let error = rows::json(&StepError {
-            class: ErrorClass::OutcomeUnknown,
-            status: None,
-            kind: "EngineEnded".to_owned(),
-            message: "the engine ended while the call was in flight".to_owned(),
-            request_id: String::new(),
-            at: now,
-        })?;
         let found: Vec<i64> = self
             .db
             .prepare_cached(
-                "UPDATE steps SET state = 'verifying', since = ?1, next_attempt_at = ?1, looks = 0,
-                     epoch = ?2, last_error = ?3
+                "UPDATE steps SET state = 'verifying', since = ?1, next_attempt_at = ?1, looks = 0
                  WHERE state = 'running' RETURNING deletion",
             )?
-            .query_map(params![now_us, self.epoch, error], |row| row.get(0))?
+            .query_map([rows::micros(now)], |row| row.get(0))?
             .collect::<Sql<_>>()?;
+        // Also what an earlier engine was looking for.
         self.execute(
             "UPDATE steps SET epoch = ?1 WHERE state = 'verifying'",
             &[&self.epoch],

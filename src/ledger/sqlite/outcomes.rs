@@ -138,7 +138,7 @@ impl Batch<'_> {
         self.db
             .prepare_cached(
                 "UPDATE tombstones SET phase = ?3, gone_at = ?4
-                 WHERE record_id = ?1 AND deletion = ?2 AND phase IN ('checking', 'deleting')",
+                 WHERE record_id = ?1 AND deletion = ?2",
             )?
             .execute(params![record, num, phase, gone_at])
             .map(drop)

@@ -247,12 +247,17 @@ impl Batch<'_> {
     }
 }
 
+/// A rule of the tables, or a value that is not what it should be; not the disk, not the file.
 fn fails_alone(error: &rusqlite::Error) -> bool {
     match error.sqlite_error_code() {
         None => true,
+        // SQLite says `Unknown` for what a statement itself met, as a column that is not JSON.
         Some(code) => matches!(
             code,
-            ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig
+            ErrorCode::ConstraintViolation
+                | ErrorCode::TypeMismatch
+                | ErrorCode::TooBig
+                | ErrorCode::Unknown
         ),
     }
 }
@@ -299,9 +304,10 @@ fn quick_check(db: &Connection) -> String {
 pub(super) fn fault(path: &str, error: &rusqlite::Error) -> LedgerError {
     let (path, detail) = (path.to_owned(), error.to_string());
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+        // No code: a column that holds what no ledger writes.
+        None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             LedgerError::Corrupt { path, detail }
         }
-        _ => LedgerError::Io { path, detail },
+        Some(_) => LedgerError::Io { path, detail },
     }
 }
