@@ -9,7 +9,6 @@
 
 mod commands;
 mod durability;
-mod invariants;
 mod reads;
 mod rules;
 mod support;
