@@ -9,6 +9,7 @@
 
 mod commands;
 mod durability;
+mod invariants;
 mod reads;
 mod rules;
 mod support;

@@ -96,7 +96,7 @@ async fn t03_refused_releases_what_was_only_checked() {
     assert_eq!(tombstone(&ledger, "a").await.phase, Phase::Released);
     let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
     assert_eq!(deletion.state, DeletionState::Refused);
-    assert_eq!(deletion.refused, [refusal.clone()]);
+    assert_eq!(deletion.refused, std::slice::from_ref(&refusal));
     assert_eq!(
         (deletion.note.as_str(), deletion.finished_at),
         ("in use", Some(at(1)))
