@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use gone::domain::model::{DeletionState, Phase, StepState};
+use gone::domain::model::{DeletionState, Origin, Phase, StepState};
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, owner};
-use gone::ledger::{Applied, Ledger, LedgerError, audit};
+use gone::ledger::{Applied, Ledger, LedgerError, Selection, audit};
 
 use crate::support::*;
 
@@ -253,4 +253,46 @@ async fn p06_tampering_with_the_audit_is_found() {
     let mut swapped = rows;
     swapped.swap(0, 1);
     assert!(audit::verify(audit::GENESIS, &swapped).is_err());
+}
+
+#[tokio::test]
+async fn i12_an_unreadable_row_holds_up_only_itself() {
+    let folder = Folder::new();
+    let ledger = open(&folder);
+    for name in ["aa", "bb"] {
+        running(&ledger, name, &ports(&[(name, &[])])).await;
+    }
+    claim_all_to(&ledger, StepState::Stuck).await;
+    let db = rusqlite::Connection::open(folder.ledger()).unwrap();
+    let spoil = "UPDATE steps SET last_error = '{nonsense' WHERE resource = 'bb'";
+    assert_eq!(db.execute(spoil, ()).unwrap(), 1);
+
+    // The first deletion is moved before the second is found unreadable: both or none.
+    let (first, second) = (step_id_raw(&db, "aa"), step_id_raw(&db, "bb"));
+    let applied = ledger
+        .commit(vec![
+            pause("aa", true, at(3)),
+            retry(Selection::Steps(vec![first, second]), Origin::Cli, at(3)),
+            retry(Selection::Steps(vec![first]), Origin::Cli, at(4)),
+        ])
+        .await
+        .unwrap();
+    assert!(matches!(applied[1], Applied::Refused(_)), "{applied:?}");
+    assert_eq!(applied[2], Applied::Moved(1));
+    let summary = ledger.summary().await;
+    assert!(
+        matches!(summary, Err(LedgerError::Corrupt { .. })),
+        "{summary:?}"
+    );
+    let deletion = ledger.deletion(&id("aa")).await.unwrap().unwrap();
+    assert_eq!((deletion.counts.ready, deletion.counts.stuck), (1, 0));
+}
+
+fn step_id_raw(db: &rusqlite::Connection, resource: &str) -> i64 {
+    db.query_row(
+        "SELECT id FROM steps WHERE resource = ?1",
+        [resource],
+        |row| row.get(0),
+    )
+    .unwrap()
 }

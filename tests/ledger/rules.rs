@@ -490,3 +490,36 @@ async fn an_outcome_that_is_none_is_refused() {
     let applied = one(&ledger, settle(waiting)).await;
     assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
 }
+
+#[tokio::test]
+async fn n12_a_retry_frees_no_one_who_is_stuck_by_himself() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+    let step = claim(&ledger, 1).await.remove(0);
+    let drifted = StepChange {
+        step_id: step_id(&ledger, "one", "b").await,
+        fence: Fence {
+            state: StepState::Waiting,
+            claim: 0,
+            epoch: 0,
+        },
+        ..failed(&step, StepState::Stuck, ErrorClass::Drift, at(2))
+    };
+    assert_eq!(one(&ledger, settle(drifted)).await, Applied::Done);
+    let given_up = failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
+    one(&ledger, settle(given_up)).await;
+    one(
+        &ledger,
+        retry(Selection::Steps(vec![step.id]), Origin::Cli, at(3)),
+    )
+    .await;
+    assert_eq!(state_of(&ledger, "one", "b").await, StepState::Stuck);
+    claim_all_to(&ledger, StepState::Gone).await;
+    assert_eq!(state_of(&ledger, "one", "b").await, StepState::Stuck);
+    one(
+        &ledger,
+        retry(Selection::Deletion(id("one")), Origin::Cli, at(4)),
+    )
+    .await;
+    assert_eq!(state_of(&ledger, "one", "b").await, StepState::Ready);
+}
