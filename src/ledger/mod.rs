@@ -64,6 +64,11 @@ pub trait Ledger: Send + Sync {
     /// The plan as it was frozen for a deletion, steps and all, also after the 24 h: identities and
     /// endpoints by site. Each step's `depends_on` is sorted.
     async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, LedgerError>;
+    /// On whose rights the plan of a deletion saw each site (I13); empty if there is no plan.
+    async fn identities(
+        &self,
+        deletion_id: &str,
+    ) -> Result<std::collections::BTreeMap<String, Identity>, LedgerError>;
     /// By deletion, then by id. `depends_on` is cut at 500 here, and whole in [`Ledger::step`].
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError>;
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError>;

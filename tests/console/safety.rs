@@ -203,7 +203,10 @@ fn the_confirmation_is_for_the_row_under_the_cursor_when_d_was_pressed() {
         panic!("{command:?}");
     };
     assert_eq!(targets[0].id_or_name, id(2));
-    assert_eq!(targets[0].site, gone::control::SiteSpec::Region(site("RegionOne")));
+    assert_eq!(
+        targets[0].site,
+        gone::control::SiteSpec::Region(site("RegionOne"))
+    );
     desk.receive(ticket, &command);
     desk.press("enter");
     assert!(

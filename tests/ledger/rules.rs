@@ -76,11 +76,11 @@ async fn i05_only_what_is_due_wakes() {
         };
         one(&ledger, settle(change)).await;
     }
-    assert_eq!(ledger.next_due().await.unwrap(), Some(at(60)));
+    assert_eq!(ledger.next_due().await.unwrap().attempt, Some(at(60)));
     let wake = |seconds| Change::WakeDue { now: at(seconds) };
     assert_eq!(one(&ledger, wake(59)).await, Applied::Moved(0));
     assert_eq!(one(&ledger, wake(60)).await, Applied::Moved(1));
-    assert_eq!(ledger.next_due().await.unwrap(), Some(at(120)));
+    assert_eq!(ledger.next_due().await.unwrap().attempt, Some(at(120)));
     let claimed = claim(&ledger, 2).await;
     assert_eq!(
         (claimed.len(), claimed[0].attempts),

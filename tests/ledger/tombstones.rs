@@ -231,6 +231,7 @@ async fn t14_what_came_back_is_counted_and_swept_only_in_hold_down() {
     running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
     let recreated = |now| Change::Recreated {
         key: key("port", "a"),
+        stuck: false,
         now,
     };
     let early = one(&ledger, recreated(at(0))).await;
@@ -250,6 +251,25 @@ async fn t14_what_came_back_is_counted_and_swept_only_in_hold_down() {
             .unwrap()
             .is_empty()
     );
+}
+
+#[tokio::test]
+async fn t14_what_comes_back_too_often_is_stuck_and_no_longer_swept() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    claim_all_to(&ledger, StepState::Gone).await;
+    let change = Change::Recreated {
+        key: key("port", "a"),
+        stuck: true,
+        now: at(5),
+    };
+    assert_eq!(one(&ledger, change).await, Applied::Done);
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(deletion.state, DeletionState::Stuck);
+    let summary = ledger.summary().await.unwrap();
+    let error = summary.attention[0].last_error.clone().unwrap();
+    assert!(error.message.contains("re-created 1 time"), "{error:?}");
+    assert!(ledger.held_down(at(0), 0, 10).await.unwrap().is_empty());
 }
 
 #[tokio::test]

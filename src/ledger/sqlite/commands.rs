@@ -41,13 +41,23 @@ impl Batch<'_> {
 
     /// What was in flight is looked at first; its late outcomes no longer count (I11).
     pub(super) fn recover(&mut self, now: DateTime<Utc>) -> Sql<Applied> {
+        // Whether the call took effect is not known: a look tells, and then it is sent again or not.
+        let error = rows::json(&StepError {
+            class: ErrorClass::OutcomeUnknown,
+            status: None,
+            kind: "EngineEnded".to_owned(),
+            message: "the engine ended while the call was in flight".to_owned(),
+            request_id: String::new(),
+            at: now,
+        })?;
         let found: Vec<i64> = self
             .db
             .prepare_cached(
-                "UPDATE steps SET state = 'verifying', since = ?1, next_attempt_at = ?1, looks = 0
+                "UPDATE steps SET state = 'verifying', since = ?1, next_attempt_at = ?1, looks = 0,
+                     last_error = ?2
                  WHERE state = 'running' RETURNING deletion",
             )?
-            .query_map([rows::micros(now)], |row| row.get(0))?
+            .query_map(params![rows::micros(now), error], |row| row.get(0))?
             .collect::<Sql<_>>()?;
         // Also what an earlier engine was looking for.
         self.execute(
@@ -380,7 +390,8 @@ impl Batch<'_> {
         Ok(Applied::Done)
     }
 
-    /// The step that had removed it is stuck, with why: a person must find out who makes it.
+    /// The step that had removed it is stuck, with why: a person must find out who makes it. While
+    /// others of its deletion still go, they meet it themselves.
     fn stuck_again(&mut self, num: i64, record: i64, message: &str, now: DateTime<Utc>) -> Sql<()> {
         let error = StepError {
             class: ErrorClass::Drift,
@@ -392,7 +403,9 @@ impl Batch<'_> {
         };
         let stuck = self.execute(
             "UPDATE steps SET state = 'stuck', since = ?3, ended_at = NULL, last_error = ?4
-             WHERE deletion = ?1 AND record = ?2 AND state = 'gone'",
+             WHERE deletion = ?1 AND record = ?2 AND state = 'gone'
+                 AND NOT EXISTS (SELECT 1 FROM edges e JOIN steps d ON d.id = e.dependent
+                     WHERE e.dependency = steps.id AND d.ended_at IS NULL)",
             &[&num, &record, &rows::micros(now), &rows::json(&error)?],
         )?;
         self.moved(num, StepState::Gone, StepState::Stuck, stuck as u64, now)?;
