@@ -234,10 +234,18 @@ impl Planner<'_> {
                         self.guard_unset(resource, links, &mut refused);
                         continue;
                     }
-                    for link in self.links(resource, &index) {
-                        if matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade) {
-                            refused.push(self.in_use(resource, &link));
-                        }
+                    // One refusal a blocker, for the step that it holds rather than for what goes along.
+                    let mut holds: Vec<Link> = self.links(resource, &index);
+                    holds.retain(|link| {
+                        matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade)
+                    });
+                    let step = holds.iter().find(|link| {
+                        self.going
+                            .get(&link.to)
+                            .is_some_and(|going| going.fate != Fate::Automatic)
+                    });
+                    if let Some(link) = step.or(holds.first()) {
+                        refused.push(self.in_use(resource, link));
                     }
                 }
             }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use serde_json::Value;
 
 use super::output::Sheet;
 use super::plan_view::{blocked_by, target};
 use super::time;
 use crate::control::{KindInfo, SiteState, SiteStatus};
+use crate::domain::kinds::lookup;
 use crate::domain::model::{Deletion, Resource, Step, StepError, Tombstone, short_id};
 
 pub fn deletions(rows: &[Deletion]) -> Sheet {
@@ -189,34 +189,14 @@ pub fn resources(kind: Option<&KindInfo>, rows: &[Resource]) -> Sheet {
     let headings = headings.chain(own.iter().map(|(heading, _)| heading.clone()));
     let mut sheet = Sheet::new(headings.chain(["PROJECT".to_owned(), "SITE".to_owned()]));
     for row in rows {
-        let cells = own.iter().map(|(_, path)| at_path(&row.attributes, path));
+        let cells = own
+            .iter()
+            .map(|(_, path)| lookup(&row.attributes, path).join(", "));
         let head = [row.name.clone(), row.key.id.clone()];
         let tail = [row.project_id.clone(), row.key.site.to_string()];
         sheet.push(head.into_iter().chain(cells).chain(tail));
     }
     sheet
-}
-
-fn at_path(row: &Value, path: &str) -> String {
-    let found = path.split('.').try_fold(row, |value, part| match value {
-        Value::Array(items) => items.get(part.parse::<usize>().ok()?),
-        value => value.get(part),
-    });
-    match found {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(items)) => {
-            let items: Vec<String> = items
-                .iter()
-                .map(|item| {
-                    item.as_str()
-                        .map_or_else(|| item.to_string(), str::to_owned)
-                })
-                .collect();
-            items.join(", ")
-        }
-        Some(other) => other.to_string(),
-    }
 }
 
 /// `409 NetworkInUse: …`, as the cloud said it.
