@@ -354,11 +354,15 @@ async fn serve_sandbox(args: SandboxArgs) -> Result<Exit, Failure> {
         Some(name) => Some(embedded::scenario(&name.to_string_lossy())?),
         None => None,
     };
-    let world = WorldOptions {
-        regions: args.regions,
+    let mut world = WorldOptions {
         keep_ids: args.keep_ids,
         ..WorldOptions::default()
     };
+    match &scenario {
+        _ if !args.regions.is_empty() => world.regions = args.regions,
+        Some(scenario) => world.regions.clone_from(&scenario.regions),
+        None => {}
+    }
     let listen = args.listen;
     let options = sandbox::ServeOptions {
         listen,

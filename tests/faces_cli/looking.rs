@@ -523,6 +523,19 @@ fn a_plan_is_drawn_with_what_goes_first_before_what_waits() {
     assert!(csv.contains("'=cmd|' /C calc'!A0"), "{csv}");
 }
 
+#[test]
+fn many_refusals_are_counted_and_not_all_written() {
+    let mut out = Vec::new();
+    let plan = Plan {
+        refused: vec![refusal(); 10_000],
+        ..plan()
+    };
+    write_plan(&mut out, Style::default(), Format::Table, &plan).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert_eq!(text.matches("blocked by").count(), 10);
+    assert!(text.contains("and 9990 more"), "{text}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_plans_are_drawn() {
     let runner = Runner::new(World::new());

@@ -1,4 +1,4 @@
-//! stories
+//! The program as its users run it: processes, files, sockets, against the practice cloud.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -6,3 +6,7 @@
     clippy::print_stderr,
     unreachable_pub
 )]
+
+mod engine;
+mod nightly;
+mod world;

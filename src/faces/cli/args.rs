@@ -160,7 +160,7 @@ TARGET is KIND/ID-or-NAME[@CLOUD[/REGION]]. % escapes, so %2F is a slash in a na
 
 Examples:
   gone plan network/web@prod/RegionOne --cascade
-  gone plan project/demo --cascade --all-regions --out plan.json
+  gone plan network/web --cascade --region RegionOne --out plan.json
   gone plan network/web --cascade --check     exit 6 if something refuses
   gone plan network/web --cascade -o dot | dot -Tsvg > plan.svg";
 
@@ -361,13 +361,8 @@ pub struct SandboxArgs {
     /// Where it listens; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
-    /// Names of its regions
-    #[arg(
-        long,
-        value_name = "A,B",
-        value_delimiter = ',',
-        default_value = "RegionOne"
-    )]
+    /// Names of its regions [default: the scenario's, or RegionOne]
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub regions: Vec<String>,
     /// A file that says what there is and what goes wrong
     #[arg(long, value_name = "FILE")]

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::args::Format;
 use super::exit::Exit;
 use super::output::{Style, write_value};
+use super::plan_view::write_refusals;
 use crate::control::ControlError;
 use crate::domain::model::{Refusal, Target};
 
@@ -120,15 +121,7 @@ impl Failure {
                 style.safe(&candidate.name)
             )?;
         }
-        for refusal in &self.details.refused {
-            let key = refusal.resource.key.to_string();
-            writeln!(
-                err,
-                "  {}: {}",
-                style.safe(&key),
-                style.safe(&refusal.reason)
-            )?;
-        }
+        write_refusals(err, style, &self.details.refused)?;
         for change in &self.details.changes {
             writeln!(err, "  {}", style.safe(change))?;
         }

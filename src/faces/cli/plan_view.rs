@@ -7,6 +7,9 @@ use super::args::Format;
 use super::output::{Sheet, Style, write_rows, write_table, write_value};
 use crate::domain::model::{Blocker, Plan, PlanStep, Refusal, Target, short_id};
 
+/// In text; the first tell enough of why, and a network may have 10,000 ports.
+const REFUSALS_SHOWN: usize = 10;
+
 /// # Errors
 /// The output cannot be written.
 pub fn write_plan(
@@ -76,7 +79,7 @@ pub fn write_refusals(out: &mut dyn Write, style: Style, refused: &[Refusal]) ->
         return Ok(());
     }
     writeln!(out, "\nRefused: nothing will be sent")?;
-    for refusal in refused {
+    for refusal in refused.iter().take(REFUSALS_SHOWN) {
         let target = target(&refusal.resource);
         writeln!(
             out,
@@ -89,7 +92,10 @@ pub fn write_refusals(out: &mut dyn Write, style: Style, refused: &[Refusal]) ->
             writeln!(out, "    blocked by {}", style.safe(&line))?;
         }
     }
-    Ok(())
+    match refused.len().saturating_sub(REFUSALS_SHOWN) {
+        0 => Ok(()),
+        more => writeln!(out, "  and {more} more; -o json has them all"),
+    }
 }
 
 fn headline(plan: &Plan) -> String {

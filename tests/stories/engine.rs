@@ -1,0 +1,75 @@
+//! The headless engine, and verbs that attach to it.
+
+use std::process::Command;
+
+use crate::world::{World, until};
+
+#[test]
+fn verbs_attach_to_the_engine_that_runs() {
+    let world = World::start();
+    world.seed();
+    let mut engine = world.engine();
+    let sites = world.gone("list sites -o json").expect(0).json();
+    assert_eq!(sites[0]["site"], "sandbox/RegionOne");
+
+    let accepted = world
+        .gone("delete network/seed-net-0 --cascade --yes -o json")
+        .expect(0)
+        .json();
+    let id = accepted["id"].as_str().unwrap().to_owned();
+    let short = &id[id.len() - 8..];
+    until("the deletion is gone", || {
+        world.gone(&format!("show {short} -o json")).json()["state"] == "gone"
+    });
+    let tree = world.gone(&format!("tree {short} --ascii")).expect(0);
+    assert!(
+        tree.out.contains("delete 3 ports") || tree.out.contains("delete port"),
+        "{}",
+        tree.out
+    );
+    let tombstones = world.gone("list tombstones -o jsonl").expect(0);
+    assert!(tombstones.out.lines().count() > 3);
+
+    // The ledger has one engine only.
+    let second = world.gone("--engine");
+    assert_eq!(second.code, 5, "{}", second.err);
+    assert!(
+        second.err.contains("held by another engine"),
+        "{}",
+        second.err
+    );
+
+    let pid = engine.0.id().to_string();
+    Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+    assert_eq!(engine.0.wait().unwrap().code(), Some(0));
+    assert!(!world.path("state/gone/gone.sock").exists());
+    world.gone(&format!("show {short}")).expect(0);
+}
+
+#[test]
+fn a_machine_with_nothing_is_told_what_to_do() {
+    let world = World::start();
+    let home = tempfile::tempdir().unwrap();
+    let empty = |line: &str| {
+        let mut command = world.command();
+        command
+            .env_remove("OS_CLIENT_CONFIG_FILE")
+            .env("HOME", home.path())
+            .env("XDG_STATE_HOME", home.path().join("s"))
+            .current_dir(home.path())
+            .args(line.split_whitespace());
+        command.output().unwrap()
+    };
+    let doctor = empty("doctor");
+    assert_eq!(doctor.status.code(), Some(2));
+    let text = String::from_utf8(doctor.stdout).unwrap();
+    assert!(
+        text.contains("clouds.yaml") && text.contains("gone --sandbox"),
+        "{text}"
+    );
+    assert!(!home.path().join("s").exists(), "doctor makes nothing");
+
+    let well = world.gone("doctor").expect(0);
+    assert!(well.out.contains("login sandbox/RegionOne"), "{}", well.out);
+    assert!(world.sandbox_pid() > 0);
+}
