@@ -9,4 +9,5 @@
 mod kinds;
 mod plan;
 mod policy;
+mod rooms;
 mod topology;

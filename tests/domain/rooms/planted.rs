@@ -1,0 +1,219 @@
+//! Planted sources: what is allowed passes, and each form of what is not is found.
+
+use super::check::{Crate, Table};
+
+/// What the table of `src/lib.rs` looks like, for the planted sources.
+const PLANTED_TABLE: &str = "
+    //! | room | may import |
+    //! |---|---|
+    //! | `domain` | nothing |
+    //! | `ledger` | `domain` |
+    //! | `control` | `domain` |
+    //! | `engine` | `domain`, `ledger`, `control` |
+    //! | `faces` | nothing |
+    //! | `faces/api` | `domain`, `control`, `ledger/port` |
+    //! | `app` | all |
+    //! | `main` | `app` |
+    //! | `lib` | nothing |
+";
+
+fn planted(files: &[(&str, &str)]) -> Vec<String> {
+    let modules = ["domain", "ledger", "control", "engine", "faces", "app"];
+    let lib: String = modules.map(|name| format!("pub mod {name};")).concat();
+    let mut texts = vec![("lib.rs".to_owned(), lib)];
+    texts.extend(
+        files
+            .iter()
+            .map(|(file, text)| ((*file).to_owned(), (*text).to_owned())),
+    );
+    let wrong = Crate::read(&texts).violations(&Table::parse(PLANTED_TABLE));
+    wrong.into_iter().collect()
+}
+
+#[test]
+fn what_the_table_allows_passes() {
+    let clean = planted(&[
+        (
+            "domain/mod.rs",
+            "//! See [`crate::engine`].\npub mod text; pub struct Id;\npub(crate) fn f() {}",
+        ),
+        (
+            "domain/text.rs",
+            "use super::Id; use std::net::IpAddr; pub fn t(i: Id) -> crate::domain::Id { i }",
+        ),
+        (
+            "control/mod.rs",
+            "pub use crate::domain::Id; use std::time::Instant;",
+        ),
+        ("faces/mod.rs", "pub mod api;"),
+        (
+            "faces/api/mod.rs",
+            "use crate::control::Id; use crate::ledger::port::Ledger; use self::x::Y; mod x;",
+        ),
+        (
+            "engine/mod.rs",
+            "use crate::{domain::{self, text}, ledger}; fn f() { ledger::g(domain::Id) }",
+        ),
+        (
+            "app.rs",
+            "use crate::engine; use crate::faces::api; // crate::nothing::at_all",
+        ),
+        ("main.rs", "fn main() { gone::app::main() }"),
+    ]);
+    assert_eq!(clean, Vec::<String>::new());
+}
+
+#[test]
+fn each_form_of_a_forbidden_import_is_found() {
+    let in_api = [
+        "use crate::engine::Handle;",
+        "use crate::{domain::Id, engine::Handle};",
+        "use crate::{domain::Id, engine};",
+        "use {crate::engine as e};",
+        "pub(crate) use crate::engine::Handle;",
+        "use crate::engine::*;",
+        "use super::super::engine::Handle;",
+        "use self::super::super::engine::{self, Handle};",
+        "use crate as all;",
+        "use crate::*;",
+        "extern crate self as other;",
+        "use gone::engine::Handle;",
+        "use ::gone::engine::Handle;",
+        "mod inner { use super::super::super::engine::Handle; }",
+        "fn f() { crate::engine::start(); }",
+        "fn f() { use crate::engine::start; start(); }",
+        "fn f(h: &crate::engine::Handle) {}",
+        "fn f() -> Vec<Option<crate::engine::Handle>> { vec![] }",
+        "fn f() { return ::gone::engine::start(); }",
+        "impl crate::engine::Run for X {}",
+        "type A = <X as crate::engine::Run>::Out;",
+        "fn f() { println!(\"{}\", crate::engine::NAME); }",
+        "fn f() { assert!(matches!(x, super::super::engine::State::Idle)); }",
+        "macro_rules! m { ($x:expr) => { $crate::engine::run($x) } }",
+        "use crate::domain as d; fn f() { d::id(); super::super::engine::run() }",
+        "#[serde(with = \"crate::engine::codec\")] struct S;",
+        "#[crate::engine::attribute] struct S;",
+        "use crate::ledger::sqlite::Store;",
+        "use crate::ledger;",
+        "use crate::nowhere::X;",
+    ];
+    for text in in_api {
+        let text = format!("//! Documentation.\n{text}");
+        let wrong = planted(&[
+            ("engine/mod.rs", "pub struct Handle;"),
+            ("faces/mod.rs", "pub mod api;"),
+            ("faces/api/mod.rs", &text),
+        ]);
+        assert!(!wrong.is_empty(), "not found: {text}");
+        assert!(
+            wrong[0].starts_with("src/faces/api/mod.rs:2: "),
+            "{wrong:?}"
+        );
+    }
+}
+
+#[test]
+fn re_exports_do_not_launder_an_import() {
+    let ledger = ("ledger/mod.rs", "pub mod port; pub struct Row;");
+    let faces = ("faces/mod.rs", "pub mod api;");
+    let names = |control: &str, ledger_port: &str, api: &str| {
+        planted(&[
+            ledger,
+            faces,
+            ("ledger/port.rs", ledger_port),
+            ("control/mod.rs", control),
+            ("faces/api/mod.rs", api),
+        ])
+    };
+    let hidden = "pub use super::Row as Line;";
+    let found = |wrong: &[String]| {
+        let by_api = |line: &&String| line.starts_with("src/faces/api/mod.rs:1: ");
+        wrong.iter().filter(by_api).count()
+    };
+    // By name, by an alias of the module, by `*`, and through a module within the other room.
+    assert_eq!(
+        found(&names("", hidden, "use crate::ledger::port::Line;")),
+        1
+    );
+    assert_eq!(
+        found(&names(
+            "",
+            hidden,
+            "use crate::ledger::port as p; fn f(l: p::Line) {}"
+        )),
+        1
+    );
+    assert_eq!(found(&names("", hidden, "use crate::ledger::port::*;")), 1);
+    let deeper = "pub use deep::*; mod deep { pub use super::super::Row; }";
+    assert_eq!(
+        found(&names("", deeper, "use crate::ledger::port::Row;")),
+        1
+    );
+    assert_eq!(found(&names("", deeper, "use crate::ledger::port::*;")), 1);
+    assert_eq!(
+        found(&names(
+            "",
+            "pub struct Row;",
+            "use crate::ledger::port::Row;"
+        )),
+        0
+    );
+    // All of another room at once.
+    let wrong = names("pub use crate::domain::*;", "", "");
+    assert!(wrong[0].contains("may not re-export all"), "{wrong:?}");
+    // By the crate's root.
+    let wrong = planted(&[
+        faces,
+        (
+            "lib.rs",
+            "pub use engine::Handle; pub mod engine; pub mod faces;",
+        ),
+        ("engine/mod.rs", "pub struct Handle;"),
+        ("faces/api/mod.rs", "use crate::Handle;"),
+    ]);
+    assert!(
+        wrong
+            .iter()
+            .any(|line| line.starts_with("src/faces/api/mod.rs:1: ")),
+        "{wrong:?}"
+    );
+}
+
+#[test]
+fn a_room_without_a_row_is_found() {
+    let wrong = planted(&[("shed/mod.rs", "")]);
+    assert_eq!(
+        wrong,
+        ["src/shed/mod.rs:1: the table has no row for this room"]
+    );
+    let wrong = planted(&[("faces/mod.rs", "pub mod gate;"), ("faces/gate/mod.rs", "")]);
+    assert_eq!(
+        wrong,
+        ["src/faces/gate/mod.rs:1: the table has no row for this room"]
+    );
+}
+
+#[test]
+fn what_waits_reads_a_clock_or_does_io_is_found_in_domain() {
+    let impure = [
+        "async fn f() {}",
+        "fn f() { x.await }",
+        "use std::fs;",
+        "use std::{fmt, fs::File};",
+        "use std::time::{Duration, Instant};",
+        "use std::time; fn f() { time::SystemTime::now() }",
+        "fn f() { std::thread::sleep(d) }",
+        "use chrono::Utc; fn f() { Utc::now() }",
+        "use tokio::sync::watch;",
+        "use std::net::TcpStream;",
+        "fn f() { log!(::std::env::var(\"HOME\")) }",
+    ];
+    for text in impure {
+        let wrong = planted(&[("domain/mod.rs", text)]);
+        assert!(!wrong.is_empty(), "not found: {text}");
+        assert!(
+            wrong[0].starts_with("src/domain/mod.rs:1: domain may not"),
+            "{wrong:?}"
+        );
+    }
+}
