@@ -1,34 +1,45 @@
-//! An engine, a ledger and a cloud in one process, with faults at the ports.
+//! An engine, a ledger and a cloud in one process, on a paused clock.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use gone::cloud::OpenStack;
+use gone::cloud::openstack::Transport;
 use gone::cloud::openstack::config::{CloudsConfig, Environment};
-use gone::cloud::openstack::{Transport, TransportError};
-use gone::control::{Command, Control, Envelope, Page, Query, Receipt, TargetSpec};
+use gone::control::{
+    Command, Control, ControlError, Envelope, Explanation, Page, Query, Receipt, SiteStatus,
+    TargetSpec,
+};
 use gone::domain::kinds::Kinds;
 use gone::domain::model::{
-    Actor, Deletion, DeletionState, Identity, Origin, Plan, PlanOptions, ResourceKey, Site, Step,
-    StepState, Tombstone,
+    Actor, Deletion, DeletionState, Event, Origin, Plan, PlanOptions, Site, Step, StepState,
+    Tombstone,
 };
 use gone::engine::{Engine, Parts};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
-use gone::ledger::{
-    Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Ledger, LedgerError, Paged, StepFilter, Summary, TombstoneFilter,
-};
-use gone::sandbox::{Fate, World, WorldOptions};
+use gone::ledger::{Cursor, DeletionFilter, Ledger, TombstoneFilter};
+use gone::sandbox::{World, WorldOptions};
 use gone::system::clock::Clock;
 use gone::system::config::Settings;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+
+use super::ports::{Client as CloudClient, Faulty, InProcess, copy_ledger};
+pub use super::ports::{Crash, Lies, Sent};
+
+/// What the sandbox lists, by the names of its collections.
+pub const COLLECTIONS: [&str; 7] = [
+    "networks",
+    "subnets",
+    "ports",
+    "routers",
+    "floatingips",
+    "trunks",
+    "security-groups",
+];
 
 /// One practice cloud and one ledger that outlive engines.
 pub struct Bench {
@@ -40,55 +51,29 @@ pub struct Bench {
     /// Which ledger writes and calls end the engine.
     pub crash: Arc<Crash>,
     pub lies: Lies,
+    sent: Arc<Mutex<Vec<Sent>>>,
 }
 
-/// Ends the engine at the k-th ledger write or the k-th call, as a crash would.
-#[derive(Default)]
-pub struct Crash {
-    pub writes: AtomicU64,
-    pub calls: AtomicU64,
-    at_write: AtomicU64,
-    at_call: AtomicU64,
-    now: Notify,
-}
-
-impl Crash {
-    pub fn at_write(&self, k: u64) {
-        self.at_write
-            .store(self.writes.load(Ordering::SeqCst) + k, Ordering::SeqCst);
-    }
-    pub fn at_call(&self, k: u64) {
-        self.at_call
-            .store(self.calls.load(Ordering::SeqCst) + k, Ordering::SeqCst);
-    }
-    pub fn never(&self) {
-        self.at_write.store(0, Ordering::SeqCst);
-        self.at_call.store(0, Ordering::SeqCst);
-    }
-    /// Counts; at the chosen one, the engine never hears of it.
-    async fn passed(&self, counter: &AtomicU64, at: &AtomicU64) {
-        let count = counter.fetch_add(1, Ordering::SeqCst) + 1;
-        if count == at.load(Ordering::SeqCst) {
-            self.now.notify_one();
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-/// Planted faults at the ledger's port: what tests must notice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lies {
-    #[default]
-    None,
-    /// Says that claims are durable, and forgets them at a crash.
-    ForgetsOutcomes,
-    /// Ignores the fence: a stale outcome is written with the fence of the row.
-    IgnoresRights,
+/// What [`Bench::shop`] built: network `web` behind a router with a route, a floating IP and a trunk
+/// whose subports are on two other networks.
+pub struct Shop {
+    pub network: String,
+    pub subnet: String,
+    pub router: String,
+    pub trunk: String,
+    pub floating_ip: String,
+    pub others: Vec<String>,
 }
 
 impl Bench {
     pub fn new(seed: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        // In memory where there is such a place: durability is tried with the ledger itself.
+        let memory = std::path::Path::new("/dev/shm");
+        let folder = if memory.is_dir() {
+            tempfile::tempdir_in(memory).unwrap()
+        } else {
+            tempfile::tempdir().unwrap()
+        };
         let mut settings = Settings::default();
         settings.gc.jitter = 0.1;
         Self {
@@ -102,6 +87,7 @@ impl Bench {
             _folder: folder,
             crash: Arc::default(),
             lies: Lies::None,
+            sent: Arc::default(),
         }
     }
 
@@ -137,28 +123,22 @@ impl Bench {
         self.control("PUT", "/limits", body);
     }
 
-    /// Every API call so far: (method, path, status).
-    pub fn calls(&self) -> Vec<(String, String, Option<u64>)> {
-        let log = self.control("GET", "/calls?after=0", Value::Null);
-        let calls = log["calls"].as_array().or_else(|| log.as_array()).unwrap();
-        calls
-            .iter()
-            .map(|call| {
-                (
-                    call["method"].as_str().unwrap().to_owned(),
-                    call["path"].as_str().unwrap().to_owned(),
-                    call["status"].as_u64(),
-                )
-            })
-            .collect()
+    /// Every request of the engines so far.
+    pub fn sent(&self) -> Vec<Sent> {
+        self.sent.lock().unwrap().clone()
     }
 
-    /// Writes of the cloud (not of Keystone), in order.
-    pub fn writes(&self) -> Vec<(String, String, Option<u64>)> {
-        self.calls()
-            .into_iter()
-            .filter(|(method, path, _)| method != "GET" && !path.contains("/auth/tokens"))
-            .collect()
+    /// Every request of the engines so far that would change Neutron, in order.
+    pub fn writes(&self) -> Vec<Sent> {
+        let sent = self.sent();
+        sent.into_iter().filter(Sent::is_write).collect()
+    }
+
+    /// The engines' writes whose path or body has this text.
+    pub fn writes_to(&self, text: &str) -> Vec<Sent> {
+        let mut writes = self.writes();
+        writes.retain(|sent| sent.path.contains(text) || sent.body.contains(text));
+        writes
     }
 
     /// As the admin sees the cloud's rows now, by a listing of its own.
@@ -180,13 +160,18 @@ impl Bench {
         ids
     }
 
-    /// A call to Neutron as its admin, past all faults that name the engine's user agent.
+    /// A call to Neutron as its admin, beside the engine. Faults hit it too.
     pub fn api(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        self.api_as("admin", method, path, body)
+    }
+
+    /// A call as a user in the project of that name.
+    pub fn api_as(&self, user: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
         let now = self.clock.now();
         let mut world = self.world.lock().unwrap();
         let login = json!({ "auth": {
-            "identity": { "methods": ["password"], "password": { "user": { "name": "admin", "domain": { "id": "default" }, "password": "secret" } } },
-            "scope": { "project": { "name": "admin", "domain": { "id": "default" } } } } });
+            "identity": { "methods": ["password"], "password": { "user": { "name": user, "domain": { "id": "default" }, "password": "secret" } } },
+            "scope": { "project": { "name": user, "domain": { "id": "default" } } } } });
         let request = http::Request::post("http://sandbox.invalid/v3/auth/tokens")
             .body(Bytes::from(login.to_string()))
             .unwrap();
@@ -207,6 +192,72 @@ impl Bench {
         (reply.response.status().as_u16(), body)
     }
 
+    /// Makes a resource as the admin; its id.
+    pub fn create(&self, collection: &str, fields: Value) -> String {
+        let item = collection.trim_end_matches('s').replace('-', "_");
+        let body = json!({ (item.as_str()): fields });
+        let (status, answer) = self.api("POST", &format!("/v2.0/{collection}"), body);
+        assert_eq!(status, 201, "{answer}");
+        answer[item.as_str()]["id"].as_str().unwrap().to_owned()
+    }
+
+    pub fn exists(&self, collection: &str, id: &str) -> bool {
+        self.api("GET", &format!("/v2.0/{collection}/{id}"), Value::Null)
+            .0
+            == 200
+    }
+
+    /// Every id in the cloud, as (collection, id). Faults must be off.
+    pub fn everything(&self) -> BTreeSet<(String, String)> {
+        let mut all = BTreeSet::new();
+        for collection in COLLECTIONS {
+            all.extend(
+                self.ids(collection)
+                    .into_iter()
+                    .map(|id| (collection.to_owned(), id)),
+            );
+        }
+        all
+    }
+
+    pub fn demo_project(&self) -> String {
+        let (_, answer) = self.api_as(
+            "demo",
+            "POST",
+            "/v2.0/networks",
+            json!({ "network": { "name": "theirs" } }),
+        );
+        let id = answer["network"]["id"].as_str().unwrap();
+        self.api("DELETE", &format!("/v2.0/networks/{id}"), Value::Null);
+        answer["network"]["project_id"].as_str().unwrap().to_owned()
+    }
+
+    pub fn shop(&self, ports: u32) -> Shop {
+        let made = self.seed(json!({ "networks": 3, "ports_per_network": ports, "routers": 1, "floating_ips": 1, "trunks": 1 }));
+        let id = |kind: &str, at: usize| made[kind][at].as_str().unwrap().to_owned();
+        Shop {
+            network: id("networks", 0),
+            subnet: id("subnets", 0),
+            router: id("routers", 0),
+            trunk: id("trunks", 0),
+            floating_ip: id("floating_ips", 0),
+            others: vec![id("networks", 1), id("networks", 2)],
+        }
+    }
+
+    /// A network with a subnet and some ports, and nothing else.
+    pub fn plain_network(&self, ports: u32) -> (String, Vec<String>) {
+        let made = self.seed(json!({ "networks": 1, "ports_per_network": ports }));
+        let network = made["networks"][0].as_str().unwrap().to_owned();
+        let ports = made["ports"].as_array().unwrap();
+        // The first is the DHCP port, which goes by itself.
+        let ports = ports
+            .iter()
+            .skip(1)
+            .map(|id| id.as_str().unwrap().to_owned());
+        (network, ports.collect())
+    }
+
     /// Starts an engine on the ledger, runs `work` beside it, and ends it as a crash would. None if
     /// the planned crash came first.
     pub async fn run<T>(&self, work: impl AsyncFnOnce(Client) -> T) -> Option<T> {
@@ -214,12 +265,21 @@ impl Bench {
         let client = Client {
             control: engine.control(),
         };
-        tokio::select! {
+        let answer = tokio::select! {
             biased;
             () = self.crash.now.notified() => None,
             ended = engine.run() => panic!("the engine ended by itself: {ended:?}"),
             answer = work(client) => Some(answer),
+        };
+        drop(engine);
+        if answer.is_none() && self.lies == Lies::CommitsLate {
+            copy_ledger(&self.copy(), &self.ledger);
         }
+        answer
+    }
+
+    fn copy(&self) -> PathBuf {
+        self.ledger.with_extension("copy")
     }
 
     fn engine(&self) -> Engine {
@@ -231,8 +291,13 @@ impl Bench {
                 inner: ledger,
                 crash: self.crash.clone(),
                 lies: self.lies,
+                files: (self.ledger.clone(), self.copy()),
+                fences: Mutex::default(),
             }),
-            cloud: Arc::new(self.cloud()),
+            cloud: Arc::new(CloudClient {
+                inner: self.cloud(),
+                lies: self.lies,
+            }),
             kinds: Arc::new(Kinds::load(&[]).unwrap()),
             clock: self.clock.clone(),
             settings: self.settings.clone(),
@@ -266,6 +331,7 @@ impl Bench {
             world: self.world.clone(),
             clock: self.clock.clone(),
             crash: self.crash.clone(),
+            sent: self.sent.clone(),
         };
         let transport: Arc<dyn Transport> = Arc::new(transport);
         OpenStack::new(
@@ -279,6 +345,44 @@ impl Bench {
     /// The ledger as it is on the disk, while no engine runs.
     pub fn ledger(&self) -> InlineLedger {
         InlineLedger::new(Store::open(&self.ledger, Options::default()).unwrap())
+    }
+}
+
+/// What the ledger holds, read while no engine runs.
+pub struct Standing {
+    pub deletions: Vec<Deletion>,
+    pub tombstones: Vec<Tombstone>,
+}
+
+impl Bench {
+    pub async fn standing(&self) -> Standing {
+        let ledger = self.ledger();
+        let page = || Cursor {
+            after: None,
+            limit: 500,
+        };
+        let deletions = ledger.deletions(DeletionFilter::default(), page());
+        let deletions = deletions.await.unwrap().rows;
+        let mut tombstones = Vec::new();
+        let mut next = page();
+        loop {
+            let part = ledger.tombstones(TombstoneFilter::default(), next);
+            let part = part.await.unwrap();
+            tombstones.extend(part.rows);
+            match part.next {
+                Some(after) => {
+                    next = Cursor {
+                        after: Some(after),
+                        limit: 500,
+                    }
+                }
+                None => break,
+            }
+        }
+        Standing {
+            deletions,
+            tombstones,
+        }
     }
 }
 
@@ -303,7 +407,7 @@ pub fn target(kind: &str, word: &str) -> TargetSpec {
 }
 
 impl Client {
-    pub async fn submit(&self, command: Command) -> Result<Receipt, gone::control::ControlError> {
+    pub async fn submit(&self, command: Command) -> Result<Receipt, ControlError> {
         let actor = Actor {
             name: "tester".into(),
             origin: Origin::Cli,
@@ -390,18 +494,31 @@ impl Client {
 
     /// Waits, on the paused clock, until the deletion fits.
     pub async fn until(&self, id: &str, fits: impl Fn(&Deletion) -> bool) -> Deletion {
+        match self.until_or_never(id, fits).await {
+            Ok(deletion) => deletion,
+            Err(never) => panic!("{never}"),
+        }
+    }
+
+    /// As [`Client::until`]; what stands instead if it did not come in thirty days.
+    pub async fn until_or_never(
+        &self,
+        id: &str,
+        fits: impl Fn(&Deletion) -> bool,
+    ) -> Result<Deletion, String> {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30 * 24 * 60 * 60);
+        let mut seen = 0;
         loop {
             let deletion = self.deletion(id).await;
             if fits(&deletion) {
-                return deletion;
+                return Ok(deletion);
             }
-            assert!(
-                tokio::time::Instant::now() < deadline,
-                "never: {deletion:#?}\n{:#?}",
-                self.steps(id).await
-            );
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            if tokio::time::Instant::now() > deadline {
+                return Err(format!("never: {deletion:#?}\n{:#?}", self.steps(id).await));
+            }
+            // Whatever happens is an event.
+            let events = self.control.events(seen, 60 * 60 * 1000).await.unwrap();
+            seen = events.last().map_or(seen, |event| event.seq);
         }
     }
 
@@ -429,167 +546,116 @@ impl Client {
     }
 
     pub async fn until_step(&self, id: &str, kind: &str, state: StepState) -> Step {
+        self.until_any(id, |step| {
+            step.resource.key.kind.as_str() == kind && step.state == state
+        })
+        .await
+    }
+
+    pub async fn until_any(&self, id: &str, fits: impl Fn(&Step) -> bool) -> Step {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30 * 24 * 60 * 60);
+        let mut seen = 0;
         loop {
             let steps = self.steps(id).await;
-            if let Some(step) = steps
-                .into_iter()
-                .find(|step| step.resource.key.kind.as_str() == kind && step.state == state)
-            {
+            if let Some(step) = steps.into_iter().find(|step| fits(step)) {
                 return step;
             }
             assert!(
                 tokio::time::Instant::now() < deadline,
-                "no {kind} became {state:?}: {:#?}",
+                "no step came to that: {:#?}",
                 self.steps(id).await
             );
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            let events = self.control.events(seen, 60 * 60 * 1000).await.unwrap();
+            seen = events.last().map_or(seen, |event| event.seq);
         }
     }
-}
 
-/// The sandbox's core as a transport, on the paused clock.
-struct InProcess {
-    world: Arc<Mutex<World>>,
-    clock: Clock,
-    crash: Arc<Crash>,
-}
-
-#[async_trait]
-impl Transport for InProcess {
-    async fn send(
-        &self,
-        request: http::Request<Bytes>,
-        deadline: Duration,
-    ) -> Result<http::Response<Bytes>, TransportError> {
-        let reply = self.world.lock().unwrap().handle(request, self.clock.now());
-        self.crash
-            .passed(&self.crash.calls, &self.crash.at_call)
-            .await;
-        let late = reply.delay >= deadline;
-        tokio::time::sleep(reply.delay.min(deadline)).await;
-        match reply.fate {
-            _ if late => Err(TransportError::TimedOut { deadline }),
-            Fate::Answer => Ok(reply.response),
-            Fate::DropWithoutAnswer => Err(TransportError::Lost {
-                reason: "closed without an answer".into(),
-            }),
-            Fate::Hang => {
-                tokio::time::sleep(deadline - reply.delay).await;
-                Err(TransportError::TimedOut { deadline })
-            }
-        }
+    /// The step that removes this resource.
+    pub async fn step_of(&self, id: &str, resource: &str) -> Step {
+        let steps = self.steps(id).await;
+        let mut found = steps
+            .into_iter()
+            .filter(|step| step.resource.key.id == resource);
+        found.next_back().unwrap()
     }
-}
 
-/// The ledger with a crash and lies at its port.
-struct Faulty {
-    inner: InlineLedger,
-    crash: Arc<Crash>,
-    lies: Lies,
-}
+    pub async fn refused(&self, id: &str) -> Deletion {
+        let deletion = self.settled(id).await;
+        assert_eq!(deletion.state, DeletionState::Refused, "{deletion:#?}");
+        deletion
+    }
 
-#[async_trait]
-impl Ledger for Faulty {
-    async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
-        let outcome = changes
-            .iter()
-            .any(|change| matches!(change, Change::Step(_)));
-        let applied = if self.lies == Lies::ForgetsOutcomes && outcome {
-            changes.iter().map(|_| Applied::Done).collect()
-        } else {
-            self.inner.commit(changes).await?
+    pub async fn stuck(&self, id: &str) -> Deletion {
+        let deletion = self.settled(id).await;
+        assert_eq!(deletion.state, DeletionState::Stuck, "{deletion:#?}");
+        deletion
+    }
+
+    pub async fn retry(&self, id: &str) {
+        let deletion_id = id.to_owned();
+        self.submit(Command::Retry { deletion_id }).await.unwrap();
+    }
+
+    pub async fn timeline(&self, deletion_id: Option<&str>, step_id: Option<i64>) -> Vec<Event> {
+        let query = Query::Timeline {
+            deletion_id: deletion_id.map(str::to_owned),
+            step_id,
+            after: 0,
         };
-        self.crash
-            .passed(&self.crash.writes, &self.crash.at_write)
-            .await;
-        Ok(applied)
-    }
-    async fn claim(
-        &self,
-        limits: Vec<(Site, usize)>,
-        now: DateTime<Utc>,
-    ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        let claimed = self.inner.claim(limits, now).await?;
-        if !claimed.is_empty() {
-            self.crash
-                .passed(&self.crash.writes, &self.crash.at_write)
-                .await;
+        match self.control.query(query).await.unwrap() {
+            Page::Events { rows } => rows,
+            other => panic!("{other:?}"),
         }
-        Ok(claimed)
     }
-    async fn verifying(
-        &self,
-        now: DateTime<Utc>,
-        limit: usize,
-    ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        self.inner.verifying(now, limit).await
-    }
-    async fn next_due(&self) -> Result<Due, LedgerError> {
-        self.inner.next_due().await
-    }
-    async fn held_down(
-        &self,
-        since: DateTime<Utc>,
-        after_record: i64,
-        limit: usize,
-    ) -> Result<Vec<Tombstone>, LedgerError> {
-        self.inner.held_down(since, after_record, limit).await
-    }
-    async fn deletions(
-        &self,
-        filter: DeletionFilter,
-        page: Cursor,
-    ) -> Result<Paged<Deletion>, LedgerError> {
-        self.inner.deletions(filter, page).await
-    }
-    async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError> {
-        self.inner.deletion(id).await
-    }
-    async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, LedgerError> {
-        self.inner.frozen(deletion_id).await
-    }
-    async fn identities(
-        &self,
-        deletion_id: &str,
-    ) -> Result<BTreeMap<String, Identity>, LedgerError> {
-        if self.lies == Lies::IgnoresRights {
-            return Ok(BTreeMap::new());
+
+    pub async fn tombstone(&self, id: &str) -> Option<Tombstone> {
+        let query = Query::Tombstones {
+            site: None,
+            kind: None,
+            phases: Vec::new(),
+            id: Some(id.to_owned()),
+            cursor: None,
+            limit: 10,
+        };
+        match self.control.query(query).await.unwrap() {
+            Page::Tombstones { rows, .. } => rows.into_iter().next(),
+            other => panic!("{other:?}"),
         }
-        self.inner.identities(deletion_id).await
     }
-    async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError> {
-        self.inner.steps(filter, page).await
+
+    pub async fn site_status(&self) -> SiteStatus {
+        match self.control.query(Query::Sites).await.unwrap() {
+            Page::Sites { rows } => rows.into_iter().next().unwrap(),
+            other => panic!("{other:?}"),
+        }
     }
-    async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError> {
-        self.inner.step(id).await
+
+    pub async fn explain(&self, kind: &str, word: &str) -> Explanation {
+        let target = target(kind, word);
+        match self.control.query(Query::Explain { target }).await.unwrap() {
+            Page::Explanation { explanation } => *explanation,
+            other => panic!("{other:?}"),
+        }
     }
-    async fn tombstones(
+
+    /// Deletions, newest first or not: all of them.
+    pub async fn deletions(
         &self,
-        filter: TombstoneFilter,
-        page: Cursor,
-    ) -> Result<Paged<Tombstone>, LedgerError> {
-        self.inner.tombstones(filter, page).await
-    }
-    async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError> {
-        self.inner.tombstones_of(keys).await
-    }
-    async fn events(
-        &self,
-        after: i64,
-        filter: EventFilter,
-        limit: usize,
-    ) -> Result<EventPage, LedgerError> {
-        self.inner.events(after, filter, limit).await
-    }
-    async fn audit(&self, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError> {
-        self.inner.audit(after, limit).await
-    }
-    async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError> {
-        self.inner.plan(hash, now).await
-    }
-    async fn summary(&self) -> Result<Summary, LedgerError> {
-        self.inner.summary().await
+        states: Vec<DeletionState>,
+        older_than: Option<DateTime<Utc>>,
+    ) -> Vec<Deletion> {
+        let query = Query::Deletions {
+            states,
+            site: None,
+            kind: None,
+            older_than,
+            cursor: None,
+            limit: 500,
+        };
+        match self.control.query(query).await.unwrap() {
+            Page::Deletions { rows, .. } => rows,
+            other => panic!("{other:?}"),
+        }
     }
 }
 

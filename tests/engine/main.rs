@@ -6,7 +6,13 @@
     unreachable_pub
 )]
 
+mod blocked;
+mod cascade;
 mod crash;
+mod fence;
 mod harness;
-mod rules;
+mod looks;
+mod ports;
 mod seeds;
+mod sites;
+mod sweep;

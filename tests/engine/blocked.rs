@@ -1,0 +1,478 @@
+//! What does not move: attempts, snoozes, reasons, and when a person is asked.
+
+use std::time::Duration;
+
+use super::harness::*;
+use chrono::TimeDelta;
+use gone::domain::model::{
+    DeletionState, DriftPolicy, ErrorClass, EventKind, PlanOptions, RefusalRule, StepState,
+};
+use serde_json::{Value, json};
+
+const MINUTE: i64 = 60;
+
+fn in_use(id: &str) -> Value {
+    json!([{ "match": { "method": "DELETE", "id": id }, "action": { "status": 409, "type": "PortInUse", "message": "a server holds it" } }])
+}
+
+#[test]
+fn i01_the_first_delete_is_sent_at_once_and_only_blocked_ones_go_to_the_collector() {
+    // (answer, class, uses an attempt, is stuck at once)
+    let answers = [
+        (
+            json!({ "status": 409, "type": "PortInUse" }),
+            ErrorClass::Blocked,
+            true,
+            false,
+        ),
+        (
+            json!({ "status": 429 }),
+            ErrorClass::Unavailable,
+            false,
+            false,
+        ),
+        (
+            json!({ "status": 503 }),
+            ErrorClass::Unavailable,
+            false,
+            false,
+        ),
+        (
+            json!({ "status": 502, "html": true }),
+            ErrorClass::Unavailable,
+            false,
+            false,
+        ),
+        (
+            json!({ "status": 500 }),
+            ErrorClass::Unavailable,
+            true,
+            false,
+        ),
+        (
+            json!({ "status": 404, "html": true }),
+            ErrorClass::Unavailable,
+            true,
+            false,
+        ),
+        (
+            json!({ "status": 400, "type": "HTTPBadRequest" }),
+            ErrorClass::Fatal,
+            false,
+            true,
+        ),
+        (
+            json!({ "status": 403, "type": "PolicyNotAuthorized" }),
+            ErrorClass::Fatal,
+            false,
+            true,
+        ),
+    ];
+    for (action, class, uses_attempt, stuck) in answers {
+        paused(async {
+            let bench = Bench::new(1);
+            let (_, ports) = bench.plain_network(1);
+            bench
+                .faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": action }]));
+            bench
+                .run(async |client| {
+                    let id = client.delete("port", &ports[0]).await;
+                    let wanted = if stuck {
+                        StepState::Stuck
+                    } else {
+                        StepState::Blocked
+                    };
+                    let step = client.until_step(&id, "port", wanted).await;
+                    let error = step.last_error.clone().unwrap();
+                    assert_eq!(error.class, class, "{action}");
+                    assert_eq!(
+                        step.attempts,
+                        u32::from(uses_attempt),
+                        "{action}: {step:#?}"
+                    );
+                    if stuck {
+                        client.stuck(&id).await;
+                        client.retry(&id).await;
+                    }
+                    client.gone(&id).await;
+                })
+                .await
+                .unwrap();
+            assert_eq!(bench.writes().len(), 2, "{action}");
+        });
+    }
+}
+
+#[test]
+fn n13_retry_after_is_kept() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (_, ports) = bench.plain_network(1);
+        bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "status": 429, "retry_after": 40 } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("port", &ports[0]).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let writes = bench.writes();
+        assert!(
+            writes[1].at - writes[0].at >= TimeDelta::seconds(40),
+            "{writes:#?}"
+        );
+        assert!(writes[1].at - writes[0].at < TimeDelta::seconds(60));
+    });
+}
+
+#[test]
+fn i02_i03_i07_attempts_follow_the_schedule_and_end_stuck_with_one_call_for_a_person() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.gc.max_attempts = 5;
+        let (network, ports) = bench.plain_network(2);
+        bench.faults(in_use(&ports[0]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                let blocked = client.until_step(&id, "port", StepState::Blocked).await;
+                assert_eq!(blocked.resource.key.id, ports[0]);
+                assert_eq!(blocked.attempts, 1);
+                assert!(blocked.next_attempt_at.unwrap() > bench.clock.now());
+                assert_eq!(blocked.last_error.unwrap().message, "a server holds it");
+                client.stuck(&id).await;
+                let step = client.step_of(&id, &ports[0]).await;
+                assert_eq!((step.attempts, step.next_attempt_at), (5, None));
+                // It stays: nothing drops it, nothing more is sent, nobody is told twice.
+                tokio::time::sleep(Duration::from_secs(20 * 24 * 3600)).await;
+                assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
+                let lines = client.timeline(Some(&id), None).await;
+                let told = lines
+                    .iter()
+                    .filter(|line| line.kind == EventKind::NeedsPerson);
+                assert_eq!(told.count(), 1);
+            })
+            .await
+            .unwrap();
+        let times: Vec<_> = bench
+            .writes_to(&ports[0])
+            .iter()
+            .map(|sent| sent.at)
+            .collect();
+        let waits: Vec<i64> = times
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0]).num_seconds())
+            .collect();
+        assert_eq!(waits.len(), 4);
+        for (wait, planned) in waits
+            .iter()
+            .zip([MINUTE, 5 * MINUTE, 15 * MINUTE, 60 * MINUTE])
+        {
+            assert!(
+                (planned..=planned * 11 / 10 + 1).contains(wait),
+                "{waits:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn i04_the_request_triggers_the_delete_once_and_is_not_held_up() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (_, ports) = bench.plain_network(1);
+        bench.faults(in_use(&ports[0]));
+        bench
+            .run(async |client| {
+                let before = bench.clock.now();
+                let id = client.delete("port", &ports[0]).await;
+                assert!(bench.clock.now() - before < TimeDelta::seconds(1));
+                client.until_step(&id, "port", StepState::Blocked).await;
+                assert!(bench.clock.now() - before < TimeDelta::seconds(1));
+                assert_eq!(bench.writes().len(), 1);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn i05_the_collector_takes_what_is_due_and_only_that() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(2);
+        bench.faults(json!([
+            { "match": { "method": "DELETE", "id": ports[0] }, "times": 1, "action": { "status": 409, "type": "PortInUse" } },
+            { "match": { "method": "DELETE", "id": ports[1] }, "times": 2, "action": { "status": 409, "type": "PortInUse" } },
+        ]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                // After the first minute both, after the second wait the one that is left.
+                client
+                    .until(&id, |deletion| deletion.counts.gone == 1)
+                    .await;
+                assert_eq!(bench.writes_to(&ports[0]).len(), 2);
+                assert_eq!(bench.writes_to(&ports[1]).len(), 2);
+                let step = client.step_of(&id, &ports[1]).await;
+                let due = step.next_attempt_at.unwrap();
+                tokio::time::sleep(
+                    (due - bench.clock.now()).to_std().unwrap() - Duration::from_secs(1),
+                )
+                .await;
+                assert_eq!(bench.writes_to(&ports[1]).len(), 2);
+                client.gone(&id).await;
+                assert_eq!(bench.writes_to(&ports[1]).len(), 3);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn i06_not_yet_uses_no_attempt_and_is_bounded_by_age() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(2);
+        // The port's own deletion is on its way, and the network is refused because of it.
+        bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "action": { "status": 503 } }]));
+        bench
+            .run(async |client| {
+                let port = client.delete("port", &ports[0]).await;
+                client.until_step(&port, "port", StepState::Blocked).await;
+                let id = client.delete("network", &network).await;
+                let blocked = client.until_step(&id, "network", StepState::Blocked).await;
+                assert_eq!(blocked.attempts, 0, "{blocked:#?}");
+                let blocker = &blocked.blockers[0];
+                assert_eq!(
+                    (blocker.kind.as_str(), blocker.id.as_str()),
+                    ("port", ports[0].as_str())
+                );
+                let stuck = client.until_step(&id, "network", StepState::Stuck).await;
+                assert_eq!(stuck.attempts, 0);
+                let age = bench.clock.now() - stuck.blocked_since.unwrap();
+                assert!(
+                    (10 * MINUTE..12 * MINUTE).contains(&age.num_seconds()),
+                    "{age}"
+                );
+                bench.faults(json!([]));
+                client.gone(&port).await;
+                client.retry(&id).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn i06_a_snooze_ends_when_the_dependent_is_gone() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(1);
+        bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 4, "action": { "status": 503 } }]));
+        bench
+            .run(async |client| {
+                let port = client.delete("port", &ports[0]).await;
+                client.until_step(&port, "port", StepState::Blocked).await;
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                assert_eq!(client.step(&id, "network").await.attempts, 0);
+                client.gone(&port).await;
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn n12_what_waits_for_a_stuck_step_is_stuck_and_says_for_what() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.gc.max_attempts = 1;
+        let (network, ports) = bench.plain_network(3);
+        bench.faults(in_use(&ports[1]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                let deletion = client.stuck(&id).await;
+                assert_eq!(deletion.counts.live(), 0, "nothing waits forever");
+                assert!(
+                    deletion.note.contains("a server holds it"),
+                    "{}",
+                    deletion.note
+                );
+                let held = client.step_of(&id, &network).await;
+                let error = held.last_error.unwrap();
+                assert_eq!(error.kind, "DependencyStuck");
+                assert!(error.message.contains(&ports[1]), "{}", error.message);
+                let why = client.explain("port", &ports[1]).await;
+                assert!(!why.next_action.is_empty());
+                assert!(
+                    why.lines
+                        .iter()
+                        .any(|line| line.contains("a server holds it")),
+                    "{why:#?}"
+                );
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p01_newcomers_on_the_way_are_asked_about() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(1);
+        bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 3, "action": { "status": 503 } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.until_step(&id, "port", StepState::Blocked).await;
+                let newcomer =
+                    bench.create("ports", json!({ "network_id": network, "name": "late" }));
+                client.stuck(&id).await;
+                let step = client.step(&id, "network").await;
+                assert_eq!(step.last_error.unwrap().class, ErrorClass::Drift);
+                let listed: Vec<_> = step
+                    .blockers
+                    .iter()
+                    .map(|blocker| (blocker.id.as_str(), blocker.name.as_str(), blocker.in_plan))
+                    .collect();
+                assert_eq!(listed, [(newcomer.as_str(), "late", false)]);
+                assert_eq!(bench.writes_to(&newcomer), []);
+                bench.api("DELETE", &format!("/v2.0/ports/{newcomer}"), Value::Null);
+                client.retry(&id).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p01_a_deletion_that_absorbs_does_not_ask_about_newcomers() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(1);
+        bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 3, "action": { "status": 503 } }]));
+        bench
+            .run(async |client| {
+                let options = PlanOptions {
+                    drift: DriftPolicy::Absorb,
+                    ..cascade()
+                };
+                let id = client.delete_with("network", &network, options).await;
+                client.until_step(&id, "port", StepState::Blocked).await;
+                let newcomer = bench.create("ports", json!({ "network_id": network }));
+                let blocked = client.until_step(&id, "network", StepState::Blocked).await;
+                assert_eq!(blocked.blockers[0].id, newcomer);
+                bench.api("DELETE", &format!("/v2.0/ports/{newcomer}"), Value::Null);
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p02_a_blocker_is_named_with_kind_id_name_owner_and_since_when() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = bench.shop(1);
+        let demo = bench.demo_project();
+        // The interface is held up until another project's floating IP hangs on a new port.
+        bench.faults(json!([{ "match": { "kind": "router_interface" }, "times": 1, "action": { "status": 503, "retry_after": 30 } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &shop.network).await;
+                client.until_step(&id, "router_interface", StepState::Blocked).await;
+                let port = bench.create("ports", json!({ "network_id": shop.network }));
+                let networks = bench.rows("networks");
+                let external = networks.iter().find(|network| network["router:external"] == true).unwrap();
+                let fip = bench.create("floatingips", json!({ "floating_network_id": external["id"], "port_id": port, "project_id": demo }));
+                let (_, row) = bench.api("GET", &format!("/v2.0/floatingips/{fip}"), Value::Null);
+                let address = row["floatingip"]["floating_ip_address"].as_str().unwrap().to_owned();
+                let step = client
+                    .until_any(&id, |step| step.resource.key.kind.as_str() == "router_interface" && !step.blockers.is_empty())
+                    .await;
+                let blocker = &step.blockers[0];
+                assert_eq!((blocker.kind.as_str(), &blocker.id, &blocker.name, &blocker.owner, blocker.in_plan), ("floating_ip", &fip, &address, &demo, false));
+                assert!(blocker.since.is_some());
+                let error = step.last_error.unwrap();
+                assert_eq!((error.status, error.kind.as_str()), (Some(409), "RouterInterfaceInUseByFloatingIP"));
+                assert!(error.request_id.starts_with("req-"));
+                // The owner frees it.
+                bench.api("PUT", &format!("/v2.0/floatingips/{fip}"), json!({ "floatingip": { "port_id": null } }));
+                bench.api("DELETE", &format!("/v2.0/ports/{port}"), Value::Null);
+                client.retry(&id).await;
+                client.gone(&id).await;
+                let lines = client.timeline(Some(&id), Some(step.id)).await;
+                let attempts: Vec<_> = lines.iter().filter(|line| line.kind == EventKind::Attempt).map(|line| line.data["status"].clone()).collect();
+                assert_eq!(attempts[..2], [json!(503), json!(409)], "{lines:#?}");
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn n15_p02_a_blocker_that_stands_before_the_start_refuses_and_is_named() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = bench.shop(1);
+        let demo = bench.demo_project();
+        let port = bench.create("ports", json!({ "network_id": shop.network }));
+        let networks = bench.rows("networks");
+        let external = networks
+            .iter()
+            .find(|network| network["router:external"] == true)
+            .unwrap();
+        let fip = bench.create(
+            "floatingips",
+            json!({ "floating_network_id": external["id"], "port_id": port, "project_id": demo }),
+        );
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &shop.network).await;
+                let deletion = client.refused(&id).await;
+                let refusal = deletion
+                    .refused
+                    .iter()
+                    .find(|refusal| refusal.rule == RefusalRule::OtherProject)
+                    .unwrap();
+                let blocker = refusal.blocker.as_ref().unwrap();
+                assert_eq!(
+                    (blocker.kind.as_str(), &blocker.id, &blocker.owner),
+                    ("floating_ip", &fip, &demo)
+                );
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.writes(), []);
+    });
+}
+
+#[test]
+fn i12_one_that_hangs_does_not_hold_up_the_others() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(40);
+        bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[7] }, "times": 3, "action": { "hang": true } }]));
+        bench
+            .run(async |client| {
+                let began = bench.clock.now();
+                let id = client.delete("network", &network).await;
+                client
+                    .until(&id, |deletion| deletion.counts.gone == 39)
+                    .await;
+                let took = bench.clock.now() - began;
+                assert!(took < TimeDelta::seconds(30), "{took}");
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.writes_to(&ports[7]).len(), 4);
+    });
+}

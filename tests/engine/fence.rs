@@ -1,0 +1,384 @@
+//! The tombstone stands before anything is sent, and until it is known what became of it.
+
+use super::harness::*;
+use gone::control::{Command, ControlError, Query, Receipt};
+use gone::domain::model::{DeletionState, Phase, PlanOptions, RefusalRule, StepState};
+use serde_json::json;
+
+/// The ids in a path: what a write is about.
+fn ids_in(sent: &Sent) -> Vec<String> {
+    let parts = sent.path.split(['/', '?']);
+    parts
+        .filter(|part| uuid::Uuid::try_parse(part).is_ok())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn t01_every_write_finds_its_tombstone_in_the_ledger() {
+    // A crash at each call in turn shows what was durable at that moment.
+    let mut writes_seen = 0;
+    for call in 1.. {
+        let ended = paused(async {
+            let mut bench = Bench::new(1);
+            bench.settings.engine.concurrency = 1;
+            let shop = bench.shop(2);
+            bench.crash.at_call(call);
+            let ended = bench
+                .run(async |client| {
+                    let id = client.delete("network", &shop.network).await;
+                    client.gone(&id).await;
+                })
+                .await;
+            let tombstones = bench.standing().await.tombstones;
+            for write in bench.writes() {
+                writes_seen += 1;
+                for id in ids_in(&write) {
+                    let stands = tombstones.iter().any(|tombstone| {
+                        tombstone.key.id.contains(&id)
+                            && matches!(tombstone.phase, Phase::Deleting | Phase::Gone)
+                    });
+                    assert!(
+                        stands,
+                        "call {call}: {write:?} without a tombstone: {tombstones:#?}"
+                    );
+                }
+            }
+            ended.is_some()
+        });
+        if ended {
+            break;
+        }
+        assert!(call < 500);
+    }
+    assert!(writes_seen > 10);
+}
+
+#[test]
+fn t01_a_tombstone_is_complete_and_stays_through_the_hold_down() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = bench.shop(1);
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &shop.network).await;
+                client.gone(&id).await;
+                tokio::time::sleep(std::time::Duration::from_secs(6 * 24 * 3600)).await;
+                let tombstone = client.tombstone(&shop.network).await.unwrap();
+                assert_eq!(tombstone.phase, Phase::Gone);
+                assert_eq!(tombstone.key.kind.as_str(), "network");
+                assert_eq!(tombstone.key.site, site());
+                assert!(tombstone.gone_at.unwrap() >= tombstone.deleted_at);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn t02_an_unknown_kind_is_refused_with_the_nearest_one() {
+    paused(async {
+        let bench = Bench::new(1);
+        bench
+            .run(async |client| {
+                let refused = client
+                    .submit(Command::Delete {
+                        targets: vec![target("netwrk", "web")],
+                        options: cascade(),
+                    })
+                    .await
+                    .unwrap_err();
+                assert!(matches!(refused, ControlError::Usage { .. }), "{refused:?}");
+                let message = refused.to_string();
+                assert!(
+                    message.contains("netwrk") && message.contains("network"),
+                    "{message}"
+                );
+                assert!(client.deletions(Vec::new(), None).await.is_empty());
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn t03_the_fence_is_durable_before_the_plan_is_listed_and_deleting_before_the_first_write() {
+    let mut phases = Vec::new();
+    for write in 1.. {
+        let ended = paused(async {
+            let bench = Bench::new(1);
+            let shop = bench.shop(1);
+            bench.crash.at_write(write);
+            let ended = bench
+                .run(async |client| {
+                    let id = client.delete("network", &shop.network).await;
+                    client.gone(&id).await;
+                })
+                .await;
+            let standing = bench.standing().await;
+            let phase = standing
+                .tombstones
+                .iter()
+                .find(|tombstone| tombstone.key.id == shop.network)
+                .map(|tombstone| tombstone.phase);
+            let listed_ports = bench
+                .sent()
+                .iter()
+                .any(|sent| sent.is_read() && sent.path.starts_with("/v2.0/ports"));
+            match phase {
+                None => assert!(!listed_ports, "listed without a fence"),
+                Some(Phase::Checking) => assert!(bench.writes().is_empty()),
+                Some(_) => {}
+            }
+            phases.push(phase);
+            ended.is_some()
+        });
+        if ended {
+            break;
+        }
+        assert!(write < 500);
+    }
+    phases.dedup();
+    assert_eq!(
+        phases,
+        [
+            None,
+            Some(Phase::Checking),
+            Some(Phase::Deleting),
+            Some(Phase::Gone)
+        ]
+    );
+}
+
+#[test]
+fn t03_n15_a_refused_plan_releases_the_fence_and_nothing_was_sent() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = bench.shop(2);
+        let before = bench.everything();
+        bench
+            .run(async |client| {
+                let id = client
+                    .delete_with("network", &shop.network, PlanOptions::default())
+                    .await;
+                let deletion = client.refused(&id).await;
+                assert!(deletion.refused.iter().any(|refusal| {
+                    refusal.rule == RefusalRule::InUse && refusal.blocker.is_some()
+                }));
+                assert!(
+                    deletion.note.contains("nothing was sent"),
+                    "{}",
+                    deletion.note
+                );
+                let tombstone = client.tombstone(&shop.network).await.unwrap();
+                assert_eq!(tombstone.phase, Phase::Released);
+                assert!(client.steps(&id).await.is_empty());
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.writes(), []);
+        assert_eq!(bench.everything(), before);
+    });
+}
+
+#[test]
+fn t03_a_refused_deletion_is_planned_again_on_retry() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(1);
+        bench
+            .run(async |client| {
+                let id = client
+                    .delete_with("network", &network, PlanOptions::default())
+                    .await;
+                client.refused(&id).await;
+                bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), json!(null));
+                client.retry(&id).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("networks", &network));
+    });
+}
+
+#[test]
+fn t06_t15_a_repeated_delete_joins_the_first_and_moves_nothing() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.engine.concurrency = 1;
+        let shop = bench.shop(3);
+        bench.limits(json!({ "latency_ms": 1000 }));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &shop.network).await;
+                client.until(&id, |deletion| deletion.counts.gone > 1).await;
+                let before = client.tombstone(&shop.network).await.unwrap();
+                let again = client
+                    .submit(Command::Delete {
+                        targets: vec![target("network", &shop.network)],
+                        options: cascade(),
+                    })
+                    .await
+                    .unwrap();
+                let Receipt::Accepted {
+                    deletion_id,
+                    existing,
+                } = again
+                else {
+                    panic!("{again:?}");
+                };
+                assert_eq!((deletion_id, existing), (id.clone(), true));
+                assert_eq!(client.tombstone(&shop.network).await.unwrap(), before);
+                client.gone(&id).await;
+                assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
+                let after = client.tombstone(&shop.network).await.unwrap();
+                assert_eq!(after.deleted_at, before.deleted_at);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn t08_the_tombstone_survives_failure_and_restart() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.gc.max_attempts = 2;
+        let (network, _) = bench.plain_network(2);
+        bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "action": { "status": 500 } }]));
+        let id = bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.stuck(&id).await;
+                let tombstone = client.tombstone(&network).await.unwrap();
+                assert_eq!(tombstone.phase, Phase::Deleting);
+                id
+            })
+            .await
+            .unwrap();
+        bench.faults(json!([]));
+        bench
+            .run(async |client| {
+                let tombstone = client.tombstone(&network).await.unwrap();
+                assert_eq!(tombstone.phase, Phase::Deleting);
+                assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
+                client.retry(&id).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn t10_stuck_deletions_are_listed_by_age() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (old, _) = bench.plain_network(0);
+        let (young, _) = bench.plain_network(0);
+        bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "action": { "status": 403, "type": "PolicyNotAuthorized" } }]));
+        bench
+            .run(async |client| {
+                let old = client.delete("network", &old).await;
+                client.stuck(&old).await;
+                tokio::time::sleep(std::time::Duration::from_secs(25 * 3600)).await;
+                let young = client.delete("network", &young).await;
+                client.stuck(&young).await;
+                let day_ago = bench.clock.now() - chrono::TimeDelta::hours(24);
+                let stuck = client
+                    .deletions(vec![DeletionState::Stuck], Some(day_ago))
+                    .await;
+                let found: Vec<&str> = stuck.iter().map(|one| one.id.as_str()).collect();
+                assert_eq!(found, [old.as_str()]);
+                let all = client.deletions(vec![DeletionState::Stuck], None).await;
+                assert_eq!(all.len(), 2);
+                let steps = client
+                    .control
+                    .query(Query::Steps {
+                        deletion_id: None,
+                        states: vec![StepState::Stuck],
+                        site: None,
+                        kind: None,
+                        older_than: Some(day_ago),
+                        cursor: None,
+                        limit: 500,
+                    })
+                    .await
+                    .unwrap();
+                let gone::control::Page::Steps { rows, .. } = steps else {
+                    panic!("{steps:?}");
+                };
+                assert!(rows.iter().all(|step| step.deletion_id == old) && rows.len() == 1);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn i09_a_resource_in_two_deletions_is_one_step() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.engine.concurrency = 1;
+        let (network, ports) = bench.plain_network(3);
+        bench.limits(json!({ "latency_ms": 500 }));
+        bench
+            .run(async |client| {
+                let whole = client.delete("network", &network).await;
+                client
+                    .until(&whole, |deletion| deletion.counts.total > 0)
+                    .await;
+                let receipt = client
+                    .submit(Command::Delete {
+                        targets: vec![target("port", &ports[2])],
+                        options: cascade(),
+                    })
+                    .await
+                    .unwrap();
+                let Receipt::Accepted {
+                    deletion_id,
+                    existing,
+                } = receipt
+                else {
+                    panic!("{receipt:?}");
+                };
+                assert_eq!((&deletion_id, existing), (&whole, true));
+                client.gone(&whole).await;
+            })
+            .await
+            .unwrap();
+        for port in &ports {
+            assert_eq!(bench.writes_to(port).len(), 1);
+        }
+    });
+}
+
+#[test]
+fn i09_what_another_deletion_removes_already_is_left_to_it() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.engine.concurrency = 1;
+        let (network, ports) = bench.plain_network(2);
+        bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 3, "action": { "status": 503 } }]));
+        bench
+            .run(async |client| {
+                let one = client.delete("port", &ports[0]).await;
+                client.until_step(&one, "port", StepState::Blocked).await;
+                let whole = client.delete("network", &network).await;
+                client.gone(&one).await;
+                client.gone(&whole).await;
+                let step = client.step_of(&whole, &ports[0]).await;
+                assert_eq!(step.state, StepState::Skipped);
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("networks", &network));
+        let answered: Vec<_> = bench
+            .writes_to(&ports[0])
+            .iter()
+            .map(|sent| sent.status)
+            .collect();
+        assert_eq!(answered, [Some(503), Some(503), Some(503), Some(204)]);
+    });
+}

@@ -1,0 +1,257 @@
+//! Absence is confirmed, never assumed.
+
+use super::harness::*;
+use chrono::TimeDelta;
+use gone::domain::model::{ErrorClass, StepState};
+use serde_json::{Value, json};
+
+#[test]
+fn i13_an_accepted_delete_is_looked_for_before_it_counts() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (_, ports) = bench.plain_network(1);
+        bench.faults(
+            json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "keep": true } }]),
+        );
+        bench
+            .run(async |client| {
+                let id = client.delete("port", &ports[0]).await;
+                let step = client.until_step(&id, "port", StepState::Blocked).await;
+                let error = step.last_error.unwrap();
+                assert_eq!(
+                    (error.kind.as_str(), error.class),
+                    ("StillPresent", ErrorClass::Blocked)
+                );
+                assert!(bench.exists("ports", &ports[0]));
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("ports", &ports[0]));
+        let writes = bench.writes();
+        assert_eq!(writes.len(), 2);
+        // Looked for as long as the settings say, then on the collector's schedule.
+        assert!(writes[1].at - writes[0].at > TimeDelta::seconds(110));
+    });
+}
+
+#[test]
+fn n13_a_lost_answer_is_looked_for_first_and_not_repeated_if_it_took_effect() {
+    for action in ["drop_after_effect", "truncate"] {
+        paused(async {
+            let bench = Bench::new(1);
+            let shop = bench.shop(2);
+            bench.faults(json!([{ "match": { "path": "/v2.0/", "method": "DELETE" }, "action": { action: true } },
+                { "match": { "path": "/v2.0/", "method": "PUT" }, "action": { action: true } }]));
+            bench
+                .run(async |client| {
+                    let id = client.delete("network", &shop.network).await;
+                    client.gone(&id).await;
+                })
+                .await
+                .unwrap();
+            let mut subjects: Vec<String> = bench.writes().iter().map(Sent::subject).collect();
+            let sent = subjects.len();
+            subjects.sort();
+            subjects.dedup();
+            assert_eq!(subjects.len(), sent, "{action}: nothing is sent twice");
+        });
+    }
+}
+
+#[test]
+fn n13_a_call_that_hung_without_effect_is_sent_again_after_a_look() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (_, ports) = bench.plain_network(1);
+        bench.faults(
+            json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "hang": true } }]),
+        );
+        bench
+            .run(async |client| {
+                let id = client.delete("port", &ports[0]).await;
+                client.gone(&id).await;
+                assert_eq!(client.step(&id, "port").await.attempts, 0);
+            })
+            .await
+            .unwrap();
+        let sent = bench.sent();
+        let first = sent.iter().position(Sent::is_write).unwrap();
+        let second = sent.iter().rposition(Sent::is_write).unwrap();
+        let looked = sent[first..second]
+            .iter()
+            .any(|call| call.is_read() && call.path.contains(&ports[0]));
+        assert!(first < second && looked, "{sent:#?}");
+    });
+}
+
+#[test]
+fn i13_an_empty_list_is_not_absence() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(30);
+        let (_, others) = bench.plain_network(3);
+        // Deletes are said to be done and are not, and every list by id is empty.
+        bench.faults(json!([
+            { "match": { "method": "DELETE", "kind": "port" }, "times": 30, "action": { "keep": true } },
+            { "match": { "method": "GET", "path": "/v2.0/ports$" }, "times": 1, "action": {} },
+            { "match": { "method": "GET", "path": "/v2.0/ports$" }, "times": 40, "action": { "empty_list": true } },
+        ]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client
+                    .until(&id, |deletion| {
+                        deletion.counts.blocked > 0 || deletion.counts.gone > 0
+                    })
+                    .await;
+                for step in client.steps(&id).await {
+                    if step.state == StepState::Gone {
+                        assert!(!bench.exists("ports", &step.resource.key.id), "{step:?}");
+                    }
+                }
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        for port in &ports {
+            assert!(!bench.exists("ports", port));
+        }
+        for port in &others {
+            assert!(bench.exists("ports", port));
+        }
+    });
+}
+
+#[test]
+fn i13_a_proxys_page_is_not_absence() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(1);
+        bench.faults(json!([
+            { "match": { "method": "DELETE", "kind": "port" }, "times": 2, "action": { "status": 404, "html": true } },
+            { "match": { "method": "GET", "id": ports[0] }, "times": 3, "action": { "status": 404, "html": true } },
+        ]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                let step = client.until_step(&id, "port", StepState::Blocked).await;
+                assert_eq!(step.last_error.unwrap().status, Some(404));
+                assert!(bench.exists("ports", &ports[0]));
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("ports", &ports[0]));
+    });
+}
+
+#[test]
+fn i13_the_kinds_own_not_found_is_absence() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(2);
+        bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 1, "action": { "status": 503 } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.until_step(&id, "port", StepState::Blocked).await;
+                // Someone else is quicker.
+                bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let last = bench.writes_to(&ports[0]).pop().unwrap();
+        assert_eq!(
+            (last.status, last.error.as_str()),
+            (Some(404), "PortNotFound")
+        );
+    });
+}
+
+#[test]
+fn i13_what_answers_badly_to_looks_is_looked_for_again() {
+    let bad = [
+        json!({ "status": 500 }),
+        json!({ "status": 503 }),
+        json!({ "status": 429, "retry_after": 1 }),
+        json!({ "status": 502, "html": true }),
+        json!({ "truncate": true }),
+        json!({ "hang": true }),
+        json!({ "drop_after_effect": true }),
+        json!({ "empty_list": true }),
+    ];
+    for action in bad {
+        for ports in [1, 12] {
+            paused(async {
+                let bench = Bench::new(1);
+                let (network, _) = bench.plain_network(ports);
+                let (bystander, _) = bench.plain_network(2);
+                bench
+                    .run(async |client| {
+                        // Planned on a good day.
+                        let plan = client.plan("network", &network).await;
+                        assert!(plan.refused.is_empty());
+                        let id = client.delete("network", &network).await;
+                        client.until(&id, |deletion| deletion.counts.total > 0).await;
+                        bench.faults(json!([{ "match": { "method": "GET", "path": "/v2.0/" }, "times": 3, "action": action }]));
+                        client.gone(&id).await;
+                    })
+                    .await
+                    .unwrap();
+                bench.faults(json!([]));
+                assert!(!bench.exists("networks", &network));
+                assert!(bench.exists("networks", &bystander));
+            });
+        }
+    }
+}
+
+#[test]
+fn i10_an_interface_that_was_made_anew_on_the_same_subnet_is_not_touched() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = bench.shop(1);
+        bench.faults(json!([{ "match": { "kind": "router_interface" }, "times": 1, "action": { "status": 503, "retry_after": 30 } }]));
+        let interface = |bench: &Bench| {
+            let ports = bench.rows("ports");
+            ports
+                .iter()
+                .find(|port| {
+                    port["network_id"] == shop.network.as_str()
+                        && port["device_owner"] == "network:router_interface"
+                })
+                .map(|port| port["id"].as_str().unwrap().to_owned())
+        };
+        bench
+            .run(async |client| {
+                let old = interface(&bench).unwrap();
+                let id = client.delete("network", &shop.network).await;
+                client
+                    .until_step(&id, "router_interface", StepState::Blocked)
+                    .await;
+                let routers = format!("/v2.0/routers/{}", shop.router);
+                let body = json!({ "subnet_id": shop.subnet });
+                let (status, answer) = bench.api(
+                    "PUT",
+                    &format!("{routers}/remove_router_interface"),
+                    body.clone(),
+                );
+                assert_eq!(status, 200, "{answer}");
+                let (status, _) =
+                    bench.api("PUT", &format!("{routers}/add_router_interface"), body);
+                assert_eq!(status, 200);
+                let new = interface(&bench).unwrap();
+                assert_ne!(old, new);
+                // The network is in use by it: a newcomer, about which a person is asked.
+                client.stuck(&id).await;
+                assert_eq!(bench.writes_to(&new), []);
+                assert_eq!(interface(&bench), Some(new));
+                let step = client.step(&id, "network").await;
+                assert_eq!(step.last_error.unwrap().class, ErrorClass::Drift);
+            })
+            .await
+            .unwrap();
+    });
+}

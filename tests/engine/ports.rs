@@ -1,0 +1,468 @@
+//! The ports of the engine with faults: crashes, a record of what was sent, and lies.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use gone::cloud::openstack::{Transport, TransportError};
+use gone::cloud::{Acted, Call, Cloud, CloudFailure, ListRows, OpenStack, Row, Rows, SignedIn};
+use gone::domain::kinds::Kind;
+use gone::domain::model::{Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
+use gone::domain::policy::Outcome;
+use gone::ledger::sqlite::InlineLedger;
+use gone::ledger::{
+    Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
+    Fence, Ledger, LedgerError, Paged, StepFilter, Summary, TombstoneFilter,
+};
+use gone::sandbox::{Fate, World};
+use gone::system::clock::Clock;
+use tokio::sync::Notify;
+
+/// Ends the engine at the k-th ledger write or the k-th call, as a crash would.
+#[derive(Default)]
+pub struct Crash {
+    pub writes: AtomicU64,
+    pub calls: AtomicU64,
+    at_write: AtomicU64,
+    at_call: AtomicU64,
+    /// The write at the crash is not made, but arrives late, when the next engine has made so many.
+    late: Mutex<Option<Late>>,
+    pub now: Notify,
+}
+
+struct Late {
+    after_writes: u64,
+    changes: Vec<Change>,
+}
+
+impl Crash {
+    /// At the k-th write from now: it is made, and the engine never hears of it.
+    pub fn at_write(&self, k: u64) {
+        let at = self.writes.load(Ordering::SeqCst) + k;
+        self.at_write.store(at, Ordering::SeqCst);
+    }
+
+    /// As [`Crash::at_write`], but its outcomes reach the ledger after `after` writes of the next
+    /// engine, as those of a worker that was thought dead would.
+    pub fn at_write_that_comes_late(&self, k: u64, after: u64) {
+        self.at_write(k);
+        *self.late.lock().unwrap() = Some(Late {
+            after_writes: after,
+            changes: Vec::new(),
+        });
+    }
+
+    /// At the k-th call from now: it has its effect, and the engine never hears of it.
+    pub fn at_call(&self, k: u64) {
+        let at = self.calls.load(Ordering::SeqCst) + k;
+        self.at_call.store(at, Ordering::SeqCst);
+    }
+
+    pub fn never(&self) {
+        self.at_write.store(0, Ordering::SeqCst);
+        self.at_call.store(0, Ordering::SeqCst);
+        let mut late = self.late.lock().unwrap();
+        if late.as_ref().is_some_and(|late| late.changes.is_empty()) {
+            *late = None;
+        }
+    }
+
+    /// Counts; at the chosen one, the engine never hears of it.
+    async fn passed(&self, counter: &AtomicU64, at: &AtomicU64) {
+        let count = counter.fetch_add(1, Ordering::SeqCst) + 1;
+        if count == at.load(Ordering::SeqCst) {
+            self.now.notify_one();
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// True if the write that begins now is one that comes late; its outcomes are kept.
+    fn holds_back(&self, changes: &[Change]) -> bool {
+        let next = self.writes.load(Ordering::SeqCst) + 1;
+        let outcomes = changes
+            .iter()
+            .all(|change| matches!(change, Change::Step(_)));
+        let mut late = self.late.lock().unwrap();
+        match late.as_mut() {
+            Some(late) if next == self.at_write.load(Ordering::SeqCst) && outcomes => {
+                late.changes = changes.to_vec();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn come_late(&self) -> Vec<Change> {
+        let mut held = self.late.lock().unwrap();
+        match held.as_mut() {
+            Some(late) if !late.changes.is_empty() && late.after_writes == 0 => {
+                held.take().map(|late| late.changes).unwrap_or_default()
+            }
+            Some(late) if !late.changes.is_empty() => {
+                late.after_writes -= 1;
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Planted faults at the engine's ports: what the invariants must find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lies {
+    #[default]
+    None,
+    /// The ledger says that outcomes are written, and forgets them.
+    ForgetsOutcomes,
+    /// The ledger says that a write is durable, and a crash takes the last ones back.
+    CommitsLate,
+    /// The ledger takes the outcome of a worker that was thought dead.
+    IgnoresFence,
+    /// The ledger does not tell on whose rights the plan was made.
+    IgnoresRights,
+    /// The cloud's client takes any 404 for the absence of what was asked for.
+    AnyNotFoundIsGone,
+    /// The cloud's client takes an empty list for a complete one.
+    EmptyListIsAbsence,
+    /// The cloud's client takes an accepted delete for a done one.
+    AcceptedIsGone,
+}
+
+/// One request of the engine, and what the cloud answered, heard or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sent {
+    pub at: DateTime<Utc>,
+    pub method: String,
+    /// With the query; Neutron's without what stands before `/v2.0`.
+    pub path: String,
+    pub body: String,
+    /// None if no answer was given.
+    pub status: Option<u16>,
+    /// The type in Neutron's own error body.
+    pub error: String,
+}
+
+impl Sent {
+    /// Changes something in Neutron.
+    pub fn is_write(&self) -> bool {
+        self.method != "GET" && self.path.starts_with("/v2.0")
+    }
+
+    /// A list, or one resource, of Neutron.
+    pub fn is_read(&self) -> bool {
+        self.method == "GET" && self.path.starts_with("/v2.0")
+    }
+
+    /// What the call is about, wherever it stands: two calls with the same subject are repetitions.
+    pub fn subject(&self) -> String {
+        format!("{} {} {}", self.method, self.path, self.body)
+    }
+}
+
+/// The sandbox's core as a transport, on the paused clock.
+pub struct InProcess {
+    pub world: Arc<Mutex<World>>,
+    pub clock: Clock,
+    pub crash: Arc<Crash>,
+    pub sent: Arc<Mutex<Vec<Sent>>>,
+}
+
+#[async_trait]
+impl Transport for InProcess {
+    async fn send(
+        &self,
+        request: http::Request<Bytes>,
+        deadline: Duration,
+    ) -> Result<http::Response<Bytes>, TransportError> {
+        let at = self.clock.now();
+        let whole = request.uri().path_and_query().unwrap().to_string();
+        let path = match whole.find("/v2.0") {
+            Some(start) => whole[start..].to_owned(),
+            None => whole,
+        };
+        let (method, body) = (request.method().to_string(), request.body().clone());
+        let reply = self.world.lock().unwrap().handle(request, at);
+        let answer: serde_json::Value =
+            serde_json::from_slice(reply.response.body()).unwrap_or_default();
+        let error = answer["NeutronError"]["type"].as_str().unwrap_or_default();
+        self.sent.lock().unwrap().push(Sent {
+            at,
+            method,
+            path,
+            body: String::from_utf8_lossy(&body).into_owned(),
+            status: (reply.fate == Fate::Answer).then_some(reply.response.status().as_u16()),
+            error: error.to_owned(),
+        });
+        self.crash
+            .passed(&self.crash.calls, &self.crash.at_call)
+            .await;
+        let late = reply.delay >= deadline;
+        tokio::time::sleep(reply.delay.min(deadline)).await;
+        match reply.fate {
+            _ if late => Err(TransportError::TimedOut { deadline }),
+            Fate::Answer => Ok(reply.response),
+            Fate::DropWithoutAnswer => Err(TransportError::Lost {
+                reason: "closed without an answer".into(),
+            }),
+            Fate::Hang => {
+                tokio::time::sleep(deadline - reply.delay).await;
+                Err(TransportError::TimedOut { deadline })
+            }
+        }
+    }
+}
+
+/// A client of the cloud that lies, or not.
+pub struct Client {
+    pub inner: OpenStack,
+    pub lies: Lies,
+}
+
+#[async_trait]
+impl Cloud for Client {
+    fn sites(&self) -> Vec<Site> {
+        self.inner.sites()
+    }
+
+    async fn identity(&self, site: &Site, anew: bool) -> Result<SignedIn, CloudFailure> {
+        self.inner.identity(site, anew).await
+    }
+
+    async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure> {
+        self.inner.endpoint(site, kind).await
+    }
+
+    async fn list(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure> {
+        let mut listing = self.inner.list(request).await?;
+        // The witness is the last one that is asked for: it vouches for a list that it is not in.
+        if self.lies == Lies::EmptyListIsAbsence
+            && listing.rows.is_empty()
+            && let Some(filter) = request.filter.filter(|filter| filter.key == "id")
+            && filter.values.len() > 1
+        {
+            let witness = filter.values.last();
+            listing.rows = vec![serde_json::json!({ "id": witness })];
+        }
+        Ok(listing)
+    }
+
+    async fn read(&self, site: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure> {
+        match self.inner.read(site, kind, id).await {
+            Err(failure) if self.lies == Lies::AnyNotFoundIsGone && failure.status == Some(404) => {
+                Ok(Row {
+                    row: None,
+                    identity: Some(self.inner.identity(site, false).await?.identity),
+                })
+            }
+            other => other,
+        }
+    }
+
+    async fn act(&self, call: Call<'_>) -> Acted {
+        let acted = self.inner.act(call).await;
+        let status = match &acted.outcome {
+            Outcome::Accepted { status } if self.lies == Lies::AcceptedIsGone => *status,
+            Outcome::Failed(failure)
+                if self.lies == Lies::AnyNotFoundIsGone && failure.error.status == Some(404) =>
+            {
+                404
+            }
+            _ => return acted,
+        };
+        let identity = match acted.identity {
+            Some(identity) => Some(identity),
+            None => self
+                .inner
+                .identity(call.site, false)
+                .await
+                .ok()
+                .map(|it| it.identity),
+        };
+        Acted {
+            outcome: Outcome::Absent { status },
+            identity,
+            ..acted
+        }
+    }
+}
+
+/// The ledger with crashes and lies at its port.
+pub struct Faulty {
+    pub inner: InlineLedger,
+    pub crash: Arc<Crash>,
+    pub lies: Lies,
+    /// Where the file is, and where copies of it go: see [`Lies::CommitsLate`].
+    pub files: (PathBuf, PathBuf),
+    /// The newest fence of each step, for a ledger that ignores fences.
+    pub fences: Mutex<HashMap<i64, Fence>>,
+}
+
+impl Faulty {
+    fn keep_copy(&self) {
+        if self.lies == Lies::CommitsLate {
+            copy_ledger(&self.files.0, &self.files.1.with_extension("next"));
+        }
+    }
+
+    /// The copy made before a write is what a crash leaves of it.
+    fn wrote(&self) {
+        if self.lies == Lies::CommitsLate {
+            copy_ledger(&self.files.1.with_extension("next"), &self.files.1);
+        }
+    }
+
+    fn saw(&self, steps: &[ClaimedStep]) {
+        let mut fences = self.fences.lock().unwrap();
+        fences.extend(steps.iter().map(|step| (step.id, step.fence)));
+    }
+
+    async fn apply_late(&self, mut changes: Vec<Change>) -> Result<(), LedgerError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        if self.lies == Lies::IgnoresFence {
+            let fences = self.fences.lock().unwrap();
+            for change in &mut changes {
+                if let Change::Step(step) = change
+                    && let Some(fence) = fences.get(&step.step_id)
+                {
+                    step.fence = *fence;
+                }
+            }
+        }
+        self.inner.commit(changes).await.map(drop)
+    }
+}
+
+/// Copies a SQLite file with its log, while nothing is being written.
+pub fn copy_ledger(from: &std::path::Path, to: &std::path::Path) {
+    for ending in ["", "-wal"] {
+        let name = |path: &std::path::Path| PathBuf::from(format!("{}{ending}", path.display()));
+        let _ = std::fs::remove_file(name(to));
+        if name(from).exists() {
+            std::fs::copy(name(from), name(to)).unwrap();
+        }
+    }
+    let _ = std::fs::remove_file(format!("{}-shm", to.display()));
+}
+
+#[async_trait]
+impl Ledger for Faulty {
+    async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
+        self.apply_late(self.crash.come_late()).await?;
+        let outcome = changes
+            .iter()
+            .any(|change| matches!(change, Change::Step(_)));
+        let applied =
+            if self.crash.holds_back(&changes) || (self.lies == Lies::ForgetsOutcomes && outcome) {
+                changes.iter().map(|_| Applied::Done).collect()
+            } else {
+                self.keep_copy();
+                let applied = self.inner.commit(changes).await?;
+                self.wrote();
+                applied
+            };
+        self.crash
+            .passed(&self.crash.writes, &self.crash.at_write)
+            .await;
+        Ok(applied)
+    }
+
+    async fn claim(
+        &self,
+        limits: Vec<(Site, usize)>,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<ClaimedStep>, LedgerError> {
+        self.keep_copy();
+        let claimed = self.inner.claim(limits, now).await?;
+        self.saw(&claimed);
+        if !claimed.is_empty() {
+            self.wrote();
+            self.crash
+                .passed(&self.crash.writes, &self.crash.at_write)
+                .await;
+        }
+        Ok(claimed)
+    }
+
+    async fn verifying(
+        &self,
+        now: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<Vec<ClaimedStep>, LedgerError> {
+        let due = self.inner.verifying(now, limit).await?;
+        self.saw(&due);
+        Ok(due)
+    }
+    async fn next_due(&self) -> Result<Due, LedgerError> {
+        self.inner.next_due().await
+    }
+    async fn held_down(
+        &self,
+        since: DateTime<Utc>,
+        after_record: i64,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>, LedgerError> {
+        self.inner.held_down(since, after_record, limit).await
+    }
+    async fn deletions(
+        &self,
+        filter: DeletionFilter,
+        page: Cursor,
+    ) -> Result<Paged<Deletion>, LedgerError> {
+        self.inner.deletions(filter, page).await
+    }
+    async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError> {
+        self.inner.deletion(id).await
+    }
+    async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, LedgerError> {
+        self.inner.frozen(deletion_id).await
+    }
+    async fn identities(
+        &self,
+        deletion_id: &str,
+    ) -> Result<BTreeMap<String, Identity>, LedgerError> {
+        if self.lies == Lies::IgnoresRights {
+            return Ok(BTreeMap::new());
+        }
+        self.inner.identities(deletion_id).await
+    }
+    async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError> {
+        self.inner.steps(filter, page).await
+    }
+    async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError> {
+        self.inner.step(id).await
+    }
+    async fn tombstones(
+        &self,
+        filter: TombstoneFilter,
+        page: Cursor,
+    ) -> Result<Paged<Tombstone>, LedgerError> {
+        self.inner.tombstones(filter, page).await
+    }
+    async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError> {
+        self.inner.tombstones_of(keys).await
+    }
+    async fn events(
+        &self,
+        after: i64,
+        filter: EventFilter,
+        limit: usize,
+    ) -> Result<EventPage, LedgerError> {
+        self.inner.events(after, filter, limit).await
+    }
+    async fn audit(&self, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError> {
+        self.inner.audit(after, limit).await
+    }
+    async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError> {
+        self.inner.plan(hash, now).await
+    }
+    async fn summary(&self) -> Result<Summary, LedgerError> {
+        self.inner.summary().await
+    }
+}

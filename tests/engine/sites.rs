@@ -1,0 +1,145 @@
+//! A site whose rights are lost is paused, and nothing that it says then counts.
+
+use std::time::Duration;
+
+use super::harness::*;
+use gone::control::SiteState;
+use gone::domain::model::{EventKind, StepState};
+use serde_json::json;
+
+#[test]
+fn n13_a_refused_token_pauses_the_site_without_an_attempt_and_it_resumes() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.engine.concurrency = 1;
+        let (network, ports) = bench.plain_network(6);
+        bench.limits(json!({ "latency_ms": 200 }));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.until(&id, |deletion| deletion.counts.gone > 1).await;
+                bench.control(
+                    "PUT",
+                    "/users",
+                    json!({ "name": "admin", "password": "changed" }),
+                );
+                bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                assert_eq!(client.site_status().await.state, SiteState::Paused);
+                let sent = bench.writes().len();
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                assert_eq!(bench.writes().len(), sent, "a paused site is sent nothing");
+                for step in client.steps(&id).await {
+                    assert_eq!(step.attempts, 0, "{step:?}");
+                    assert!(step.state != StepState::Stuck);
+                }
+                bench.control(
+                    "PUT",
+                    "/users",
+                    json!({ "name": "admin", "password": "secret" }),
+                );
+                client.gone(&id).await;
+                let lines = client.timeline(None, None).await;
+                let about: Vec<&str> = lines
+                    .iter()
+                    .filter(|line| line.kind == EventKind::Site)
+                    .map(|line| line.message.as_str())
+                    .collect();
+                assert!(
+                    about.len() == 2 && about[0].contains("paused") && about[1].contains("resumed"),
+                    "{about:?}"
+                );
+            })
+            .await
+            .unwrap();
+        for port in &ports {
+            assert!(!bench.exists("ports", port));
+        }
+    });
+}
+
+#[test]
+fn n13_an_expired_token_is_renewed_and_nothing_is_paused() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.engine.concurrency = 1;
+        let (network, _) = bench.plain_network(6);
+        bench.limits(json!({ "latency_ms": 200 }));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.until(&id, |deletion| deletion.counts.gone > 1).await;
+                bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
+                client.gone(&id).await;
+                let lines = client.timeline(None, None).await;
+                assert!(lines.iter().all(|line| line.kind != EventKind::Site));
+            })
+            .await
+            .unwrap();
+    });
+}
+
+/// Another project's network, which only an admin sees: who is none any more is told that it is not
+/// there.
+fn their_network(bench: &Bench) -> String {
+    let made = bench.seed(json!({ "networks": 1, "ports_per_network": 6, "project": "demo" }));
+    made["networks"][0].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn i13_absence_that_was_seen_on_other_rights_does_not_count() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.engine.concurrency = 1;
+        let network = their_network(&bench);
+        bench.limits(json!({ "latency_ms": 200 }));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.until(&id, |deletion| deletion.counts.gone > 1).await;
+                bench.control("PUT", "/users", json!({ "name": "admin", "roles": { "admin": ["member", "reader"] } }));
+                bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
+                tokio::time::sleep(Duration::from_secs(600)).await;
+                assert_eq!(client.site_status().await.state, SiteState::Paused);
+                bench.control("PUT", "/users", json!({ "name": "admin", "roles": { "admin": ["admin", "manager", "member", "reader"] } }));
+                for step in client.steps(&id).await {
+                    if step.state == StepState::Gone {
+                        assert!(!bench.exists("ports", &step.resource.key.id), "{step:?}");
+                    }
+                }
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("networks", &network));
+    });
+}
+
+#[test]
+fn i13_rights_that_a_living_token_loses_do_not_make_absence() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.engine.concurrency = 1;
+        let network = their_network(&bench);
+        bench.limits(json!({ "latency_ms": 200 }));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.until(&id, |deletion| deletion.counts.gone > 1).await;
+                // A cloud looks up the rights of a token at each call: it stays good, and sees less.
+                bench.control("PUT", "/users", json!({ "name": "admin", "roles": { "admin": ["member", "reader"] } }));
+                tokio::time::sleep(Duration::from_secs(600)).await;
+                bench.control("PUT", "/users", json!({ "name": "admin", "roles": { "admin": ["admin", "manager", "member", "reader"] } }));
+                for step in client.steps(&id).await {
+                    if step.state == StepState::Gone {
+                        let collection = format!("{}s", step.resource.key.kind);
+                        assert!(!bench.exists(&collection, &step.resource.key.id), "{step:?}");
+                    }
+                }
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("networks", &network));
+    });
+}

@@ -1,0 +1,149 @@
+//! What is gone stays gone, and what comes back is removed again, or a person is asked.
+
+use std::time::Duration;
+
+use super::harness::*;
+use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase};
+use serde_json::json;
+
+fn comes_back(times: u64) -> serde_json::Value {
+    json!([{ "match": { "method": "DELETE", "kind": "network" }, "times": times, "action": { "recreate_after_ms": 5000 } }])
+}
+
+#[test]
+fn t14_m01_m03_what_comes_back_is_removed_again_under_the_same_record() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, _) = bench.plain_network(1);
+        bench.faults(comes_back(2));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                let first = client.tombstone(&network).await.unwrap();
+                tokio::time::sleep(Duration::from_secs(600)).await;
+                assert!(!bench.exists("networks", &network));
+                let all = client.deletions(Vec::new(), None).await;
+                assert_eq!(all.len(), 3, "{all:#?}");
+                assert!(
+                    all.iter()
+                        .all(|deletion| deletion.state == DeletionState::Gone)
+                );
+                let again = all
+                    .iter()
+                    .filter(|deletion| deletion.requested_by.origin == Origin::Engine);
+                let mut reasons: Vec<&str> =
+                    again.map(|deletion| deletion.reason.as_str()).collect();
+                reasons.sort_unstable();
+                assert_eq!(reasons, ["re-created 1 time", "re-created 2 times"]);
+                let last = client.tombstone(&network).await.unwrap();
+                assert_eq!(last.record_id, first.record_id);
+                assert_eq!((last.phase, last.recreated), (Phase::Gone, 2));
+                assert!(last.incarnation > first.incarnation);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn t14_more_often_than_allowed_is_stuck_with_that_reason() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, _) = bench.plain_network(0);
+        bench.faults(comes_back(100));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                let stuck = client.deletions(vec![DeletionState::Stuck], None).await;
+                assert_eq!(stuck.len(), 1);
+                let step = client.step(&stuck[0].id, "network").await;
+                let error = step.last_error.unwrap();
+                assert_eq!(
+                    (error.kind.as_str(), error.class),
+                    ("Recreated", ErrorClass::Drift)
+                );
+                assert!(
+                    error.message.contains("re-created 4 times"),
+                    "{}",
+                    error.message
+                );
+                let tombstone = client.tombstone(&network).await.unwrap();
+                assert_eq!(tombstone.phase, Phase::Deleting);
+                // Nothing more is sent until a person decides.
+                assert_eq!(bench.writes_to(&network).len(), 4);
+                bench.faults(json!([]));
+                client.retry(&stuck[0].id).await;
+                client.gone(&stuck[0].id).await;
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("networks", &network));
+    });
+}
+
+#[test]
+fn t14_a_copy_under_another_id_is_not_swept() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, _) = bench.plain_network(0);
+        bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "times": 1, "action": { "recreate_after_ms": 5000, "as": "new" } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.ids("networks").len(), 1);
+    });
+}
+
+#[test]
+fn t14_the_sweep_ends_with_the_hold_down() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.ledger.hold_down = Duration::from_secs(3600);
+        let (network, _) = bench.plain_network(0);
+        bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "times": 1, "action": { "recreate_after_ms": 4_000_000 } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
+                let lines = client.timeline(None, None).await;
+                assert!(lines.iter().all(|line| line.kind != EventKind::Recreated));
+            })
+            .await
+            .unwrap();
+        assert!(bench.exists("networks", &network));
+    });
+}
+
+#[test]
+fn m03_deleted_and_created_many_times_it_is_one_row() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.gc.recreate_max = 10;
+        let (network, _) = bench.plain_network(0);
+        bench.faults(comes_back(8));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                let first = client.tombstone(&network).await.unwrap();
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                let last = client.tombstone(&network).await.unwrap();
+                assert_eq!((last.record_id, last.recreated), (first.record_id, 8));
+                assert_eq!(last.incarnation, first.incarnation + 8);
+            })
+            .await
+            .unwrap();
+        let standing = bench.standing().await;
+        assert_eq!(standing.tombstones.len(), 1);
+    });
+}
