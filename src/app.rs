@@ -207,9 +207,14 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
     let Cli {
         global,
         engine,
+        new_session,
         print_config,
         verb,
     } = cli;
+    if new_session {
+        // Refused only to who leads a session already, which is as good.
+        let _ = rustix::process::setsid();
+    }
     let style = Style::of_process(around, global.no_color, global.ascii);
     let done = mode(engine, print_config, verb).and_then(|mode| match mode {
         Mode::PrintConfig => {

@@ -1,5 +1,22 @@
 //! gone: deletes that finish, and stay finished.
 //!
+//! ```text
+//!  console ─┐                         ┌─ plan (pure): resources + references → a graph, frozen, hashed
+//!  cli ─────┼─▶ control ──▶ engine ───┼─ policy (pure): step + outcome + now → what next
+//!  api ─────┘  submit        ▲  │     └─ cloud (port): list, look, act, driven by kinds (data)
+//!              query         │  │
+//!              events        │  ▼
+//!              snapshot     ledger: intent before effect, outcome after; the only truth
+//! ```
+//!
+//! A command is acknowledged when its intent is durable, not before. The engine is a set of
+//! reconcilers over the ledger ([`engine`]); restart after a crash is the same path as running. What a
+//! cloud is and how its resources hang together is data ([`domain::kinds`]); what goes in which order
+//! ([`domain::plan`]) and what comes next after an answer ([`domain::policy`]) are pure functions.
+//! `gone` is what a fresh look confirmed, never what a 2xx promised.
+//!
+//! The numbered rules that the program keeps are in `assets/promises.md`; tests carry their numbers.
+//!
 //! # Rooms
 //! What stands in one room knows of the others what its row allows. A row names a folder or file of
 //! `src`; an entry may be a part of a room (`ledger/tombstones`). A test (`tests/domain/rooms.rs`)
@@ -25,6 +42,30 @@
 //!
 //! `domain` also waits for nothing, does no I/O and reads no clock. `sandbox` knows nothing of our
 //! model, or it would agree with our mistakes.
+//!
+//! # Decisions
+//!
+//! **A trunk's subports go with it, also those on other networks.** Rule N3 removes them and keeps
+//! their networks; the plan lists each port before anything is sent. `takes` in the kinds file says so;
+//! without that line only the edge goes.
+//!
+//! **A recovered step is a step whose answer was lost.** At start `running` becomes `verifying` with
+//! `outcome_unknown`: a look tells whether the call is sent again. A second path for crashes would be
+//! the one that is never tried. Only a cloud without reads by id would change that.
+//!
+//! **Looks gather for up to ten seconds while calls of their kind are in flight.** One listing answers
+//! for 139 resources and a witness, so verifying costs about as many listings as planning (N14). A
+//! kind whose deletes take minutes would want its own period.
+//!
+//! **A refused deletion can be retried.** Its blockers are listed where stuck steps are, and a retry
+//! plans anew behind a new fence, so that who clears a blocker need not type the target again.
+//!
+//! **A step that waits for a stuck one is stuck too, and says for which.** Otherwise a deletion would
+//! stay `running` for ever with nothing to run (N12). A retry of the root frees what it holds.
+//!
+//! **The simulation drives everything but the sockets.** Auth, paging and error code are the real
+//! client over a `Transport` that calls the sandbox's core, on a paused clock. Its ledger is the real
+//! store called inline, so a crash is a dropped future and a reopened file.
 pub mod app;
 pub mod cloud;
 pub mod control;

@@ -1,7 +1,6 @@
 //! The console: attached to the engine that owns the ledger, or with one of its own.
 
 use std::io::IsTerminal as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -96,7 +95,7 @@ fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     command
-        .arg("--engine")
+        .args(["--engine", "--new-session"])
         .arg("--ledger")
         .arg(&places.ledger)
         .arg("--socket")
@@ -119,8 +118,7 @@ fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0);
+        .stderr(Stdio::null());
     command.spawn()?;
     Ok(())
 }

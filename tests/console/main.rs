@@ -10,6 +10,7 @@
 mod fake;
 mod pictures;
 mod pty;
+mod readme;
 mod safety;
 mod storm;
 mod trees;

@@ -30,6 +30,9 @@ pub struct Cli {
     /// Run the engine without a console
     #[arg(long)]
     pub engine: bool,
+    /// Leave the session of the terminal that started it: a console hands over to such an engine
+    #[arg(long, hide = true, requires = "engine")]
+    pub new_session: bool,
     /// Show every setting with its default, as a settings file
     #[arg(long)]
     pub print_config: bool,
