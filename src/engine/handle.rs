@@ -20,7 +20,7 @@ use crate::domain::model::{
 use crate::domain::plan::plan_hash;
 use crate::ledger::{
     Applied, AuditEntry, Change, Cursor, DeletionFilter, EventFilter, LedgerError, NewDeletion,
-    Selection, StepFilter, TombstoneFilter,
+    RetryBy, Selection, StepFilter, TombstoneFilter,
 };
 
 /// Rows a page has at most.
@@ -99,6 +99,7 @@ impl Control for Handle {
                 let audit = audit(&envelope, "retry", &deletion.id);
                 shared
                     .moved(Change::Retry {
+                        by: RetryBy::Person,
                         selection: Selection::Deletion(deletion.id),
                         audit,
                         now: shared.clock.now(),
@@ -117,6 +118,7 @@ impl Control for Handle {
                 let audit = audit(&envelope, "retry", &step.resource.key.to_string());
                 shared
                     .moved(Change::Retry {
+                        by: RetryBy::Person,
                         selection: Selection::Steps(vec![step_id]),
                         audit,
                         now: shared.clock.now(),
@@ -244,6 +246,7 @@ impl Shared {
                     // T6: asking again wakes what is blocked, and starts nothing new.
                     let audit = self::audit(envelope, "delete again", &deletion_id);
                     let wake = Change::Retry {
+                        by: RetryBy::Repeat,
                         selection: Selection::Deletion(deletion_id.clone()),
                         audit,
                         now: self.clock.now(),

@@ -131,12 +131,13 @@ pub enum Change {
     Step(Box<StepChange>),
     /// Blocked steps that are due become ready.
     WakeDue { now: DateTime<Utc> },
-    /// Puts stuck, blocked and refused back to work. By a person (console, cli, api): attempts start
-    /// anew for what was stuck, and what is fatal or refused is tried too. By a program (gate, peer,
-    /// engine): a repeated DELETE (T6), at most once a minute per deletion, which resets no counter
-    /// and leaves what is fatal, drifted, guarded or paused.
+    /// Puts stuck, blocked and refused back to work. By a person: attempts start anew for what was
+    /// stuck, and what is fatal or refused is tried too. By a repeated DELETE (T6): at most once a
+    /// minute per deletion; it resets no counter and leaves what is fatal, drifted, guarded or
+    /// paused.
     Retry {
         selection: Selection,
+        by: RetryBy,
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
@@ -229,6 +230,15 @@ pub struct ClaimedStep {
     pub due_at: Option<DateTime<Utc>>,
     /// Set when the deletion was cancelled meanwhile: find out, and send nothing more.
     pub cancelled: bool,
+}
+
+/// Who wants something tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryBy {
+    /// Decides anew on what was given up.
+    Person,
+    /// A DELETE of what is being deleted already (T6).
+    Repeat,
 }
 
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@ use gone::domain::model::{
 };
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, AuditEntry, Change, ClaimedStep, Cursor, Ledger, NewDeletion, Selection, StepChange,
-    StepFilter,
+    Applied, AuditEntry, Change, ClaimedStep, Cursor, Ledger, NewDeletion, RetryBy, Selection,
+    StepChange, StepFilter,
 };
 
 pub fn at(seconds: i64) -> DateTime<Utc> {
@@ -174,6 +174,10 @@ pub fn settle(change: StepChange) -> Change {
 pub fn retry(selection: Selection, origin: Origin, now: DateTime<Utc>) -> Change {
     Change::Retry {
         selection,
+        by: match origin {
+            Origin::Console | Origin::Cli | Origin::Api => RetryBy::Person,
+            _ => RetryBy::Repeat,
+        },
         audit: entry("retry", "it", origin),
         now,
     }

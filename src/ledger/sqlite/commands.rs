@@ -9,10 +9,9 @@ use serde_json::json;
 use super::batch::{Batch, Sql};
 use super::rows;
 use crate::domain::model::{
-    DeletionState, ErrorClass, EventKind, Origin, ResourceKey, StepError, StepState, Target,
-    short_id,
+    DeletionState, ErrorClass, EventKind, ResourceKey, StepError, StepState, Target, short_id,
 };
-use crate::ledger::{Applied, AuditEntry, NewEvent, Selection};
+use crate::ledger::{Applied, AuditEntry, NewEvent, RetryBy, Selection};
 
 /// A repeated DELETE wakes a deletion at most this often (T6).
 const WAKE_EVERY: TimeDelta = TimeDelta::minutes(1);
@@ -73,6 +72,7 @@ impl Batch<'_> {
     pub(super) fn retry(
         &mut self,
         selection: &Selection,
+        by: RetryBy,
         audit: &AuditEntry,
         now: DateTime<Utc>,
     ) -> Sql<Applied> {
@@ -80,11 +80,7 @@ impl Batch<'_> {
             Ok(chosen) => chosen,
             Err(why) => return Ok(Applied::Refused(why)),
         };
-        // Programs repeat themselves; only a person decides anew on what was given up.
-        let by_person = matches!(
-            audit.actor.origin,
-            Origin::Console | Origin::Cli | Origin::Api
-        );
+        let by_person = by == RetryBy::Person;
         let mut moved = 0;
         let mut refusals = Vec::new();
         for (num, only) in &chosen {

@@ -226,9 +226,10 @@ impl Batch<'_> {
             Change::WakeDue { now } => self.wake_due(*now),
             Change::Retry {
                 selection,
+                by,
                 audit,
                 now,
-            } => self.retry(selection, audit, *now),
+            } => self.retry(selection, *by, audit, *now),
             Change::Cancel {
                 deletion_id,
                 audit,
