@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Shared;
 use crate::domain::model::{
-    Blocker, DriftPolicy, ErrorClass, KindName, Phase, PlanOptions, ResourceKey, Target,
+    Blocker, DriftPolicy, ErrorClass, KindName, Phase, PlanOptions, ResourceKey, Target, Tombstone,
 };
 use crate::domain::policy::{Failure, Retry};
 use crate::ledger::ClaimedStep;
@@ -30,7 +30,7 @@ impl Shared {
         let tombstones = self.ledger.tombstones_of(keys).await.unwrap_or_default();
         let going: BTreeSet<&ResourceKey> = tombstones
             .iter()
-            .filter(|tombstone| matches!(tombstone.phase, Phase::Deleting | Phase::Gone))
+            .filter(|tombstone| self.will_go(tombstone))
             .map(|tombstone| &tombstone.key)
             .collect();
         let ours: BTreeSet<&ResourceKey> = tombstones
@@ -80,6 +80,19 @@ impl Shared {
         }
     }
 
+    /// Being deleted, or gone and about to be swept again. Under a natural key, what is there after
+    /// the end is another incarnation, which nothing removes (I10, T14).
+    fn will_go(&self, tombstone: &Tombstone) -> bool {
+        match tombstone.phase {
+            Phase::Deleting => true,
+            Phase::Gone => self
+                .kinds
+                .get(&tombstone.key.kind)
+                .is_some_and(|kind| kind.spec.list.is_some()),
+            Phase::Checking | Phase::Released | Phase::Purged => false,
+        }
+    }
+
     async fn drift_policy(&self, step: &ClaimedStep) -> DriftPolicy {
         let deletion = self.ledger.deletion(&step.deletion_id).await;
         deletion
@@ -105,8 +118,11 @@ impl Shared {
             ..PlanOptions::default()
         };
         let mut found: BTreeMap<ResourceKey, Obstacle> = BTreeMap::new();
+        // A router's interface is known by its port too.
+        let mut handles: BTreeSet<String> = BTreeSet::new();
         if let Ok(plan) = self.plan_targets(&[target], options).await {
             for other in plan.steps.iter().filter(|other| other.key() != step.key) {
+                handles.extend(other.vars.values().cloned());
                 found.insert(
                     other.key(),
                     Obstacle {
@@ -142,9 +158,7 @@ impl Shared {
                 kind: kind.clone(),
                 id: id.clone(),
             };
-            // The same port may be known as a router's interface.
-            let known = found.keys().any(|other| other.id == *id)
-                || found.keys().any(|other| other.id.contains(id.as_str()));
+            let known = handles.contains(id) || found.keys().any(|other| other.id == *id);
             if !known {
                 found.insert(key, Obstacle::default());
             }
