@@ -130,6 +130,7 @@ fn i02_i03_i07_attempts_follow_the_schedule_and_end_stuck_with_one_call_for_a_pe
     paused(async {
         let mut bench = Bench::new(1);
         bench.settings.gc.max_attempts = 5;
+        bench.settings.engine.sweep = Duration::from_secs(6 * 3600);
         let (network, ports) = bench.plain_network(2);
         bench.faults(in_use(&ports[0]));
         bench
@@ -144,7 +145,7 @@ fn i02_i03_i07_attempts_follow_the_schedule_and_end_stuck_with_one_call_for_a_pe
                 let step = client.step_of(&id, &ports[0]).await;
                 assert_eq!((step.attempts, step.next_attempt_at), (5, None));
                 // It stays: nothing drops it, nothing more is sent, nobody is told twice.
-                tokio::time::sleep(Duration::from_secs(20 * 24 * 3600)).await;
+                tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
                 assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
                 let lines = client.timeline(Some(&id), None).await;
                 let told = lines

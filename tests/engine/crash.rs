@@ -1,1 +1,177 @@
-//! crash
+//! The engine is ended at every ledger write and at every call, and a new one goes on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::harness::*;
+use gone::domain::model::{DeletionState, Phase, Plan, StepState};
+use gone::ledger::audit::{GENESIS, verify};
+use gone::ledger::{Cursor, Ledger, StepFilter};
+
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Write(u64),
+    Call(u64),
+}
+
+/// A run with one crash. False if it ended before the crash came.
+fn crashed(at: At, concurrency: usize) -> bool {
+    paused(async {
+        let mut bench = Bench::new(7);
+        bench.settings.engine.concurrency = concurrency;
+        let shop = bench.shop(1);
+        bench.limits(serde_json::json!({ "latency_ms": 20 }));
+        let before = bench.everything();
+        match at {
+            At::Write(k) => bench.crash.at_write(k),
+            At::Call(k) => bench.crash.at_call(k),
+        }
+        let first = bench
+            .run(async |client| {
+                let id = client.delete("network", &shop.network).await;
+                client.gone(&id).await;
+            })
+            .await;
+        bench.crash.never();
+        let in_flight = in_flight(&bench).await;
+        let sent_before = bench.writes().len();
+        let frozen = bench
+            .run(async |client| {
+                let known = client.deletions(Vec::new(), None).await;
+                let id = match known.first() {
+                    Some(deletion) => deletion.id.clone(),
+                    // It was not accepted, and the person asks again.
+                    None => client.delete("network", &shop.network).await,
+                };
+                client.gone(&id).await;
+                client.frozen(&id).await
+            })
+            .await
+            .unwrap();
+        check(&bench, &before, &frozen).await;
+        let (old, new) = bench
+            .writes()
+            .split_at_checked(sent_before)
+            .map(|(a, b)| (a.to_vec(), b.to_vec()))
+            .unwrap();
+        // What was in flight is looked at first: nothing that took effect is sent again.
+        assert!(
+            new.iter().all(|sent| sent.status != Some(404)),
+            "{at:?}: {new:#?}"
+        );
+        let old: BTreeSet<String> = old.iter().map(Sent::subject).collect();
+        let mut times: BTreeMap<String, usize> = BTreeMap::new();
+        for sent in new {
+            let subject = sent.subject();
+            *times.entry(subject.clone()).or_default() += 1;
+            if old.contains(&subject) {
+                assert!(
+                    in_flight.iter().any(|id| subject.contains(id)),
+                    "{at:?}: {subject} was sent again and was not in flight: {in_flight:?}"
+                );
+            }
+        }
+        assert!(
+            times.values().all(|times| *times == 1),
+            "{at:?}: {times:#?}"
+        );
+        first.is_none()
+    })
+}
+
+/// The parts of the ids of what was in flight at the crash.
+async fn in_flight(bench: &Bench) -> Vec<String> {
+    let ledger = bench.ledger();
+    let filter = StepFilter {
+        states: vec![StepState::Running],
+        ..StepFilter::default()
+    };
+    let steps = ledger
+        .steps(
+            filter,
+            Cursor {
+                after: None,
+                limit: 500,
+            },
+        )
+        .await
+        .unwrap();
+    let ids = steps
+        .rows
+        .iter()
+        .flat_map(|step| step.resource.key.id.split(','));
+    ids.map(str::to_owned).collect()
+}
+
+async fn check(bench: &Bench, before: &BTreeSet<(String, String)>, frozen: &Plan) {
+    let after = bench.everything();
+    let planned: BTreeSet<&str> = frozen
+        .steps
+        .iter()
+        .chain(&frozen.automatic)
+        .flat_map(|step| std::iter::once(&step.resource_id).chain(step.vars.values()))
+        .map(String::as_str)
+        .collect();
+    for (collection, id) in before.difference(&after) {
+        assert!(
+            planned.contains(id.as_str()),
+            "{collection}/{id} went, and was not planned"
+        );
+    }
+    for step in frozen
+        .steps
+        .iter()
+        .filter(|step| !step.resource_id.contains(','))
+    {
+        assert!(
+            !after.iter().any(|(_, id)| *id == step.resource_id),
+            "{step:?} is still there"
+        );
+    }
+    let ledger = bench.ledger();
+    let rows = ledger.audit(0, 500).await.unwrap();
+    assert!(!rows.is_empty());
+    verify(GENESIS, &rows).unwrap();
+    let standing = bench.standing_of(&ledger).await;
+    assert_eq!(standing.deletions.len(), 1);
+    let counts = standing.deletions[0].counts;
+    assert_eq!(standing.deletions[0].state, DeletionState::Gone);
+    assert_eq!(
+        (counts.gone, counts.total),
+        (frozen.steps.len() as u64, frozen.steps.len() as u64)
+    );
+    assert!(
+        standing
+            .tombstones
+            .iter()
+            .all(|tombstone| tombstone.phase == Phase::Gone)
+    );
+}
+
+fn at_each(point: fn(u64) -> At, concurrency: usize) {
+    let mut k = 1;
+    while crashed(point(k), concurrency) {
+        k += 1;
+        assert!(k < 500);
+    }
+    assert!(k > 15, "only {k} points to crash at");
+}
+
+#[test]
+fn t08_i11_a_crash_at_each_write_one_call_at_a_time() {
+    at_each(At::Write, 1);
+}
+
+#[test]
+fn t08_i11_a_crash_at_each_write_sixteen_calls_at_a_time() {
+    at_each(At::Write, 16);
+}
+
+#[test]
+fn t08_i11_a_crash_at_each_call_one_call_at_a_time() {
+    at_each(At::Call, 1);
+}
+
+#[test]
+fn t08_i11_a_crash_at_each_call_sixteen_calls_at_a_time() {
+    at_each(At::Call, 16);
+}

@@ -57,13 +57,15 @@ fn t01_every_write_finds_its_tombstone_in_the_ledger() {
 #[test]
 fn t01_a_tombstone_is_complete_and_stays_through_the_hold_down() {
     paused(async {
-        let bench = Bench::new(1);
+        let mut bench = Bench::new(1);
+        bench.settings.ledger.hold_down = std::time::Duration::from_secs(6 * 3600);
+        bench.settings.engine.sweep = std::time::Duration::from_secs(3600);
         let shop = bench.shop(1);
         bench
             .run(async |client| {
                 let id = client.delete("network", &shop.network).await;
                 client.gone(&id).await;
-                tokio::time::sleep(std::time::Duration::from_secs(6 * 24 * 3600)).await;
+                tokio::time::sleep(std::time::Duration::from_secs(5 * 3600)).await;
                 let tombstone = client.tombstone(&shop.network).await.unwrap();
                 assert_eq!(tombstone.phase, Phase::Gone);
                 assert_eq!(tombstone.key.kind.as_str(), "network");
@@ -274,7 +276,8 @@ fn t08_the_tombstone_survives_failure_and_restart() {
 #[test]
 fn t10_stuck_deletions_are_listed_by_age() {
     paused(async {
-        let bench = Bench::new(1);
+        let mut bench = Bench::new(1);
+        bench.settings.engine.sweep = std::time::Duration::from_secs(3600);
         let (old, _) = bench.plain_network(0);
         let (young, _) = bench.plain_network(0);
         bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "action": { "status": 403, "type": "PolicyNotAuthorized" } }]));

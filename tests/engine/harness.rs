@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -261,7 +261,8 @@ impl Bench {
     /// Starts an engine on the ledger, runs `work` beside it, and ends it as a crash would. None if
     /// the planned crash came first.
     pub async fn run<T>(&self, work: impl AsyncFnOnce(Client) -> T) -> Option<T> {
-        let engine = self.engine();
+        self.crash.begin();
+        let (engine, ledger) = self.engine();
         let client = Client {
             control: engine.control(),
         };
@@ -272,6 +273,10 @@ impl Bench {
             answer = work(client) => Some(answer),
         };
         drop(engine);
+        // Its tasks are cancelled with it; they let go when the runtime comes round to them.
+        while ledger.strong_count() > 0 {
+            tokio::task::yield_now().await;
+        }
         if answer.is_none() && self.lies == Lies::CommitsLate {
             copy_ledger(&self.copy(), &self.ledger);
         }
@@ -282,18 +287,20 @@ impl Bench {
         self.ledger.with_extension("copy")
     }
 
-    fn engine(&self) -> Engine {
+    fn engine(&self) -> (Engine, Weak<Faulty>) {
         let store = Store::open(&self.ledger, Options::default()).unwrap();
         let ledger = InlineLedger::new(store);
         let epoch = ledger.epoch();
-        Engine::new(Parts {
-            ledger: Arc::new(Faulty {
-                inner: ledger,
-                crash: self.crash.clone(),
-                lies: self.lies,
-                files: (self.ledger.clone(), self.copy()),
-                fences: Mutex::default(),
-            }),
+        let ledger = Arc::new(Faulty {
+            inner: ledger,
+            crash: self.crash.clone(),
+            lies: self.lies,
+            files: (self.ledger.clone(), self.copy()),
+            fences: Mutex::default(),
+        });
+        let weak = Arc::downgrade(&ledger);
+        let engine = Engine::new(Parts {
+            ledger,
             cloud: Arc::new(CloudClient {
                 inner: self.cloud(),
                 lies: self.lies,
@@ -303,7 +310,8 @@ impl Bench {
             settings: self.settings.clone(),
             ledger_name: "simulation".into(),
             epoch,
-        })
+        });
+        (engine, weak)
     }
 
     fn cloud(&self) -> OpenStack {
@@ -356,7 +364,10 @@ pub struct Standing {
 
 impl Bench {
     pub async fn standing(&self) -> Standing {
-        let ledger = self.ledger();
+        self.standing_of(&self.ledger()).await
+    }
+
+    pub async fn standing_of(&self, ledger: &InlineLedger) -> Standing {
         let page = || Cursor {
             after: None,
             limit: 500,
@@ -604,6 +615,15 @@ impl Client {
         };
         match self.control.query(query).await.unwrap() {
             Page::Events { rows } => rows,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn frozen(&self, id: &str) -> Arc<Plan> {
+        let deletion_id = id.to_owned();
+        let query = Query::FrozenPlan { deletion_id };
+        match self.control.query(query).await.unwrap() {
+            Page::Plan { plan } => plan,
             other => panic!("{other:?}"),
         }
     }

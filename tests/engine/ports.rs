@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub struct Crash {
     /// The write at the crash is not made, but arrives late, when the next engine has made so many.
     late: Mutex<Option<Late>>,
     pub now: Notify,
+    /// From the crash until the next engine starts nothing gets through.
+    dead: AtomicBool,
 }
 
 struct Late {
@@ -72,10 +74,21 @@ impl Crash {
         }
     }
 
+    pub fn begin(&self) {
+        self.dead.store(false, Ordering::SeqCst);
+    }
+
+    async fn alive(&self) {
+        if self.dead.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Counts; at the chosen one, the engine never hears of it.
     async fn passed(&self, counter: &AtomicU64, at: &AtomicU64) {
         let count = counter.fetch_add(1, Ordering::SeqCst) + 1;
         if count == at.load(Ordering::SeqCst) {
+            self.dead.store(true, Ordering::SeqCst);
             self.now.notify_one();
             std::future::pending::<()>().await;
         }
@@ -179,6 +192,7 @@ impl Transport for InProcess {
         request: http::Request<Bytes>,
         deadline: Duration,
     ) -> Result<http::Response<Bytes>, TransportError> {
+        self.crash.alive().await;
         let at = self.clock.now();
         let whole = request.uri().path_and_query().unwrap().to_string();
         let path = match whole.find("/v2.0") {
@@ -354,6 +368,7 @@ pub fn copy_ledger(from: &std::path::Path, to: &std::path::Path) {
 #[async_trait]
 impl Ledger for Faulty {
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
+        self.crash.alive().await;
         self.apply_late(self.crash.come_late()).await?;
         let outcome = changes
             .iter()
@@ -378,6 +393,7 @@ impl Ledger for Faulty {
         limits: Vec<(Site, usize)>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
+        self.crash.alive().await;
         self.keep_copy();
         let claimed = self.inner.claim(limits, now).await?;
         self.saw(&claimed);
