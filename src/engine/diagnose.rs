@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Shared;
 use crate::domain::model::{
-    Blocker, DriftPolicy, ErrorClass, KindName, Phase, PlanOptions, ResourceKey, Target, Tombstone,
+    Actor, Blocker, DriftPolicy, ErrorClass, KindName, Origin, Phase, PlanOptions, ResourceKey,
+    Target, Tombstone,
 };
 use crate::domain::policy::{Failure, Retry};
-use crate::ledger::ClaimedStep;
+use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, NewDeletion};
 
+/// Newcomers that one step absorbs at a time; more is not a race but a writer, and for a person.
+const ABSORBED_MAX: usize = 50;
 /// Blockers that are kept and shown with a step.
 const BLOCKERS_MAX: usize = 50;
 
@@ -64,7 +67,15 @@ impl Shared {
                 ..failure
             };
         }
-        if !newcomers.is_empty() && self.drift_policy(step).await != DriftPolicy::Absorb {
+        if !newcomers.is_empty() {
+            let absorbs = self.drift_policy(step).await == DriftPolicy::Absorb;
+            if absorbs && self.absorb(step, &newcomers).await {
+                return Failure {
+                    retry: Retry::Pending,
+                    blockers,
+                    ..failure
+                };
+            }
             let mut error = failure.error;
             error.class = ErrorClass::Drift;
             return Failure {
@@ -78,6 +89,47 @@ impl Shared {
             blockers,
             ..failure
         }
+    }
+
+    /// Deletes what came after the plan as a deletion of its own, under the same guards; the step
+    /// waits for it as for any other that is going. False if there are too many, or it is refused.
+    async fn absorb(&self, step: &ClaimedStep, newcomers: &[&ResourceKey]) -> bool {
+        if newcomers.len() > ABSORBED_MAX {
+            return false;
+        }
+        let actor = Actor {
+            name: "gone".into(),
+            origin: Origin::Engine,
+        };
+        let reason = format!("came after the plan to delete {}", step.key);
+        let targets = newcomers.iter().map(|key| Target {
+            key: (*key).clone(),
+            name: String::new(),
+        });
+        let new = NewDeletion {
+            id: self.clock.new_id(),
+            targets: targets.collect(),
+            options: PlanOptions {
+                cascade: true,
+                drift: DriftPolicy::Absorb,
+                ..PlanOptions::default()
+            },
+            plan_hash: None,
+            audit: AuditEntry {
+                actor: actor.clone(),
+                action: "absorb".into(),
+                target: step.key.to_string(),
+                reason: reason.clone(),
+                detail: serde_json::json!({ "newcomers": newcomers }),
+            },
+            actor,
+            reason,
+            cause: Some(step.deletion_id.clone()),
+            idempotency_key: None,
+            now: self.clock.now(),
+        };
+        let applied = self.commit(vec![Change::Accept(Box::new(new))]).await;
+        matches!(applied.as_deref(), Ok([Applied::Accepted { .. }]))
     }
 
     /// Being deleted, or gone and about to be swept again. Under a natural key, what is there after

@@ -353,7 +353,7 @@ fn p01_newcomers_on_the_way_are_asked_about() {
 }
 
 #[test]
-fn p01_a_deletion_that_absorbs_does_not_ask_about_newcomers() {
+fn p01_a_deletion_that_absorbs_takes_newcomers_along_as_a_deletion_of_their_own() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -369,8 +369,11 @@ fn p01_a_deletion_that_absorbs_does_not_ask_about_newcomers() {
                 let newcomer = bench.create("ports", json!({ "network_id": network }));
                 let blocked = client.until_step(&id, "network", StepState::Blocked).await;
                 assert_eq!(blocked.blockers[0].id, newcomer);
-                bench.api("DELETE", &format!("/v2.0/ports/{newcomer}"), Value::Null);
+                assert_eq!(blocked.attempts, 0, "it waits for what is going");
                 client.gone(&id).await;
+                assert!(!bench.ids("ports").contains(&newcomer));
+                let caused = client.caused_by(&id).await;
+                assert_eq!(caused[0].targets[0].key.id, newcomer);
             })
             .await
             .unwrap();

@@ -503,6 +503,25 @@ impl Client {
         }
     }
 
+    /// The deletions that another one caused.
+    pub async fn caused_by(&self, id: &str) -> Vec<Deletion> {
+        let query = Query::Deletions {
+            states: Vec::new(),
+            site: None,
+            kind: None,
+            older_than: None,
+            cursor: None,
+            limit: 500,
+        };
+        match self.control.query(query).await.unwrap() {
+            Page::Deletions { rows, .. } => rows
+                .into_iter()
+                .filter(|row| row.cause.as_deref() == Some(id))
+                .collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Waits, on the paused clock, until the deletion fits.
     pub async fn until(&self, id: &str, fits: impl Fn(&Deletion) -> bool) -> Deletion {
         match self.until_or_never(id, fits).await {
