@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, OnceCell};
 use super::openstack::{
     self, CallError, Identity as TokenIdentity, ListRequest, Reason, Session, Transport,
 };
-use super::{Acted, Call, Cloud, CloudFailure, Fields, ListRows, Row, Rows, SignedIn};
+use super::{Acted, Asked, Call, Cloud, CloudFailure, Fields, ListRows, Row, Rows, SignedIn};
 use crate::domain::kinds::{AnswerClass, CallTemplate, Kind, ListSpec, fill};
 use crate::domain::model::{Action, ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::policy::{Failure, Outcome, Retry};
@@ -158,29 +158,30 @@ impl Cloud for OpenStack {
         self.sites.clone()
     }
 
-    async fn identity(&self, site: &Site, anew: bool) -> Result<SignedIn, CloudFailure> {
-        let connection = self.connection(site, anew).await?;
-        let identity = connection
-            .session
-            .identity()
-            .await
-            .map_err(|error| CloudFailure {
-                retry: if error.rejected() {
-                    Retry::SitePaused
-                } else {
-                    Retry::Unavailable
-                },
-                class: if error.rejected() {
-                    ErrorClass::Auth
-                } else {
-                    ErrorClass::Unavailable
-                },
-                status: None,
-                kind: String::new(),
-                message: format!("{site}: {error}"),
-                request_id: String::new(),
-                retry_after: None,
-            })?;
+    async fn identity(&self, site: &Site, asked: Asked) -> Result<SignedIn, CloudFailure> {
+        let connection = self.connection(site, asked == Asked::ByLoggingIn).await?;
+        let session = &connection.session;
+        let identity = match asked {
+            Asked::Now => session.identity_now().await,
+            Asked::AtLogin | Asked::ByLoggingIn => session.identity().await,
+        };
+        let identity = identity.map_err(|error| CloudFailure {
+            retry: if error.rejected() {
+                Retry::SitePaused
+            } else {
+                Retry::Unavailable
+            },
+            class: if error.rejected() {
+                ErrorClass::Auth
+            } else {
+                ErrorClass::Unavailable
+            },
+            status: None,
+            kind: String::new(),
+            message: format!("{site}: {error}"),
+            request_id: String::new(),
+            retry_after: None,
+        })?;
         let place = identity
             .project_name
             .as_ref()

@@ -24,8 +24,8 @@ pub trait Cloud: Send + Sync {
     /// The sites that are configured, in a fixed order.
     fn sites(&self) -> Vec<Site>;
 
-    /// As whom the site is asked. `anew` logs in again, so that rights that came back are seen.
-    async fn identity(&self, site: &Site, anew: bool) -> Result<SignedIn, CloudFailure>;
+    /// As whom the site is asked.
+    async fn identity(&self, site: &Site, asked: Asked) -> Result<SignedIn, CloudFailure>;
 
     /// The URL of the service that a kind belongs to: part of a plan's hash.
     async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure>;
@@ -39,6 +39,17 @@ pub trait Cloud: Send + Sync {
 
     /// Sends the call of a step.
     async fn act(&self, call: Call<'_>) -> Acted;
+}
+
+/// How fresh an identity must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// As of the login.
+    AtLogin,
+    /// As the cloud sees it now: a token that lives on may have lost roles (I13).
+    Now,
+    /// By a new login, so that rights that came back are seen.
+    ByLoggingIn,
 }
 
 #[derive(Clone, Debug)]

@@ -76,24 +76,16 @@ impl Shared {
         self.settle(&step, decision, line).await;
     }
 
-    /// What an answer is worth: an absence counts only on the rights that the plan froze, an enabled
-    /// trunk is done, and what stands in the way is found out.
+    /// What an answer is worth: a 404 is looked at as a 2xx is, so that absence counts only on the
+    /// rights that the plan froze (I13); an enabled trunk is done; what stands in the way is found out.
     async fn judge(&self, step: &ClaimedStep, acted: Acted) -> Outcome {
         match acted.outcome {
-            Outcome::Accepted { status } if step.action == Action::Enable => {
+            Outcome::Accepted { status } | Outcome::Absent { status }
+                if step.action == Action::Enable =>
+            {
                 Outcome::Absent { status }
             }
-            Outcome::Absent { status } => {
-                match self.rights_lost(step, acted.identity.as_ref()).await {
-                    None => Outcome::Absent { status },
-                    Some(error) => Outcome::Failed(Failure {
-                        retry: Retry::SitePaused,
-                        error,
-                        blockers: Vec::new(),
-                        retry_after: None,
-                    }),
-                }
-            }
+            Outcome::Absent { status } => Outcome::Accepted { status },
             Outcome::Failed(failure)
                 if failure.retry == Retry::Scheduled
                     && failure.error.class == ErrorClass::Blocked =>

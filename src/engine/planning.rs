@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
 use super::{Done, Shared, UnderWay};
-use crate::cloud::{CloudFailure, Fields, ListRows};
+use crate::cloud::{Asked, CloudFailure, Fields, ListRows};
 use crate::control::{ControlError, SiteSpec, TargetSpec};
 use crate::domain::kinds::{Kind, lookup};
 use crate::domain::model::{
@@ -151,7 +151,10 @@ impl Shared {
                 entry.insert(self.cloud.endpoint(&target.key.site, kind).await?);
                 identities.insert(
                     site,
-                    self.cloud.identity(&target.key.site, false).await?.identity,
+                    self.cloud
+                        .identity(&target.key.site, Asked::Now)
+                        .await?
+                        .identity,
                 );
             }
             roots.push(self.read_target(&target.key, kind).await?);

@@ -8,8 +8,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
+use super::verify::Witness;
 use super::{Done, Shared, UnderWay};
-use crate::cloud::CloudFailure;
+use crate::cloud::{Asked, CloudFailure};
 use crate::control::{SiteState, SiteStatus};
 use crate::domain::model::{ErrorClass, EventKind, Identity, KindName, Site};
 use crate::domain::policy::Retry;
@@ -24,7 +25,7 @@ const GROW_AFTER: u32 = 16;
 pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
     /// Living resources that vouch for listings (I13b).
-    witnesses: Mutex<HashMap<(Site, KindName), String>>,
+    witnesses: Mutex<HashMap<(Site, KindName), Witness>>,
     /// Calls in flight by kind.
     acting: Mutex<HashMap<(Site, KindName), usize>>,
 }
@@ -123,19 +124,20 @@ impl Sites {
             .is_some_and(|calls| *calls > 0)
     }
 
-    pub(super) fn witness(&self, site: &Site, kind: &KindName) -> Option<String> {
+    pub(super) fn witness(&self, site: &Site, kind: &KindName) -> Option<Witness> {
         self.witnesses().get(&(site.clone(), kind.clone())).cloned()
     }
 
-    pub(super) fn keep_witness(&self, site: &Site, kind: &KindName, id: String) {
-        self.witnesses().insert((site.clone(), kind.clone()), id);
+    pub(super) fn keep_witness(&self, site: &Site, kind: &KindName, witness: Witness) {
+        self.witnesses()
+            .insert((site.clone(), kind.clone()), witness);
     }
 
     pub(super) fn forget_witness(&self, site: &Site, kind: &KindName) {
         self.witnesses().remove(&(site.clone(), kind.clone()));
     }
 
-    fn witnesses(&self) -> MutexGuard<'_, HashMap<(Site, KindName), String>> {
+    fn witnesses(&self) -> MutexGuard<'_, HashMap<(Site, KindName), Witness>> {
         self.witnesses
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -316,7 +318,17 @@ impl Shared {
             .lock()
             .get(site)
             .is_some_and(|site| site.status.state == SiteState::Paused);
-        let signed_in = self.cloud.identity(site, paused).await;
+        let signed_in = self
+            .cloud
+            .identity(
+                site,
+                if paused {
+                    Asked::ByLoggingIn
+                } else {
+                    Asked::AtLogin
+                },
+            )
+            .await;
         let now = self.clock.now();
         let mut resumed = false;
         {

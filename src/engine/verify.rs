@@ -5,7 +5,7 @@
 //! when its oldest has waited long enough.
 //!
 //! A listing tells of absence only if it also returned a *witness*: a living resource of the same kind
-//! that was asked for in the same call. An edge's parent is its own witness. A few are simply read by
+//! that was asked for in the same call, best of the same project. An edge's parent is its own witness. A few are simply read by
 //! id, where the kind's own not-found answer is proof by itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::dispatch::facts;
 use super::{Done, Shared, UnderWay};
-use crate::cloud::{CloudFailure, Fields, ListRows};
+use crate::cloud::{Asked, CloudFailure, Fields, ListRows};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{ErrorClass, Identity, KindName, ResourceKey, Site, StepError};
 use crate::domain::plan::Filter;
@@ -134,13 +134,18 @@ impl Shared {
             .iter()
             .filter_map(|step| self.parent_id(step))
             .collect();
-        let rows = if parents.len() <= READ_MAX {
+        let seen = if parents.len() <= READ_MAX {
             self.read_each(site, kind, &parents).await
         } else {
-            self.list_with_witness(site, kind, &parents).await
+            self.list_with_witness(site, kind, &parents, project_of(batch))
+                .await
         };
-        let (rows, identity) = match rows {
-            Ok(found) => found,
+        let seen = match seen {
+            Ok(seen) => self.on_whose_rights(site, seen).await,
+            Err(failure) => Err(failure),
+        };
+        let Seen { rows, identity, .. } = match seen {
+            Ok(seen) => seen,
             Err(failure) => {
                 let error = failure.to_step_error(self.clock.now());
                 if failure.retry == Retry::SitePaused {
@@ -189,6 +194,19 @@ impl Shared {
         looked
     }
 
+    /// Who loses rights sees less and is told of nothing: unless a witness of the same project
+    /// vouches for what was not seen, the cloud is asked, after the look, who we are now (I13).
+    async fn on_whose_rights(&self, site: &Site, seen: Seen) -> Result<Seen, CloudFailure> {
+        if seen.same_project || seen.rows.values().all(Option::is_some) {
+            return Ok(seen);
+        }
+        let now = self.cloud.identity(site, Asked::Now).await?;
+        Ok(Seen {
+            identity: Some(now.identity),
+            ..seen
+        })
+    }
+
     /// The id of the listed row that shows a step's resource.
     fn parent_id(&self, step: &ClaimedStep) -> Option<String> {
         let kind = self.kinds.get(&step.key.kind)?;
@@ -213,7 +231,11 @@ impl Shared {
             identity = read.identity.or(identity);
             rows.insert(id.clone(), read.row);
         }
-        Ok((rows, identity))
+        Ok(Seen {
+            rows,
+            identity,
+            same_project: false,
+        })
     }
 
     /// Each asked id with its row or its proven absence; ids that nothing is proven of are left out.
@@ -222,8 +244,9 @@ impl Shared {
         site: &Site,
         kind: &Kind,
         ids: &BTreeSet<String>,
+        project: Option<&str>,
     ) -> Result<Seen, CloudFailure> {
-        let witness = self.find_witness(site, kind, ids).await?;
+        let witness = self.find_witness(site, kind, ids, project).await?;
         let Some(witness) = witness else {
             // Nothing of the kind lives there, or the list lies: a few by id, the rest next time.
             let few = ids.iter().take(READ_MAX).cloned().collect();
@@ -231,7 +254,7 @@ impl Shared {
         };
         let filter = Filter {
             key: "id".into(),
-            values: ids.iter().cloned().chain([witness.clone()]).collect(),
+            values: ids.iter().cloned().chain([witness.id.clone()]).collect(),
         };
         let listing = self
             .cloud
@@ -250,7 +273,7 @@ impl Shared {
             .into_iter()
             .filter_map(|row| Some((row.get("id")?.as_str()?.to_owned(), row)))
             .collect();
-        let vouched = present.contains_key(&witness);
+        let vouched = present.contains_key(&witness.id);
         if !vouched {
             self.sites.forget_witness(site, &kind.name);
         }
@@ -262,64 +285,87 @@ impl Shared {
                 None => None,
             })
             .collect();
-        Ok((rows, listing.identity))
+        Ok(Seen {
+            rows,
+            identity: listing.identity,
+            same_project: project.is_some_and(|project| project == witness.project_id),
+        })
     }
 
-    /// A resource of the kind that is there and is not among those that are looked for.
+    /// A resource of the kind that is there and is not among those that are looked for; of their
+    /// project, if there is one.
     async fn find_witness(
         &self,
         site: &Site,
         kind: &Kind,
         ids: &BTreeSet<String>,
-    ) -> Result<Option<String>, CloudFailure> {
-        if let Some(witness) = self
-            .sites
-            .witness(site, &kind.name)
-            .filter(|witness| !ids.contains(witness))
-        {
+        project: Option<&str>,
+    ) -> Result<Option<Witness>, CloudFailure> {
+        let kept = self.sites.witness(site, &kind.name);
+        let fits = |witness: &Witness| {
+            !ids.contains(&witness.id)
+                && project.is_none_or(|project| project == witness.project_id)
+        };
+        if let Some(witness) = kept.filter(fits) {
             return Ok(Some(witness));
         }
-        let listing = self
-            .cloud
-            .list(ListRows {
-                site,
-                kind,
-                filter: None,
-                fields: Fields::Id,
-                rows_max: Some(WITNESS_ROWS.max(ids.len() + 1)),
-            })
-            .await?;
-        let candidates: Vec<String> = listing
-            .rows
-            .iter()
-            .filter_map(|row| Some(row.get("id")?.as_str()?.to_owned()))
-            .filter(|id| !ids.contains(id))
-            .collect();
+        let mut candidates = Vec::new();
+        if let Some(project) = project {
+            let filter = Filter {
+                key: "project_id".into(),
+                values: vec![project.to_owned()],
+            };
+            candidates = self.candidates(site, kind, ids, Some(&filter)).await?;
+        }
+        if candidates.is_empty() {
+            candidates = self.candidates(site, kind, ids, None).await?;
+        }
         // One that nobody deletes lasts; any living one will do.
         let keys = candidates
             .iter()
-            .map(|id| ResourceKey {
+            .map(|witness| ResourceKey {
                 site: site.clone(),
                 kind: kind.name.clone(),
-                id: id.clone(),
+                id: witness.id.clone(),
             })
             .collect();
         let doomed: BTreeSet<String> = match self.ledger.tombstones_of(keys).await {
-            Ok(tombstones) => tombstones
-                .into_iter()
-                .map(|tombstone| tombstone.key.id)
-                .collect(),
+            Ok(tombstones) => tombstones.into_iter().map(|found| found.key.id).collect(),
             Err(_) => BTreeSet::new(),
         };
-        let witness = candidates
+        let lasting = candidates
             .iter()
-            .find(|id| !doomed.contains(*id))
-            .or_else(|| candidates.last())
-            .cloned();
+            .find(|witness| !doomed.contains(&witness.id));
+        let witness = lasting.or(candidates.last()).cloned();
         if let Some(witness) = &witness {
             self.sites.keep_witness(site, &kind.name, witness.clone());
         }
         Ok(witness)
+    }
+
+    async fn candidates(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        ids: &BTreeSet<String>,
+        filter: Option<&Filter>,
+    ) -> Result<Vec<Witness>, CloudFailure> {
+        let request = ListRows {
+            site,
+            kind,
+            filter,
+            fields: Fields::Planning,
+            rows_max: Some(WITNESS_ROWS.max(ids.len() + 1)),
+        };
+        let listing = self.cloud.list(request).await?;
+        let text = |row: &Value, field: &str| Some(row.get(field)?.as_str()?.to_owned());
+        let found = listing.rows.iter().filter_map(|row| {
+            Some(Witness {
+                id: text(row, "id")?,
+                project_id: text(row, "project_id").unwrap_or_default(),
+            })
+        });
+        Ok(found.filter(|witness| !ids.contains(&witness.id)).collect())
     }
 
     /// On whose rights the plan saw the step's site.
@@ -386,5 +432,25 @@ impl Shared {
     }
 }
 
-/// Asked ids with their row, or with none where absence is proven; and on whose rights.
-type Seen = (HashMap<String, Option<Value>>, Option<Identity>);
+/// What a look has seen.
+struct Seen {
+    /// Asked ids with their row, or with none where absence is proven.
+    rows: HashMap<String, Option<Value>>,
+    identity: Option<Identity>,
+    /// A witness of the very project vouched: who sees that one would see the others.
+    same_project: bool,
+}
+
+/// A living resource that vouches for a listing (I13b).
+#[derive(Clone, Debug)]
+pub(super) struct Witness {
+    pub(super) id: String,
+    pub(super) project_id: String,
+}
+
+/// The project that all have, if they have one.
+fn project_of(batch: &[ClaimedStep]) -> Option<&str> {
+    let first = batch.first()?.project_id.as_str();
+    let all = batch.iter().all(|step| step.project_id == first);
+    (all && !first.is_empty()).then_some(first)
+}

@@ -217,6 +217,8 @@ pub struct ClaimedStep {
     pub deletion_id: String,
     pub key: ResourceKey,
     pub name: String,
+    /// Empty where the cloud keeps none.
+    pub project_id: String,
     pub action: Action,
     pub vars: std::collections::BTreeMap<String, String>,
     pub fence: Fence,

@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use gone::cloud::openstack::{Transport, TransportError};
-use gone::cloud::{Acted, Call, Cloud, CloudFailure, ListRows, OpenStack, Row, Rows, SignedIn};
+use gone::cloud::{
+    Acted, Asked, Call, Cloud, CloudFailure, ListRows, OpenStack, Row, Rows, SignedIn,
+};
 use gone::domain::kinds::Kind;
 use gone::domain::model::{Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
 use gone::domain::policy::Outcome;
@@ -243,8 +245,8 @@ impl Cloud for Client {
         self.inner.sites()
     }
 
-    async fn identity(&self, site: &Site, anew: bool) -> Result<SignedIn, CloudFailure> {
-        self.inner.identity(site, anew).await
+    async fn identity(&self, site: &Site, asked: Asked) -> Result<SignedIn, CloudFailure> {
+        self.inner.identity(site, asked).await
     }
 
     async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure> {
@@ -270,7 +272,7 @@ impl Cloud for Client {
             Err(failure) if self.lies == Lies::AnyNotFoundIsGone && failure.status == Some(404) => {
                 Ok(Row {
                     row: None,
-                    identity: Some(self.inner.identity(site, false).await?.identity),
+                    identity: Some(self.inner.identity(site, Asked::AtLogin).await?.identity),
                 })
             }
             other => other,
@@ -292,7 +294,7 @@ impl Cloud for Client {
             Some(identity) => Some(identity),
             None => self
                 .inner
-                .identity(call.site, false)
+                .identity(call.site, Asked::AtLogin)
                 .await
                 .ok()
                 .map(|it| it.identity),

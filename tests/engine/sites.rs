@@ -116,7 +116,6 @@ fn i13_absence_that_was_seen_on_other_rights_does_not_count() {
 }
 
 #[test]
-#[ignore = "who a token speaks for is known as of its login: the engine does not ask again"]
 fn i13_rights_that_a_living_token_loses_do_not_make_absence() {
     paused(async {
         let mut bench = Bench::new(1);

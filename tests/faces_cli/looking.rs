@@ -245,7 +245,7 @@ async fn a_site_that_cannot_be_listed_never_looks_empty() {
         aliases: vec!["net".into()],
         columns: vec![
             ("Status".into(), "status".into()),
-            ("Subnets".into(), "subnets".into()),
+            ("Subnets".into(), "subnets[]".into()),
         ],
         has_dependents: true,
     }];

@@ -132,6 +132,47 @@ pub(super) async fn login(
     Ok(wire.token.into_token(number, header, secret, now))
 }
 
+/// Asks Keystone what a token is worth now: its roles may be fewer than when it was issued.
+pub(super) async fn check(
+    cloud: &Cloud,
+    transport: &dyn Transport,
+    token: &Token,
+    now: DateTime<Utc>,
+    deadline: Duration,
+) -> Result<Identity, AuthError> {
+    let url = tokens_url(&cloud.auth_url);
+    let not_keystone = |problem: String| AuthError::NotKeystone {
+        url: url.clone(),
+        problem,
+    };
+    let request = http::Request::builder()
+        .method(Method::GET)
+        .uri(format!("{url}?nocatalog"))
+        .header(header::ACCEPT, "application/json")
+        .header(header::USER_AGENT, super::session::USER_AGENT)
+        .header("x-auth-token", token.header.clone())
+        .header("x-subject-token", token.header.clone())
+        .body(Bytes::new())
+        .map_err(|error| not_keystone(error.to_string()))?;
+    let sent = transport.send(request, deadline).await;
+    let response = sent.map_err(|source| AuthError::Transport {
+        url: url.clone(),
+        source,
+    })?;
+    if response.status() != StatusCode::OK {
+        let answer = RemoteError::of(&response, &token.secret, None, now);
+        return Err(AuthError::Rejected {
+            url,
+            cloud: cloud.name.clone(),
+            found_in: found_in(cloud),
+            answer: Arc::new(answer),
+        });
+    }
+    let wire: WireAnswer = serde_json::from_slice(response.body())
+        .map_err(|_| not_keystone("the answer is not a token's description".to_owned()))?;
+    Ok(wire.token.identity())
+}
+
 fn tokens_url(auth_url: &Url) -> String {
     format!("{}/auth/tokens", auth_url.as_str().trim_end_matches('/'))
 }
@@ -252,28 +293,31 @@ impl WireToken {
         // By its lifetime, not by its end: our clock and the cloud's may differ.
         let lifetime = self.expires_at - self.issued_at.unwrap_or(now);
         let margin = TimeDelta::seconds(MARGIN_SECONDS_MAX).min(lifetime / MARGIN_PART);
-        let mut roles: Vec<String> = self.roles.into_iter().map(|role| role.name).collect();
-        roles.sort();
-        roles.dedup();
-        let (project_id, project_name, project_domain) = match self.project {
-            Some(project) => (Some(project.id), Some(project.name), Some(project.domain)),
-            None => (None, None, None),
-        };
-        let domain = project_domain.or(self.domain).unwrap_or(self.user.domain);
         Token {
             number,
             header,
             secret,
-            identity: Arc::new(Identity {
-                user_id: self.user.id,
-                user_name: self.user.name,
-                project_id,
-                project_name,
-                roles,
-                domain: domain.id,
-            }),
+            identity: Arc::new(self.identity()),
             catalog: Arc::new(Catalog::of(self.catalog)),
             renew_at: now + (lifetime - margin),
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        let mut roles: Vec<String> = self.roles.iter().map(|role| role.name.clone()).collect();
+        roles.sort();
+        roles.dedup();
+        let project = self.project.as_ref();
+        let domain = project
+            .map(|project| &project.domain)
+            .or(self.domain.as_ref());
+        Identity {
+            user_id: self.user.id.clone(),
+            user_name: self.user.name.clone(),
+            project_id: project.map(|project| project.id.clone()),
+            project_name: project.map(|project| project.name.clone()),
+            roles,
+            domain: domain.unwrap_or(&self.user.domain).id.clone(),
         }
     }
 }

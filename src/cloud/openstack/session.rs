@@ -14,7 +14,7 @@ use url::Url;
 use super::call::{Answer, Attempt, CallError, Reason, parse};
 use super::catalog::{Catalog, CatalogError, follow, join, overridden};
 use super::config::{Cloud, Interface};
-use super::keystone::{AuthError, Identity, Token, login};
+use super::keystone::{AuthError, Identity, Token, check, login};
 use super::remote::{RemoteError, request_id, retry_after};
 use super::transport::{Transport, TransportError};
 
@@ -96,6 +96,24 @@ impl Session {
     /// The login fails.
     pub async fn identity(&self) -> Result<Arc<Identity>, AuthError> {
         Ok(self.token(None).await?.identity.clone())
+    }
+
+    /// As whom Keystone says that calls are made now, asked anew: a token that lives on may have
+    /// lost roles since it was issued.
+    ///
+    /// # Errors
+    /// Keystone cannot be asked, or lets us in no more.
+    pub async fn identity_now(&self) -> Result<Arc<Identity>, AuthError> {
+        let token = self.token(None).await?;
+        let deadline = Duration::from_secs(LOGIN_SECONDS_MAX);
+        let now = (self.clock)();
+        match check(&self.cloud, &*self.transport, &token, now, deadline).await {
+            Ok(identity) => Ok(Arc::new(identity)),
+            Err(error) if error.rejected() => {
+                Ok(self.token(Some(token.number)).await?.identity.clone())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The regions and services. Logs in if need be.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::cloud::Cloud;
+use crate::cloud::{Asked, Cloud};
 use crate::domain::model::{ErrorClass, Site};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -292,7 +292,7 @@ fn check(name: &str, health: Health, trouble: Option<Trouble>, found: &str, advi
 /// Logs in at every site, all at once.
 pub async fn log_in(cloud: &dyn Cloud) -> Vec<Login> {
     let logins = cloud.sites().into_iter().map(|site| async {
-        let result = match cloud.identity(&site, true).await {
+        let result = match cloud.identity(&site, Asked::ByLoggingIn).await {
             Ok(signed_in) => Ok(signed_in.shown),
             Err(failure) => Err((failure.class, failure.message)),
         };

@@ -124,7 +124,7 @@ impl Batch<'_> {
                 ],
                 |row| {
                     Ok((
-                        row.get::<_, i64>(18)?,
+                        row.get::<_, i64>(19)?,
                         rows::claimed(row, &deletion_id, false)?,
                     ))
                 },
@@ -154,8 +154,8 @@ pub(super) fn verifying(
         .query_map(
             params![rows::micros(now), i64::try_from(limit).unwrap_or(i64::MAX)],
             |row| {
-                let deletion_id: String = row.get(18)?;
-                rows::claimed(row, &deletion_id, row.get(19)?)
+                let deletion_id: String = row.get(19)?;
+                rows::claimed(row, &deletion_id, row.get(20)?)
             },
         )?
         .collect::<Sql<Vec<_>>>()?;
