@@ -1,0 +1,326 @@
+//! A cloud that is down, slow, wrong, or lies.
+
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+
+use super::support::{PASSWORD, Stage, assert_counts_sum, text, wait_for};
+
+/// Waits short enough for a test.
+const QUICK: &str = "\
+[engine]
+call_timeout = \"1s\"
+verify_timeout = \"1s\"
+[gc]
+schedule = [\"300ms\"]
+jitter = 0.0
+max_attempts = 3
+";
+
+const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes -o json";
+
+fn first_port(stage: &Stage, network: &str) -> String {
+    let ports = stage.list("ports");
+    let mut here = ports.iter().filter(|port| {
+        port["network_id"] == network && !text(&port["device_owner"]).starts_with("network:")
+    });
+    text(&here.next().unwrap()["id"])
+}
+
+fn assert_all_gone(stage: &Stage, deletion: &Value) {
+    assert_eq!(deletion["state"], "gone", "{deletion}");
+    assert_counts_sum(deletion);
+    assert!(stage.ids("ports").is_empty());
+    assert!(stage.ids("networks").is_empty());
+}
+
+#[test]
+fn a_cloud_that_is_down_is_5_and_says_what_was_called() {
+    let stage = Stage::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    stage.clouds_yaml(
+        &format!("http://127.0.0.1:{port}/v3"),
+        PASSWORD,
+        "RegionOne",
+        "",
+    );
+    for verb in ["plan", "delete --yes"] {
+        stage
+            .gone(&format!("{verb} network/web"))
+            .ends_with(5)
+            .says(&[
+                "network/web",
+                &format!("127.0.0.1:{port}"),
+                "refused",
+                "gone doctor",
+            ]);
+    }
+    stage.gone("doctor").ends_with(5);
+}
+
+#[test]
+fn an_unknown_certificate_is_5_and_names_cacert() {
+    let stage = Stage::new();
+    let port = super::tls::untrusted();
+    stage.clouds_yaml(
+        &format!("https://localhost:{port}/v3"),
+        PASSWORD,
+        "RegionOne",
+        "",
+    );
+    stage.gone("plan network/web").ends_with(5).says(&[
+        "network/web",
+        "https://localhost",
+        "certificate",
+        "cacert",
+        "clouds.yaml",
+    ]);
+}
+
+#[test]
+fn throttling_waits_as_long_as_the_cloud_asks() {
+    let stage = Stage::new();
+    let network = stage.network("web", 3);
+    let port = first_port(&stage, &network);
+    stage.faults(json!([{
+        "match": {"method": "DELETE", "id": port}, "times": 1,
+        "action": {"status": 429, "message": "slow down", "retry_after": 2},
+    }]));
+    let deletion = stage.gone(DELETE_WEB).ok().json();
+    assert_all_gone(&stage, &deletion);
+    let sent = stage.deletes_of(&port);
+    assert_eq!(sent.len(), 2);
+    assert!(sent[1].at - sent[0].at >= TimeDelta::seconds(2), "{sent:?}");
+}
+
+#[test]
+fn errors_of_the_service_are_tried_again() {
+    let stage = Stage::new();
+    stage.network("web", 6);
+    stage.faults(json!([
+        {"match": {"method": "DELETE"}, "times": 2, "action": {"status": 500}},
+        {"match": {"method": "DELETE"}, "times": 2, "action": {"status": 503, "html": true}},
+        {"match": {"method": "DELETE"}, "times": 1, "action": {"drop_after_effect": true}},
+    ]));
+    let deletion = stage.gone(DELETE_WEB).ok().json();
+    assert_all_gone(&stage, &deletion);
+    for step in deletion["steps"].as_array().unwrap() {
+        assert_eq!(step["attempts"], 0, "such answers use no attempt: {step}");
+    }
+}
+
+#[test]
+fn i12_a_call_that_hangs_holds_up_no_other() {
+    let stage = Stage::new();
+    stage.settings(QUICK);
+    let network = stage.network("web", 12);
+    let port = first_port(&stage, &network);
+    stage.faults(json!([
+        {"match": {"method": "DELETE", "id": port}, "times": 1, "action": {"hang": true}},
+    ]));
+    let deletion = stage.gone(DELETE_WEB).ok().json();
+    assert_all_gone(&stage, &deletion);
+    let sent = stage.deletes_of(&port);
+    let again = sent[1].at;
+    let others = stage.writes();
+    let before = others.iter().filter(|call| call.at < again).count();
+    // The network and its subnet wait for it, no other port does.
+    assert!(before >= 12, "{before} of {others:?}");
+    assert_eq!(sent.len(), 2);
+}
+
+#[test]
+fn a_cut_answer_and_a_foreign_page_are_told_while_planning() {
+    let stage = Stage::new();
+    stage.network("web", 2);
+    let lists = json!({"method": "GET", "path": "/v2.0/ports$"});
+    for (action, words) in [
+        (json!({"truncate": true}), ["/v2.0/ports", "cut off"]),
+        (
+            json!({"status": 200, "html": true}),
+            ["/v2.0/ports", "a proxy"],
+        ),
+        (json!({"status": 502, "html": true}), ["/v2.0/ports", "502"]),
+    ] {
+        stage.faults(json!([{"match": lists, "action": action}]));
+        for verb in ["plan", "delete --yes"] {
+            let line = format!("{verb} network/web-net-0 --cascade");
+            let ran = stage.gone(&line).ends_with(5);
+            let said = format!("{}{}", ran.out, ran.err);
+            for word in words {
+                assert!(said.contains(word), "{action}: no {word:?} in {said}");
+            }
+            assert!(!said.contains("<html"), "{said}");
+        }
+    }
+    assert!(stage.writes().is_empty(), "nothing was sent");
+    stage.faults(json!([]));
+    let deletion = stage.gone(DELETE_WEB).ok().json();
+    assert_all_gone(&stage, &deletion);
+}
+
+/// A cloud that says yes to a delete, keeps the resource, and then hides it: under none of these
+/// does the resource count as gone, and when the cloud comes to its senses all ends well.
+fn i13_a_lie_is_no_absence(ports: u32, lie: Value) {
+    let stage = Stage::new();
+    stage.settings(QUICK);
+    stage.network("web", ports);
+    let keep = json!({"match": {"method": "DELETE", "kind": "port"}, "action": {"keep": true}});
+    stage.faults(json!([keep]));
+    let engine = stage.engine();
+    let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
+    stage.await_writes(1);
+    stage.faults(json!([lie, keep]));
+    let from = stage.calls().len();
+    wait_for("looks", || {
+        let calls = stage.calls();
+        let looks = calls[from..].iter();
+        looks
+            .filter(|call| call.path.contains("/v2.0/ports"))
+            .count()
+            >= 6
+    });
+    let deletion = stage.show(&id);
+    assert_eq!(deletion["counts"]["gone"], 0, "{deletion}");
+    assert!(stage.list("ports").len() as u32 >= ports);
+    stage.faults(json!([]));
+    // What was refused too often meanwhile needs a person.
+    wait_for("the end", || {
+        let state = text(&stage.show(&id)["state"]);
+        if state == "stuck" {
+            stage.gone(&format!("retry {id}"));
+        }
+        state == "gone"
+    });
+    assert_all_gone(&stage, &stage.show(&id));
+    engine.stop().ok();
+}
+
+#[test]
+fn i13_an_empty_list_is_no_absence() {
+    let lists = json!({"method": "GET", "path": "/v2.0/ports$"});
+    i13_a_lie_is_no_absence(8, json!({"match": lists, "action": {"empty_list": true}}));
+}
+
+#[test]
+fn i13_a_proxys_page_is_no_absence() {
+    let reads = json!({"method": "GET", "path": "/v2.0/ports/"});
+    i13_a_lie_is_no_absence(
+        2,
+        json!({"match": reads, "action": {"status": 404, "html": true}}),
+    );
+}
+
+#[test]
+fn i13_a_cut_answer_is_no_absence() {
+    let reads = json!({"method": "GET", "path": "/v2.0/ports"});
+    i13_a_lie_is_no_absence(2, json!({"match": reads, "action": {"truncate": true}}));
+}
+
+#[test]
+fn i13_a_yes_that_keeps_is_asked_again() {
+    let stage = Stage::new();
+    stage.settings(QUICK);
+    let network = stage.network("web", 3);
+    let port = first_port(&stage, &network);
+    stage.faults(json!([
+        {"match": {"method": "DELETE", "id": port}, "times": 1, "action": {"keep": true}},
+    ]));
+    let deletion = stage.gone(DELETE_WEB).ok().json();
+    assert_all_gone(&stage, &deletion);
+    assert_eq!(stage.deletes_of(&port).len(), 2);
+}
+
+#[test]
+fn i07_a_yes_that_always_keeps_is_stuck_and_says_so() {
+    let stage = Stage::new();
+    stage.settings(QUICK);
+    let network = stage.network("web", 3);
+    let port = first_port(&stage, &network);
+    stage.faults(json!([{"match": {"method": "DELETE", "id": port}, "action": {"keep": true}}]));
+    let ran = stage
+        .gone("delete network/web-net-0 --cascade --yes")
+        .ends_with(4);
+    assert!(
+        ran.out
+            .contains("accepted, but the resource is still there"),
+        "{}",
+        ran.out
+    );
+    ran.says(&["needs a person", "gone show", "gone retry"]);
+    assert_eq!(stage.deletes_of(&port).len(), 3, "max_attempts");
+    assert_eq!(stage.ids("networks"), [network]);
+}
+
+#[test]
+fn n13_a_token_that_ends_on_the_way_is_renewed_once() {
+    let stage = Stage::new();
+    stage.network("web", 60);
+    stage.limits(json!({"latency_ms": 20, "parallel": 4}));
+    let engine = stage.engine();
+    let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
+    stage.await_writes(10);
+    let logins = |stage: &Stage| {
+        let calls = stage.calls().into_iter();
+        calls
+            .filter(|call| call.path.ends_with("/auth/tokens"))
+            .count()
+    };
+    let before = logins(&stage);
+    stage.control("PUT", "tokens", json!({"revoke": true}));
+    let deletion = stage.await_state(&id, "gone");
+    assert_all_gone(&stage, &deletion);
+    let refused = stage
+        .writes()
+        .iter()
+        .filter(|call| call.status == Some(401))
+        .count();
+    assert!(refused > 0, "the token was in use");
+    // Those who were refused at one time share the new login.
+    assert_eq!(logins(&stage), before + 1);
+    engine.stop().ok();
+}
+
+#[test]
+fn i13_rights_that_are_lost_pause_the_site_and_come_back() {
+    let stage = Stage::new();
+    stage.network("web", 60);
+    stage.limits(json!({"latency_ms": 20, "parallel": 4}));
+    let engine = stage.engine();
+    let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
+    stage.await_writes(10);
+    let roles = |roles: Value| json!({"name": "admin", "roles": {"admin": roles}});
+    stage.control("PUT", "users", roles(json!([])));
+    let sites = || stage.gone("list sites -o json").ok().json();
+    wait_for("pause", || sites()[0]["state"] == "paused");
+    let ran = stage
+        .gone(&format!("{DELETE_WEB} --wait"))
+        .ends_with(3)
+        .says(&["gone list sites", "gone show"]);
+    let paused = ran.json();
+    assert_eq!(paused["existing"], true);
+    let reason = text(&sites()[0]["reason"]);
+    assert!(
+        reason.contains("login refused") || reason.contains("RightsLost"),
+        "{reason}"
+    );
+    // Nothing was gone but what had been deleted while there were rights.
+    let deleted = stage
+        .writes()
+        .iter()
+        .filter(|call| call.status == Some(204))
+        .count();
+    let gone = usize::try_from(paused["counts"]["gone"].as_u64().unwrap()).unwrap();
+    assert!(gone <= deleted, "{gone} of {deleted}: {paused}");
+    let before = stage.writes().len();
+    let all = json!(["admin", "manager", "member", "reader"]);
+    stage.control("PUT", "users", roles(all));
+    let deletion = stage.await_state(&id, "gone");
+    assert!(
+        stage.writes().len() > before,
+        "the rest was sent when the rights were back"
+    );
+    assert_all_gone(&stage, &deletion);
+    engine.stop().ok();
+}

@@ -1,0 +1,142 @@
+//! What must not be deleted, and plans that no longer fit.
+
+use serde_json::{Value, json};
+
+use super::support::{Stage, text};
+
+#[test]
+fn p05_read_only_refuses_in_the_engine_and_sends_nothing() {
+    let stage = Stage::new();
+    stage.network("web", 2);
+    let line = "delete network/web-net-0 --cascade --yes";
+    let words = ["delete network/web-net-0", "read-only", "nothing was sent"];
+    let says = |ran: super::support::Ran| {
+        let said = ran.err.to_lowercase();
+        for word in words {
+            assert!(said.contains(word), "no {word:?} in {said}");
+        }
+    };
+    says(stage.gone(&format!("{line} --read-only")).ends_with(6));
+    stage.settings("[guard]\nread_only = true\n");
+    says(stage.gone(line).ends_with(6));
+    stage.settings("[guard]\nread_only_clouds = [\"prod\"]\n");
+    says(stage.gone(line).ends_with(6));
+    // An engine that was told so refuses whoever asks.
+    stage.settings("");
+    let engine = stage.start("--engine --read-only");
+    stage.await_engine(engine.pid());
+    says(stage.gone(line).ends_with(6));
+    stage.gone("plan network/web-net-0 --cascade").ok();
+    engine.stop().ok();
+    assert!(stage.writes().is_empty());
+}
+
+#[test]
+fn p04_what_a_rule_protects_refuses_the_whole_and_is_named() {
+    let stage = Stage::new();
+    stage.settings("[[guard.protect]]\nkind = \"port\"\nname = \"web-port-0-*\"\n");
+    let made = stage.seed(json!({"name": "web", "networks": 1, "ports_per_network": 2}));
+    stage
+        .gone("plan network/web-net-0 --cascade --check")
+        .ends_with(6);
+    let ran = stage
+        .gone("delete network/web-net-0 --cascade --yes")
+        .ends_with(6);
+    let said = format!("{}{}", ran.out, ran.err);
+    let port = text(&made["ports"][1]);
+    for word in ["nothing was sent", "protect", "web-port-0-*", &port] {
+        assert!(said.contains(word), "no {word:?} in {said}");
+    }
+    assert!(stage.writes().is_empty());
+    assert_eq!(stage.ids("networks").len(), 1);
+}
+
+#[test]
+fn n01_without_cascade_what_is_in_use_is_refused_with_its_blockers() {
+    let stage = Stage::new();
+    let network = stage.network("web", 2);
+    let ran = stage.gone("delete network/web-net-0 --yes").ends_with(6);
+    let said = format!("{}{}", ran.out, ran.err);
+    let port = stage
+        .list("ports")
+        .into_iter()
+        .find(|port| port["device_owner"] == "compute:nova");
+    let port = text(&port.unwrap()["id"]);
+    for word in ["nothing was sent", network.as_str(), port.as_str()] {
+        assert!(said.contains(word), "no {word:?} in {said}");
+    }
+    assert!(stage.writes().is_empty());
+}
+
+#[test]
+fn p01_a_plan_that_no_longer_fits_is_7_and_sends_nothing() {
+    let stage = Stage::new();
+    let network = stage.network("web", 2);
+    stage
+        .gone("plan network/web-net-0 --cascade --out plan.json")
+        .ok();
+    let port = json!({"port": {"network_id": network, "name": "newcomer"}});
+    stage.as_client("POST", "RegionOne/network/v2.0/ports", port);
+    let ran = stage.gone("delete --plan plan.json --yes").ends_with(7);
+    let said = format!("{}{}", ran.out, ran.err);
+    for word in ["nothing was sent", "not as approved", "new: port newcomer"] {
+        assert!(said.contains(word), "no {word:?} in {said}");
+    }
+    assert!(stage.writes().is_empty());
+    // The same with an engine.
+    let engine = stage.engine();
+    stage
+        .gone("delete --plan plan.json --yes --wait")
+        .ends_with(7);
+    assert!(stage.writes().is_empty());
+    stage
+        .gone("plan network/web-net-0 --cascade --out plan.json")
+        .ok();
+    stage.gone("delete --plan plan.json --yes --wait").ok();
+    engine.stop().ok();
+    assert!(stage.ids("networks").is_empty());
+}
+
+#[test]
+fn p01_a_plan_that_was_changed_by_hand_is_2() {
+    let stage = Stage::new();
+    let kept = stage.network("kept", 1);
+    stage.network("web", 2);
+    stage
+        .gone("plan network/web-net-0 --cascade --out plan.json")
+        .ok();
+    let file = stage.path("plan.json");
+    let frozen = std::fs::read_to_string(&file).unwrap();
+    let mut plan: Value = serde_json::from_str(&frozen).unwrap();
+    plan["steps"][0]["resource_id"] = kept.into();
+    std::fs::write(&file, plan.to_string()).unwrap();
+    stage
+        .gone("delete --plan plan.json --yes")
+        .ends_with(2)
+        .says(&["plan.json", "changed after it was frozen", "gone plan"]);
+    std::fs::write(&file, &frozen[..frozen.len() / 2]).unwrap();
+    stage
+        .gone("delete --plan plan.json --yes")
+        .ends_with(2)
+        .says(&["plan.json", "no plan of this version"]);
+    stage
+        .gone("delete --plan none.json --yes")
+        .ends_with(2)
+        .says(&["none.json", "No such file"]);
+    assert!(stage.writes().is_empty());
+}
+
+#[test]
+fn without_a_terminal_and_without_yes_nothing_is_deleted() {
+    let stage = Stage::new();
+    stage.network("web", 1);
+    stage
+        .gone("delete network/web-net-0 --cascade")
+        .ends_with(2)
+        .says(&["delete network/web-net-0", "no terminal", "--yes"]);
+    stage
+        .gone("")
+        .ends_with(2)
+        .says(&["no terminal", "--engine"]);
+    assert!(stage.writes().is_empty());
+}

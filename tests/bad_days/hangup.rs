@@ -1,0 +1,163 @@
+//! The terminal goes away: the work does not.
+
+use std::time::{Duration, Instant};
+
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::support::{GONE, Stage, assert_counts_sum, send, text, wait_for};
+
+/// CONTRACT: how long an embedding console takes at most to hand over.
+const HAND_OVER_MAX: Duration = Duration::from_secs(2);
+
+/// Ends the engine that was left behind, whatever the test comes to.
+struct LeftBehind<'a>(&'a Stage);
+
+impl LeftBehind<'_> {
+    fn pid(&self) -> Option<u32> {
+        gone::ledger::sqlite::owner(&self.0.ledger()).map(|owner| owner.pid)
+    }
+}
+
+impl Drop for LeftBehind<'_> {
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid() {
+            send(pid, Signal::TERM);
+        }
+    }
+}
+
+struct Console {
+    /// Nobody reads: what a console writes in some seconds fits the terminal's own buffer.
+    terminal: Box<dyn portable_pty::MasterPty + Send>,
+    child: Box<dyn portable_pty::Child + Send + Sync>,
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn console(stage: &Stage) -> Console {
+    let size = PtySize {
+        rows: 24,
+        cols: 80,
+        pixel_width: 0,
+        pixel_height: 0,
+    };
+    let pair = native_pty_system().openpty(size).unwrap();
+    let mut command = CommandBuilder::new(GONE);
+    command.env_clear();
+    command.cwd(stage.folder.path());
+    for (name, value) in stage.environment() {
+        command.env(name, value);
+    }
+    command.env("TERM", "xterm-256color");
+    let child = pair.slave.spawn_command(command).unwrap();
+    let console = Console {
+        terminal: pair.master,
+        child,
+    };
+    stage.await_engine(console.child.process_id().unwrap());
+    console
+}
+
+fn busy() -> Stage {
+    let stage = Stage::new();
+    stage.network("web", 120);
+    stage.limits(json!({"latency_ms": 50, "parallel": 4}));
+    stage
+}
+
+/// A deletion of which the console's own engine has done a part.
+fn under_way(stage: &Stage) -> String {
+    let line = "delete network/web-net-0 --cascade --yes -o json";
+    let id = text(&stage.gone(line).ok().json()["id"]);
+    stage.await_writes(12);
+    id
+}
+
+fn ends_in_time(console: &mut Console) {
+    let since = Instant::now();
+    while console.child.try_wait().unwrap().is_none() {
+        assert!(since.elapsed() < HAND_OVER_MAX, "the console stays");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn assert_goes_on(stage: &Stage, id: &str, console: u32) {
+    let left = LeftBehind(stage);
+    wait_for("engine of its own", || {
+        left.pid().is_some_and(|pid| pid != console)
+    });
+    let pid = left.pid().unwrap();
+    stage.await_engine(pid);
+    let deletion = stage.await_state(id, "gone");
+    assert_counts_sum(&deletion);
+    assert!(stage.ids("networks").is_empty());
+    assert!(stage.ids("ports").is_empty());
+    let twice = |id: &str| {
+        let deletes = stage.deletes_of(id);
+        deletes
+            .iter()
+            .filter(|call| call.status == Some(204))
+            .count()
+            > 1
+    };
+    assert!(!stage.writes().iter().any(|call| twice(&call.path)));
+    // Away from the terminal: a group and no standard streams of it.
+    for stream in 0..3 {
+        let link = std::fs::read_link(format!("/proc/{pid}/fd/{stream}")).unwrap();
+        assert_eq!(link.to_str(), Some("/dev/null"));
+    }
+    drop(left);
+    wait_for("its end", || LeftBehind(stage).pid().is_none());
+}
+
+#[test]
+fn a_terminal_that_goes_away_leaves_an_engine_that_finishes() {
+    let stage = busy();
+    let mut console = console(&stage);
+    let pid = console.child.process_id().unwrap();
+    let id = under_way(&stage);
+    // The last hold on the terminal: the kernel hangs up.
+    let gone = native_pty_system()
+        .openpty(PtySize::default())
+        .unwrap()
+        .master;
+    drop(std::mem::replace(&mut console.terminal, gone));
+    ends_in_time(&mut console);
+    assert_goes_on(&stage, &id, pid);
+}
+
+#[test]
+fn a_hang_up_signal_leaves_an_engine_that_finishes() {
+    let stage = busy();
+    let mut console = console(&stage);
+    let pid = console.child.process_id().unwrap();
+    let id = under_way(&stage);
+    send(pid, Signal::HUP);
+    ends_in_time(&mut console);
+    assert_goes_on(&stage, &id, pid);
+}
+
+#[test]
+fn told_to_stop_at_a_hang_up_it_leaves_nothing_behind_but_the_ledger() {
+    let stage = busy();
+    stage.settings("[console]\non_hangup = \"stop\"\n");
+    let mut console = console(&stage);
+    let id = under_way(&stage);
+    send(console.child.process_id().unwrap(), Signal::HUP);
+    ends_in_time(&mut console);
+    assert!(LeftBehind(&stage).pid().is_none());
+    let left = stage.writes().len();
+    stage.gone("doctor").ok();
+    assert_eq!(stage.writes().len(), left);
+    // What was accepted is not lost: the next engine finishes it.
+    let engine = stage.engine();
+    stage.await_state(&id, "gone");
+    engine.stop().ok();
+}

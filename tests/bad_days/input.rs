@@ -1,0 +1,178 @@
+//! Bad input: a clear error that names the field and the nearest valid value.
+
+use serde_json::json;
+
+use super::support::{PASSWORD, SITE, Stage};
+
+#[test]
+fn t02_an_unknown_kind_names_the_nearest() {
+    let stage = Stage::new();
+    for verb in ["plan", "delete --yes"] {
+        stage
+            .gone(&format!("{verb} netwrok/web"))
+            .ends_with(2)
+            .says(&["netwrok/web", "unknown kind", "did you mean", "network"]);
+    }
+    assert!(stage.writes().is_empty());
+}
+
+#[test]
+fn a_name_that_fits_twice_lists_both_and_deletes_neither() {
+    let stage = Stage::new();
+    let (one, two) = (stage.network("web", 1), stage.network("web", 1));
+    stage
+        .gone("delete network/web-net-0 --cascade --yes")
+        .ends_with(2)
+        .says(&[
+            "delete network/web-net-0",
+            "2 resources fit",
+            &one,
+            &two,
+            "Write one of these",
+        ]);
+    let ran = stage
+        .gone("delete network/web-net-0 --yes -o json")
+        .ends_with(2);
+    let candidates = ran.failure()["candidates"].as_array().unwrap().len();
+    assert_eq!(candidates, 2, "{}", ran.err);
+    assert!(stage.writes().is_empty());
+    // What it says helps: by its id it is one.
+    stage.gone(&format!("plan network/{one}")).ok();
+}
+
+#[test]
+fn a_resource_that_is_not_there_is_said_to_be_missing_where_it_was_looked_for() {
+    let stage = Stage::new();
+    stage.gone("delete network/wbe --yes").ends_with(2).says(&[
+        "delete network/wbe",
+        "no network",
+        "\"wbe\"",
+        SITE,
+        "gone list KIND",
+    ]);
+}
+
+#[test]
+fn a_bad_settings_key_names_file_line_and_nearest() {
+    let stage = Stage::new();
+    let file = stage.settings("[engine]\n# calls\nconcurency = 4\n");
+    let file = file.to_str().unwrap();
+    for verb in ["list", "--engine", "plan network/web"] {
+        stage.gone(verb).ends_with(2).says(&[
+            file,
+            "line 3",
+            "engine.concurency",
+            "did you mean",
+            "concurrency",
+            "--print-config",
+        ]);
+    }
+    stage.settings("[engine]\ncall_timeout = \"soon\"\n");
+    stage.gone("list").ends_with(2).says(&[
+        "line 2",
+        "engine.call_timeout",
+        "\"soon\" is no duration",
+        "30s",
+    ]);
+    stage.settings("[engine\n");
+    stage.gone("list").ends_with(2).says(&[file, "line 1"]);
+    stage
+        .gone("list --config nowhere.toml")
+        .ends_with(2)
+        .says(&["nowhere.toml", "cannot be read"]);
+}
+
+#[test]
+fn a_wrong_password_says_where_it_stands_and_not_what_it_is() {
+    let stage = Stage::new();
+    stage.network("web", 1);
+    let auth_url = format!("{}/v3", stage.url);
+    stage.clouds_yaml(&auth_url, "wrong-Qx7", "RegionOne", "");
+    for verb in ["plan", "delete --cascade --yes"] {
+        let ran = stage
+            .gone(&format!("{verb} network/web-net-0"))
+            .ends_with(3)
+            .says(&[
+                "network/web-net-0",
+                "login refused",
+                "\"prod\"",
+                "clouds.yaml",
+                "gone doctor",
+            ]);
+        assert!(!ran.err.contains("wrong-Qx7"), "{}", ran.err);
+    }
+    stage.gone("doctor").ends_with(3);
+    assert!(stage.writes().is_empty());
+}
+
+#[test]
+fn no_such_region_names_the_nearest() {
+    let stage = Stage::in_regions(&["RegionOne", "RegionTwo"]);
+    for line in [
+        "plan network/web --region RegionTow",
+        "plan network/web@prod/RegionTow --all-regions",
+    ] {
+        stage
+            .gone(line)
+            .ends_with(2)
+            .says(&["RegionTow", "did you mean", "RegionTwo"]);
+    }
+    stage
+        .gone("plan network/web --cloud prd")
+        .ends_with(2)
+        .says(&["prd", "did you mean", "prod", "gone doctor"]);
+    // A region that only the file knows: the cloud's own are listed.
+    let auth_url = format!("{}/v3", stage.url);
+    stage.clouds_yaml(&auth_url, PASSWORD, "RegionThree", "");
+    stage
+        .gone("plan network/web")
+        .ends_with(2)
+        .says(&["RegionThree", "RegionOne", "RegionTwo"]);
+}
+
+#[test]
+fn a_scenario_or_state_id_that_is_not_there_is_usage() {
+    let stage = Stage::new();
+    stage
+        .gone("show 00000000")
+        .ends_with(2)
+        .says(&["show 00000000", "no deletion", "gone list"]);
+    stage
+        .gone("sandbox --scenario nowhere")
+        .ends_with(2)
+        .says(&["nowhere", "practice"]);
+}
+
+#[test]
+fn errors_are_json_where_json_was_asked_for() {
+    let stage = Stage::new();
+    stage.network("web", 1);
+    for (line, code, class) in [
+        ("plan netwrok/web -o json", 2, "usage"),
+        ("plan network/none -o json", 2, "not_found"),
+        ("delet network/web -o json", 2, "usage"),
+        ("delete network/web-net-0 -o json", 2, "usage"),
+        (
+            "delete network/web-net-0 --yes --read-only -o json",
+            6,
+            "refused",
+        ),
+        ("show 00000000 -o json", 2, "not_found"),
+        ("list --config nowhere -o json", 2, "usage"),
+        ("list --socket /proc/none/x -o json", 2, "usage"),
+    ] {
+        let ran = stage.gone(line).ends_with(code);
+        let failure = ran.failure();
+        assert_eq!(failure["error"], class, "{line}: {failure}");
+        assert_eq!(failure["exit_code"], code, "{line}");
+        assert!(!failure["message"].as_str().unwrap().is_empty(), "{line}");
+        assert!(!failure["tried"].as_str().unwrap().is_empty(), "{line}");
+        assert_eq!(ran.out, "", "{line}");
+    }
+    stage.faults(json!([{"match": {"path": "/v2.0/"}, "action": {"status": 503}}]));
+    let failure = stage
+        .gone("plan network/web-net-0 -o json")
+        .ends_with(5)
+        .failure();
+    assert_eq!(failure["error"], "unreachable", "{failure}");
+}

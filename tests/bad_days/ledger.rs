@@ -1,0 +1,193 @@
+//! The ledger's bad days: full, damaged, of another version, owned by another.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use serde_json::json;
+
+use super::support::{GONE, Running, Stage, files, text, wait_for};
+
+const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes -o json";
+
+fn ledger_with_a_deletion(stage: &Stage) -> String {
+    stage.network("web", 2);
+    text(&stage.gone(DELETE_WEB).ok().json()["id"])
+}
+
+/// The bytes of the ledger and its log, by name.
+fn contents(stage: &Stage) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let all = files(stage.ledger().parent().unwrap()).into_iter();
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    // The index beside a log is rebuilt at will; the lock file says who asks.
+    all.filter(|(path, _)| ["ledger.db", "ledger.db-wal"].contains(&name(path).as_str()))
+        .collect()
+}
+
+/// Every way to open it says what is wrong and what to do, ends with 2, and changes nothing.
+fn assert_refused_untouched(stage: &Stage, words: &[&str]) {
+    let before = contents(stage);
+    let ledger = stage.ledger();
+    for line in ["list", "delete network/web-net-0 --yes", "--engine"] {
+        let ran = stage.gone(line).ends_with(2);
+        let ran = ran.says(&["open the ledger", ledger.to_str().unwrap(), "gone doctor"]);
+        ran.says(words);
+    }
+    let said = stage.gone("doctor").ends_with(2).out;
+    for word in words {
+        assert!(said.contains(word), "no {word:?} in {said}");
+    }
+    assert_eq!(before, contents(stage), "it was changed");
+}
+
+#[test]
+fn a_file_that_is_no_ledger_is_refused_untouched() {
+    let stage = Stage::new();
+    let ledger = stage.ledger();
+    std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
+    std::fs::write(&ledger, "my notes\n".repeat(1000)).unwrap();
+    assert_refused_untouched(&stage, &["damaged", "not a database", "restore a backup"]);
+}
+
+#[test]
+fn a_damaged_ledger_is_refused_untouched() {
+    let stage = Stage::new();
+    ledger_with_a_deletion(&stage);
+    let ledger = stage.ledger();
+    let mut bytes = std::fs::read(&ledger).unwrap();
+    // The rest of the page that says which tables there are.
+    bytes[100..4096].fill(0xff);
+    std::fs::write(&ledger, bytes).unwrap();
+    assert_refused_untouched(&stage, &["damaged", "restore a backup"]);
+}
+
+#[test]
+fn a_ledger_of_a_newer_version_is_refused_untouched() {
+    let stage = Stage::new();
+    ledger_with_a_deletion(&stage);
+    let db = rusqlite::Connection::open(stage.ledger()).unwrap();
+    db.pragma_update(None, "user_version", 999).unwrap();
+    drop(db);
+    assert_refused_untouched(&stage, &["newer gone", "schema 999", "use that version"]);
+}
+
+#[test]
+fn a_second_engine_says_who_has_the_ledger_and_verbs_attach_to_the_first() {
+    let stage = Stage::new();
+    stage.network("web", 2);
+    let first = stage.engine();
+    let socket = stage.path("state/gone/gone.sock");
+    let pid = format!("pid {}", first.pid());
+    stage.gone("--engine").ends_with(5).says(&[
+        "open the ledger",
+        stage.ledger().to_str().unwrap(),
+        &pid,
+        socket.to_str().unwrap(),
+    ]);
+    stage
+        .gone("--engine --socket other.sock")
+        .ends_with(5)
+        .says(&[&pid, socket.to_str().unwrap()]);
+    // The first one is none the worse for it, and verbs speak to it, by the ledger alone too.
+    let said = stage.gone("doctor -o json").ok().out;
+    assert!(said.contains(&format!("process {}", first.pid())), "{said}");
+    let accepted = stage.gone(DELETE_WEB).ok().json();
+    assert!(
+        accepted.get("steps").is_none(),
+        "not waited for: {accepted}"
+    );
+    let ledger = stage.ledger();
+    let list = format!(
+        "list --ledger {} --socket nowhere.sock -o json",
+        ledger.display()
+    );
+    assert_eq!(stage.gone(&list).ok().json()[0]["id"], accepted["id"]);
+    stage.await_state(&text(&accepted["id"]), "gone");
+    first.stop().ok();
+}
+
+#[test]
+fn an_engine_killed_leaves_no_lock() {
+    let stage = Stage::new();
+    let id = ledger_with_a_deletion(&stage);
+    stage.engine().kill();
+    let again = stage.engine();
+    assert_eq!(stage.show(&id)["state"], "gone");
+    again.stop().ok();
+}
+
+/// No file of this process may grow past so many bytes from now on: its disk is full.
+fn limit_files(engine: &Running, bytes: Option<u64>) {
+    let pid = Pid::from_raw(i32::try_from(engine.pid()).unwrap());
+    let limit = Rlimit {
+        current: bytes,
+        maximum: None,
+    };
+    prlimit(pid, Resource::Fsize, limit).unwrap();
+}
+
+#[test]
+fn a_full_disk_stops_the_work_and_space_starts_it_again() {
+    let stage = Stage::new();
+    stage.network("web", 60);
+    stage.limits(json!({"latency_ms": 20, "parallel": 4}));
+    // A write past the limit is an error, as on a full disk, not a signal.
+    let mut command = Command::new("bash");
+    command.args(["-c", "trap '' XFSZ; exec \"$0\" --engine", GONE]);
+    stage.at_home(&mut command);
+    let engine = Running::start(&mut command);
+    stage.await_engine(engine.pid());
+    let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
+    stage.await_writes(10);
+    limit_files(&engine, Some(4096));
+    wait_for("fault", || engine.err().contains("cannot write the ledger"));
+    // What is in flight ends; after that not one call more.
+    let in_flight = 8;
+    let sent = stage.writes().len();
+    let refused = stage
+        .gone("delete network/web-net-0 --cascade --yes")
+        .ends_with(1);
+    refused.says(&["network/web-net-0", "cannot write the ledger", "ledger.db"]);
+    let shown = stage.show(&id);
+    assert_eq!(shown["state"], "running");
+    assert!(stage.writes().len() <= sent + in_flight);
+    limit_files(&engine, None);
+    let deletion = stage.await_state(&id, "gone");
+    assert_eq!(deletion["counts"]["stuck"], 0);
+    assert!(stage.ids("networks").is_empty());
+    for call in stage.writes() {
+        assert_eq!(stage.deletes_of(&call.path).len(), 1, "{call:?}");
+    }
+    engine.stop().ok();
+}
+
+#[test]
+fn a_ledger_that_cannot_begin_for_want_of_space_is_said_so() {
+    let stage = Stage::new();
+    let mut command = Command::new("bash");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" list", GONE]);
+    stage.at_home(&mut command);
+    Running::start(&mut command).end().ends_with(2).says(&[
+        "open the ledger",
+        "cannot write the ledger",
+        "ledger.db",
+    ]);
+    // By the signal it is a crash, which the next start takes up.
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -c 0; ulimit -f 1; exec \"$0\" list", GONE]);
+    stage.at_home(&mut command);
+    let status = command.status().unwrap();
+    assert_eq!(status.signal(), Some(Signal::XFSZ.as_raw()));
+    stage.gone("list").ok();
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_written_is_named() {
+    let stage = Stage::new();
+    std::fs::write(stage.path("state"), "a file").unwrap();
+    stage
+        .gone("list")
+        .ends_with(2)
+        .says(&[stage.path("state/gone").to_str().unwrap(), "gone doctor"]);
+}

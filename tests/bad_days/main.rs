@@ -1,0 +1,20 @@
+//! Bad input and bad days, through the program itself: what it says, with which code it ends, and
+//! that nothing is lost.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub
+)]
+
+mod cloud;
+mod crash;
+mod guards;
+mod hangup;
+mod input;
+mod ledger;
+mod secrets;
+mod support;
+mod tls;
+mod waiting;

@@ -1,0 +1,145 @@
+//! Passwords and tokens are in memory, and nowhere else.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use super::support::{PASSWORD, Stage, files, text};
+
+/// Passes logins on, and keeps the tokens that come back.
+struct Tap {
+    url: String,
+    tokens: Arc<Mutex<Vec<String>>>,
+}
+
+impl Tap {
+    fn before(cloud: &str) -> Self {
+        let cloud = cloud.strip_prefix("http://").unwrap().to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let tokens = Arc::new(Mutex::new(Vec::new()));
+        let kept = tokens.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let client = client.unwrap();
+                let server = TcpStream::connect(&cloud).unwrap();
+                let up = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                std::thread::spawn(move || pass(up.0, up.1, |_| {}));
+                let kept = kept.clone();
+                std::thread::spawn(move || {
+                    pass(server, client, |answer| {
+                        let mut lines = answer.lines();
+                        let token = lines.find_map(|line| line.strip_prefix("x-subject-token: "));
+                        kept.lock().unwrap().extend(token.map(str::to_owned));
+                    });
+                });
+            }
+        });
+        Self { url, tokens }
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, mut seen: impl FnMut(&str)) {
+    let mut buffer = [0; 65_536];
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        seen(&String::from_utf8_lossy(&buffer[..n]));
+        if to.write_all(&buffer[..n]).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn no_secret_is_written_anywhere() {
+    let stage = Stage::new();
+    stage.network("web", 6);
+    let tap = Tap::before(&stage.url);
+    stage.clouds_yaml(&format!("{}/v3", tap.url), PASSWORD, "RegionOne", "");
+    // As much as the logs can tell.
+    let engine = stage.start("--engine -vvvv");
+    stage.await_engine(engine.pid());
+    let about = |what: &str| std::fs::read(format!("/proc/{}/{what}", engine.pid())).unwrap();
+    let mut seen = vec![
+        ("cmdline".to_owned(), about("cmdline")),
+        ("environ".to_owned(), about("environ")),
+    ];
+    stage.faults(json!([
+        {"match": {"method": "DELETE"}, "times": 1, "action": {"status": 401}},
+        {"match": {"method": "DELETE"}, "times": 1, "action": {"status": 500, "html": true}},
+    ]));
+    for line in [
+        "plan network/web-net-0 --cascade --out plan.json -vvvv",
+        "delete --plan plan.json --yes --wait -o json -vvvv",
+        "list -o json",
+        "list sites -o yaml",
+        "doctor -vvvv -o json",
+        "plan network/none -vvvv",
+    ] {
+        let ran = stage.gone(line);
+        seen.push((line.to_owned(), format!("{}{}", ran.out, ran.err).into()));
+    }
+    // Once more without an engine, and with a login that fails.
+    let log = engine.stop().ok();
+    assert!(
+        log.err.contains("auth/tokens") || log.err.len() > 10_000,
+        "it tells a lot"
+    );
+    seen.push((
+        "engine".to_owned(),
+        format!("{}{}", log.out, log.err).into(),
+    ));
+    stage.clouds_yaml(&format!("{}/v3", tap.url), "wrong-Qx7", "RegionOne", "");
+    let ran = stage.gone("plan network/web-net-0 -vvvv").ends_with(3);
+    seen.push((
+        "refused".to_owned(),
+        format!("{}{}", ran.out, ran.err).into(),
+    ));
+    for (path, bytes) in files(stage.folder.path()) {
+        if path.file_name().unwrap() != "clouds.yaml" {
+            seen.push((path.display().to_string(), bytes));
+        }
+    }
+    assert!(seen.iter().any(|(name, _)| name.ends_with("ledger.db")));
+    let mut secrets = tap.tokens.lock().unwrap().clone();
+    assert!(secrets.len() >= 2, "{secrets:?}");
+    assert!(secrets.iter().all(|token| token.len() > 20), "{secrets:?}");
+    secrets.extend([PASSWORD.to_owned(), "wrong-Qx7".to_owned()]);
+    for (name, bytes) in &seen {
+        for secret in &secrets {
+            let found = bytes
+                .windows(secret.len())
+                .any(|part| part == secret.as_bytes());
+            assert!(!found, "{secret} in {name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_written_is_its_owners_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let stage = Stage::new();
+    stage.network("web", 1);
+    let engine = stage.engine();
+    stage
+        .gone("plan network/web-net-0 --cascade --out plan.json")
+        .ok();
+    let id = text(
+        &stage
+            .gone("delete --plan plan.json --yes -o json")
+            .ok()
+            .json()["id"],
+    );
+    stage.await_state(&id, "gone");
+    let state = stage.path("state/gone");
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&state), 0o700);
+    let mut written = files(&state);
+    written.extend([(stage.path("plan.json"), Vec::new())]);
+    assert!(written.len() >= 3, "{written:?}");
+    for (path, _) in written {
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+    engine.stop().ok();
+}

@@ -1,0 +1,458 @@
+//! A practice cloud in a process of its own, a home in a folder of its own, and the program.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub const GONE: &str = env!("CARGO_BIN_EXE_gone");
+/// Nothing here takes longer on a busy machine, unless it hangs.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+/// Of the user `admin`: a word that nothing else contains.
+pub const PASSWORD: &str = "pw-Zc8Yb2Kd5";
+pub const SITE: &str = "prod/RegionOne";
+
+/// Ends the process when dropped.
+pub struct Ended(pub Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub struct Stage {
+    pub folder: TempDir,
+    pub url: String,
+    runtime: tokio::runtime::Runtime,
+    http: reqwest::Client,
+    _cloud: Ended,
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        Self::in_regions(&["RegionOne"])
+    }
+
+    pub fn in_regions(regions: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut cloud = Command::new(GONE)
+            .args(["sandbox", "--listen", "127.0.0.1:0", "--regions"])
+            .arg(regions.join(","))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let out = cloud.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        let ready: Value = serde_json::from_str(&line).unwrap();
+        let stage = Self {
+            folder,
+            url: ready["url"].as_str().unwrap().to_owned(),
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap(),
+            http: reqwest::Client::new(),
+            _cloud: Ended(cloud),
+        };
+        let user = json!({"name": "admin", "password": PASSWORD});
+        stage.control("PUT", "users", user);
+        let auth_url = format!("{}/v3", stage.url);
+        stage.clouds_yaml(&auth_url, PASSWORD, &regions.join(", "), "");
+        stage
+    }
+
+    /// One cloud, `prod`; its first region is the one that is meant where none is named.
+    pub fn clouds_yaml(&self, auth_url: &str, password: &str, regions: &str, more: &str) {
+        let first = regions.split(", ").next().unwrap();
+        let text = format!(
+            "clouds:\n  prod:\n    auth: {{auth_url: '{auth_url}', username: admin, \
+             password: {password}, project_name: admin, user_domain_id: default, \
+             project_domain_id: default}}\n    region_name: {first}\n    regions: [{regions}]\n{more}"
+        );
+        std::fs::write(self.path("clouds.yaml"), text).unwrap();
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn ledger(&self) -> PathBuf {
+        self.path("state/gone/ledger.db")
+    }
+
+    /// The settings of the user.
+    pub fn settings(&self, text: &str) -> PathBuf {
+        let file = self.path("config/gone/config.toml");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, text).unwrap();
+        file
+    }
+
+    // The cloud.
+
+    pub fn control(&self, method: &str, what: &str, body: Value) -> Value {
+        let url = format!("{}/sandbox/v1/{what}", self.url);
+        let request = self.http.request(method.parse().unwrap(), url).json(&body);
+        self.runtime.block_on(async {
+            let answer = request.send().await.unwrap();
+            let status = answer.status();
+            let text = answer.text().await.unwrap();
+            assert!(status.is_success(), "{method} {what}: {status} {text}");
+            serde_json::from_str(&text).unwrap_or_default()
+        })
+    }
+
+    pub fn seed(&self, seed: Value) -> Value {
+        self.control("POST", "seed", seed)
+    }
+
+    /// A network `NAME-net-0` with so many ports, its DHCP port aside; answers its id.
+    pub fn network(&self, name: &str, ports: u32) -> String {
+        let seed = json!({"name": name, "networks": 1, "ports_per_network": ports});
+        text(&self.seed(seed)["networks"][0])
+    }
+
+    pub fn faults(&self, faults: Value) {
+        self.control("PUT", "faults", faults);
+    }
+
+    pub fn limits(&self, limits: Value) {
+        self.control("PUT", "limits", limits);
+    }
+
+    /// What gone has called, Keystone included.
+    pub fn calls(&self) -> Vec<Called> {
+        let calls = self.control("GET", "calls?after=0", Value::Null);
+        let calls: Vec<Called> = serde_json::from_value(calls["calls"].clone()).unwrap();
+        let by_gone = |call: &Called| {
+            let agent = call.user_agent.as_deref();
+            agent.is_some_and(|agent| agent.starts_with("gone/"))
+        };
+        calls.into_iter().filter(by_gone).collect()
+    }
+
+    /// The calls that change the cloud.
+    pub fn writes(&self) -> Vec<Called> {
+        let calls = self.calls().into_iter();
+        calls.filter(Called::writes).collect()
+    }
+
+    pub fn deletes_of(&self, id: &str) -> Vec<Called> {
+        let writes = self.writes().into_iter();
+        writes
+            .filter(|call| call.method == "DELETE" && call.path.ends_with(id))
+            .collect()
+    }
+
+    /// Waits until gone has sent so many calls that change the cloud.
+    pub fn await_writes(&self, count: usize) {
+        wait_for(&format!("{count} writes"), || self.writes().len() >= count);
+    }
+
+    /// As a client of its own sees it.
+    pub fn list(&self, collection: &str) -> Vec<Value> {
+        let path = format!("RegionOne/network/v2.0/{}", collection.replace('_', "-"));
+        let answer = self.as_client("GET", &path, Value::Null);
+        answer[collection].as_array().unwrap().clone()
+    }
+
+    pub fn ids(&self, collection: &str) -> Vec<String> {
+        let mut ids: Vec<String> = self
+            .list(collection)
+            .iter()
+            .map(|r| text(&r["id"]))
+            .collect();
+        ids.sort();
+        ids
+    }
+
+    pub fn as_client(&self, method: &str, path: &str, body: Value) -> Value {
+        let domain = json!({"id": "default"});
+        let login = json!({"auth": {
+            "identity": {"methods": ["password"], "password": {"user": {"name": "admin", "domain": domain, "password": PASSWORD}}},
+            "scope": {"project": {"name": "admin", "domain": domain}},
+        }});
+        self.runtime.block_on(async {
+            let url = format!("{}/v3/auth/tokens", self.url);
+            let answer = self.http.post(url).json(&login).send().await.unwrap();
+            let token = answer.headers()["x-subject-token"].clone();
+            let url = format!("{}/{path}", self.url);
+            let request = self.http.request(method.parse().unwrap(), url);
+            let request = request.header("x-auth-token", token).json(&body);
+            let answer = request.send().await.unwrap();
+            let status = answer.status();
+            assert!(status.is_success(), "{method} {path}: {status}");
+            answer.json().await.unwrap_or_default()
+        })
+    }
+
+    // The program.
+
+    /// Without a terminal, in a home of its own.
+    pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(GONE);
+        command.args(args);
+        self.at_home(&mut command);
+        command
+    }
+
+    pub fn at_home(&self, command: &mut Command) {
+        command
+            .env_clear()
+            .envs(self.environment())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+    }
+
+    pub fn environment(&self) -> BTreeMap<&'static str, PathBuf> {
+        BTreeMap::from([
+            ("PATH", std::env::var("PATH").unwrap().into()),
+            ("HOME", self.folder.path().to_path_buf()),
+            ("XDG_CONFIG_HOME", self.path("config")),
+            ("XDG_STATE_HOME", self.path("state")),
+            ("OS_CLIENT_CONFIG_FILE", self.path("clouds.yaml")),
+        ])
+    }
+
+    pub fn start(&self, line: &str) -> Running {
+        Running::start(&mut self.command(line.split_whitespace()))
+    }
+
+    /// Runs to its end.
+    pub fn gone(&self, line: &str) -> Ran {
+        self.start(line).end()
+    }
+
+    /// A headless engine that serves its socket.
+    pub fn engine(&self) -> Running {
+        let engine = self.start("--engine");
+        self.await_engine(engine.pid());
+        engine
+    }
+
+    /// Waits until the engine of this process owns the ledger and listens.
+    pub fn await_engine(&self, pid: u32) {
+        wait_for(&format!("engine {pid}"), || {
+            let owner = gone::ledger::sqlite::owner(&self.ledger());
+            owner.is_some_and(|owner| owner.pid == pid && owner.socket.is_some())
+        });
+    }
+
+    /// `gone show` as JSON.
+    pub fn show(&self, id: &str) -> Value {
+        self.gone(&format!("show {id} -o json")).ok().json()
+    }
+
+    pub fn await_state(&self, id: &str, state: &str) -> Value {
+        let mut last = Value::Null;
+        wait_for(&format!("state {state} of {id}"), || {
+            last = self.show(id);
+            last["state"] == state
+        });
+        last
+    }
+}
+
+/// One line of the cloud's log.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct Called {
+    pub at: chrono::DateTime<chrono::Utc>,
+    pub method: String,
+    pub path: String,
+    pub status: Option<u16>,
+    user_agent: Option<String>,
+}
+
+impl Called {
+    fn writes(&self) -> bool {
+        self.method != "GET" && !self.path.contains("/auth/tokens")
+    }
+}
+
+/// A program under way, whose output is taken in.
+pub struct Running {
+    child: Ended,
+    out: Taken,
+    err: Taken,
+}
+
+struct Taken {
+    text: Arc<Mutex<Vec<u8>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Taken {
+    fn from(mut stream: impl Read + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let kept = text.clone();
+        let thread = std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = stream.read(&mut buffer) {
+                kept.lock().unwrap().extend_from_slice(&buffer[..n]);
+            }
+        });
+        Self {
+            text,
+            thread: Some(thread),
+        }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.text.lock().unwrap().clone()).unwrap()
+    }
+
+    fn whole(&mut self) -> String {
+        self.thread.take().unwrap().join().unwrap();
+        self.text()
+    }
+}
+
+impl Running {
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        Self {
+            out: Taken::from(out),
+            err: Taken::from(err),
+            child: Ended(child),
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    /// What it has written to standard error so far.
+    pub fn err(&self) -> String {
+        self.err.text()
+    }
+
+    /// `kill -9`.
+    pub fn kill(mut self) {
+        self.child.0.kill().unwrap();
+        self.child.0.wait().unwrap();
+    }
+
+    /// As an administrator ends it.
+    pub fn stop(self) -> Ran {
+        self.signal(Signal::TERM);
+        self.end()
+    }
+
+    pub fn end(mut self) -> Ran {
+        let mut status = None;
+        let since = Instant::now();
+        while status.is_none() {
+            assert!(since.elapsed() < DEADLINE, "it hangs: {}", self.err());
+            std::thread::sleep(Duration::from_millis(5));
+            status = self.child.0.try_wait().unwrap();
+        }
+        Ran {
+            code: status.unwrap().code(),
+            out: self.out.whole(),
+            err: self.err.whole(),
+        }
+    }
+}
+
+/// What a program came to.
+#[derive(Debug)]
+pub struct Ran {
+    /// None: by a signal.
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        self.ends_with(0)
+    }
+
+    #[track_caller]
+    pub fn ends_with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
+        self
+    }
+
+    /// Standard error holds each of these words.
+    #[track_caller]
+    pub fn says(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(self.err.contains(word), "no {word:?} in: {}", self.err);
+        }
+        self
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).expect(&self.out)
+    }
+
+    /// The error document on standard error.
+    pub fn failure(&self) -> Value {
+        let last = self.err.lines().last().unwrap_or_default();
+        serde_json::from_str(last).expect(&self.err)
+    }
+}
+
+#[track_caller]
+pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !condition() {
+        assert!(since.elapsed() < DEADLINE, "no {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub fn send(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+pub fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// All files below a folder, with their bytes.
+pub fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let about = path.symlink_metadata().unwrap();
+        if about.is_dir() {
+            found.extend(files(&path));
+        } else if about.is_file() {
+            found.push((path.clone(), std::fs::read(&path).unwrap()));
+        }
+    }
+    found
+}
+
+/// The counts of a deletion sum to its total.
+#[track_caller]
+pub fn assert_counts_sum(deletion: &Value) {
+    let counts = deletion["counts"].as_object().unwrap();
+    let all = counts.iter().filter(|(name, _)| *name != "total");
+    let sum: u64 = all.map(|(_, count)| count.as_u64().unwrap()).sum();
+    assert_eq!(sum, counts["total"].as_u64().unwrap(), "{deletion}");
+}

@@ -1,0 +1,38 @@
+//! A server whose certificate nobody vouches for.
+
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::{ServerConfig, crypto::aws_lc_rs};
+
+/// Its port. It accepts until the test ends.
+pub fn untrusted() -> u16 {
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.der().clone()], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            send.send(listener.local_addr().unwrap().port()).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                // A client that mistrusts us breaks the handshake off.
+                let _ = acceptor.accept(stream).await;
+            }
+        });
+    });
+    receive.recv().unwrap()
+}

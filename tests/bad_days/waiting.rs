@@ -1,0 +1,94 @@
+//! Waits that do not end with all gone.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::support::{Stage, text};
+
+/// Half a second for each call, one at a time.
+fn slow(stage: &Stage) {
+    stage.limits(json!({"latency_ms": 500, "parallel": 1}));
+}
+
+#[test]
+fn p02_what_is_stuck_is_4_with_its_blocker() {
+    let stage = Stage::new();
+    stage.settings("[gc]\nschedule = [\"300ms\"]\njitter = 0.0\nmax_attempts = 2\n");
+    let made = stage.seed(json!({"name": "web", "networks": 1, "ports_per_network": 2}));
+    let (network, port) = (text(&made["networks"][0]), text(&made["ports"][1]));
+    // Something makes the port anew each time.
+    stage.faults(json!([{
+        "match": {"method": "DELETE", "id": port},
+        "action": {"recreate_after_ms": 1, "as": "new"},
+    }]));
+    let ran = stage
+        .gone("delete network/web-net-0 --cascade --yes")
+        .ends_with(4)
+        .says(&["needs a person", "gone show", "gone retry"]);
+    let blocker = stage
+        .list("ports")
+        .into_iter()
+        .find(|port| port["device_owner"] == "compute:nova");
+    let blocker = text(&blocker.unwrap()["id"]);
+    for word in [
+        "stuck",
+        network.as_str(),
+        "409",
+        "blocked by port",
+        blocker.as_str(),
+    ] {
+        assert!(ran.out.contains(word), "no {word:?} in {}", ran.out);
+    }
+    let stuck = stage.gone("list stuck -o json").ok().json();
+    assert_eq!(stuck[0]["resource"]["id"], network.as_str(), "{stuck}");
+    assert_eq!(stuck[0]["blockers"][0]["id"], blocker.as_str(), "{stuck}");
+}
+
+#[test]
+fn a_wait_that_runs_out_is_8_and_the_deletion_goes_on() {
+    let stage = Stage::new();
+    stage.network("web", 6);
+    slow(&stage);
+    let engine = stage.engine();
+    let ran = stage
+        .gone("delete network/web-net-0 --cascade --yes --wait=1s -o json")
+        .ends_with(8)
+        .says(&["Still running", "gone show"]);
+    let id = text(&ran.json()["id"]);
+    stage.limits(json!({}));
+    stage.await_state(&id, "gone");
+    engine.stop().ok();
+}
+
+#[test]
+fn ctrl_c_while_waiting_is_130_and_says_how_it_goes_on() {
+    let stage = Stage::new();
+    stage.network("web", 6);
+    slow(&stage);
+    // Alone: the engine ends with the verb, the deletion stays in the ledger.
+    let alone = stage.start("delete network/web-net-0 --cascade --yes");
+    stage.await_writes(1);
+    alone.signal(Signal::INT);
+    alone.end().ends_with(130).says(&[
+        "Interrupted",
+        "stays in the ledger",
+        "gone --engine",
+        "gone show",
+        "gone cancel",
+    ]);
+    // With an engine: it goes on there.
+    let engine = stage.engine();
+    let sent = stage.writes().len();
+    let waiting = stage.start("delete network/web-net-0 --cascade --yes --wait");
+    stage.await_writes(sent + 1);
+    waiting.signal(Signal::INT);
+    waiting
+        .end()
+        .ends_with(130)
+        .says(&["Interrupted", "goes on in the engine", "gone show"]);
+    stage.limits(json!({}));
+    let rows = stage.gone("list -o json").ok().json();
+    let id = text(&rows[0]["id"]);
+    stage.await_state(&id, "gone");
+    engine.stop().ok();
+}
