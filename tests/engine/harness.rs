@@ -451,6 +451,19 @@ impl Client {
         self.delete_with(kind, word, cascade()).await
     }
 
+    pub async fn try_delete(
+        &self,
+        kind: &str,
+        word: &str,
+        options: PlanOptions,
+    ) -> Result<String, ControlError> {
+        let targets = vec![target(kind, word)];
+        match self.submit(Command::Delete { targets, options }).await? {
+            Receipt::Accepted { deletion_id, .. } => Ok(deletion_id),
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub async fn delete_with(&self, kind: &str, word: &str, options: PlanOptions) -> String {
         match self
             .submit(Command::Delete {

@@ -1,1 +1,616 @@
-//! seeds
+//! Bad days from seeds: sizes, faults, crashes and a person's retries are drawn, and at the end the
+//! same must hold each time.
+//!
+//! `GONE_SEED=n` runs one seed, twice, and shows its calls; `GONE_SEEDS=a..b` runs many.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use super::harness::*;
+use gone::domain::model::{
+    Action, Deletion, DeletionState, OnFailure, Phase, Plan, PlanOptions, Step, StepState,
+    Tombstone,
+};
+use gone::ledger::audit::{GENESIS, verify};
+use gone::ledger::{Cursor, Ledger, StepFilter};
+use serde_json::{Value, json};
+
+/// Retries by a person before the faults are over for sure, and after.
+const PATIENCE: u32 = 12;
+/// Crashes of one run at most.
+const CRASHES_MAX: u32 = 3;
+
+/// What a seed stands for.
+struct Day {
+    seed: u64,
+    dice: fastrand::Rng,
+    bench: Bench,
+    target: String,
+    options: PlanOptions,
+    /// The ports that floating IPs have on the external network, with whose they are: they go along.
+    owned: BTreeMap<String, String>,
+}
+
+impl Day {
+    fn new(seed: u64, lies: Lies) -> Self {
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let mut bench = Bench::new(seed);
+        bench.lies = lies;
+        let engine = &mut bench.settings.engine;
+        engine.concurrency = *dice.choice(&[1, 2, 4, 16]).unwrap();
+        engine.call_timeout = Duration::from_secs(10);
+        engine.verify_timeout = Duration::from_secs(5);
+        let gc = &mut bench.settings.gc;
+        gc.schedule = [1, 3, 10].map(Duration::from_secs).to_vec();
+        gc.max_attempts = dice.u32(2..5);
+        let networks = dice.u32(1..4);
+        let routers = dice.u32(0..2);
+        let made = bench.seed(json!({
+            "networks": networks,
+            "ports_per_network": *dice.choice(&[0, 1, 3, 5, 8]).unwrap(),
+            "routers": routers,
+            "floating_ips": if routers > 0 { dice.u32(0..3) } else { 0 },
+            "trunks": dice.u32(0..2),
+        }));
+        let target = made["networks"][0].as_str().unwrap().to_owned();
+        if let Some(trunk) = made["trunks"][0].as_str().filter(|_| dice.u8(0..4) == 0) {
+            let off = json!({ "trunk": { "admin_state_up": false } });
+            bench.api("PUT", &format!("/v2.0/trunks/{trunk}"), off);
+        }
+        if dice.bool() {
+            bench.limits(json!({ "latency_ms": dice.u32(1..300) }));
+        }
+        let on_failure = *dice
+            .choice(&[OnFailure::Continue, OnFailure::Stop])
+            .unwrap();
+        let options = PlanOptions {
+            on_failure,
+            release_floating_ips: dice.bool(),
+            ..cascade()
+        };
+        let owned = bench
+            .rows("ports")
+            .iter()
+            .filter(|port| port["device_owner"] == "network:floatingip")
+            .map(|port| {
+                let text = |field: &str| port[field].as_str().unwrap().to_owned();
+                (text("id"), text("device_id"))
+            })
+            .collect();
+        Self {
+            seed,
+            dice,
+            bench,
+            target,
+            options,
+            owned,
+        }
+    }
+
+    /// Rules that hit a bounded number of calls, so that the day can end.
+    fn faults(&mut self) -> Value {
+        let dice = &mut self.dice;
+        let rules = (0..dice.u32(0..7)).map(|_| {
+            let (method, kinds): (&str, &[&str]) = match dice.u8(0..5) {
+                0 | 1 => ("GET", &["port", "network", "router", "trunk"]),
+                2 => (
+                    "PUT",
+                    &["router_interface", "static_route", "trunk", "subport"],
+                ),
+                _ => ("DELETE", &["port", "network", "trunk", "floating_ip"]),
+            };
+            let action = match dice.u8(0..13) {
+                0 => json!({ "status": 409, "type": "SomethingInUse" }),
+                1 => json!({ "status": 429, "retry_after": dice.u32(0..20) }),
+                2 => json!({ "status": 500 }),
+                3 => json!({ "status": 503 }),
+                4 => json!({ "hang": true }),
+                5 => json!({ "drop_after_effect": true }),
+                6 => json!({ "keep": true }),
+                7 => json!({ "delay_ms": dice.u32(1..15_000) }),
+                8 if method == "GET" => json!({ "empty_list": true }),
+                9 => json!({ "truncate": true }),
+                10 => json!({ "status": 502, "html": true }),
+                11 => json!({ "status": 404, "html": true }),
+                _ => json!({ "status": 404, "type": "HTTPNotFound" }),
+            };
+            // Neutron only: a session that cannot be begun is a matter of its own.
+            let mut wanted = json!({ "method": method, "path": "/v2.0/" });
+            if dice.u8(0..4) > 0 {
+                wanted["kind"] = json!(dice.choice(kinds));
+            }
+            json!({ "match": wanted, "times": dice.u32(1..8), "action": action })
+        });
+        Value::Array(rules.collect())
+    }
+
+    fn plan_a_crash(&mut self) {
+        let (dice, crash) = (&mut self.dice, &self.bench.crash);
+        match dice.u8(0..4) {
+            0 => crash.at_write(dice.u64(1..60)),
+            1 => crash.at_write_that_comes_late(dice.u64(4..60), dice.u64(0..12)),
+            2 => crash.at_call(dice.u64(1..80)),
+            _ => crash.never(),
+        }
+    }
+}
+
+/// Runs a seed; what does not hold, if anything.
+fn run(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
+    let lived = catch_unwind(AssertUnwindSafe(|| paused(live(seed, lies))));
+    match lived {
+        Ok(ended) => ended,
+        Err(panic) => Err(match panic.downcast::<String>() {
+            Ok(text) => format!("panicked: {text}"),
+            Err(_) => "panicked".to_owned(),
+        }),
+    }
+}
+
+async fn live(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
+    let mut day = Day::new(seed, lies);
+    let before = day.bench.everything();
+    let faults = day.faults();
+    // A list that lies when the plan is made cannot be told from a true one.
+    let honest = faults.as_array().into_iter().flatten();
+    let honest = honest.filter(|rule| rule["action"]["empty_list"] != true);
+    day.bench.faults(honest.cloned().collect());
+    let mut later = Some(faults.clone());
+    let mut acknowledged: Option<String> = None;
+    let mut crashes = 0;
+    let ended = loop {
+        match crashes {
+            CRASHES_MAX => day.bench.crash.never(),
+            _ => day.plan_a_crash(),
+        }
+        let (target, options) = (day.target.clone(), day.options);
+        let bench = &day.bench;
+        let (known, later) = (&mut acknowledged, &mut later);
+        let life = bench
+            .run(async move |client| person(bench, &client, &target, options, known, later).await);
+        match life.await {
+            Some(ended) => break ended,
+            None => crashes += 1,
+        }
+        day.bench.crash.never();
+        after_crash(&day.bench, acknowledged.as_deref()).await?;
+    };
+    day.bench.faults(json!([]));
+    let checked = match &ended {
+        Ok(ended) => check(&day, &before, ended).await,
+        Err(problem) => Err(problem.clone()),
+    };
+    let sent = day.bench.sent();
+    checked.map_err(|problem| {
+        let mut text = format!("seed {}: {problem}\nfaults: {faults}\n", day.seed);
+        for call in &sent {
+            // Fields and logins are of no interest.
+            let path = call
+                .path
+                .split(['?', '&'])
+                .filter(|part| !part.starts_with("fields="))
+                .collect::<Vec<_>>()
+                .join("&");
+            let body = if call.is_write() {
+                call.body.as_str()
+            } else {
+                ""
+            };
+            let _ = writeln!(
+                text,
+                "{} {} {path} {body} {:?} {}",
+                call.at.format("%T%.3f"),
+                call.method,
+                call.status,
+                call.error
+            );
+        }
+        text
+    })?;
+    Ok(sent)
+}
+
+/// Asks for the deletion, and asks again when it is refused or stuck; what stands at the end.
+async fn person(
+    bench: &Bench,
+    client: &Client,
+    target_id: &str,
+    options: PlanOptions,
+    acknowledged: &mut Option<String>,
+    later: &mut Option<Value>,
+) -> Result<(Deletion, Vec<Step>, Option<Plan>), String> {
+    let mut patience = PATIENCE;
+    let id = loop {
+        if let Some(id) = acknowledged.clone() {
+            break id;
+        }
+        // The answer may have been lost, and the deletion accepted.
+        if let Some(known) = client.deletions(Vec::new(), None).await.first() {
+            break known.id.clone();
+        }
+        match client.try_delete("network", target_id, options).await {
+            Ok(id) => {
+                *acknowledged = Some(id.clone());
+                break id;
+            }
+            Err(_) if patience > 0 => {
+                patience -= 1;
+                tokio::time::sleep(Duration::from_secs(30)).await;
+                if patience == 0 {
+                    bench.faults(json!([]));
+                }
+            }
+            Err(error) => return Err(format!("cannot even ask: {error}")),
+        }
+    };
+    let mut patience = PATIENCE;
+    loop {
+        if later.is_some() {
+            let planned =
+                |deletion: &Deletion| deletion.counts.total > 0 || deletion.state.is_settled();
+            let deletion = client.until_or_never(&id, planned).await?;
+            if deletion.counts.total > 0 {
+                bench.faults(later.take().unwrap_or_default());
+            }
+        }
+        let deletion = client
+            .until_or_never(&id, |deletion| deletion.state.is_settled())
+            .await?;
+        let steps = client.steps(&id).await;
+        match deletion.state {
+            DeletionState::Gone => {
+                let plan = client.frozen(&id).await;
+                return Ok((deletion, steps, Some((*plan).clone())));
+            }
+            DeletionState::Stuck => {
+                if deletion.counts.live() > 0 {
+                    // Others go on beside what is stuck.
+                    client
+                        .until_or_never(&id, |deletion| deletion.counts.live() == 0)
+                        .await?;
+                }
+                let mute = steps
+                    .iter()
+                    .find(|step| step.state == StepState::Stuck && step.last_error.is_none());
+                if let Some(mute) = mute {
+                    return Err(format!("stuck without a reason: {mute:#?}"));
+                }
+            }
+            DeletionState::Refused if deletion.refused.is_empty() => {
+                return Err(format!("refused without a reason: {deletion:#?}"));
+            }
+            DeletionState::Refused => {}
+            other => return Err(format!("ended as {other:?}")),
+        }
+        if patience == 0 {
+            return Err(format!("never gone: {deletion:?}\n{}", brief(&steps)));
+        }
+        patience -= 1;
+        if patience == PATIENCE / 2 {
+            bench.faults(json!([]));
+            *later = None;
+        }
+        client.retry(&id).await;
+        client
+            .until_or_never(&id, |deletion| {
+                !deletion.state.is_settled() || deletion.state == DeletionState::Gone
+            })
+            .await?;
+    }
+}
+
+fn brief(steps: &[Step]) -> String {
+    steps.iter().fold(String::new(), |mut text, step| {
+        let error = step.last_error.as_ref().map(|error| &error.message);
+        let _ = writeln!(
+            text,
+            "{} {} {:?} after {} attempts: {error:?}, blockers {:?}",
+            step.action.as_str(),
+            step.resource.key,
+            step.state,
+            step.attempts,
+            step.blockers
+        );
+        text
+    })
+}
+
+/// What a crash must have left.
+async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<(), String> {
+    let standing = bench.standing().await;
+    if let Some(id) = acknowledged
+        && !standing.deletions.iter().any(|deletion| deletion.id == id)
+    {
+        return Err(format!(
+            "deletion {id} was acknowledged, and is not in the ledger"
+        ));
+    }
+    let fenced = |id: &str| {
+        standing.tombstones.iter().any(|tombstone| {
+            tombstone.key.id.contains(id)
+                && matches!(tombstone.phase, Phase::Deleting | Phase::Gone)
+        })
+    };
+    for sent in bench.writes() {
+        let id = sent
+            .path
+            .split(['/', '?'])
+            .find(|part| uuid::Uuid::try_parse(part).is_ok());
+        if let Some(id) = id.filter(|id| !fenced(id)) {
+            return Err(format!("T1: {sent:?}, and no tombstone of {id}"));
+        }
+    }
+    Ok(())
+}
+
+async fn check(
+    day: &Day,
+    before: &BTreeSet<(String, String)>,
+    (deletion, steps, plan): &(Deletion, Vec<Step>, Option<Plan>),
+) -> Result<(), String> {
+    let bench = &day.bench;
+    let plan = plan.as_ref().ok_or("it has no plan")?;
+    let after = bench.everything();
+    // Nothing outside of the frozen plan went.
+    let planned: BTreeSet<&str> = plan
+        .steps
+        .iter()
+        .chain(&plan.automatic)
+        .flat_map(|step| std::iter::once(&step.resource_id).chain(step.vars.values()))
+        .map(String::as_str)
+        .collect();
+    for (collection, id) in before.difference(&after) {
+        let owner = day.owned.get(id).unwrap_or(id);
+        if !planned.contains(owner.as_str()) {
+            return Err(format!("{collection}/{id} went, and was not planned"));
+        }
+    }
+    // Gone is gone.
+    let there: BTreeSet<&str> = after.iter().map(|(_, id)| id.as_str()).collect();
+    for step in steps.iter().filter(|step| step.state == StepState::Gone) {
+        if is_there(bench, step, &there) {
+            return Err(format!("said to be gone, and is there: {step:#?}"));
+        }
+    }
+    // The ledger agrees with itself.
+    let counts = deletion.counts;
+    if counts.gone != counts.total
+        || counts.total != plan.steps.len() as u64
+        || steps.len() != plan.steps.len()
+    {
+        return Err(format!(
+            "the counts do not sum: {counts:?}, {} steps",
+            steps.len()
+        ));
+    }
+    let standing = bench.standing().await;
+    agree(steps, &standing.tombstones)?;
+    let ledger = bench.ledger();
+    let rows = ledger
+        .audit(0, 500)
+        .await
+        .map_err(|error| error.to_string())?;
+    verify(GENESIS, &rows).map_err(|error| error.to_string())?;
+    let live = StepFilter {
+        states: vec![
+            StepState::Ready,
+            StepState::Running,
+            StepState::Verifying,
+            StepState::Blocked,
+            StepState::Waiting,
+        ],
+        ..StepFilter::default()
+    };
+    let page = Cursor {
+        after: None,
+        limit: 10,
+    };
+    let left = ledger
+        .steps(live, page)
+        .await
+        .map_err(|error| error.to_string())?;
+    if !left.rows.is_empty() {
+        return Err(format!("gone, with steps that are not: {:#?}", left.rows));
+    }
+    repetitions(bench)
+}
+
+/// Edges have composite ids: an interface is there while its port is.
+fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
+    let key = &step.resource.key;
+    if step.action == Action::Enable {
+        return false;
+    }
+    let parts: Vec<&str> = key.id.split(',').collect();
+    match key.kind.as_str() {
+        "router_interface" => bench.rows("ports").iter().any(|port| {
+            port["device_id"] == parts[0]
+                && port["fixed_ips"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|ip| ip["subnet_id"] == parts[1])
+        }),
+        "static_route" => {
+            bench.rows("routers").iter().any(|router| {
+                router["id"] == parts[0]
+                    && router["routes"].as_array().unwrap().iter().any(|route| {
+                        route["destination"] == parts[1] && route["nexthop"] == parts[2]
+                    })
+            })
+        }
+        "subport" => bench.rows("trunks").iter().any(|trunk| {
+            trunk["id"] == parts[0]
+                && trunk["sub_ports"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|port| port["port_id"] == parts[1])
+        }),
+        _ => there.contains(key.id.as_str()),
+    }
+}
+
+fn agree(steps: &[Step], tombstones: &[Tombstone]) -> Result<(), String> {
+    for step in steps.iter().filter(|step| step.action != Action::Enable) {
+        let tombstone = tombstones
+            .iter()
+            .find(|tombstone| tombstone.key == step.resource.key);
+        match tombstone {
+            Some(tombstone) if tombstone.phase == Phase::Gone && tombstone.gone_at.is_some() => {}
+            other => {
+                return Err(format!(
+                    "{step:#?} is gone, and its tombstone is {other:#?}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nothing is sent again once it has taken effect: whoever does not know looks first.
+fn repetitions(bench: &Bench) -> Result<(), String> {
+    let mut answers: BTreeMap<String, Vec<(Option<u16>, String)>> = BTreeMap::new();
+    for sent in bench.writes() {
+        answers
+            .entry(sent.subject())
+            .or_default()
+            .push((sent.status, sent.error));
+    }
+    for (subject, answers) in answers {
+        // The sandbox's own words; those of the faults are others.
+        let too_late = answers.iter().any(|(status, error)| {
+            *status == Some(404) && error.ends_with("NotFound") && error != "HTTPNotFound"
+        });
+        if too_late {
+            return Err(format!(
+                "{subject} was sent after it had taken effect: {answers:?}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn run_all(seeds: impl IntoIterator<Item = u64>) {
+    for seed in seeds {
+        if let Err(problem) = run(seed, Lies::None) {
+            panic!("{problem}\nagain: GONE_SEED={seed} cargo nextest run --test engine one_seed");
+        }
+    }
+}
+
+fn share(part: u64) {
+    run_all((0..1000).filter(|seed| seed % 8 == part));
+}
+
+#[test]
+fn seeds_part_0() {
+    share(0);
+}
+#[test]
+fn seeds_part_1() {
+    share(1);
+}
+#[test]
+fn seeds_part_2() {
+    share(2);
+}
+#[test]
+fn seeds_part_3() {
+    share(3);
+}
+#[test]
+fn seeds_part_4() {
+    share(4);
+}
+#[test]
+fn seeds_part_5() {
+    share(5);
+}
+#[test]
+fn seeds_part_6() {
+    share(6);
+}
+#[test]
+fn seeds_part_7() {
+    share(7);
+}
+
+/// A number in the environment, or the test's own.
+fn number(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+#[test]
+fn one_seed_gives_the_same_calls_each_time() {
+    let seeds = match number("GONE_SEED") {
+        Some(seed) => vec![seed.parse().unwrap()],
+        None => (0..20).collect(),
+    };
+    for seed in seeds {
+        let first = run(seed, Lies::None);
+        let second = run(seed, Lies::None);
+        assert_eq!(first, second, "seed {seed} is not the same twice");
+        if let Err(problem) = first {
+            panic!("{problem}");
+        }
+    }
+}
+
+#[test]
+fn many_seeds() {
+    let Some(range) = number("GONE_SEEDS") else {
+        return;
+    };
+    let (from, to) = range.split_once("..").unwrap();
+    run_all(from.parse().unwrap()..to.parse().unwrap());
+}
+
+/// The invariants are worth something only if they find what is planted.
+fn finds(lies: Lies) {
+    let found = (0..200).find_map(|seed| run(seed, lies).err().map(|problem| (seed, problem)));
+    let Some((seed, problem)) = found else {
+        panic!("{lies:?} was not noticed");
+    };
+    assert_eq!(
+        run(seed, Lies::None).err(),
+        None,
+        "it is not the lie that was noticed"
+    );
+    println!(
+        "{lies:?}: seed {seed}: {}",
+        problem.lines().next().unwrap_or_default()
+    );
+}
+
+#[test]
+fn a_ledger_that_forgets_outcomes_is_found() {
+    finds(Lies::ForgetsOutcomes);
+}
+
+#[test]
+fn a_ledger_that_commits_late_is_found() {
+    finds(Lies::CommitsLate);
+}
+
+#[test]
+fn a_ledger_that_ignores_the_fence_is_found() {
+    finds(Lies::IgnoresFence);
+}
+
+#[test]
+fn a_client_that_takes_any_404_for_gone_is_found() {
+    finds(Lies::AnyNotFoundIsGone);
+}
+
+#[test]
+fn a_client_that_takes_an_empty_list_for_absence_is_found() {
+    finds(Lies::EmptyListIsAbsence);
+}
+
+#[test]
+fn a_client_that_takes_accepted_for_gone_is_found() {
+    finds(Lies::AcceptedIsGone);
+}
