@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Shared;
 use crate::domain::model::{
-    Actor, Blocker, DriftPolicy, ErrorClass, KindName, Origin, Phase, PlanOptions, ResourceKey,
-    Target, Tombstone,
+    Actor, Blocker, DriftPolicy, ErrorClass, KindName, Origin, Phase, Plan, PlanOptions, PlanStep,
+    ResourceKey, Target, Tombstone,
 };
 use crate::domain::policy::{Failure, Retry};
 use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, NewDeletion};
@@ -173,7 +173,7 @@ impl Shared {
         // A router's interface is known by its port too.
         let mut handles: BTreeSet<String> = BTreeSet::new();
         if let Ok(plan) = self.plan_targets(&[target], options).await {
-            for other in plan.steps.iter().filter(|other| other.key() != step.key) {
+            for other in before(&plan, &step.key) {
                 handles.extend(other.vars.values().cloned());
                 found.insert(
                     other.key(),
@@ -217,6 +217,24 @@ impl Shared {
         }
         found
     }
+}
+
+/// The steps of a plan that must be gone before this resource can go. What merely goes along with it
+/// (a trunk's subports) comes after, and holds nothing up.
+fn before<'p>(plan: &'p Plan, key: &ResourceKey) -> Vec<&'p PlanStep> {
+    let mut reached: BTreeSet<u32> = BTreeSet::new();
+    let own = plan.steps.iter().filter(|step| step.key() == *key);
+    let mut open: Vec<u32> = own.flat_map(|step| step.depends_on.clone()).collect();
+    while let Some(id) = open.pop() {
+        if reached.insert(id) {
+            let found = plan.steps.iter().filter(|step| step.id == id);
+            open.extend(found.flat_map(|step| step.depends_on.clone()));
+        }
+    }
+    let steps = plan.steps.iter();
+    steps
+        .filter(|step| reached.contains(&step.id) && step.key() != *key)
+        .collect()
 }
 
 #[derive(Clone, Debug, Default)]

@@ -480,3 +480,31 @@ fn i12_one_that_hangs_does_not_hold_up_the_others() {
         assert_eq!(bench.writes_to(&ports[7]).len(), 4);
     });
 }
+
+#[test]
+fn n12_a_trunk_that_was_disabled_on_the_way_says_so_and_does_not_wait_for_its_subports() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.gc.max_attempts = 2;
+        let shop = bench.shop(1);
+        let trunk = format!("/v2.0/trunks/{}", shop.trunk);
+        let set = |up: bool| bench.api("PUT", &trunk, json!({ "trunk": { "admin_state_up": up } }));
+        bench.faults(json!([{ "match": { "method": "DELETE", "kind": "trunk" }, "times": 1, "action": { "status": 503 } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &shop.network).await;
+                client.until_step(&id, "trunk", StepState::Blocked).await;
+                set(false);
+                client.stuck(&id).await;
+                let step = client.step_of(&id, &shop.trunk).await;
+                assert_eq!(step.attempts, 2, "{step:#?}");
+                assert_eq!(step.last_error.unwrap().kind, "TrunkDisabled");
+                assert_eq!(step.blockers, []);
+                set(true);
+                client.retry(&id).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+    });
+}
