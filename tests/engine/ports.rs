@@ -35,6 +35,8 @@ pub struct Crash {
     /// The write at the crash is not made, but arrives late, when the next engine has made so many.
     late: Mutex<Option<Late>>,
     pub now: Notify,
+    /// Late outcomes that the ledger took: there must be none (I11).
+    pub overwritten: Mutex<Vec<String>>,
     /// From the crash until the next engine starts nothing gets through.
     dead: AtomicBool,
 }
@@ -351,7 +353,20 @@ impl Faulty {
                 }
             }
         }
-        self.inner.commit(changes).await.map(drop)
+        for change in changes {
+            let Change::Step(late) = &change else {
+                continue;
+            };
+            let id = late.step_id;
+            let before = self.inner.step(id).await?;
+            self.inner.commit(vec![change]).await?;
+            let after = self.inner.step(id).await?;
+            if before != after {
+                let problem = format!("I11: a late outcome made {after:?} of {before:?}");
+                self.crash.overwritten.lock().unwrap().push(problem);
+            }
+        }
+        Ok(())
     }
 }
 

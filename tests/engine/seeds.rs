@@ -292,6 +292,13 @@ async fn person(
             bench.faults(json!([]));
             *later = None;
         }
+        for step in &steps {
+            let error = step.last_error.as_ref();
+            if error.is_some_and(|error| error.kind == "TrunkDisabled") {
+                let path = format!("/v2.0/trunks/{}", step.resource.key.id);
+                bench.api("PUT", &path, json!({ "trunk": { "admin_state_up": true } }));
+            }
+        }
         client.retry(&id).await;
         client
             .until_or_never(&id, |deletion| {
@@ -351,6 +358,9 @@ async fn check(
     (deletion, steps, plan): &(Deletion, Vec<Step>, Option<Plan>),
 ) -> Result<(), String> {
     let bench = &day.bench;
+    if let Some(problem) = bench.crash.overwritten.lock().unwrap().first() {
+        return Err(problem.clone());
+    }
     let plan = plan.as_ref().ok_or("it has no plan")?;
     let after = bench.everything();
     // Nothing outside of the frozen plan went.
