@@ -51,6 +51,9 @@ pub struct Filter {
 /// needs a clock.
 pub type Protection<'p> = dyn Fn(&Resource) -> Option<String> + Send + Sync + 'p;
 
+/// A listing that was asked for: all of a kind, or those where a key has a value.
+type Asked = (Site, KindName, Option<(String, String)>);
+
 pub struct Planner<'k> {
     kinds: &'k Kinds,
     options: PlanOptions,
@@ -63,7 +66,7 @@ pub struct Planner<'k> {
     unset: BTreeMap<ResourceKey, Vec<Link>>,
     /// Resources whose dependents were asked for.
     explored: HashSet<ResourceKey>,
-    asked: HashSet<(Site, KindName, Option<(String, String)>)>,
+    asked: HashSet<Asked>,
 }
 
 /// A resource that will be gone.
