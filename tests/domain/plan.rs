@@ -203,7 +203,8 @@ fn p01_drift_is_any_difference_in_set_project_name_tags_owner_or_reference() {
         change(&mut cloud);
         cloud.plan("network", "web", cascade()).hash
     };
-    let changes: [(&str, &dyn Fn(&mut Topology)); 7] = [
+    type Change<'c> = (&'c str, &'c dyn Fn(&mut Topology));
+    let changes: [Change; 7] = [
         ("a new port", &|cloud| {
             cloud.add(
                 "port",
