@@ -203,8 +203,8 @@ fn p01_drift_is_any_difference_in_set_project_name_tags_owner_or_reference() {
         change(&mut cloud);
         cloud.plan("network", "web", cascade()).hash
     };
-    type Change<'c> = (&'c str, &'c dyn Fn(&mut Topology));
-    let changes: [Change; 7] = [
+    type Change<'c> = &'c dyn Fn(&mut Topology);
+    let changes: [(&str, Change<'_>); 7] = [
         ("a new port", &|cloud| {
             cloud.add(
                 "port",
@@ -445,4 +445,127 @@ proptest! {
         }
         prop_assert_eq!(&plan.hash, &build().hash);
     }
+}
+
+#[test]
+fn n14_a_lookup_asks_by_filter_or_for_all_once_there_are_many_values() {
+    // 700 values are the last that are asked by filter.
+    for (subports, by_filter) in [(2, true), (700, true), (701, false)] {
+        let mut cloud = Topology::new();
+        for network in ["n", "far"] {
+            cloud.add(
+                "network",
+                json!({ "id": network, "shared": false, "router:external": false }),
+            );
+        }
+        let parent =
+            json!({ "id": "parent", "network_id": "n", "device_owner": "", "fixed_ips": [] });
+        cloud.add("port", parent);
+        let ids: Vec<String> = (0..subports).map(|number| format!("sub{number}")).collect();
+        for id in &ids {
+            cloud.add(
+                "port",
+                json!({ "id": id, "network_id": "far", "device_owner": "", "fixed_ips": [] }),
+            );
+        }
+        let sub_ports: Vec<_> = ids.iter().map(|id| json!({ "port_id": id })).collect();
+        cloud.add("trunk", json!({ "id": "t", "port_id": "parent", "admin_state_up": true, "sub_ports": sub_ports }));
+        let plan = cloud.plan("network", "n", cascade());
+        assert_eq!(plan.steps.len(), subports + 3, "{subports} subports");
+
+        let ports = cloud
+            .asked
+            .iter()
+            .filter(|lookup| lookup.kind.as_str() == "port");
+        let filters: Vec<_> = ports.map(|lookup| lookup.filter.as_ref()).collect();
+        assert_eq!(
+            filters.iter().all(Option::is_some),
+            by_filter,
+            "{subports} subports"
+        );
+        let of_id = filters.iter().flatten().find(|filter| filter.key == "id");
+        assert_eq!(
+            of_id.map(|filter| filter.values.len()),
+            by_filter.then_some(subports)
+        );
+        assert!(
+            filters
+                .iter()
+                .flatten()
+                .all(|filter| !filter.values.is_empty())
+        );
+    }
+}
+
+#[test]
+fn n03_a_subport_on_the_same_network_goes_after_its_trunk() {
+    let mut cloud = Topology::web();
+    cloud.change("port", "sub1", "network_id", json!("web"));
+    let plan = cloud.plan("network", "web", cascade());
+    assert!(plan.refused.is_empty(), "{:?}", plan.refused);
+    assert!(goes_after(&plan, "port/sub1", "trunk/t1"));
+    assert!(goes_after(&plan, "network/web", "port/sub1"));
+}
+
+#[test]
+fn what_stays_beside_the_steps_has_a_number_of_its_own() {
+    let plan = Topology::web().plan("network", "web", cascade());
+    let all = [&plan.steps, &plan.automatic, &plan.unset];
+    let numbers: Vec<u32> = all.into_iter().flatten().map(|step| step.id).collect();
+    let count = numbers.len();
+    assert!(plan.automatic.len() > 1 && !plan.unset.is_empty());
+    assert_eq!(
+        numbers,
+        (0..u32::try_from(count).unwrap()).collect::<Vec<_>>()
+    );
+    // A call for each step, a look for all of them, and the listings.
+    assert_eq!(plan.calls_estimate, plan.steps.len() as u64 + 21);
+}
+
+#[test]
+fn n01_a_refusal_says_by_name_and_id_what_is_in_the_way_and_what_would_help() {
+    let mut cloud = Topology::web();
+    cloud.change("port", "vm", "name", json!("web-1"));
+    cloud.change("port", "parent", "name", json!(""));
+    let plan = cloud.plan("network", "web", PlanOptions::default());
+    let reason = |id: &str| {
+        let of = |refusal: &&gone::domain::model::Refusal| {
+            refusal
+                .blocker
+                .as_ref()
+                .is_some_and(|blocker| blocker.id == id)
+        };
+        plan.refused.iter().find(of).unwrap().reason.clone()
+    };
+    assert!(reason("vm").starts_with("network web (web) is in use: port web-1 (vm) "));
+    assert!(
+        reason("vm").ends_with("it; add the cascade to delete it too"),
+        "{}",
+        reason("vm")
+    );
+    assert!(
+        reason("parent").contains(": port parent "),
+        "{}",
+        reason("parent")
+    );
+
+    let mut groups = Topology::new();
+    groups
+        .add("security_group", json!({ "id": "g1", "name": "g1" }))
+        .add(
+            "port",
+            json!({ "id": "p", "network_id": "n", "device_owner": "", "security_groups": ["g1"] }),
+        );
+    let plan = groups.plan("security_group", "g1", cascade());
+    assert!(
+        plan.refused[0]
+            .reason
+            .ends_with("and this plan does not remove that")
+    );
+}
+
+#[test]
+fn n03_only_what_is_enabled_first_is_warned_of() {
+    let plan = Topology::web().plan("network", "web", cascade());
+    assert_eq!(plan.warnings, Vec::<String>::new());
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use gone::domain::model::{ErrorClass, StepError, StepState};
+use gone::domain::model::{Blocker, ErrorClass, KindName, Site, StepError, StepState};
 use gone::domain::policy::{
     Decision, Failure, Looked, Outcome, Retry, Schedule, StepFacts, after_call, after_look,
 };
@@ -282,4 +282,92 @@ fn p08_a_cancelled_step_that_is_present_is_released() {
         after_look(step, Looked::Absent, now(), &schedule(), 0.0).to,
         StepState::Gone
     );
+}
+
+fn blocked_for(seconds: u64) -> StepFacts<'static> {
+    StepFacts {
+        blocked_since: Some(now() - Duration::from_secs(seconds)),
+        ..fresh()
+    }
+}
+
+fn wait_of(decision: &Decision) -> u64 {
+    let wait = decision.next_attempt_at.unwrap() - now();
+    wait.to_std().unwrap().as_secs()
+}
+
+#[test]
+fn i01_a_service_that_is_away_is_asked_later_and_later_for_a_day() {
+    let away = |seconds| {
+        let outcome = failed(Retry::Unavailable, ErrorClass::Unavailable);
+        call(blocked_for(seconds), outcome)
+    };
+    // Half of the time that it was away, between a second and a minute.
+    for (seconds, wait) in [(0, 1), (40, 20), (119, 59), (1000, 60)] {
+        assert_eq!(wait_of(&away(seconds)), wait, "after {seconds} s");
+    }
+    let day = 24 * 60 * 60;
+    assert_eq!(away(day - 1).to, StepState::Blocked);
+    let given_up = away(day);
+    assert_eq!(given_up.to, StepState::Stuck);
+    assert_eq!(given_up.next_attempt_at, None);
+}
+
+#[test]
+fn i06_what_is_not_yet_ready_is_asked_again_after_a_quarter_of_its_age() {
+    for (seconds, wait) in [(0, 2), (40, 10), (599, 30)] {
+        let outcome = failed(Retry::Pending, ErrorClass::Blocked);
+        let decision = call(blocked_for(seconds), outcome);
+        assert_eq!(wait_of(&decision), wait, "after {seconds} s");
+    }
+}
+
+#[test]
+fn i13_the_first_look_is_due_at_once() {
+    for outcome in [
+        Outcome::Accepted { status: 204 },
+        failed(Retry::Unknown, ErrorClass::OutcomeUnknown),
+    ] {
+        let decision = call(fresh(), outcome);
+        assert_eq!(decision.to, StepState::Verifying);
+        assert_eq!(decision.next_attempt_at, Some(now()));
+    }
+}
+
+#[test]
+fn i13_a_look_at_the_end_of_the_time_is_the_last() {
+    let schedule = Schedule {
+        verify_max: Duration::from_millis(200),
+        ..schedule()
+    };
+    let looked = |looks| {
+        let step = StepFacts { looks, ..fresh() };
+        after_look(step, Looked::Present, now(), &schedule, 0.0).to
+    };
+    assert_eq!(looked(0), StepState::Verifying);
+    assert_eq!(looked(1), StepState::Blocked);
+}
+
+#[test]
+fn i07_a_failure_keeps_who_blocks_it_and_since_when() {
+    let blocker = Blocker {
+        kind: KindName::new("port"),
+        id: "vm".into(),
+        name: "vm".into(),
+        site: Site::region("prod", "RegionOne"),
+        owner: String::new(),
+        since: None,
+        in_plan: false,
+    };
+    let outcome = Outcome::Failed(Failure {
+        retry: Retry::Scheduled,
+        error: error(ErrorClass::Blocked),
+        blockers: vec![blocker.clone()],
+        retry_after: None,
+    });
+    let first = call(fresh(), outcome.clone());
+    assert_eq!(first.blockers, [blocker]);
+    assert_eq!(first.blocked_since, Some(now()));
+    let later = call(blocked_for(300), outcome);
+    assert_eq!(later.blocked_since, Some(now() - Duration::from_secs(300)));
 }
