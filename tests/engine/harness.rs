@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,6 +40,9 @@ pub const COLLECTIONS: [&str; 7] = [
     "trunks",
     "security-groups",
 ];
+
+/// Read once for all engines of a run.
+static KINDS: LazyLock<Arc<Kinds>> = LazyLock::new(|| Arc::new(Kinds::load(&[]).unwrap()));
 
 /// One practice cloud and one ledger that outlive engines.
 pub struct Bench {
@@ -305,7 +308,7 @@ impl Bench {
                 inner: self.cloud(),
                 lies: self.lies,
             }),
-            kinds: Arc::new(Kinds::load(&[]).unwrap()),
+            kinds: KINDS.clone(),
             clock: self.clock.clone(),
             settings: self.settings.clone(),
             ledger_name: "simulation".into(),

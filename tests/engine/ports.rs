@@ -54,7 +54,7 @@ impl Crash {
     }
 
     /// As [`Crash::at_write`], but its outcomes reach the ledger after `after` writes of the next
-    /// engine, as those of a worker that was thought dead would.
+    /// engine, at least one (its recovery), as those of a worker that was thought dead would.
     pub fn at_write_that_comes_late(&self, k: u64, after: u64) {
         self.at_write(k);
         *self.late.lock().unwrap() = Some(Late {

@@ -130,7 +130,7 @@ impl Day {
         let (dice, crash) = (&mut self.dice, &self.bench.crash);
         match dice.u8(0..4) {
             0 => crash.at_write(dice.u64(1..60)),
-            1 => crash.at_write_that_comes_late(dice.u64(4..60), dice.u64(0..12)),
+            1 => crash.at_write_that_comes_late(dice.u64(4..60), dice.u64(1..12)),
             2 => crash.at_call(dice.u64(1..80)),
             _ => crash.never(),
         }
