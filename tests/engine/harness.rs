@@ -404,6 +404,9 @@ pub fn site() -> Site {
     Site::region("envvars", "RegionOne")
 }
 
+/// No wait of the engine is longer, but for those of the collector's whole schedule.
+const NEVER: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+
 /// A front end of the running engine.
 pub struct Client {
     pub control: Arc<dyn Control>,
@@ -546,13 +549,13 @@ impl Client {
         }
     }
 
-    /// As [`Client::until`]; what stands instead if it did not come in thirty days.
+    /// As [`Client::until`]; what stands instead if it did not come in two days.
     pub async fn until_or_never(
         &self,
         id: &str,
         fits: impl Fn(&Deletion) -> bool,
     ) -> Result<Deletion, String> {
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(30 * 24 * 60 * 60);
+        let deadline = tokio::time::Instant::now() + NEVER;
         let mut seen = 0;
         loop {
             let deletion = self.deletion(id).await;
@@ -599,7 +602,7 @@ impl Client {
     }
 
     pub async fn until_any(&self, id: &str, fits: impl Fn(&Step) -> bool) -> Step {
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(30 * 24 * 60 * 60);
+        let deadline = tokio::time::Instant::now() + NEVER;
         let mut seen = 0;
         loop {
             let steps = self.steps(id).await;

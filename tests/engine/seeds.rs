@@ -334,6 +334,21 @@ async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<(), St
             "deletion {id} was acknowledged, and is not in the ledger"
         ));
     }
+    // T9: a step and its tombstone end together.
+    let ledger = bench.ledger();
+    let filter = StepFilter {
+        states: vec![StepState::Gone],
+        ..StepFilter::default()
+    };
+    let page = Cursor {
+        after: None,
+        limit: 500,
+    };
+    let gone = ledger
+        .steps(filter, page)
+        .await
+        .map_err(|error| error.to_string())?;
+    agree(&gone.rows, &standing.tombstones)?;
     let fenced = |id: &str| {
         standing.tombstones.iter().any(|tombstone| {
             tombstone.key.id.contains(id)

@@ -147,3 +147,56 @@ fn m03_deleted_and_created_many_times_it_is_one_row() {
         assert_eq!(standing.tombstones.len(), 1);
     });
 }
+
+#[test]
+fn i10_t14_m01_an_interface_made_anew_is_not_swept_and_its_deletion_revives_the_record() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = bench.shop(0);
+        // Nothing but the interface holds it: without the route and the floating IP it can go alone.
+        let router = format!("/v2.0/routers/{}", shop.router);
+        bench.api("PUT", &router, json!({ "router": { "routes": [] } }));
+        bench.api(
+            "DELETE",
+            &format!("/v2.0/floatingips/{}", shop.floating_ip),
+            json!(null),
+        );
+        let edge = format!("{},{}", shop.router, shop.subnet);
+        let body = json!({ "subnet_id": shop.subnet });
+        bench
+            .run(async |client| {
+                let id = client.delete("router_interface", &edge).await;
+                client.gone(&id).await;
+                let first = client.tombstone(&edge).await.unwrap();
+                let (status, answer) = bench.api(
+                    "PUT",
+                    &format!("{router}/add_router_interface"),
+                    body.clone(),
+                );
+                assert_eq!(status, 200, "{answer}");
+                let sent = bench.writes().len();
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                assert_eq!(bench.writes().len(), sent, "natural keys are never swept");
+                assert_eq!(client.tombstone(&edge).await.unwrap(), first);
+                let again = client.delete("router_interface", &edge).await;
+                assert_ne!(again, id);
+                client.gone(&again).await;
+                let second = client.tombstone(&edge).await.unwrap();
+                assert_eq!(second.record_id, first.record_id);
+                assert_eq!(second.incarnation, first.incarnation + 1);
+                assert!(second.deleted_at > first.deleted_at);
+            })
+            .await
+            .unwrap();
+        let ports: Vec<String> = bench
+            .writes()
+            .iter()
+            .map(|sent| sent.body.clone())
+            .collect();
+        assert_eq!(ports.len(), 2);
+        assert_ne!(
+            ports[0], ports[1],
+            "each call names its own incarnation's port"
+        );
+    });
+}
