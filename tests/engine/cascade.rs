@@ -449,8 +449,8 @@ fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(2);
-        type Change<'c> = (&'c str, Box<dyn Fn(&Bench)>);
-        let changes: [Change; 3] = [
+        type Change<'c> = (&'c str, Box<dyn Fn(&Bench) + 'c>);
+        let changes: [Change<'_>; 3] = [
             (
                 "new",
                 Box::new(|bench| {
