@@ -9,10 +9,14 @@
 
 mod blocked;
 mod cascade;
+mod client;
 mod crash;
 mod fence;
 mod harness;
+mod invariants;
 mod looks;
+mod plans;
+mod planted;
 mod ports;
 mod seeds;
 mod sites;

@@ -1,20 +1,17 @@
 //! Bad days from seeds: sizes, faults, crashes and a person's retries are drawn, and at the end the
 //! same must hold each time.
 //!
-//! `GONE_SEED=n` runs one seed, twice, and shows its calls; `GONE_SEEDS=a..b` runs many.
+//! `GONE_SEED=n` runs one seed, twice, and shows its calls if something does not hold;
+//! `GONE_SEEDS=a..b` runs many.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::harness::*;
-use gone::domain::model::{
-    Action, Deletion, DeletionState, OnFailure, Phase, Plan, PlanOptions, Step, StepState,
-    Tombstone,
-};
-use gone::ledger::audit::{GENESIS, verify};
-use gone::ledger::{Cursor, Ledger, StepFilter};
+use super::invariants::{after_crash, check};
+use gone::domain::model::{Deletion, DeletionState, OnFailure, Plan, PlanOptions, Step, StepState};
 use serde_json::{Value, json};
 
 /// Retries by a person before the faults are over for sure, and after.
@@ -23,14 +20,14 @@ const PATIENCE: u32 = 12;
 const CRASHES_MAX: u32 = 3;
 
 /// What a seed stands for.
-struct Day {
+pub struct Day {
     seed: u64,
     dice: fastrand::Rng,
-    bench: Bench,
+    pub bench: Bench,
     target: String,
     options: PlanOptions,
     /// The ports that floating IPs have on the external network, with whose they are: they go along.
-    owned: BTreeMap<String, String>,
+    pub owned: BTreeMap<String, String>,
 }
 
 impl Day {
@@ -138,7 +135,7 @@ impl Day {
 }
 
 /// Runs a seed; what does not hold, if anything.
-fn run(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
+pub fn run(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
     let lived = catch_unwind(AssertUnwindSafe(|| paused(live(seed, lies))));
     match lived {
         Ok(ended) => ended,
@@ -324,200 +321,6 @@ fn brief(steps: &[Step]) -> String {
     })
 }
 
-/// What a crash must have left.
-async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<(), String> {
-    let standing = bench.standing().await;
-    if let Some(id) = acknowledged
-        && !standing.deletions.iter().any(|deletion| deletion.id == id)
-    {
-        return Err(format!(
-            "deletion {id} was acknowledged, and is not in the ledger"
-        ));
-    }
-    // T9: a step and its tombstone end together.
-    let ledger = bench.ledger();
-    let filter = StepFilter {
-        states: vec![StepState::Gone],
-        ..StepFilter::default()
-    };
-    let page = Cursor {
-        after: None,
-        limit: 500,
-    };
-    let gone = ledger
-        .steps(filter, page)
-        .await
-        .map_err(|error| error.to_string())?;
-    agree(&gone.rows, &standing.tombstones)?;
-    let fenced = |id: &str| {
-        standing.tombstones.iter().any(|tombstone| {
-            tombstone.key.id.contains(id)
-                && matches!(tombstone.phase, Phase::Deleting | Phase::Gone)
-        })
-    };
-    for sent in bench.writes() {
-        let id = sent
-            .path
-            .split(['/', '?'])
-            .find(|part| uuid::Uuid::try_parse(part).is_ok());
-        if let Some(id) = id.filter(|id| !fenced(id)) {
-            return Err(format!("T1: {sent:?}, and no tombstone of {id}"));
-        }
-    }
-    Ok(())
-}
-
-async fn check(
-    day: &Day,
-    before: &BTreeSet<(String, String)>,
-    (deletion, steps, plan): &(Deletion, Vec<Step>, Option<Plan>),
-) -> Result<(), String> {
-    let bench = &day.bench;
-    if let Some(problem) = bench.crash.overwritten.lock().unwrap().first() {
-        return Err(problem.clone());
-    }
-    let plan = plan.as_ref().ok_or("it has no plan")?;
-    let after = bench.everything();
-    // Nothing outside of the frozen plan went.
-    let planned: BTreeSet<&str> = plan
-        .steps
-        .iter()
-        .chain(&plan.automatic)
-        .flat_map(|step| std::iter::once(&step.resource_id).chain(step.vars.values()))
-        .map(String::as_str)
-        .collect();
-    for (collection, id) in before.difference(&after) {
-        let owner = day.owned.get(id).unwrap_or(id);
-        if !planned.contains(owner.as_str()) {
-            return Err(format!("{collection}/{id} went, and was not planned"));
-        }
-    }
-    // Gone is gone.
-    let there: BTreeSet<&str> = after.iter().map(|(_, id)| id.as_str()).collect();
-    for step in steps.iter().filter(|step| step.state == StepState::Gone) {
-        if is_there(bench, step, &there) {
-            return Err(format!("said to be gone, and is there: {step:#?}"));
-        }
-    }
-    // The ledger agrees with itself.
-    let counts = deletion.counts;
-    if counts.gone != counts.total
-        || counts.total != plan.steps.len() as u64
-        || steps.len() != plan.steps.len()
-    {
-        return Err(format!(
-            "the counts do not sum: {counts:?}, {} steps",
-            steps.len()
-        ));
-    }
-    let standing = bench.standing().await;
-    agree(steps, &standing.tombstones)?;
-    let ledger = bench.ledger();
-    let rows = ledger
-        .audit(0, 500)
-        .await
-        .map_err(|error| error.to_string())?;
-    verify(GENESIS, &rows).map_err(|error| error.to_string())?;
-    let live = StepFilter {
-        states: vec![
-            StepState::Ready,
-            StepState::Running,
-            StepState::Verifying,
-            StepState::Blocked,
-            StepState::Waiting,
-        ],
-        ..StepFilter::default()
-    };
-    let page = Cursor {
-        after: None,
-        limit: 10,
-    };
-    let left = ledger
-        .steps(live, page)
-        .await
-        .map_err(|error| error.to_string())?;
-    if !left.rows.is_empty() {
-        return Err(format!("gone, with steps that are not: {:#?}", left.rows));
-    }
-    repetitions(bench)
-}
-
-/// Edges have composite ids: an interface is there while its port is.
-fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
-    let key = &step.resource.key;
-    if step.action == Action::Enable {
-        return false;
-    }
-    let parts: Vec<&str> = key.id.split(',').collect();
-    match key.kind.as_str() {
-        "router_interface" => bench.rows("ports").iter().any(|port| {
-            port["device_id"] == parts[0]
-                && port["fixed_ips"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .any(|ip| ip["subnet_id"] == parts[1])
-        }),
-        "static_route" => {
-            bench.rows("routers").iter().any(|router| {
-                router["id"] == parts[0]
-                    && router["routes"].as_array().unwrap().iter().any(|route| {
-                        route["destination"] == parts[1] && route["nexthop"] == parts[2]
-                    })
-            })
-        }
-        "subport" => bench.rows("trunks").iter().any(|trunk| {
-            trunk["id"] == parts[0]
-                && trunk["sub_ports"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .any(|port| port["port_id"] == parts[1])
-        }),
-        _ => there.contains(key.id.as_str()),
-    }
-}
-
-fn agree(steps: &[Step], tombstones: &[Tombstone]) -> Result<(), String> {
-    for step in steps.iter().filter(|step| step.action != Action::Enable) {
-        let tombstone = tombstones
-            .iter()
-            .find(|tombstone| tombstone.key == step.resource.key);
-        match tombstone {
-            Some(tombstone) if tombstone.phase == Phase::Gone && tombstone.gone_at.is_some() => {}
-            other => {
-                return Err(format!(
-                    "{step:#?} is gone, and its tombstone is {other:#?}"
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Nothing is sent again once it has taken effect: whoever does not know looks first.
-fn repetitions(bench: &Bench) -> Result<(), String> {
-    let mut answers: BTreeMap<String, Vec<(Option<u16>, String)>> = BTreeMap::new();
-    for sent in bench.writes() {
-        answers
-            .entry(sent.subject())
-            .or_default()
-            .push((sent.status, sent.error));
-    }
-    for (subject, answers) in answers {
-        // The sandbox's own words; those of the faults are others.
-        let too_late = answers.iter().any(|(status, error)| {
-            *status == Some(404) && error.ends_with("NotFound") && error != "HTTPNotFound"
-        });
-        if too_late {
-            return Err(format!(
-                "{subject} was sent after it had taken effect: {answers:?}"
-            ));
-        }
-    }
-    Ok(())
-}
-
 fn run_all(seeds: impl IntoIterator<Item = u64>) {
     for seed in seeds {
         if let Err(problem) = run(seed, Lies::None) {
@@ -563,14 +366,9 @@ fn seeds_part_7() {
     share(7);
 }
 
-/// A number in the environment, or the test's own.
-fn number(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
 #[test]
 fn one_seed_gives_the_same_calls_each_time() {
-    let seeds = match number("GONE_SEED") {
+    let seeds = match std::env::var("GONE_SEED").ok() {
         Some(seed) => vec![seed.parse().unwrap()],
         None => (0..20).collect(),
     };
@@ -586,56 +384,9 @@ fn one_seed_gives_the_same_calls_each_time() {
 
 #[test]
 fn many_seeds() {
-    let Some(range) = number("GONE_SEEDS") else {
+    let Some(range) = std::env::var("GONE_SEEDS").ok() else {
         return;
     };
     let (from, to) = range.split_once("..").unwrap();
     run_all(from.parse().unwrap()..to.parse().unwrap());
-}
-
-/// The invariants are worth something only if they find what is planted.
-fn finds(lies: Lies) {
-    let found = (0..200).find_map(|seed| run(seed, lies).err().map(|problem| (seed, problem)));
-    let Some((seed, problem)) = found else {
-        panic!("{lies:?} was not noticed");
-    };
-    assert_eq!(
-        run(seed, Lies::None).err(),
-        None,
-        "it is not the lie that was noticed"
-    );
-    println!(
-        "{lies:?}: seed {seed}: {}",
-        problem.lines().next().unwrap_or_default()
-    );
-}
-
-#[test]
-fn a_ledger_that_forgets_outcomes_is_found() {
-    finds(Lies::ForgetsOutcomes);
-}
-
-#[test]
-fn a_ledger_that_commits_late_is_found() {
-    finds(Lies::CommitsLate);
-}
-
-#[test]
-fn a_ledger_that_ignores_the_fence_is_found() {
-    finds(Lies::IgnoresFence);
-}
-
-#[test]
-fn a_client_that_takes_any_404_for_gone_is_found() {
-    finds(Lies::AnyNotFoundIsGone);
-}
-
-#[test]
-fn a_client_that_takes_an_empty_list_for_absence_is_found() {
-    finds(Lies::EmptyListIsAbsence);
-}
-
-#[test]
-fn a_client_that_takes_accepted_for_gone_is_found() {
-    finds(Lies::AcceptedIsGone);
 }

@@ -1,0 +1,326 @@
+//! A front end of the engine, as tests use it: commands, queries, and waits on the paused clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use gone::control::{
+    Command, Control, ControlError, Envelope, Explanation, Page, Query, Receipt, SiteStatus,
+    TargetSpec,
+};
+use gone::domain::model::{
+    Actor, Deletion, DeletionState, Event, Origin, Plan, PlanOptions, Step, StepState, Tombstone,
+};
+
+/// No wait of the engine is longer, but for those of the collector's whole schedule.
+const NEVER: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+
+/// A front end of the running engine.
+pub struct Client {
+    pub control: Arc<dyn Control>,
+}
+
+pub fn cascade() -> PlanOptions {
+    PlanOptions {
+        cascade: true,
+        ..PlanOptions::default()
+    }
+}
+
+pub fn target(kind: &str, word: &str) -> TargetSpec {
+    TargetSpec::parse(&format!("{kind}/{word}"), &["envvars"]).unwrap()
+}
+
+impl Client {
+    pub async fn submit(&self, command: Command) -> Result<Receipt, ControlError> {
+        let actor = Actor {
+            name: "tester".into(),
+            origin: Origin::Cli,
+        };
+        self.control
+            .submit(Envelope {
+                command,
+                actor,
+                reason: String::new(),
+                idempotency_key: None,
+            })
+            .await
+    }
+
+    pub async fn plan(&self, kind: &str, word: &str) -> Arc<Plan> {
+        match self
+            .submit(Command::Plan {
+                targets: vec![target(kind, word)],
+                options: cascade(),
+            })
+            .await
+            .unwrap()
+        {
+            Receipt::Planned { plan } => plan,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn delete(&self, kind: &str, word: &str) -> String {
+        self.delete_with(kind, word, cascade()).await
+    }
+
+    pub async fn try_delete(
+        &self,
+        kind: &str,
+        word: &str,
+        options: PlanOptions,
+    ) -> Result<String, ControlError> {
+        let targets = vec![target(kind, word)];
+        match self.submit(Command::Delete { targets, options }).await? {
+            Receipt::Accepted { deletion_id, .. } => Ok(deletion_id),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn delete_with(&self, kind: &str, word: &str, options: PlanOptions) -> String {
+        match self
+            .submit(Command::Delete {
+                targets: vec![target(kind, word)],
+                options,
+            })
+            .await
+            .unwrap()
+        {
+            Receipt::Accepted { deletion_id, .. } => deletion_id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The deletions that another one caused.
+    pub async fn caused_by(&self, id: &str) -> Vec<Deletion> {
+        let query = Query::Deletions {
+            states: Vec::new(),
+            site: None,
+            kind: None,
+            older_than: None,
+            cursor: None,
+            limit: 500,
+        };
+        match self.control.query(query).await.unwrap() {
+            Page::Deletions { rows, .. } => rows
+                .into_iter()
+                .filter(|row| row.cause.as_deref() == Some(id))
+                .collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn deletion(&self, id: &str) -> Deletion {
+        match self
+            .control
+            .query(Query::Deletion { id: id.to_owned() })
+            .await
+            .unwrap()
+        {
+            Page::Deletion { row } => *row,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn steps(&self, id: &str) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut cursor = None;
+        loop {
+            let query = Query::Steps {
+                deletion_id: Some(id.to_owned()),
+                states: Vec::new(),
+                site: None,
+                kind: None,
+                older_than: None,
+                cursor,
+                limit: 500,
+            };
+            match self.control.query(query).await.unwrap() {
+                Page::Steps { rows, next } => {
+                    steps.extend(rows);
+                    cursor = next;
+                }
+                other => panic!("{other:?}"),
+            }
+            if cursor.is_none() {
+                return steps;
+            }
+        }
+    }
+
+    /// Waits, on the paused clock, until the deletion fits.
+    pub async fn until(&self, id: &str, fits: impl Fn(&Deletion) -> bool) -> Deletion {
+        match self.until_or_never(id, fits).await {
+            Ok(deletion) => deletion,
+            Err(never) => panic!("{never}"),
+        }
+    }
+
+    /// As [`Client::until`]; what stands instead if it did not come in two days.
+    pub async fn until_or_never(
+        &self,
+        id: &str,
+        fits: impl Fn(&Deletion) -> bool,
+    ) -> Result<Deletion, String> {
+        let deadline = tokio::time::Instant::now() + NEVER;
+        let mut seen = 0;
+        loop {
+            let deletion = self.deletion(id).await;
+            if fits(&deletion) {
+                return Ok(deletion);
+            }
+            if tokio::time::Instant::now() > deadline {
+                return Err(format!("never: {deletion:#?}\n{:#?}", self.steps(id).await));
+            }
+            // Whatever happens is an event.
+            let events = self.control.events(seen, 60 * 60 * 1000).await.unwrap();
+            seen = events.last().map_or(seen, |event| event.seq);
+        }
+    }
+
+    pub async fn settled(&self, id: &str) -> Deletion {
+        self.until(id, |deletion| deletion.state.is_settled()).await
+    }
+
+    pub async fn gone(&self, id: &str) -> Deletion {
+        let deletion = self.settled(id).await;
+        assert_eq!(
+            deletion.state,
+            DeletionState::Gone,
+            "{deletion:#?}\n{:#?}",
+            self.steps(id).await
+        );
+        deletion
+    }
+
+    pub async fn step(&self, id: &str, kind: &str) -> Step {
+        self.steps(id)
+            .await
+            .into_iter()
+            .find(|step| step.resource.key.kind.as_str() == kind)
+            .unwrap()
+    }
+
+    pub async fn until_step(&self, id: &str, kind: &str, state: StepState) -> Step {
+        self.until_any(id, |step| {
+            step.resource.key.kind.as_str() == kind && step.state == state
+        })
+        .await
+    }
+
+    pub async fn until_any(&self, id: &str, fits: impl Fn(&Step) -> bool) -> Step {
+        let deadline = tokio::time::Instant::now() + NEVER;
+        let mut seen = 0;
+        loop {
+            let steps = self.steps(id).await;
+            if let Some(step) = steps.into_iter().find(|step| fits(step)) {
+                return step;
+            }
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "no step came to that: {:#?}",
+                self.steps(id).await
+            );
+            let events = self.control.events(seen, 60 * 60 * 1000).await.unwrap();
+            seen = events.last().map_or(seen, |event| event.seq);
+        }
+    }
+
+    /// The step that removes this resource.
+    pub async fn step_of(&self, id: &str, resource: &str) -> Step {
+        let steps = self.steps(id).await;
+        let mut found = steps
+            .into_iter()
+            .filter(|step| step.resource.key.id == resource);
+        found.next_back().unwrap()
+    }
+
+    pub async fn refused(&self, id: &str) -> Deletion {
+        let deletion = self.settled(id).await;
+        assert_eq!(deletion.state, DeletionState::Refused, "{deletion:#?}");
+        deletion
+    }
+
+    pub async fn stuck(&self, id: &str) -> Deletion {
+        let deletion = self.settled(id).await;
+        assert_eq!(deletion.state, DeletionState::Stuck, "{deletion:#?}");
+        deletion
+    }
+
+    pub async fn retry(&self, id: &str) {
+        let deletion_id = id.to_owned();
+        self.submit(Command::Retry { deletion_id }).await.unwrap();
+    }
+
+    pub async fn timeline(&self, deletion_id: Option<&str>, step_id: Option<i64>) -> Vec<Event> {
+        let query = Query::Timeline {
+            deletion_id: deletion_id.map(str::to_owned),
+            step_id,
+            after: 0,
+        };
+        match self.control.query(query).await.unwrap() {
+            Page::Events { rows } => rows,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn frozen(&self, id: &str) -> Arc<Plan> {
+        let deletion_id = id.to_owned();
+        let query = Query::FrozenPlan { deletion_id };
+        match self.control.query(query).await.unwrap() {
+            Page::Plan { plan } => plan,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn tombstone(&self, id: &str) -> Option<Tombstone> {
+        let query = Query::Tombstones {
+            site: None,
+            kind: None,
+            phases: Vec::new(),
+            id: Some(id.to_owned()),
+            cursor: None,
+            limit: 10,
+        };
+        match self.control.query(query).await.unwrap() {
+            Page::Tombstones { rows, .. } => rows.into_iter().next(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn site_status(&self) -> SiteStatus {
+        match self.control.query(Query::Sites).await.unwrap() {
+            Page::Sites { rows } => rows.into_iter().next().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn explain(&self, kind: &str, word: &str) -> Explanation {
+        let target = target(kind, word);
+        match self.control.query(Query::Explain { target }).await.unwrap() {
+            Page::Explanation { explanation } => *explanation,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Deletions, newest first or not: all of them.
+    pub async fn deletions(
+        &self,
+        states: Vec<DeletionState>,
+        older_than: Option<DateTime<Utc>>,
+    ) -> Vec<Deletion> {
+        let query = Query::Deletions {
+            states,
+            site: None,
+            kind: None,
+            older_than,
+            cursor: None,
+            limit: 500,
+        };
+        match self.control.query(query).await.unwrap() {
+            Page::Deletions { rows, .. } => rows,
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What holds after every crash, and at the end of every day.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::harness::*;
+use super::seeds::Day;
+use gone::domain::model::{Action, Deletion, Phase, Plan, Step, StepState, Tombstone};
+use gone::ledger::audit::{GENESIS, verify};
+use gone::ledger::{Cursor, Ledger, StepFilter};
+
+/// What a crash must have left.
+pub async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<(), String> {
+    let standing = bench.standing().await;
+    if let Some(id) = acknowledged
+        && !standing.deletions.iter().any(|deletion| deletion.id == id)
+    {
+        return Err(format!(
+            "deletion {id} was acknowledged, and is not in the ledger"
+        ));
+    }
+    // T9: a step and its tombstone end together.
+    let ledger = bench.ledger();
+    let filter = StepFilter {
+        states: vec![StepState::Gone],
+        ..StepFilter::default()
+    };
+    let page = Cursor {
+        after: None,
+        limit: 500,
+    };
+    let gone = ledger
+        .steps(filter, page)
+        .await
+        .map_err(|error| error.to_string())?;
+    agree(&gone.rows, &standing.tombstones)?;
+    let fenced = |id: &str| {
+        standing.tombstones.iter().any(|tombstone| {
+            tombstone.key.id.contains(id)
+                && matches!(tombstone.phase, Phase::Deleting | Phase::Gone)
+        })
+    };
+    for sent in bench.writes() {
+        let id = sent
+            .path
+            .split(['/', '?'])
+            .find(|part| uuid::Uuid::try_parse(part).is_ok());
+        if let Some(id) = id.filter(|id| !fenced(id)) {
+            return Err(format!("T1: {sent:?}, and no tombstone of {id}"));
+        }
+    }
+    Ok(())
+}
+
+pub async fn check(
+    day: &Day,
+    before: &BTreeSet<(String, String)>,
+    (deletion, steps, plan): &(Deletion, Vec<Step>, Option<Plan>),
+) -> Result<(), String> {
+    let bench = &day.bench;
+    if let Some(problem) = bench.crash.overwritten.lock().unwrap().first() {
+        return Err(problem.clone());
+    }
+    let plan = plan.as_ref().ok_or("it has no plan")?;
+    let after = bench.everything();
+    // Nothing outside of the frozen plan went.
+    let planned: BTreeSet<&str> = plan
+        .steps
+        .iter()
+        .chain(&plan.automatic)
+        .flat_map(|step| std::iter::once(&step.resource_id).chain(step.vars.values()))
+        .map(String::as_str)
+        .collect();
+    for (collection, id) in before.difference(&after) {
+        let owner = day.owned.get(id).unwrap_or(id);
+        if !planned.contains(owner.as_str()) {
+            return Err(format!("{collection}/{id} went, and was not planned"));
+        }
+    }
+    // Gone is gone.
+    let there: BTreeSet<&str> = after.iter().map(|(_, id)| id.as_str()).collect();
+    for step in steps.iter().filter(|step| step.state == StepState::Gone) {
+        if is_there(bench, step, &there) {
+            return Err(format!("said to be gone, and is there: {step:#?}"));
+        }
+    }
+    // The ledger agrees with itself.
+    let counts = deletion.counts;
+    if counts.gone != counts.total
+        || counts.total != plan.steps.len() as u64
+        || steps.len() != plan.steps.len()
+    {
+        return Err(format!(
+            "the counts do not sum: {counts:?}, {} steps",
+            steps.len()
+        ));
+    }
+    let standing = bench.standing().await;
+    agree(steps, &standing.tombstones)?;
+    let ledger = bench.ledger();
+    let rows = ledger
+        .audit(0, 500)
+        .await
+        .map_err(|error| error.to_string())?;
+    verify(GENESIS, &rows).map_err(|error| error.to_string())?;
+    let live = StepFilter {
+        states: vec![
+            StepState::Ready,
+            StepState::Running,
+            StepState::Verifying,
+            StepState::Blocked,
+            StepState::Waiting,
+        ],
+        ..StepFilter::default()
+    };
+    let page = Cursor {
+        after: None,
+        limit: 10,
+    };
+    let left = ledger
+        .steps(live, page)
+        .await
+        .map_err(|error| error.to_string())?;
+    if !left.rows.is_empty() {
+        return Err(format!("gone, with steps that are not: {:#?}", left.rows));
+    }
+    repetitions(bench)
+}
+
+/// Edges have composite ids: an interface is there while its port is.
+fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
+    let key = &step.resource.key;
+    if step.action == Action::Enable {
+        return false;
+    }
+    let parts: Vec<&str> = key.id.split(',').collect();
+    match key.kind.as_str() {
+        "router_interface" => bench.rows("ports").iter().any(|port| {
+            port["device_id"] == parts[0]
+                && port["fixed_ips"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|ip| ip["subnet_id"] == parts[1])
+        }),
+        "static_route" => {
+            bench.rows("routers").iter().any(|router| {
+                router["id"] == parts[0]
+                    && router["routes"].as_array().unwrap().iter().any(|route| {
+                        route["destination"] == parts[1] && route["nexthop"] == parts[2]
+                    })
+            })
+        }
+        "subport" => bench.rows("trunks").iter().any(|trunk| {
+            trunk["id"] == parts[0]
+                && trunk["sub_ports"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|port| port["port_id"] == parts[1])
+        }),
+        _ => there.contains(key.id.as_str()),
+    }
+}
+
+fn agree(steps: &[Step], tombstones: &[Tombstone]) -> Result<(), String> {
+    for step in steps.iter().filter(|step| step.action != Action::Enable) {
+        let tombstone = tombstones
+            .iter()
+            .find(|tombstone| tombstone.key == step.resource.key);
+        match tombstone {
+            Some(tombstone) if tombstone.phase == Phase::Gone && tombstone.gone_at.is_some() => {}
+            other => {
+                return Err(format!(
+                    "{step:#?} is gone, and its tombstone is {other:#?}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nothing is sent again once it has taken effect: whoever does not know looks first.
+fn repetitions(bench: &Bench) -> Result<(), String> {
+    let mut answers: BTreeMap<String, Vec<(Option<u16>, String)>> = BTreeMap::new();
+    for sent in bench.writes() {
+        answers
+            .entry(sent.subject())
+            .or_default()
+            .push((sent.status, sent.error));
+    }
+    for (subject, answers) in answers {
+        // The sandbox's own words; those of the faults are others.
+        let too_late = answers.iter().any(|(status, error)| {
+            *status == Some(404) && error.ends_with("NotFound") && error != "HTTPNotFound"
+        });
+        if too_late {
+            return Err(format!(
+                "{subject} was sent after it had taken effect: {answers:?}"
+            ));
+        }
+    }
+    Ok(())
+}

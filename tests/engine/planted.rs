@@ -1,0 +1,42 @@
+//! Faults that are planted at the engine's ports, one at a time: the seeds must find each.
+
+use super::harness::Lies;
+use super::seeds::run;
+
+/// The invariants are worth something only if they find what is planted.
+fn finds(lies: Lies) {
+    let found = (0..200).find(|seed| run(*seed, lies).is_err());
+    let seed = found.unwrap_or_else(|| panic!("{lies:?} was not noticed"));
+    let honest = run(seed, Lies::None).err();
+    assert_eq!(honest, None, "it is not the lie that was noticed");
+}
+
+#[test]
+fn a_ledger_that_forgets_outcomes_is_found() {
+    finds(Lies::ForgetsOutcomes);
+}
+
+#[test]
+fn a_ledger_that_commits_late_is_found() {
+    finds(Lies::CommitsLate);
+}
+
+#[test]
+fn a_ledger_that_ignores_the_fence_is_found() {
+    finds(Lies::IgnoresFence);
+}
+
+#[test]
+fn a_client_that_takes_any_404_for_gone_is_found() {
+    finds(Lies::AnyNotFoundIsGone);
+}
+
+#[test]
+fn a_client_that_takes_an_empty_list_for_absence_is_found() {
+    finds(Lies::EmptyListIsAbsence);
+}
+
+#[test]
+fn a_client_that_takes_accepted_for_gone_is_found() {
+    finds(Lies::AcceptedIsGone);
+}
