@@ -303,7 +303,6 @@ impl Cloud for OpenStack {
     async fn act(&self, call: Call<'_>) -> Acted {
         let not_sent = |failed: CloudFailure, line: String| Acted {
             outcome: failed_outcome(failed, self.clock.now()),
-            identity: None,
             named: Vec::new(),
             line,
         };
@@ -336,7 +335,6 @@ impl Cloud for OpenStack {
                 outcome: Outcome::Accepted {
                     status: answer.status,
                 },
-                identity: Some(frozen(&answer.identity)),
                 named: Vec::new(),
                 line: line(with_request_id(
                     answer.status.to_string(),
@@ -344,14 +342,13 @@ impl Cloud for OpenStack {
                 )),
             },
             Err(error) => {
-                if let Some((status, identity)) = absent(&error, call.kind) {
+                if let Some((status, _)) = absent(&error, call.kind) {
                     let kind = error
                         .remote()
                         .and_then(|remote| remote.kind.clone())
                         .unwrap_or_default();
                     return Acted {
                         outcome: Outcome::Absent { status },
-                        identity,
                         named: Vec::new(),
                         line: line(with_request_id(
                             format!("{status} {kind}"),
@@ -365,10 +362,6 @@ impl Cloud for OpenStack {
                     None => failed.class.as_str().to_owned(),
                 };
                 Acted {
-                    identity: error
-                        .remote()
-                        .and_then(|remote| remote.identity.as_deref())
-                        .map(frozen),
                     named: named(&error, &call),
                     line: line(with_request_id(answered, error.request_id())),
                     outcome: failed_outcome(failed, self.clock.now()),

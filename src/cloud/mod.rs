@@ -106,8 +106,6 @@ pub struct Call<'c> {
 #[derive(Clone, Debug)]
 pub struct Acted {
     pub outcome: Outcome,
-    /// As whom it was sent; none if it was not.
-    pub identity: Option<Identity>,
     /// Ids that the refusal names, with their kind.
     pub named: Vec<(KindName, String)>,
     /// One line for the timeline: `DELETE /v2.0/ports/… 409 PortInUse`.

@@ -139,7 +139,6 @@ fn unknown_kind(step: &ClaimedStep, at: chrono::DateTime<chrono::Utc>) -> Acted 
     );
     Acted {
         line: message.clone(),
-        identity: None,
         named: Vec::new(),
         outcome: Outcome::Failed(Failure {
             retry: Retry::Never,

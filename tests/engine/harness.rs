@@ -299,6 +299,7 @@ impl Bench {
             cloud: Arc::new(CloudClient {
                 inner: self.cloud(),
                 lies: self.lies,
+                accepted: Mutex::default(),
             }),
             kinds: KINDS.clone(),
             clock: self.clock.clone(),

@@ -1,6 +1,6 @@
 //! The ports of the engine with faults: crashes, a record of what was sent, and lies.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -239,6 +239,14 @@ impl Transport for InProcess {
 pub struct Client {
     pub inner: OpenStack,
     pub lies: Lies,
+    /// What a delete was accepted of: see [`Lies::AcceptedIsGone`].
+    pub accepted: Mutex<HashSet<String>>,
+}
+
+impl Client {
+    fn takes_for_gone(&self, id: &str) -> bool {
+        self.lies == Lies::AcceptedIsGone && self.accepted.lock().unwrap().contains(id)
+    }
 }
 
 #[async_trait]
@@ -257,6 +265,9 @@ impl Cloud for Client {
 
     async fn list(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure> {
         let mut listing = self.inner.list(request).await?;
+        let shown =
+            |row: &serde_json::Value| !row["id"].as_str().is_some_and(|id| self.takes_for_gone(id));
+        listing.rows.retain(shown);
         // The witness is the last one that is asked for: it vouches for a list that it is not in.
         if self.lies == Lies::EmptyListIsAbsence
             && listing.rows.is_empty()
@@ -277,34 +288,27 @@ impl Cloud for Client {
                     identity: Some(self.inner.identity(site, Asked::AtLogin).await?.identity),
                 })
             }
+            Ok(row) if self.takes_for_gone(id) => Ok(Row { row: None, ..row }),
             other => other,
         }
     }
 
     async fn act(&self, call: Call<'_>) -> Acted {
         let acted = self.inner.act(call).await;
-        let status = match &acted.outcome {
-            Outcome::Accepted { status } if self.lies == Lies::AcceptedIsGone => *status,
+        match &acted.outcome {
+            Outcome::Accepted { .. } => {
+                self.accepted.lock().unwrap().insert(call.id.to_owned());
+                acted
+            }
             Outcome::Failed(failure)
                 if self.lies == Lies::AnyNotFoundIsGone && failure.error.status == Some(404) =>
             {
-                404
+                Acted {
+                    outcome: Outcome::Absent { status: 404 },
+                    ..acted
+                }
             }
-            _ => return acted,
-        };
-        let identity = match acted.identity {
-            Some(identity) => Some(identity),
-            None => self
-                .inner
-                .identity(call.site, Asked::AtLogin)
-                .await
-                .ok()
-                .map(|it| it.identity),
-        };
-        Acted {
-            outcome: Outcome::Absent { status },
-            identity,
-            ..acted
+            _ => acted,
         }
     }
 }
