@@ -284,7 +284,9 @@ async fn client(
         }
     };
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
-    let mut err = Tolerant::new(io::stderr().lock());
+    // Not locked: the engine's logs go there too, from other threads, and would wait for the lock
+    // with all that they hold.
+    let mut err = Tolerant::new(io::stderr());
     let session = Session {
         control,
         embedded: embedded.is_some(),

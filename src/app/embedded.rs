@@ -163,7 +163,13 @@ fn ledger_failure(error: &LedgerError) -> Failure {
             Exit::Internal
         }
     };
-    let advice = "`gone doctor` says more.";
+    let advice = match error {
+        LedgerError::Held {
+            socket: Some(socket),
+            ..
+        } => format!("It serves {socket}: `gone` and its verbs attach there by themselves."),
+        _ => "`gone doctor` says more.".to_owned(),
+    };
     Failure::new(exit, "ledger", "open the ledger", error.to_string(), advice)
 }
 

@@ -201,7 +201,7 @@ impl Shared {
         {
             return Ok(PERIOD_MAX);
         }
-        let due = self.ledger.next_due().await?;
+        let due = self.ledger.next_due(now).await?;
         if due.attempt.is_some_and(|due| due <= now) {
             self.commit(vec![Change::WakeDue { now }]).await?;
         }
@@ -210,13 +210,14 @@ impl Shared {
         let hold = self.verify(tasks, under_way).await?;
         let sweep = self.sweep(tasks, under_way);
         let sites = self.sign_in(tasks, under_way);
-        let due = self.ledger.next_due().await?;
-        // What is due already waits for a task under way, which wakes us; the hold says otherwise.
+        let due = self.ledger.next_due(now).await?;
+        // What was due when this round began waits for a task under way, which wakes us; the hold
+        // says otherwise. What has fallen due since is for the next round, at once.
         let until_due = [due.attempt, due.look]
             .into_iter()
             .flatten()
-            .filter_map(|due| (due - self.clock.now()).to_std().ok())
-            .filter(|wait| !wait.is_zero())
+            .filter(|due| *due > now)
+            .map(|due| (due - self.clock.now()).to_std().unwrap_or_default())
             .min()
             .unwrap_or(PERIOD_MAX);
         self.fault(None);

@@ -42,8 +42,9 @@ pub trait Ledger: Send + Sync {
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
 
-    /// When the next blocked step and the next look fall due.
-    async fn next_due(&self) -> Result<Due, LedgerError>;
+    /// When the next blocked step falls due, and the first look after `now`: looks that are due
+    /// already may be held up (their site is paused), and must not hide those that are not.
+    async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError>;
 
     /// Tombstones in hold-down whose resource was deleted, for the sweep (T14), in pages by
     /// `record_id`.

@@ -13,16 +13,26 @@ const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes -o json";
 
 fn ledger_with_a_deletion(stage: &Stage) -> String {
     stage.network("web", 2);
-    text(&stage.gone(DELETE_WEB).ok().json()["id"])
+    let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
+    // All of it in the one file.
+    let db = rusqlite::Connection::open(stage.ledger()).unwrap();
+    let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+    db.query_row(sql, (), |row| row.get::<_, i64>(0)).unwrap();
+    id
 }
 
 /// The bytes of the ledger and its log, by name.
 fn contents(stage: &Stage) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let all = files(stage.ledger().parent().unwrap()).into_iter();
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-    // The index beside a log is rebuilt at will; the lock file says who asks.
-    all.filter(|(path, _)| ["ledger.db", "ledger.db-wal"].contains(&name(path).as_str()))
-        .collect()
+    // The index beside a log is rebuilt at will, and an empty log says nothing; the lock file says
+    // who asks.
+    all.filter(|(path, bytes)| match name(path).as_str() {
+        "ledger.db" => true,
+        "ledger.db-wal" => !bytes.is_empty(),
+        _ => false,
+    })
+    .collect()
 }
 
 /// Every way to open it says what is wrong and what to do, ends with 2, and changes nothing.
@@ -38,7 +48,7 @@ fn assert_refused_untouched(stage: &Stage, words: &[&str]) {
     for word in words {
         assert!(said.contains(word), "no {word:?} in {said}");
     }
-    assert_eq!(before, contents(stage), "it was changed");
+    assert!(before == contents(stage), "it was changed");
 }
 
 #[test]

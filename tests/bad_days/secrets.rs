@@ -82,10 +82,7 @@ fn no_secret_is_written_anywhere() {
     }
     // Once more without an engine, and with a login that fails.
     let log = engine.stop().ok();
-    assert!(
-        log.err.contains("auth/tokens") || log.err.len() > 10_000,
-        "it tells a lot"
-    );
+    assert!(log.err.len() > 10_000, "it tells a lot");
     seen.push((
         "engine".to_owned(),
         format!("{}{}", log.out, log.err).into(),

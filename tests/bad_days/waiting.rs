@@ -77,9 +77,14 @@ fn ctrl_c_while_waiting_is_130_and_says_how_it_goes_on() {
         "gone cancel",
     ]);
     // With an engine: it goes on there.
+    stage.limits(json!({}));
     let engine = stage.engine();
+    let rows = stage.gone("list -o json").ok().json();
+    stage.await_state(&text(&rows[0]["id"]), "gone");
+    stage.network("db", 6);
+    slow(&stage);
     let sent = stage.writes().len();
-    let waiting = stage.start("delete network/web-net-0 --cascade --yes --wait");
+    let waiting = stage.start("delete network/db-net-0 --cascade --yes --wait");
     stage.await_writes(sent + 1);
     waiting.signal(Signal::INT);
     waiting
@@ -88,7 +93,8 @@ fn ctrl_c_while_waiting_is_130_and_says_how_it_goes_on() {
         .says(&["Interrupted", "goes on in the engine", "gone show"]);
     stage.limits(json!({}));
     let rows = stage.gone("list -o json").ok().json();
-    let id = text(&rows[0]["id"]);
-    stage.await_state(&id, "gone");
+    stage.await_state(&text(&rows[0]["id"]), "gone");
+    stage.await_state(&text(&rows[1]["id"]), "gone");
     engine.stop().ok();
+    assert!(stage.ids("networks").is_empty());
 }

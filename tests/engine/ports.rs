@@ -436,8 +436,8 @@ impl Ledger for Faulty {
         self.saw(&due);
         Ok(due)
     }
-    async fn next_due(&self) -> Result<Due, LedgerError> {
-        self.inner.next_due().await
+    async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError> {
+        self.inner.next_due(now).await
     }
     async fn held_down(
         &self,

@@ -76,17 +76,35 @@ async fn i05_only_what_is_due_wakes() {
         };
         one(&ledger, settle(change)).await;
     }
-    assert_eq!(ledger.next_due().await.unwrap().attempt, Some(at(60)));
+    let next = || async { ledger.next_due(at(90)).await.unwrap() };
+    assert_eq!(next().await.attempt, Some(at(60)));
     let wake = |seconds| Change::WakeDue { now: at(seconds) };
     assert_eq!(one(&ledger, wake(59)).await, Applied::Moved(0));
     assert_eq!(one(&ledger, wake(60)).await, Applied::Moved(1));
-    assert_eq!(ledger.next_due().await.unwrap().attempt, Some(at(120)));
+    assert_eq!(next().await.attempt, Some(at(120)));
     let claimed = claim(&ledger, 2).await;
     assert_eq!(
         (claimed.len(), claimed[0].attempts),
         (1, 1),
         "the attempts are kept"
     );
+}
+
+#[tokio::test]
+async fn i12_a_look_that_is_held_up_hides_no_later_one() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+    for (step, due) in claim(&ledger, 2).await.iter().zip([60, 120]) {
+        let change = StepChange {
+            next_attempt_at: Some(at(due)),
+            ..outcome(step, StepState::Verifying, at(2))
+        };
+        one(&ledger, settle(change)).await;
+    }
+    let look = |now| ledger.next_due(now);
+    assert_eq!(look(at(59)).await.unwrap().look, Some(at(60)));
+    assert_eq!(look(at(60)).await.unwrap().look, Some(at(120)));
+    assert_eq!(look(at(120)).await.unwrap().look, None);
 }
 
 #[tokio::test]

@@ -164,16 +164,17 @@ pub(super) fn verifying(
     Ok(due)
 }
 
-pub(super) fn next_due(db: &Connection) -> Sql<Due> {
-    let first = |state: &str| {
+pub(super) fn next_due(db: &Connection, now: DateTime<Utc>) -> Sql<Due> {
+    let first = |state: &str, after: i64| {
         db.prepare_cached(
             "SELECT min(next_attempt_at) FROM steps INDEXED BY steps_due
-             WHERE (state = 'blocked' OR state = 'verifying') AND state = ?1",
+             WHERE (state = 'blocked' OR state = 'verifying') AND state = ?1
+                 AND next_attempt_at > ?2",
         )?
-        .query_row([state], |row| rows::time_opt(row, 0))
+        .query_row(params![state, after], |row| rows::time_opt(row, 0))
     };
     Ok(Due {
-        attempt: first("blocked")?,
-        look: first("verifying")?,
+        attempt: first("blocked", i64::MIN)?,
+        look: first("verifying", rows::micros(now))?,
     })
 }

@@ -318,8 +318,8 @@ impl<D: Drive> Ledger for D {
         self.read(move |db| claims::verifying(db, now, limit)).await
     }
 
-    async fn next_due(&self) -> Result<Due, LedgerError> {
-        self.read(claims::next_due).await
+    async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError> {
+        self.read(move |db| claims::next_due(db, now)).await
     }
 
     async fn held_down(
