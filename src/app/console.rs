@@ -2,7 +2,10 @@
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
 
 use super::{Places, Way, attach, embedded, listens, places, runtime, settings, way};
 use crate::domain::model::Origin;
@@ -13,6 +16,10 @@ use crate::faces::console::{self, ConsoleOptions, EngineMode};
 use crate::ledger::sqlite::owner;
 use crate::system::config::{OnHangup, Settings, Surroundings, private_folder};
 use crate::system::telemetry::{self, Verbosity};
+
+/// Of the two seconds within which a console that is hung up on must be gone.
+const AWAY_MAX: Duration = Duration::from_secs(1);
+const AWAY_AGAIN: Duration = Duration::from_millis(5);
 
 pub(super) fn open(global: &Global, around: &Surroundings, style: Style) -> Result<Exit, Failure> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
@@ -73,7 +80,7 @@ async fn run(
         };
         // A practice cloud ends with its process: there is nothing to go on with.
         if goes_on && global.sandbox.is_none() {
-            leave_running(global, places)?;
+            leave_running(global, places).await?;
         }
     }
     match ended {
@@ -91,7 +98,7 @@ async fn run(
 /// Starts the headless engine on the same ledger, away from this terminal. The lock was given up, so
 /// it takes over as after a crash. Secrets go by the configuration and the environment that it has
 /// from us, never by arguments.
-fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> {
+async fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     command
@@ -119,6 +126,24 @@ fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    command.spawn()?;
+    let child = command.spawn()?;
+    away(child).await;
     Ok(())
+}
+
+/// Waits until the engine leads a session of its own. If we led the terminal's and ended before, the
+/// kernel would hang up on all that is still in it.
+async fn away(mut child: Child) {
+    let since = Instant::now();
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    while since.elapsed() < AWAY_MAX {
+        if pid.is_some() && rustix::process::getsid(pid).ok() == pid {
+            return;
+        }
+        if let Ok(Some(status)) = child.try_wait() {
+            tracing::error!(%status, "the engine that should go on has ended");
+            return;
+        }
+        tokio::time::sleep(AWAY_AGAIN).await;
+    }
 }
