@@ -99,6 +99,8 @@ fn throttling_waits_as_long_as_the_cloud_asks() {
 #[test]
 fn errors_of_the_service_are_tried_again() {
     let stage = Stage::new();
+    // An error of the service may be for good: it waits for the collector (a minute, if not told so).
+    stage.settings(QUICK);
     stage.network("web", 6);
     stage.faults(json!([
         {"match": {"method": "DELETE"}, "times": 2, "action": {"status": 500}},
@@ -107,9 +109,11 @@ fn errors_of_the_service_are_tried_again() {
     ]));
     let deletion = stage.gone(DELETE_WEB).ok().json();
     assert_all_gone(&stage, &deletion);
-    for step in deletion["steps"].as_array().unwrap() {
-        assert_eq!(step["attempts"], 0, "such answers use no attempt: {step}");
-    }
+    let answered = |status: u16| {
+        let writes = stage.writes().into_iter();
+        writes.filter(|call| call.status == Some(status)).count()
+    };
+    assert_eq!((answered(500), answered(503)), (2, 2));
 }
 
 #[test]
@@ -181,7 +185,7 @@ fn i13_a_lie_is_no_absence(ports: u32, lie: Value) {
         looks
             .filter(|call| call.path.contains("/v2.0/ports"))
             .count()
-            >= 6
+            >= 4
     });
     let deletion = stage.show(&id);
     assert_eq!(deletion["counts"]["gone"], 0, "{deletion}");

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, getsid};
 use serde_json::json;
 
 use super::support::{GONE, Stage, assert_counts_sum, send, text, wait_for};
@@ -108,7 +108,9 @@ fn assert_goes_on(stage: &Stage, id: &str, console: u32) {
             > 1
     };
     assert!(!stage.writes().iter().any(|call| twice(&call.path)));
-    // Away from the terminal: a group and no standard streams of it.
+    // Away from the terminal: a session of its own, and no standard stream.
+    let child = Pid::from_raw(i32::try_from(pid).unwrap());
+    assert_eq!(getsid(child).ok(), child);
     for stream in 0..3 {
         let link = std::fs::read_link(format!("/proc/{pid}/fd/{stream}")).unwrap();
         assert_eq!(link.to_str(), Some("/dev/null"));
