@@ -6,7 +6,7 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, getsid};
 use serde_json::json;
 
-use super::support::{GONE, Stage, assert_counts_sum, send, text, wait_for};
+use super::support::{GONE, PASSWORD, Stage, assert_counts_sum, files, send, text, wait_for};
 
 /// CONTRACT: how long an embedding console takes at most to hand over.
 const HAND_OVER_MAX: Duration = Duration::from_secs(2);
@@ -114,6 +114,14 @@ fn assert_goes_on(stage: &Stage, id: &str, console: u32) {
     for stream in 0..3 {
         let link = std::fs::read_link(format!("/proc/{pid}/fd/{stream}")).unwrap();
         assert_eq!(link.to_str(), Some("/dev/null"));
+    }
+    // Secrets go with the configuration, and the console's log has none.
+    let about = ["cmdline", "environ"].map(|what| std::fs::read(format!("/proc/{pid}/{what}")));
+    let written = files(&stage.path("state")).into_iter();
+    let written = written.map(|(_, bytes)| bytes);
+    for bytes in written.chain(about.map(Result::unwrap)) {
+        let mut parts = bytes.windows(PASSWORD.len());
+        assert!(!parts.any(|part| part == PASSWORD.as_bytes()));
     }
     drop(left);
     wait_for("its end", || LeftBehind(stage).pid().is_none());
