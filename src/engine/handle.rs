@@ -6,25 +6,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use super::Shared;
 use super::planning::control_error;
-use crate::cloud::{CloudFailure, Fields, ListRows};
+use super::{PAGE_MAX, Shared};
+use crate::cloud::CloudFailure;
 use crate::control::{
-    Command, Control, ControlError, Envelope, KindInfo, Page, Query, Receipt, SiteListing,
-    Snapshot, TargetSpec,
+    Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot, TargetSpec,
 };
 use crate::domain::model::{
-    Deletion, DeletionState, Event, Phase, Plan, PlanOptions, Refusal, RefusalRule, Resource, Site,
-    Target,
+    Deletion, DeletionState, Event, Plan, PlanOptions, Refusal, RefusalRule, Resource, Target,
 };
 use crate::domain::plan::plan_hash;
 use crate::ledger::{
-    Applied, AuditEntry, Change, Cursor, DeletionFilter, EventFilter, LedgerError, NewDeletion,
-    RetryBy, Selection, StepFilter, TombstoneFilter,
+    Applied, AuditEntry, Change, EventFilter, LedgerError, NewDeletion, RetryBy, Selection,
 };
-
-/// Rows a page has at most.
-const PAGE_MAX: usize = 500;
 
 pub(super) struct Handle {
     pub(super) shared: Arc<Shared>,
@@ -298,7 +292,7 @@ impl Shared {
         }
     }
 
-    async fn saved_plan(&self, hash: &str) -> Result<Arc<Plan>, ControlError> {
+    pub(super) async fn saved_plan(&self, hash: &str) -> Result<Arc<Plan>, ControlError> {
         let plan = self
             .ledger
             .plan(hash, self.clock.now())
@@ -315,251 +309,6 @@ impl Shared {
         found.ok_or_else(|| ControlError::NotFound {
             message: format!("no deletion {id}; gone list deletions shows them"),
         })
-    }
-
-    async fn answer(&self, query: Query) -> Result<Page, ControlError> {
-        match query {
-            Query::Deletions {
-                states,
-                site,
-                kind,
-                older_than,
-                cursor,
-                limit,
-            } => {
-                let filter = DeletionFilter {
-                    states,
-                    site,
-                    kind,
-                    older_than,
-                };
-                let page = self
-                    .ledger
-                    .deletions(filter, page_of(cursor, limit))
-                    .await
-                    .map_err(ledger_error)?;
-                Ok(Page::Deletions {
-                    rows: page.rows,
-                    next: page.next,
-                })
-            }
-            Query::Deletion { id } => Ok(Page::Deletion {
-                row: Box::new(self.deletion(&id).await?),
-            }),
-            Query::Steps {
-                deletion_id,
-                states,
-                site,
-                kind,
-                older_than,
-                cursor,
-                limit,
-            } => {
-                let deletion_id = match deletion_id {
-                    Some(id) => Some(self.deletion(&id).await?.id),
-                    None => None,
-                };
-                let filter = StepFilter {
-                    deletion_id,
-                    states,
-                    site,
-                    kind,
-                    older_than,
-                };
-                let page = self
-                    .ledger
-                    .steps(filter, page_of(cursor, limit))
-                    .await
-                    .map_err(ledger_error)?;
-                Ok(Page::Steps {
-                    rows: page.rows,
-                    next: page.next,
-                })
-            }
-            Query::Step { id } => {
-                let step = self.ledger.step(id).await.map_err(ledger_error)?;
-                let row = step.ok_or_else(|| ControlError::NotFound {
-                    message: format!("no step {id}"),
-                })?;
-                Ok(Page::Step { row: Box::new(row) })
-            }
-            Query::Timeline {
-                deletion_id,
-                step_id,
-                after,
-            } => {
-                let deletion_id = match deletion_id {
-                    Some(id) => Some(self.deletion(&id).await?.id),
-                    None => None,
-                };
-                let filter = EventFilter {
-                    deletion_id,
-                    step_id,
-                };
-                let page = self
-                    .ledger
-                    .events(after, filter, PAGE_MAX)
-                    .await
-                    .map_err(ledger_error)?;
-                Ok(Page::Events { rows: page.events })
-            }
-            Query::Tombstones {
-                site,
-                kind,
-                phases,
-                id,
-                cursor,
-                limit,
-            } => {
-                let filter = TombstoneFilter {
-                    site,
-                    kind,
-                    phases,
-                    id,
-                };
-                let page = self
-                    .ledger
-                    .tombstones(filter, page_of(cursor, limit))
-                    .await
-                    .map_err(ledger_error)?;
-                Ok(Page::Tombstones {
-                    rows: page.rows,
-                    next: page.next,
-                })
-            }
-            Query::Plan { hash } => Ok(Page::Plan {
-                plan: self.saved_plan(&hash).await?,
-            }),
-            Query::FrozenPlan { deletion_id } => {
-                let deletion = self.deletion(&deletion_id).await?;
-                let plan = self
-                    .ledger
-                    .frozen(&deletion.id)
-                    .await
-                    .map_err(ledger_error)?;
-                let plan = plan.ok_or_else(|| ControlError::NotFound {
-                    message: format!(
-                        "deletion {} has no plan: it is {}",
-                        deletion.id,
-                        deletion.state.as_str()
-                    ),
-                })?;
-                Ok(Page::Plan { plan })
-            }
-            Query::Resources { kind, site } => Ok(Page::Resources {
-                listings: self.resources(&kind, site).await?,
-            }),
-            Query::Explain { target } => Ok(Page::Explanation {
-                explanation: Box::new(self.explain(&target).await?),
-            }),
-            Query::Sites => Ok(Page::Sites {
-                rows: self.sites.statuses(),
-            }),
-            Query::Kinds => Ok(Page::Kinds {
-                rows: self.kind_infos(),
-            }),
-            Query::Audit { after } => {
-                let rows = self
-                    .ledger
-                    .audit(after, PAGE_MAX)
-                    .await
-                    .map_err(ledger_error)?;
-                let rows = rows
-                    .iter()
-                    .map(serde_json::to_value)
-                    .collect::<Result<_, _>>();
-                rows.map(|rows| Page::Audit { rows })
-                    .map_err(|error| ControlError::Internal {
-                        message: error.to_string(),
-                    })
-            }
-        }
-    }
-
-    fn kind_infos(&self) -> Vec<KindInfo> {
-        self.kinds
-            .iter()
-            .map(|kind| KindInfo {
-                name: kind.name.clone(),
-                aliases: kind.spec.aliases.clone(),
-                columns: kind.spec.columns.clone(),
-                has_dependents: self.kinds.referrers(&kind.name).next().is_some(),
-            })
-            .collect()
-    }
-
-    /// A fresh listing at each site; what is being deleted is shown so (T7).
-    async fn resources(
-        &self,
-        word: &str,
-        site: Option<Site>,
-    ) -> Result<Vec<SiteListing>, ControlError> {
-        let kind = self
-            .kinds
-            .resolve(word)
-            .map_err(|message| ControlError::Usage { message })?;
-        let spec = site.map_or(
-            crate::control::SiteSpec::All,
-            crate::control::SiteSpec::Region,
-        );
-        let sites = self.sites_of(&spec)?;
-        let listed = self.kinds.listed(kind);
-        let listings = sites.iter().map(|site| async move {
-            let request = ListRows {
-                site,
-                kind: listed,
-                filter: None,
-                fields: Fields::All,
-                rows_max: None,
-            };
-            let listing = self.cloud.list(request).await;
-            self.site_answered(site, listing.as_ref().err());
-            let (rows, error) = match listing {
-                Ok(listing) => {
-                    let found = listing
-                        .rows
-                        .iter()
-                        .flat_map(|row| self.kinds.resources_in(site, listed, row));
-                    (
-                        found.filter(|found| found.key.kind == kind.name).collect(),
-                        None,
-                    )
-                }
-                Err(failure) => (Vec::new(), Some(failure.message)),
-            };
-            SiteListing {
-                site: site.clone(),
-                rows: self.marked(rows).await,
-                error,
-                at: self.clock.now(),
-            }
-        });
-        Ok(futures_util::future::join_all(listings).await)
-    }
-
-    async fn marked(&self, mut rows: Vec<Resource>) -> Vec<Resource> {
-        let keys = rows.iter().map(|row| row.key.clone()).collect();
-        let tombstones = self.ledger.tombstones_of(keys).await.unwrap_or_default();
-        let doomed: std::collections::HashSet<_> = tombstones
-            .into_iter()
-            .filter(|tombstone| tombstone.phase == Phase::Deleting)
-            .map(|tombstone| tombstone.key)
-            .collect();
-        for row in rows.iter_mut().filter(|row| doomed.contains(&row.key)) {
-            let shown = self
-                .kinds
-                .get(&row.key.kind)
-                .map(|kind| kind.spec.deleting.clone())
-                .unwrap_or_default();
-            if let serde_json::Value::Object(fields) = &mut row.attributes {
-                fields.extend(
-                    shown
-                        .into_iter()
-                        .map(|(field, value)| (field, value.into())),
-                );
-            }
-        }
-        rows
     }
 
     pub(super) async fn look_for(
@@ -582,17 +331,6 @@ impl Shared {
             },
         )
         .await
-    }
-}
-
-fn page_of(after: Option<String>, limit: usize) -> Cursor {
-    Cursor {
-        after,
-        limit: if limit == 0 {
-            PAGE_MAX
-        } else {
-            limit.min(PAGE_MAX)
-        },
     }
 }
 

@@ -22,6 +22,7 @@ mod dispatch;
 mod explain;
 mod handle;
 mod planning;
+mod queries;
 mod sites;
 mod snapshot;
 mod sweep;
@@ -308,4 +309,6 @@ impl Shared {
     }
 }
 
+/// Rows that a page has at most.
+const PAGE_MAX: usize = 500;
 const POISONED: &str = "a worker panicked";
