@@ -1,4 +1,4 @@
-//! The same expectations, against a real OpenStack.
+//! Against a real OpenStack: the conformance table, and the program itself.
 //!
 //! `GONE_TESTBED_CLOUDS` is the path of its `clouds.yaml` (see `README.md` beside this). Without
 //! it every test here passes without having looked, and says so.
@@ -14,4 +14,11 @@
 #[allow(dead_code)]
 #[path = "../sandbox/conformance/mod.rs"]
 mod conformance;
+
+mod api;
+mod bed;
+mod cascade;
+mod crash;
 mod neutron;
+mod refusals;
+mod seat;

@@ -1,0 +1,259 @@
+//! The testbed as its admin sees it, by plain calls: what gone says is not believed.
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// What a project can hold, by the path of its list.
+const COLLECTIONS: [&str; 13] = [
+    "networks",
+    "subnets",
+    "ports",
+    "routers",
+    "floatingips",
+    "trunks",
+    "security-groups",
+    "security-group-rules",
+    "subnetpools",
+    "address-scopes",
+    "address-groups",
+    "qos/policies",
+    "rbac-policies",
+];
+/// Calls at a time while cleaning up.
+const PARALLEL: usize = 8;
+
+pub struct Api {
+    runtime: Runtime,
+    client: reqwest::Client,
+    pub token: String,
+    keystone: String,
+    /// With `/v2.0`.
+    pub network_url: String,
+}
+
+impl Api {
+    /// As the cloud `testbed` of this `clouds.yaml`.
+    pub fn new(clouds: &Path, region: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let client = reqwest::Client::builder()
+            .timeout(Duration::from_secs(60))
+            .build()
+            .unwrap();
+        let clouds: Value =
+            serde_saphyr::from_str(&std::fs::read_to_string(clouds).unwrap()).unwrap();
+        let auth = &clouds["clouds"]["testbed"]["auth"];
+        let domain = json!({"id": "default"});
+        let login = json!({"auth": {
+            "identity": {"methods": ["password"], "password": {"user": {
+                "name": auth["username"], "domain": domain, "password": auth["password"],
+            }}},
+            "scope": {"project": {"name": auth["project_name"], "domain": domain}},
+        }});
+        let keystone = auth["auth_url"].as_str().unwrap().to_owned();
+        let (token, body) = runtime.block_on(async {
+            let url = format!("{keystone}/auth/tokens");
+            let answer = client.post(url).json(&login).send().await.unwrap();
+            let token = answer.headers()["x-subject-token"].to_str().unwrap();
+            (token.to_owned(), answer.json::<Value>().await.unwrap())
+        });
+        let service = |service: &&Value| service["type"] == "network";
+        let catalog = body["token"]["catalog"].as_array().unwrap();
+        let endpoints = catalog.iter().find(service).unwrap()["endpoints"].as_array();
+        let endpoint = endpoints
+            .unwrap()
+            .iter()
+            .find(|endpoint| endpoint["region"] == region && endpoint["interface"] == "public");
+        let network_url = format!("{}/v2.0", text(&endpoint.unwrap()["url"]));
+        Self {
+            runtime,
+            client,
+            token,
+            keystone,
+            network_url,
+        }
+    }
+
+    async fn send(&self, method: &str, url: String, body: Option<&Value>) -> (u16, Value) {
+        let mut call = self
+            .client
+            .request(method.parse().unwrap(), &url)
+            .header("x-auth-token", &self.token);
+        if let Some(body) = body {
+            call = call.json(body);
+        }
+        let answer = call.send().await.unwrap();
+        let status = answer.status().as_u16();
+        let body = answer.bytes().await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    /// A call to Neutron that must work.
+    pub fn call(&self, method: &str, path: &str, body: Value) -> Value {
+        let url = format!("{}/{path}", self.network_url);
+        let sent = self.send(method, url, (!body.is_null()).then_some(&body));
+        let (status, answer) = self.runtime.block_on(sent);
+        assert!(status < 300, "{method} {path}: {status} {answer}");
+        answer
+    }
+
+    pub fn rows(&self, collection: &str, filter: &str) -> Vec<Value> {
+        let answer = self.call("GET", &format!("{collection}?{filter}"), Value::Null);
+        let key = collection.rsplit('/').next().unwrap().replace('-', "_");
+        answer[key].as_array().unwrap().clone()
+    }
+
+    pub fn project_id(&self, name: &str) -> String {
+        let url = format!("{}/projects?name={name}", self.keystone);
+        let (_, found) = self.runtime.block_on(self.send("GET", url, None));
+        text(&found["projects"][0]["id"])
+    }
+
+    /// All that belongs to a project, and the ports that Neutron made for its routers and floating
+    /// IPs: those have no project.
+    pub fn holdings(&self, project: &str) -> Holdings {
+        let mine = format!("project_id={project}");
+        let mut rows: BTreeMap<&str, BTreeMap<String, Value>> = BTreeMap::new();
+        for collection in COLLECTIONS {
+            let found = self.rows(collection, &mine).into_iter().map(sorted);
+            rows.insert(
+                collection,
+                found.map(|row| (text(&row["id"]), row)).collect(),
+            );
+        }
+        let mut hidden = Vec::new();
+        for owner in ["routers", "floatingips"] {
+            for id in rows[owner].keys() {
+                let found = self.rows("ports", &format!("device_id={id}"));
+                hidden.extend(found.into_iter().map(sorted));
+            }
+        }
+        let ports = rows.get_mut("ports").unwrap();
+        ports.extend(hidden.into_iter().map(|row| (text(&row["id"]), row)));
+        Holdings(rows)
+    }
+
+    /// Deletes each, several at a time; what is gone already, or still in use, is passed over.
+    pub fn delete_all(&self, collection: &str, ids: impl IntoIterator<Item = String>) {
+        let deletes = ids.into_iter().map(|id| {
+            let url = format!("{}/{collection}/{id}", self.network_url);
+            self.send("DELETE", url, None)
+        });
+        let deletes = futures_util::stream::iter(deletes).buffer_unordered(PARALLEL);
+        self.runtime.block_on(deletes.for_each(async |_| {}));
+    }
+
+    /// Deletes all that a project holds, and the project.
+    pub fn clean_up(&self, project: &str) {
+        let held = self.holdings(project);
+        self.delete_all("trunks", held.ids("trunks"));
+        for (id, row) in &held.0["floatingips"] {
+            let forwarded = row["port_forwardings"].as_array();
+            let ids = forwarded.into_iter().flatten().map(|row| text(&row["id"]));
+            self.delete_all(&format!("floatingips/{id}/port_forwardings"), ids);
+        }
+        self.delete_all("floatingips", held.ids("floatingips"));
+        for id in held.0["routers"].keys() {
+            let path = format!("{}/routers/{id}", self.network_url);
+            let put = |url: String, body: Value| {
+                self.runtime.block_on(self.send("PUT", url, Some(&body)))
+            };
+            put(path.clone(), json!({"router": {"routes": []}}));
+            for port in held.0["ports"].values() {
+                if port["device_id"] == **id && port["device_owner"] == "network:router_interface" {
+                    let url = format!("{path}/remove_router_interface");
+                    put(url, json!({"port_id": port["id"]}));
+                }
+            }
+        }
+        for collection in ["routers", "ports", "networks", "subnetpools"] {
+            self.delete_all(collection, held.ids(collection));
+        }
+        for collection in [
+            "address-scopes",
+            "security-groups",
+            "address-groups",
+            "qos/policies",
+        ] {
+            self.delete_all(collection, held.ids(collection));
+        }
+        let url = format!("{}/projects/{project}", self.keystone);
+        self.runtime.block_on(self.send("DELETE", url, None));
+    }
+}
+
+/// Rows by the path of their list and their id.
+#[derive(Clone, Debug)]
+pub struct Holdings(pub BTreeMap<&'static str, BTreeMap<String, Value>>);
+
+impl Holdings {
+    pub fn ids(&self, collection: &str) -> BTreeSet<String> {
+        self.0[collection].keys().cloned().collect()
+    }
+
+    /// Everything, by ids only.
+    pub fn all_ids(&self) -> BTreeMap<&'static str, BTreeSet<String>> {
+        let ids = |collection: &&'static str| (*collection, self.ids(collection));
+        self.0.keys().map(ids).collect()
+    }
+
+    pub fn count(&self, collection: &str) -> usize {
+        self.0[collection].len()
+    }
+
+    /// What is to be left after the network's cascade, by rules N2 to N6 and nothing else.
+    pub fn without(&self, network: &str) -> BTreeMap<&'static str, BTreeSet<String>> {
+        let mut left = self.all_ids();
+        let here = |row: &Value| row["network_id"] == network;
+        let mut ports: BTreeSet<&str> = self.0["ports"]
+            .iter()
+            .filter(|(_, row)| here(row))
+            .map(|(id, _)| id.as_str())
+            .collect();
+        for (id, trunk) in &self.0["trunks"] {
+            if ports.contains(trunk["port_id"].as_str().unwrap()) {
+                left.get_mut("trunks").unwrap().remove(id);
+                let subports = trunk["sub_ports"].as_array().unwrap().iter();
+                ports.extend(subports.map(|subport| subport["port_id"].as_str().unwrap()));
+            }
+        }
+        for (collection, rows) in &self.0 {
+            let kept = left.get_mut(collection).unwrap();
+            kept.retain(|id| match *collection {
+                "networks" => id != network,
+                "ports" => !ports.contains(id.as_str()),
+                "subnets" => !here(&rows[id]),
+                "rbac-policies" => rows[id]["object_id"] != network,
+                _ => true,
+            });
+        }
+        left
+    }
+}
+
+pub fn text(value: &Value) -> String {
+    value.as_str().expect(&value.to_string()).to_owned()
+}
+
+/// Neutron orders what is inside a row (rules, addresses) now so and now otherwise.
+fn sorted(mut value: Value) -> Value {
+    match &mut value {
+        Value::Array(items) => {
+            *items = std::mem::take(items).into_iter().map(sorted).collect();
+            items.sort_by_key(Value::to_string);
+        }
+        Value::Object(members) => {
+            for member in members.values_mut() {
+                *member = sorted(member.take());
+            }
+        }
+        _ => {}
+    }
+    value
+}

@@ -1,0 +1,204 @@
+//! A topology of its own in the testbed, a home of its own, and the program.
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::api::{Api, Holdings, text};
+
+const GONE: &str = env!("CARGO_BIN_EXE_gone");
+/// Neutron deletes 25 ports a second, on a machine that does nothing else.
+pub const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Without a testbed a test has not looked, and says so.
+pub fn clouds() -> Option<PathBuf> {
+    let clouds = std::env::var_os("GONE_TESTBED_CLOUDS");
+    if clouds.is_none() {
+        eprintln!("SKIPPED: GONE_TESTBED_CLOUDS is not set; nothing was tried on a real cloud");
+    }
+    clouds.map(PathBuf::from)
+}
+
+/// Ends the process when dropped.
+pub struct Ended(pub Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub struct Bed {
+    /// The project, and the beginning of every name.
+    pub name: String,
+    pub project: String,
+    pub networks: Vec<String>,
+    pub api: Api,
+    pub folder: TempDir,
+    /// Things of others that a test put on our networks: list and id, removed first.
+    strangers: Vec<(String, String)>,
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        for (collection, id) in &self.strangers {
+            self.api.delete_all(collection, [id.clone()]);
+        }
+        self.api.clean_up(&self.project);
+    }
+}
+
+impl Bed {
+    /// None without a testbed. `shape` are options of `seed`.
+    pub fn seeded(region: &str, shape: &str) -> Option<Self> {
+        let clouds = clouds()?;
+        let name = format!("gone-{}", &uuid::Uuid::new_v4().simple().to_string()[..10]);
+        let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testbed/seed");
+        let made = Command::new(seed)
+            .args(["--region", region, "--project", &name, "--prefix", &name])
+            .args(shape.split_whitespace())
+            .env("TESTBED_DIR", clouds.parent().unwrap())
+            .env("OS_CLIENT_CONFIG_FILE", &clouds)
+            .stderr(Stdio::inherit())
+            .output()
+            .unwrap();
+        let api = Api::new(&clouds, region);
+        let mut bed = Self {
+            project: api.project_id(&name),
+            networks: Vec::new(),
+            name,
+            api,
+            folder: tempfile::tempdir().unwrap(),
+            strangers: Vec::new(),
+        };
+        assert!(made.status.success(), "seed: {:?}", made.status);
+        let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+        std::fs::copy(&clouds, bed.path("clouds.yaml")).unwrap();
+        let networks = made["ids"]["networks"].as_array().unwrap();
+        bed.networks = networks.iter().map(text).collect();
+        Some(bed)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn ledger(&self) -> PathBuf {
+        self.path("state/gone/ledger.db")
+    }
+
+    pub fn holdings(&self) -> Holdings {
+        self.api.holdings(&self.project)
+    }
+
+    /// Puts something of another project where the bed will not look for it when it cleans up.
+    pub fn stranger(&mut self, collection: &str, member: &str, mut fields: Value) -> Value {
+        fields["project_id"] = json!(self.api.project_id("demo"));
+        let made = self.api.call("POST", collection, json!({ member: fields }));
+        let id = text(&made[member]["id"]);
+        self.strangers.insert(0, (collection.to_owned(), id));
+        made[member].clone()
+    }
+
+    /// Changes the `clouds.yaml` of the program.
+    pub fn change_clouds(&self, change: impl FnOnce(&mut Value)) {
+        let file = self.path("clouds.yaml");
+        let mut clouds = serde_saphyr::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        change(&mut clouds);
+        std::fs::write(file, clouds.to_string()).unwrap();
+    }
+
+    pub fn environment(&self) -> BTreeMap<&'static str, PathBuf> {
+        BTreeMap::from([
+            ("PATH", std::env::var("PATH").unwrap().into()),
+            ("HOME", self.folder.path().to_path_buf()),
+            ("XDG_CONFIG_HOME", self.path("config")),
+            ("XDG_STATE_HOME", self.path("state")),
+            ("OS_CLIENT_CONFIG_FILE", self.path("clouds.yaml")),
+        ])
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(GONE);
+        command
+            .args(line.split_whitespace())
+            .env_clear()
+            .envs(self.environment())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs to its end.
+    pub fn gone(&self, line: &str) -> Ran {
+        let output = self.command(line).output().unwrap();
+        Ran {
+            line: line.to_owned(),
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// A headless engine that serves its socket.
+    pub fn engine(&self) -> Ended {
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.path("engine.log"))
+            .unwrap();
+        let mut command = self.command("--cloud testbed --engine");
+        let engine = Ended(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        wait_for("the engine", || {
+            let owner = gone::ledger::sqlite::owner(&self.ledger());
+            owner.is_some_and(|owner| owner.pid == engine.0.id() && owner.socket.is_some())
+        });
+        engine
+    }
+}
+
+/// What a program came to.
+#[derive(Debug)]
+pub struct Ran {
+    line: String,
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    #[track_caller]
+    pub fn ends_with(self, code: i32) -> Self {
+        let Self { line, out, err, .. } = &self;
+        assert_eq!(self.code, Some(code), "gone {line}\n{out}\n{err}");
+        self
+    }
+
+    /// Standard output and error together hold each of these words.
+    #[track_caller]
+    pub fn says(self, words: &[&str]) -> Self {
+        for word in words {
+            let said = self.out.contains(word) || self.err.contains(word);
+            assert!(said, "no {word:?} in {}\n{}", self.out, self.err);
+        }
+        self
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).expect(&self.out)
+    }
+}
+
+#[track_caller]
+pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !condition() {
+        assert!(since.elapsed() < DEADLINE, "no {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

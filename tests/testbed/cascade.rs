@@ -1,0 +1,132 @@
+//! A network goes with its cascade, and what must stay stays.
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::api::{Holdings, text};
+use crate::bed::{Bed, wait_for};
+use crate::seat::Seat;
+
+const TOPOLOGY: &str = "--networks 3 --ports 12";
+
+/// All ids before and after, by the rules; and what the cascade takes from what stays.
+fn only_the_network_went(before: &Holdings, after: &Holdings, network: &str) {
+    assert_eq!(after.all_ids(), before.without(network));
+    let went: BTreeSet<String> = &before.ids("ports") - &after.ids("ports");
+    let to_a_port = |row: &Value| row["port_id"].as_str().is_some_and(|id| went.contains(id));
+    let mut lost = 0;
+    for (id, floating_ip) in &after.0["floatingips"] {
+        let was = &before.0["floatingips"][id];
+        assert!(!to_a_port(floating_ip), "{floating_ip}");
+        if to_a_port(was) {
+            assert_eq!(floating_ip["port_id"], Value::Null);
+            lost += 1;
+        } else {
+            assert_eq!(floating_ip["port_id"], was["port_id"]);
+        }
+        for forwarding in floating_ip["port_forwardings"].as_array().unwrap() {
+            assert!(!went.contains(&text(&forwarding["internal_port_id"])));
+        }
+    }
+    assert!(lost > 0, "no floating IP was on the network");
+    for (id, trunk) in &after.0["trunks"] {
+        let subports = |row: &Value| -> BTreeSet<String> {
+            let subports = row["sub_ports"].as_array().unwrap().iter();
+            subports.map(|subport| text(&subport["port_id"])).collect()
+        };
+        assert_eq!(subports(trunk), &subports(&before.0["trunks"][id]) - &went);
+    }
+    for (id, router) in &after.0["routers"] {
+        let gateway = "external_gateway_info";
+        assert_eq!(router[gateway], before.0["routers"][id][gateway]);
+    }
+}
+
+#[test]
+fn testbed_n02_n03_a_network_goes_from_the_command_line_and_what_must_stay_stays() {
+    let Some(bed) = Bed::seeded("RegionOne", TOPOLOGY) else {
+        return;
+    };
+    let network = &bed.networks[0];
+    let before = bed.holdings();
+    assert_eq!(
+        (before.count("floatingips"), before.count("trunks")),
+        (3, 2)
+    );
+    let plan = format!(
+        "--cloud testbed plan network/{}-net-0 --cascade -o json",
+        bed.name
+    );
+    let first = bed
+        .gone(&format!("{plan} --out p.json"))
+        .ends_with(0)
+        .json();
+    let second = bed.gone(&plan).ends_with(0).json();
+    assert_eq!(first["hash"], second["hash"]);
+    assert_eq!(
+        bed.holdings().all_ids(),
+        before.all_ids(),
+        "planning deletes nothing"
+    );
+
+    let done = bed
+        .gone("--cloud testbed delete --plan p.json --yes --wait=5m -o json")
+        .ends_with(0)
+        .json();
+    assert_eq!(done["state"], "gone");
+    assert_eq!(done["plan_hash"], first["hash"]);
+    let steps = first["steps"].as_array().unwrap().len();
+    assert_eq!(done["counts"]["gone"], steps, "{done}");
+    only_the_network_went(&before, &bed.holdings(), network);
+}
+
+#[test]
+fn testbed_n02_n03_a_network_goes_from_the_console() {
+    let Some(bed) = Bed::seeded("RegionOne", TOPOLOGY) else {
+        return;
+    };
+    let network = &bed.networks[0];
+    let name = format!("{}-net-0", bed.name);
+    let before = bed.holdings();
+    let mut seat = Seat::take(&bed, &["--cloud", "testbed"]);
+    seat.see("testbed/RegionOne");
+    seat.press(":network\r");
+    seat.see("NAME");
+    seat.press(&format!("/{name}\r"));
+    seat.see(&name);
+    seat.press("D");
+    seat.see("steps");
+    // Keys count once the plan is on the screen.
+    seat.quiet();
+    seat.press("\r");
+    seat.see("Type the name");
+    seat.quiet();
+    seat.press(&name);
+    seat.see(&format!(">{name}"));
+    seat.press("\r");
+    wait_for("the network's end", || {
+        bed.api
+            .rows("networks", &format!("id={network}"))
+            .is_empty()
+    });
+    seat.see("gone");
+    seat.press("q");
+    seat.ended();
+    let shown = bed.gone("--cloud testbed list -o json").ends_with(0).json();
+    assert_eq!(shown[0]["requested_by"]["origin"], "console");
+    only_the_network_went(&before, &bed.holdings(), network);
+}
+
+#[test]
+fn testbed_a_network_of_the_second_region_goes() {
+    let shape = "--networks 2 --ports 3 --trunks 0 --fips 0";
+    let Some(bed) = Bed::seeded("RegionTwo", shape) else {
+        return;
+    };
+    let before = bed.holdings();
+    let target = format!("network/{}-net-1@testbed/RegionTwo", bed.name);
+    let line = format!("--all-regions delete {target} --cascade --yes --wait=5m -o json");
+    let done = bed.gone(&line).ends_with(0).json();
+    assert_eq!(done["targets"][0]["site"], "testbed/RegionTwo");
+    assert_eq!(bed.holdings().all_ids(), before.without(&bed.networks[1]));
+}

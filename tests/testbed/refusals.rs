@@ -1,0 +1,97 @@
+//! What is refused: exit codes, who is named, and that nothing was touched.
+use serde_json::json;
+
+use crate::api::text;
+use crate::bed::Bed;
+
+const SMALL: &str = "--networks 1 --ports 3 --trunks 0 --groups 1";
+
+impl Bed {
+    /// `gone delete` of the first network; what it holds is afterwards as it was.
+    fn refused(&self, options: &str, code: i32, words: &[&str]) {
+        let before = self.holdings();
+        let name = &self.networks[0];
+        let line = format!("{options} delete network/{name} --cascade --yes --wait=2m -o json");
+        self.gone(&line).ends_with(code).says(words);
+        assert_eq!(self.holdings().0, before.0);
+    }
+}
+
+#[test]
+fn testbed_p01_a_cloud_that_changed_is_7_and_nothing_is_deleted() {
+    let Some(bed) = Bed::seeded("RegionOne", SMALL) else {
+        return;
+    };
+    let network = &bed.networks[0];
+    let plan = format!("--cloud testbed plan network/{network} --cascade --out p.json");
+    bed.gone(&plan).ends_with(0);
+    let port = text(
+        &bed.api.rows(
+            "ports",
+            &format!("network_id={network}&device_owner=compute:nova"),
+        )[0]["id"],
+    );
+    let renamed = json!({"port": {"name": "renamed"}});
+    bed.api.call("PUT", &format!("ports/{port}"), renamed);
+    let before = bed.holdings();
+    bed.gone("--cloud testbed delete --plan p.json --yes --wait=2m")
+        .ends_with(7)
+        .says(&[&port]);
+    assert_eq!(bed.holdings().0, before.0);
+}
+
+#[test]
+fn testbed_p04_another_projects_port_refuses_and_is_named() {
+    let Some(mut bed) = Bed::seeded("RegionOne", SMALL) else {
+        return;
+    };
+    let port = json!({"network_id": bed.networks[0], "name": "somebody-elses"});
+    let port = bed.stranger("ports", "port", port);
+    bed.refused(
+        "--cloud testbed",
+        6,
+        &[&text(&port["id"]), "somebody-elses"],
+    );
+}
+
+#[test]
+fn testbed_p04_another_projects_floating_ip_refuses_and_is_named() {
+    let Some(mut bed) = Bed::seeded(
+        "RegionOne",
+        "--networks 1 --ports 3 --trunks 0 --groups 1 --fips 0",
+    ) else {
+        return;
+    };
+    let external = text(
+        &bed.api
+            .rows("networks", "router:external=true&name=external")[0]["id"],
+    );
+    let compute = format!("network_id={}&device_owner=compute:nova", bed.networks[0]);
+    let port = &bed.api.rows("ports", &compute)[0]["id"];
+    let floating_ip = json!({"floating_network_id": external, "port_id": port});
+    let floating_ip = bed.stranger("floatingips", "floatingip", floating_ip);
+    let address = text(&floating_ip["floating_ip_address"]);
+    bed.refused("--cloud testbed", 6, &[&text(&floating_ip["id"]), &address]);
+}
+
+#[test]
+fn testbed_p05_who_may_not_deletes_nothing() {
+    let Some(bed) = Bed::seeded("RegionOne", "--networks 2 --ports 3 --trunks 0 --groups 1") else {
+        return;
+    };
+    bed.refused("--cloud testbed --read-only", 6, &["read-only"]);
+    // The first network is shared with demo: it is seen, and still not demo's.
+    bed.refused("--cloud testbed-demo", 6, &[&bed.networks[0]]);
+
+    // The second one does not exist for demo.
+    let before = bed.holdings();
+    let unseen = &bed.networks[1];
+    let line = format!("--cloud testbed-demo delete network/{unseen} --cascade --yes --wait=2m");
+    bed.gone(&line).ends_with(2).says(&[unseen]);
+    assert_eq!(bed.holdings().0, before.0);
+
+    bed.change_clouds(|clouds| {
+        clouds["clouds"]["testbed"]["auth"]["password"] = json!("not-the-password");
+    });
+    bed.refused("--cloud testbed", 3, &["testbed"]);
+}

@@ -1,0 +1,102 @@
+//! The console on a terminal, and somebody who types.
+use std::io::{Read as _, Write};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+use crate::bed::{Bed, DEADLINE};
+
+/// The console reads the cloud anew each few seconds; between two frames it is silent this long.
+const QUIET: Duration = Duration::from_millis(400);
+
+pub struct Seat {
+    _master: Box<dyn MasterPty + Send>,
+    keys: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    screen: Arc<Mutex<(vt100::Parser, Instant)>>,
+}
+
+impl Seat {
+    pub fn take(bed: &Bed, arguments: &[&str]) -> Self {
+        let size = PtySize {
+            rows: 40,
+            cols: 140,
+            pixel_width: 0,
+            pixel_height: 0,
+        };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_gone"));
+        command.args(arguments);
+        command.env_clear();
+        for (name, value) in bed.environment() {
+            command.env(name, value);
+        }
+        command.env("TERM", "xterm-256color");
+        command.cwd(bed.folder.path());
+        let child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let parser = vt100::Parser::new(size.rows, size.cols, 0);
+        let screen = Arc::new(Mutex::new((parser, Instant::now())));
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let drawn = screen.clone();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = reader.read(&mut buffer) {
+                let mut drawn = drawn.lock().unwrap();
+                drawn.0.process(&buffer[..n]);
+                drawn.1 = Instant::now();
+            }
+        });
+        let keys = pair.master.take_writer().unwrap();
+        Self {
+            _master: pair.master,
+            keys,
+            child,
+            screen,
+        }
+    }
+
+    pub fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    fn contents(&self) -> String {
+        self.screen.lock().unwrap().0.screen().contents()
+    }
+
+    #[track_caller]
+    fn wait(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let since = Instant::now();
+        while !condition(self) {
+            let shown = self.contents();
+            assert!(since.elapsed() < DEADLINE / 4, "no {what} in\n{shown}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[track_caller]
+    pub fn see(&self, text: &str) {
+        self.wait(text, |seat| seat.contents().contains(text));
+    }
+
+    /// Waits until nothing more is drawn.
+    #[track_caller]
+    pub fn quiet(&self) {
+        self.wait("silence", |seat| {
+            seat.screen.lock().unwrap().1.elapsed() > QUIET
+        });
+    }
+
+    pub fn ended(&mut self) {
+        assert!(self.child.wait().unwrap().success(), "{}", self.contents());
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
