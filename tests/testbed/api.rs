@@ -238,7 +238,10 @@ impl Holdings {
 }
 
 pub fn text(value: &Value) -> String {
-    value.as_str().expect(&value.to_string()).to_owned()
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("no text: {value}"))
+        .to_owned()
 }
 
 /// Neutron orders what is inside a row (rules, addresses) now so and now otherwise.
