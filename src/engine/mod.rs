@@ -292,6 +292,14 @@ impl Shared {
         }
     }
 
+    /// After how many attempts a step of this kind is stuck.
+    fn max_attempts(&self, kind: &KindName) -> u32 {
+        let gc = &self.settings.gc;
+        let own = gc.kind.get(kind.as_str());
+        own.and_then(|own| own.max_attempts)
+            .unwrap_or(gc.max_attempts)
+    }
+
     /// The collector's settings for a kind.
     fn schedule(&self, kind: &KindName) -> Schedule {
         let gc = &self.settings.gc;

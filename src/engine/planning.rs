@@ -125,8 +125,12 @@ impl Shared {
         Change::Start {
             deletion_id: deletion.id.clone(),
             ranks: ranks(&plan),
+            max_attempts: plan
+                .steps
+                .iter()
+                .map(|step| self.max_attempts(&step.kind))
+                .collect(),
             plan: Arc::new(plan),
-            max_attempts: self.settings.gc.max_attempts,
             now: self.clock.now(),
         }
     }

@@ -117,7 +117,8 @@ pub enum Change {
         plan: Arc<Plan>,
         /// Longest remaining path of each step, by position.
         ranks: Vec<u32>,
-        max_attempts: u32,
+        /// Of each step, by position: kinds differ (I3).
+        max_attempts: Vec<u32>,
         now: DateTime<Utc>,
     },
     /// The plan must not start: `refused`, tombstones `released`.

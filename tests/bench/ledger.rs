@@ -144,7 +144,7 @@ fn begin(store: &mut Store, id: &str, plan: &Arc<Plan>) -> Duration {
         deletion_id: id.to_owned(),
         ranks: vec![1; plan.steps.len()],
         plan: Arc::clone(plan),
-        max_attempts: 8,
+        max_attempts: vec![8; plan.steps.len()],
         now: now(),
     };
     let before = Instant::now();

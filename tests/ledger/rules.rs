@@ -216,7 +216,7 @@ async fn i12_claims_are_fair_between_deletions_and_longest_path_first() {
         deletion_id: id("small"),
         plan: std::sync::Arc::new(small),
         ranks: vec![1, 9],
-        max_attempts: 8,
+        max_attempts: vec![8; 2],
         now: at(0),
     };
     one(&ledger, ranked).await;
@@ -418,7 +418,7 @@ async fn n12_a_plan_that_waits_for_itself_is_refused() {
             deletion_id: id(name),
             plan: std::sync::Arc::new(plan),
             ranks: vec![1; ranks],
-            max_attempts: 8,
+            max_attempts: vec![8; ranks],
             now: at(0),
         };
         let applied = one(&ledger, change).await;

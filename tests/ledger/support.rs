@@ -127,7 +127,7 @@ pub fn start(name: &str, plan: &Plan, now: DateTime<Utc>) -> Change {
         deletion_id: id(name),
         ranks: vec![1; plan.steps.len()],
         plan: Arc::new(plan.clone()),
-        max_attempts: 8,
+        max_attempts: vec![8; plan.steps.len()],
         now,
     }
 }

@@ -27,14 +27,14 @@ impl Batch<'_> {
         deletion_id: &str,
         plan: &Plan,
         ranks: &[u32],
-        max_attempts: u32,
+        max_attempts: &[u32],
         now: DateTime<Utc>,
     ) -> Sql<Applied> {
         let num = match self.before_start(deletion_id)? {
             Ok(num) => num,
             Err(answer) => return Ok(answer),
         };
-        if let Err(why) = check_shape(plan, ranks) {
+        if let Err(why) = check_shape(plan, ranks, max_attempts) {
             return Ok(Applied::Refused(why.to_owned()));
         }
         let shares = self.raise_fences(num, plan, now)?;
@@ -102,7 +102,7 @@ impl Batch<'_> {
         plan: &Plan,
         ranks: &[u32],
         shares: &[Share],
-        max_attempts: u32,
+        max_attempts: &[u32],
         now: DateTime<Utc>,
     ) -> Sql<Vec<StepState>> {
         let first: i64 = self
@@ -154,7 +154,7 @@ impl Batch<'_> {
                 waits,
                 ranks.get(position),
                 now,
-                max_attempts,
+                max_attempts.get(position),
                 (state == StepState::Skipped).then_some(now),
                 record,
                 offset,
@@ -228,10 +228,13 @@ fn header(plan: &Plan) -> Plan {
 }
 
 /// A plan in which something could wait forever is not started (N12).
-fn check_shape(plan: &Plan, ranks: &[u32]) -> Result<(), &'static str> {
+fn check_shape(plan: &Plan, ranks: &[u32], max_attempts: &[u32]) -> Result<(), &'static str> {
     let n = plan.steps.len();
     if ranks.len() != n {
         return Err("the plan has not one rank for each step");
+    }
+    if max_attempts.len() != n {
+        return Err("the plan has not one limit of attempts for each step");
     }
     let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); n];
     let mut waits = vec![0usize; n];

@@ -215,7 +215,7 @@ impl Batch<'_> {
                 ranks,
                 max_attempts,
                 now,
-            } => self.start(deletion_id, plan, ranks, *max_attempts, *now),
+            } => self.start(deletion_id, plan, ranks, max_attempts, *now),
             Change::Refuse {
                 deletion_id,
                 refused,
