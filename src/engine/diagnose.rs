@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Shared;
 use crate::domain::model::{
     Actor, Blocker, DriftPolicy, ErrorClass, KindName, Origin, Phase, Plan, PlanOptions, PlanStep,
-    ResourceKey, Target, Tombstone,
+    ResourceKey, Site, Target, Tombstone,
 };
+use crate::domain::plan::{Filter, Lookup};
 use crate::domain::policy::{Failure, Retry};
 use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, NewDeletion};
 
@@ -204,18 +205,59 @@ impl Shared {
                 );
             }
         }
+        let mut only_named: BTreeMap<&KindName, BTreeSet<&str>> = BTreeMap::new();
         for (kind, id) in named {
-            let key = ResourceKey {
-                site: step.key.site.clone(),
-                kind: kind.clone(),
-                id: id.clone(),
-            };
             let known = handles.contains(id) || found.keys().any(|other| other.id == *id);
             if !known {
-                found.insert(key, Obstacle::default());
+                only_named.entry(kind).or_default().insert(id);
             }
         }
+        for (kind, ids) in only_named {
+            found.extend(self.named(&step.key.site, kind, &ids).await);
+        }
         found
+    }
+
+    /// What only the refusal names, by one listing: an id alone tells a person little. What is not
+    /// found is kept by its id.
+    async fn named(
+        &self,
+        site: &Site,
+        kind: &KindName,
+        ids: &BTreeSet<&str>,
+    ) -> BTreeMap<ResourceKey, Obstacle> {
+        let ids = || ids.iter().take(BLOCKERS_MAX).map(|id| (*id).to_owned());
+        let key = |id| ResourceKey {
+            site: site.clone(),
+            kind: kind.clone(),
+            id,
+        };
+        let mut named: BTreeMap<ResourceKey, Obstacle> =
+            ids().map(|id| (key(id), Obstacle::default())).collect();
+        let Some(listed) = self.kinds.get(kind).filter(|k| k.spec.list.is_some()) else {
+            return named;
+        };
+        let lookup = Lookup {
+            site: site.clone(),
+            kind: kind.clone(),
+            filter: Some(Filter {
+                key: "id".into(),
+                values: ids().collect(),
+            }),
+        };
+        let rows = self
+            .look_up(&lookup)
+            .await
+            .map_or_else(|_| Vec::new(), |found| found.0);
+        for row in &rows {
+            for resource in self.kinds.resources_in(site, listed, row) {
+                if let Some(obstacle) = named.get_mut(&resource.key) {
+                    obstacle.name = resource.name;
+                    obstacle.owner = resource.project_id;
+                }
+            }
+        }
+        named
     }
 }
 

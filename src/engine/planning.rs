@@ -193,7 +193,7 @@ impl Shared {
         }))
     }
 
-    async fn look_up(
+    pub(super) async fn look_up(
         &self,
         lookup: &Lookup,
     ) -> Result<(Vec<serde_json::Value>, Option<Identity>), CloudFailure> {
