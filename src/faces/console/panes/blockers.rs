@@ -181,7 +181,7 @@ impl Pane for BlockersPane {
         })
     }
     fn strip_rows(&self) -> u16 {
-        3
+        5
     }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
         if !self.feed.loaded {
@@ -204,6 +204,7 @@ impl Pane for BlockersPane {
             .collect();
     }
     fn open(&mut self, context: &mut Context<'_>) {
+        self.feed.spoil();
         self.ask(context);
     }
     fn wake(&mut self, moved: bool, context: &mut Context<'_>) {

@@ -6,7 +6,9 @@ use crate::domain::model::{Counts, Deletion, DeletionState, short_id};
 use super::super::feed::{Feed, PAGE_ROWS, Want};
 use super::super::keys::{Action, Scope};
 use super::super::list::{List, passes};
-use super::super::look::{Cell, Look, Tone, count, duration, kind_words, name_or_id, thousands};
+use super::super::look::{
+    Cell, Look, Tone, blocker_words, count, duration, kind_words, name_or_id, thousands,
+};
 use super::super::prompt::Confirm;
 use super::blockers::{BlockersPane, Source};
 use super::inspect::InspectPane;
@@ -148,7 +150,13 @@ pub(crate) fn deletion_lines(deletion: &Deletion, look: &Look) -> Vec<Cell> {
         lines.push(Cell::plain(deletion.note.clone()));
     }
     for refusal in deletion.refused.iter().take(2) {
-        lines.push(Cell::new(refusal.reason.clone(), Tone::Bad));
+        // The note says the first reason already.
+        let text = match &refusal.blocker {
+            Some(blocker) => format!("blocked by {}", blocker_words(blocker)),
+            None if deletion.note.contains(&refusal.reason) => continue,
+            None => refusal.reason.clone(),
+        };
+        lines.push(Cell::new(text, Tone::Bad));
     }
     if counts.total > 0 {
         let steps = count(counts.total, "step");

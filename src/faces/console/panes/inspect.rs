@@ -303,7 +303,10 @@ impl Pane for InspectPane {
         self.refilter();
     }
     fn open(&mut self, context: &mut Context<'_>) {
+        // While another pane was above, nothing woke this one.
         self.stale = true;
+        self.step.spoil();
+        self.deletion.spoil();
         self.ask(context);
     }
     fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
