@@ -8,5 +8,8 @@
 )]
 
 mod engine;
+mod morning;
 mod nightly;
+mod seat;
+mod stage;
 mod world;

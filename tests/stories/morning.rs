@@ -1,0 +1,87 @@
+//! Story 1: the morning check of an engine that worked through the night.
+
+use super::seat::Seat;
+use super::stage::{Stage, is_alive};
+
+/// One stuck, three blocked, 121 done.
+fn night(stage: &mut Stage) -> u32 {
+    // What holds crm needs a person at the first refusal; the rest keeps its eight attempts.
+    let settings = "[gc.kind.network]\nmax_attempts = 1\n";
+    stage.write(".config/gone/config.toml", settings);
+    let scenario = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/stories/scenarios/morning.toml"
+    );
+    stage.serve_cloud(scenario);
+    let engine = stage.start_engine(&[]);
+    for network in ["archive", "crm", "hr", "erp", "wiki"] {
+        let target = format!("network/{network}");
+        stage.say(&["delete", &target, "--cascade", "--yes"]);
+    }
+    engine
+}
+
+#[test]
+fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_running() {
+    let mut stage = Stage::new();
+    let engine = night(&mut stage);
+    let mut seat = Seat::take(&stage, &[]);
+    seat.see_all(&[
+        &format!("attached to engine {engine}"),
+        "1 of 1 sites reachable",
+        "✖ 1 stuck",
+        "‖ 3 blocked",
+        "✓ 121 gone",
+    ]);
+
+    seat.press("?");
+    seat.see("── help");
+    seat.see_all(&[
+        "keys in :deletions",
+        "enter show the deletion as a tree of steps",
+        "r try again now",
+        "p pause, or go on",
+        "c cancel, after a question",
+        "y copy the id",
+        "keys everywhere",
+        ": go to a pane or a kind",
+    ]);
+    // The rest stands below.
+    seat.press("\x1b[6~");
+    seat.see("to the last row");
+    seat.press("\x1b[6~");
+    seat.see_all(&["? these keys", "q ctrl-c quit"]);
+    seat.press("\x1b");
+    seat.see("── deletions 5");
+
+    seat.go("stuck", "stuck 1");
+    seat.see_all(&["✖ stuck", "network crm", "1/1", "with you"]);
+    seat.press("\r");
+    seat.see_all(&[
+        "── network crm in deletion",
+        "since",
+        "tried 1 of 1",
+        "blocked by port appliance (project",
+        "not in this plan",
+        "409 NetworkInUse",
+        "request req-",
+        "r tries again, once the reason is out of the way",
+    ]);
+    seat.press("\x1b");
+    seat.see("── stuck 1");
+
+    seat.go("gc", "blocked, tried again by itself 3");
+    seat.see_all(&["‖ blocked", "router interface", "1/8"]);
+    seat.press("\r");
+    seat.see_all(&[
+        "tried 1 of 8",
+        "next try",
+        "RouterInterfaceInUseByFloatingIP",
+    ]);
+
+    seat.press("q");
+    seat.left();
+    assert!(is_alive(engine));
+    let all = stage.json(&["list"]);
+    assert_eq!(all.as_array().unwrap().len(), 5);
+}

@@ -1,0 +1,181 @@
+//! A person at a terminal of 80 columns and 24 rows.
+
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+use super::stage::{GONE, Stage, until};
+
+pub const ROWS: u16 = 24;
+pub const COLUMNS: u16 = 80;
+
+pub struct Seat {
+    master: Box<dyn MasterPty + Send>,
+    keys: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    screen: Arc<Mutex<vt100::Parser>>,
+    raw: Arc<Mutex<Vec<u8>>>,
+    before: String,
+}
+
+impl Seat {
+    pub fn take(stage: &Stage, arguments: &[&str]) -> Self {
+        let size = PtySize {
+            rows: ROWS,
+            cols: COLUMNS,
+            pixel_width: 0,
+            pixel_height: 0,
+        };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(GONE);
+        command.args(arguments);
+        command.env_clear();
+        for (name, value) in stage.environment() {
+            command.env(name, value);
+        }
+        command.cwd(stage.path(""));
+        let before = format!("{:?}", pair.master.get_termios().unwrap());
+        let child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(ROWS, COLUMNS, 0)));
+        let raw = Arc::new(Mutex::new(Vec::new()));
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let (to_screen, to_raw) = (screen.clone(), raw.clone());
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = reader.read(&mut buffer) {
+                to_screen.lock().unwrap().process(&buffer[..n]);
+                to_raw.lock().unwrap().extend_from_slice(&buffer[..n]);
+            }
+        });
+        let keys = pair.master.take_writer().unwrap();
+        Self {
+            master: pair.master,
+            keys,
+            child,
+            screen,
+            raw,
+            before,
+        }
+    }
+
+    pub fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    /// The screen, without the blanks at the ends of lines.
+    pub fn text(&self) -> String {
+        self.screen.lock().unwrap().screen().contents()
+    }
+
+    /// The rows of the screen from the one that contains `heading` to the next rule, without it.
+    pub fn rows_below(&self, heading: &str) -> Vec<String> {
+        let text = self.text();
+        let rows = text.lines().skip_while(|row| !row.contains(heading));
+        let rows = rows.skip(1).take_while(|row| !row.starts_with("────"));
+        rows.map(str::to_owned)
+            .filter(|row| !row.trim().is_empty())
+            .collect()
+    }
+
+    /// In which column of the screen a text begins, for every row that has it.
+    pub fn columns_of(&self, text: &str) -> Vec<u16> {
+        let parser = self.screen.lock().unwrap();
+        let screen = parser.screen();
+        let cell = |row, column| screen.cell(row, column).map_or("", vt100::Cell::contents);
+        let begins = |row: u16, column: u16| {
+            (column..)
+                .zip(text.chars())
+                .all(|(column, c)| cell(row, column) == c.to_string())
+        };
+        (0..ROWS)
+            .filter_map(|row| (0..COLUMNS).find(|column| begins(row, *column)))
+            .collect()
+    }
+
+    pub fn wait(&self, what: &str, condition: impl Fn(&str) -> bool) {
+        until(
+            what,
+            || self.text(),
+            || condition(&self.text()).then_some(()),
+        );
+    }
+
+    pub fn see(&self, text: &str) {
+        self.wait(text, |screen| screen.contains(text));
+    }
+
+    /// All of these, on one screen. A sentence may be broken over lines.
+    pub fn see_all(&self, texts: &[&str]) {
+        self.wait(&format!("{texts:?}"), |screen| {
+            let flat = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+            texts.iter().all(|text| flat.contains(text))
+        });
+    }
+
+    /// Goes to a pane or a kind by its word, and waits for its title.
+    pub fn go(&mut self, word: &str, title: &str) {
+        self.press(&format!(":{word}"));
+        self.see(&format!(":{word}"));
+        self.press("\r");
+        self.see(&format!("── {title}"));
+    }
+
+    pub fn raw(&self) -> Vec<u8> {
+        self.raw.lock().unwrap().clone()
+    }
+
+    /// What was put into the clipboard last (OSC 52).
+    pub fn clipboard(&self) -> Option<String> {
+        use base64::Engine as _;
+        let raw = String::from_utf8_lossy(&self.raw()).into_owned();
+        let (_, last) = raw.rsplit_once("\x1b]52;c;")?;
+        let (encoded, _) = last.split_once('\x07')?;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(encoded);
+        Some(String::from_utf8(bytes.unwrap()).unwrap())
+    }
+
+    pub fn assert_title_untouched(&self) {
+        let raw = self.raw();
+        for start in [b"\x1b]0", b"\x1b]1", b"\x1b]2"] {
+            assert!(!raw.windows(3).any(|bytes| bytes == start));
+        }
+    }
+
+    /// The exit code, once the program has ended.
+    pub fn ended(&mut self) -> u32 {
+        let child = std::cell::RefCell::new(&mut self.child);
+        let screen = &self.screen;
+        let told = || screen.lock().unwrap().screen().contents();
+        let status = until("end of the program", told, || {
+            child.borrow_mut().try_wait().unwrap()
+        });
+        status.exit_code()
+    }
+
+    /// The program has ended well, and the terminal is as it was.
+    pub fn left(&mut self) {
+        assert_eq!(self.ended(), 0, "{}", self.text());
+        let screen = self.screen.clone();
+        let shown = || format!("{:?}", String::from_utf8_lossy(&self.raw()));
+        until("terminal as it was", shown, || {
+            let parser = screen.lock().unwrap();
+            let screen = parser.screen();
+            let is_back =
+                !screen.alternate_screen() && !screen.hide_cursor() && !screen.bracketed_paste();
+            is_back.then_some(())
+        });
+        let after = format!("{:?}", self.master.get_termios().unwrap());
+        assert_eq!(after, self.before);
+        self.assert_title_untouched();
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
