@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod cascade;
 mod engine;
 mod morning;
 mod nightly;

@@ -1,0 +1,124 @@
+//! Story 2, in one region: a network with all that a cascade has to deal with.
+
+use serde_json::{Value, json};
+
+use super::seat::Seat;
+use super::stage::Stage;
+
+const SCENARIO: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/stories/scenarios/cascade.toml"
+);
+
+#[test]
+fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_sends_nothing_before_and_ends_gone() {
+    let mut stage = Stage::new();
+    let cloud = stage.serve_cloud(SCENARIO);
+    stage.start_engine(&[]);
+    let web = cloud.id_of("networks", "web");
+    let storage = cloud.id_of("networks", "storage");
+    let mut seat = Seat::take(&stage, &[]);
+    seat.see("1 of 1 sites reachable");
+
+    seat.go("network", "network 3");
+    seat.see("storage");
+    seat.press("/web");
+    seat.wait("only web", |screen| !screen.contains("storage"));
+    seat.press("\r");
+    seat.press(" ");
+    seat.see("1 marked");
+    seat.press("D");
+    seat.see("▶ 8 steps · 4 automatic · 1 unset · 0 refused");
+    plan_is_exact(&stage, &seat);
+    seat.press("G");
+    seat.see_all(&[
+        "stays, and loses a reference",
+        "floating IP 203.0.113",
+        "unset",
+    ]);
+    assert_eq!(cloud.writes(), Vec::<String>::new());
+
+    seat.press("\r");
+    let short = &web[web.len() - 8..];
+    seat.see_all(&[
+        "Delete network web",
+        &format!("Type the name \"web\" or the short id {short}"),
+    ]);
+    seat.press("wbe");
+    seat.see(">wbe");
+    seat.press("\r");
+    seat.see("Type the name");
+    assert_eq!(cloud.writes(), Vec::<String>::new());
+    seat.press("\x7f\x7f\x7f");
+    seat.press("web");
+    seat.see(">web");
+    seat.press("\r");
+    seat.see_all(&["accepted as deletion", "── deletion", "/8"]);
+    seat.see("✓ gone ████████████████████ 8/8");
+
+    assert_eq!(cloud.status(&format!("/networks/{web}")), 404);
+    assert_eq!(cloud.status(&format!("/networks/{storage}")), 200);
+    let ports = cloud.all("ports");
+    let left: Vec<&str> = ports
+        .iter()
+        .filter(|port| port["network_id"] == storage.as_str())
+        .map(|port| port["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(left, ["disk"]);
+    let floating = cloud.all("floatingips");
+    assert_eq!(floating.len(), 1);
+    assert_eq!(floating[0]["port_id"], Value::Null);
+    assert_eq!(cloud.all("trunks"), Vec::<Value>::new());
+    let edge = &cloud.all("routers")[0];
+    assert_eq!(edge["routes"], json!([]));
+    // One call for each step, and the network's the last.
+    let writes = cloud.writes();
+    assert_eq!(writes.len(), 8, "{writes:?}");
+    assert_eq!(writes[7], format!("DELETE /v2.0/networks/{web}"));
+    seat.press("q");
+    seat.left();
+}
+
+/// Each step once, what must go first before what waits for it; on the screen as on paper.
+fn plan_is_exact(stage: &Stage, seat: &Seat) {
+    let plan = stage.json(&["plan", "network/web", "--cascade"]);
+    let words = |item: &Value| {
+        let text = |field: &str| item[field].as_str().unwrap_or_default().to_owned();
+        format!("{} {} {}", text("action"), text("kind"), text("name"))
+    };
+    let steps = plan["steps"].as_array().unwrap();
+    let mut named: Vec<String> = steps.iter().map(words).collect();
+    let at = |words: &str| {
+        let found = named.iter().position(|step| step.starts_with(words));
+        found.unwrap_or_else(|| panic!("{words} in {named:?}"))
+    };
+    assert!(at("delete trunk backup") < at("delete port parent"));
+    assert!(at("delete trunk backup") < at("delete port sub-a"));
+    assert!(at("delete trunk backup") < at("delete port sub-b"));
+    assert!(at("delete port server") < at("detach router_interface"));
+    assert!(at("detach static_route") < at("detach router_interface"));
+    assert_eq!(at("delete network web"), 7);
+    named.sort();
+    assert_eq!(named.len(), 8, "{named:?}");
+    let automatic = plan["automatic"].as_array().unwrap();
+    let mut automatic: Vec<&str> = automatic
+        .iter()
+        .map(|a| a["kind"].as_str().unwrap())
+        .collect();
+    automatic.sort_unstable();
+    assert_eq!(automatic, ["port", "subnet", "subport", "subport"]);
+
+    let rows = seat.rows_below("ORDER WHAT").join("\n");
+    for row in [
+        "port sub-a               delete",
+        "port sub-b               delete",
+        "network web              delete",
+        "port parent            delete",
+        "trunk backup         delete",
+        "port server          delete",
+        "static route edge    detach",
+    ] {
+        let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(squeezed(&rows).contains(&squeezed(row)), "{row} in\n{rows}");
+    }
+}
