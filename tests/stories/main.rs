@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod blocked;
 mod cascade;
 mod engine;
 mod morning;

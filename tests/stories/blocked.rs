@@ -1,0 +1,150 @@
+//! Story 3: blocked by what is somebody else's, explained, cleared by its owner.
+
+use serde_json::{Value, json};
+
+use super::seat::Seat;
+use super::stage::{Cloud, Stage, until};
+
+const SCENARIO: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/stories/scenarios/blocked.toml"
+);
+
+/// A floating IP of the project demo on the port of network web: its id and address.
+fn hang_floating_ip(cloud: &Cloud) -> (String, String) {
+    let body = json!({"floatingip": {
+        "project_id": cloud.project_of("demo"),
+        "floating_network_id": cloud.id_of("networks", "external"),
+        "port_id": cloud.id_of("ports", "www"),
+    }});
+    let (status, body) = cloud.call("admin", "POST", "/floatingips", body);
+    assert_eq!(status, 201, "{body}");
+    let text = |field: &str| body["floatingip"][field].as_str().unwrap().to_owned();
+    (text("id"), text("floating_ip_address"))
+}
+
+fn free(cloud: &Cloud, floating_ip: &str) {
+    let path = format!("/floatingips/{floating_ip}");
+    let (status, body) = cloud.call("demo", "DELETE", &path, Value::Null);
+    assert_eq!(status, 204, "{body}");
+}
+
+/// From `:stuck`: `b` names what stands in the way and whose it is, `y` copies its id.
+fn explained(seat: &mut Seat, cloud: &Cloud, floating_ip: &str, address: &str) {
+    let demo = cloud.project_of("demo");
+    seat.press("b");
+    seat.see_all(&[
+        "── in the way of",
+        &format!("blocked by floating IP {address} (project {demo}, not in this plan)"),
+        &format!("id {floating_ip}"),
+    ]);
+    seat.press("y");
+    let shown = || seat.text();
+    let copied = until("copied id", shown, || seat.clipboard());
+    assert_eq!(copied, floating_ip);
+}
+
+#[test]
+fn story_3_p04_a_deletion_refused_for_anothers_floating_ip_finishes_once_its_owner_freed_it() {
+    let mut stage = Stage::new();
+    let cloud = stage.serve_cloud(SCENARIO);
+    let (floating_ip, address) = hang_floating_ip(&cloud);
+    stage.start_engine(&[]);
+    stage.say(&["delete", "network/web", "--cascade", "--yes"]);
+    stage.deletion_until("refusal", |deletion| deletion["state"] == "refused");
+    let mut seat = Seat::take(&stage, &[]);
+    seat.see("✖ 1 refused");
+    seat.go("stuck", "stuck 1");
+    seat.see_all(&[
+        "✖ refused",
+        "network web",
+        "with you",
+        &format!("blocked by floating IP {address} (project"),
+    ]);
+    seat.press("\r");
+    seat.see_all(&[
+        "── network web in deletion",
+        "✖ refused",
+        "nothing was sent",
+        "accepted",
+    ]);
+    explained(&mut seat, &cloud, &floating_ip, &address);
+    assert_eq!(cloud.writes(), ["POST /v2.0/floatingips"]);
+
+    free(&cloud, &floating_ip);
+    seat.press("r");
+    stage.deletion_until("end", |deletion| deletion["state"] == "gone");
+    assert!(
+        cloud
+            .all("networks")
+            .iter()
+            .all(|network| network["name"] != "web")
+    );
+    seat.press("\x1b");
+    seat.see_all(&["── network web in deletion", "✓ gone"]);
+    seat.press("q");
+    seat.left();
+}
+
+#[test]
+fn story_3_p02_what_came_into_the_way_later_is_named_with_every_attempt_and_request_id() {
+    let mut stage = Stage::new();
+    let cloud = stage.serve_cloud(SCENARIO);
+    let www = cloud.id_of("ports", "www");
+    // The first delete of the port is refused, late enough for the floating IP to come before.
+    cloud.faults(&json!([{
+        "match": {"method": "DELETE", "kind": "port", "id": www},
+        "times": 1,
+        "action": {"status": 409, "type": "PortInUse", "message": "Port is in use.", "delay_ms": 2000},
+    }]));
+    stage.start_engine(&[]);
+    stage.say(&["delete", "port/www", "--yes"]);
+    let sent = format!("DELETE /v2.0/ports/{www}");
+    let told = || cloud.writes().join("\n");
+    until("delete of the port", told, || {
+        cloud.writes().contains(&sent).then_some(())
+    });
+    let (floating_ip, address) = hang_floating_ip(&cloud);
+
+    let mut seat = Seat::take(&stage, &[]);
+    seat.see("‖ 1 blocked");
+    seat.go("stuck", "stuck 1");
+    seat.see_all(&[
+        "‖ blocked",
+        "port www",
+        &format!("floating IP {address}"),
+        "1/8",
+    ]);
+    seat.press("\r");
+    seat.see_all(&[
+        "── port www in deletion",
+        "tried 1 of 8",
+        "next try",
+        &format!("blocked by floating IP {address}"),
+        "409 PortInUse: Port is in use.",
+        "request req-",
+    ]);
+    explained(&mut seat, &cloud, &floating_ip, &address);
+
+    free(&cloud, &floating_ip);
+    seat.press("r");
+    stage.deletion_until("end", |deletion| deletion["state"] == "gone");
+    seat.press("\x1b");
+    seat.see("✓ gone");
+    // The timeline: the refused attempt and the accepted one, each with its answer and request id.
+    for status in ["409", "204"] {
+        seat.press(&format!("/{status}"));
+        seat.see(&format!("/{status}"));
+        seat.press("\r");
+        seat.wait("one attempt", |_| {
+            let attempts = seat.rows_below("TIME (UTC)");
+            attempts.len() == 1 && attempts[0].contains("attempt")
+        });
+        seat.see_all(&[&format!("{www} {status}"), "req-"]);
+        seat.press("\x1b");
+        // Esc and a key in one breath would be one key with alt.
+        seat.wait("no filter", |screen| !screen.contains("filter: "));
+    }
+    seat.press("q");
+    seat.left();
+}
