@@ -10,6 +10,7 @@
 mod blocked;
 mod cascade;
 mod engine;
+mod hostile;
 mod morning;
 mod nightly;
 mod seat;
