@@ -371,7 +371,7 @@ impl Batch<'_> {
             return Ok(Applied::Refused(format!("{key} was not gone")));
         };
         let times_word = if times == 1 { "time" } else { "times" };
-        let message = format!("{key} is there again: re-created {times} {times_word}");
+        let message = format!("re-created {times} {times_word}: {key} is there again");
         if stuck {
             self.stuck_again(num, record, &message, now)?;
         }
