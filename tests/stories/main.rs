@@ -9,6 +9,7 @@
 
 mod blocked;
 mod cascade;
+mod comes_back;
 mod engine;
 mod hostile;
 mod morning;
