@@ -25,10 +25,15 @@ pub fn report(
             check.found.clone(),
         ]);
     }
-    write_rows(out, style, format, &sheet, checks)?;
+    // Uncut, whatever the terminal's width: what was found ends with what matters.
+    let whole = Style {
+        width: None,
+        ..style
+    };
+    write_rows(out, whole, format, &sheet, checks)?;
     let exit = exit(checks);
     if format == Format::Table {
-        // In full: a column may have been cut.
+        // Once more what is not well, with what to do.
         for check in checks.iter().filter(|check| check.health != Health::Ok) {
             let head = format!("{} {}: {}", check.health.as_str(), check.name, check.found);
             writeln!(out, "\n{}", style.safe(&head))?;
