@@ -13,6 +13,7 @@ mod comes_back;
 mod engine;
 mod hostile;
 mod morning;
+mod newcomer;
 mod nightly;
 mod seat;
 mod stage;

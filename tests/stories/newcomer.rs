@@ -1,0 +1,105 @@
+//! Story 14: a new machine.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::seat::Seat;
+use super::stage::Stage;
+
+const SCENARIO: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/stories/scenarios/blocked.toml"
+);
+
+#[test]
+fn story_14_the_doctor_says_what_was_found_and_then_the_console_opens() {
+    let mut stage = Stage::new();
+    stage.serve_cloud(SCENARIO);
+    stage.cloud = None;
+    let clouds_yaml = stage.path(".config/openstack/clouds.yaml");
+    let mode = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(&clouds_yaml, mode).unwrap();
+
+    let mut seat = Seat::take(&stage, &["doctor"]);
+    assert_eq!(seat.ended(), 0, "{}", seat.text());
+    seat.see("Next: `gone` opens the console");
+    let raw = String::from_utf8(seat.raw()).unwrap();
+    let flat = raw.split_whitespace().collect::<Vec<_>>().join(" ");
+    for found in [
+        "cloud sandbox",
+        "cloud sandbox-demo",
+        "RegionOne; in",
+        "(mode 644)",
+        "chmod 600",
+        "login sandbox/RegionOne",
+        "login sandbox-demo/RegionOne",
+        "admin",
+        "demo",
+        "ledger.db can be written",
+        "none runs; `gone` brings its own",
+        "xterm-256color, 80x24, colour, UTF-8",
+    ] {
+        assert!(flat.contains(found), "{found} in\n{raw}");
+    }
+    // Looking changed nothing.
+    assert!(!stage.path(".local").exists());
+
+    let mut seat = Seat::take(&stage, &[]);
+    seat.see_all(&[
+        "2 of 2 sites reachable",
+        "engine in this console",
+        ":network lists the networks",
+    ]);
+    seat.go("network", "network 3");
+    seat.press("q");
+    seat.left();
+}
+
+#[test]
+fn story_14_a_wrong_password_is_named_with_what_to_do() {
+    let mut stage = Stage::new();
+    stage.serve_cloud(SCENARIO);
+    let clouds_yaml = stage.path(".config/openstack/clouds.yaml");
+    let text = std::fs::read_to_string(&clouds_yaml).unwrap();
+    let text = text.replacen("password: ", "password: no", 1);
+    std::fs::write(&clouds_yaml, text).unwrap();
+    let output = stage.gone(&["doctor"]);
+    assert_eq!(output.status.code(), Some(3));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("login sandbox/RegionOne"), "{said}");
+    assert!(
+        said.contains("Check user, password, project and domains"),
+        "{said}"
+    );
+    assert!(!said.contains("nosecret"), "{said}");
+}
+
+#[test]
+fn story_14_without_any_configuration_it_says_so_and_offers_the_sandbox() {
+    let mut stage = Stage::new();
+    stage.cloud = None;
+    let mut seat = Seat::take(&stage, &[]);
+    assert_eq!(seat.ended(), 2, "{}", seat.text());
+    seat.see_all(&["there is no cloud", "clouds.yaml", "gone --sandbox"]);
+    let raw = seat.raw();
+    assert!(
+        !raw.windows(8).any(|bytes| bytes == b"\x1b[?1049h"),
+        "no screen was taken"
+    );
+
+    // Nor a terminal: a script is told the same way out.
+    let output = stage.gone(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("this is no terminal") && said.contains("gone --help"),
+        "{said}"
+    );
+
+    let mut seat = Seat::take(&stage, &["--sandbox"]);
+    seat.see_all(&[
+        "2 of 2 sites reachable",
+        "No deletion has been asked for yet",
+    ]);
+    seat.press("q");
+    seat.left();
+}
