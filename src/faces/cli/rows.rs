@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use super::output::Sheet;
 use super::plan_view::{blocked_by, target};
 use super::time;
-use crate::control::{KindInfo, SiteState, SiteStatus};
+use crate::control::{Explanation, KindInfo, SiteState, SiteStatus};
 use crate::domain::kinds::lookup;
 use crate::domain::model::{Deletion, Resource, Step, StepError, Tombstone, short_id};
 
@@ -172,6 +172,29 @@ pub fn sites(rows: &[SiteStatus]) -> Sheet {
             row.as_user.clone(),
             row.reason.clone(),
         ]);
+    }
+    sheet
+}
+
+/// What was found out of why resources do not go, one finding a row.
+pub fn findings(explanations: &[Explanation]) -> Sheet {
+    let mut sheet = Sheet::new(["KIND", "NAME", "ID", "SITE", "FINDING"]);
+    for one in explanations {
+        let blockers = one.blockers.iter();
+        let blockers = blockers.map(|blocker| format!("blocked by {}", blocked_by(blocker)));
+        let refusals = one.refused.iter().map(|refusal| refusal.reason.clone());
+        let next = (!one.next_action.is_empty()).then(|| format!("next: {}", one.next_action));
+        let findings = one.lines.iter().cloned();
+        for finding in findings.chain(blockers).chain(refusals).chain(next) {
+            let key = &one.target.key;
+            sheet.push([
+                key.kind.to_string(),
+                one.target.name.clone(),
+                key.id.clone(),
+                key.site.to_string(),
+                finding,
+            ]);
+        }
     }
     sheet
 }

@@ -187,7 +187,9 @@ pub(super) async fn explain(session: &mut Session<'_>, args: ExplainArgs) -> Res
         [one] => session.print_value(one)?,
         several => session.print_value(&several)?,
     };
-    if !printed {
+    if !printed && session.global.output == Format::Csv {
+        session.print_rows(&rows::findings(&found), &found)?;
+    } else if !printed {
         for explanation in &found {
             write_explanation(session, explanation)?;
         }
