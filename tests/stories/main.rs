@@ -17,4 +17,5 @@ mod newcomer;
 mod nightly;
 mod seat;
 mod stage;
+mod verbs;
 mod world;
