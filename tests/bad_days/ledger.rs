@@ -3,6 +3,7 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::json;
@@ -125,6 +126,24 @@ fn an_engine_killed_leaves_no_lock() {
     let again = stage.engine();
     assert_eq!(stage.show(&id)["state"], "gone");
     again.stop().ok();
+}
+
+#[test]
+fn who_only_asks_for_the_owner_keeps_no_engine_from_the_ledger() {
+    let stage = Stage::new();
+    let ledger = stage.ledger();
+    std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
+    let asked = std::fs::File::create(ledger.with_extension("db.lock")).unwrap();
+    // A console on a busy machine, between asking and letting go.
+    asked.lock_shared().unwrap();
+    let engine = stage.start("--engine");
+    let begun = || std::fs::exists(&ledger).unwrap();
+    wait_for("its try", begun);
+    // Longer than the tries that an owner is given.
+    std::thread::sleep(Duration::from_millis(300));
+    drop(asked);
+    stage.await_engine(engine.pid());
+    engine.stop().ok();
 }
 
 /// No file of this process may grow past so many bytes from now on: its disk is full.

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +20,10 @@ pub struct Owner {
 }
 
 /// A console that asks whether the lock is held takes it, shared, for an instant: one refusal is no
-/// proof of an owner.
+/// proof of an owner, and while it can be shared there is none, on a busy machine for longer.
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+const ASKED_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Lock {
@@ -44,14 +45,25 @@ impl Lock {
             .mode(0o600)
             .open(&path)
             .map_err(failed)?;
-        for _ in 0..TRIES {
+        let since = Instant::now();
+        let mut tries = 0;
+        while tries < TRIES {
             match file.try_lock() {
                 Ok(()) => {
                     let lock = Self { file };
                     lock.say(None).map_err(failed)?;
                     return Ok(lock);
                 }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(BETWEEN_TRIES),
+                Err(TryLockError::WouldBlock) => {
+                    let only_asked = file.try_lock_shared().is_ok();
+                    if only_asked {
+                        file.unlock().map_err(failed)?;
+                    }
+                    if !only_asked || since.elapsed() >= ASKED_MAX {
+                        tries += 1;
+                    }
+                    std::thread::sleep(BETWEEN_TRIES);
+                }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
         }
