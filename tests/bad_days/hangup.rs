@@ -82,10 +82,14 @@ fn under_way(stage: &Stage) -> String {
 
 fn ends_in_time(console: &mut Console) {
     let since = Instant::now();
-    while console.child.try_wait().unwrap().is_none() {
+    let mut ended = None;
+    while ended.is_none() {
         assert!(since.elapsed() < HAND_OVER_MAX, "the console stays");
         std::thread::sleep(Duration::from_millis(5));
+        ended = console.child.try_wait().unwrap();
     }
+    // A hang-up is no failure of the console.
+    assert_eq!(ended.unwrap().exit_code(), 0);
 }
 
 fn assert_goes_on(stage: &Stage, id: &str, console: u32) {

@@ -11,6 +11,7 @@ use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
@@ -34,6 +35,24 @@ const FOLLOW_WAIT_MS: u64 = 20_000;
 
 /// Runs the console on this terminal until the person leaves, or the terminal does.
 pub async fn run(control: Arc<dyn Control>, options: ConsoleOptions) -> anyhow::Result<Exit> {
+    match run_on_terminal(control, options).await {
+        // A frame may meet it before the signal does.
+        Err(error) if is_gone(&error) => Ok(Exit::HangUp),
+        ended => ended,
+    }
+}
+
+/// The kernel's answer to whoever still writes to a terminal that was hung up.
+fn is_gone(error: &anyhow::Error) -> bool {
+    let code = |cause: &std::io::Error| cause.raw_os_error();
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    causes.any(|cause| code(cause) == Some(Errno::IO.raw_os_error()))
+}
+
+async fn run_on_terminal(
+    control: Arc<dyn Control>,
+    options: ConsoleOptions,
+) -> anyhow::Result<Exit> {
     let mut snapshots = control.snapshot();
     let mut hangup = signal(SignalKind::hangup())?;
     let mut terminate = signal(SignalKind::terminate())?;
