@@ -36,8 +36,8 @@ pub struct Api {
 }
 
 impl Api {
-    /// As the cloud `testbed` of this `clouds.yaml`.
-    pub fn new(clouds: &Path, region: &str) -> Self {
+    /// As a cloud of this `clouds.yaml`.
+    pub fn new(clouds: &Path, cloud: &str, region: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -48,7 +48,7 @@ impl Api {
             .unwrap();
         let clouds: Value =
             serde_saphyr::from_str(&std::fs::read_to_string(clouds).unwrap()).unwrap();
-        let auth = &clouds["clouds"]["testbed"]["auth"];
+        let auth = &clouds["clouds"][cloud]["auth"];
         let domain = json!({"id": "default"});
         let login = json!({"auth": {
             "identity": {"methods": ["password"], "password": {"user": {

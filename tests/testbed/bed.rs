@@ -66,7 +66,7 @@ impl Bed {
             .stderr(Stdio::inherit())
             .output()
             .unwrap();
-        let api = Api::new(&clouds, region);
+        let api = Api::new(&clouds, "testbed", region);
         let mut bed = Self {
             project: api.project_id(&name),
             networks: Vec::new(),

@@ -104,16 +104,12 @@ fn testbed_n02_n03_a_network_goes_from_the_console() {
     seat.press(&name);
     seat.see(&format!(">{name}"));
     seat.press("\r");
-    wait_for("the network's end", || {
-        bed.api
-            .rows("networks", &format!("id={network}"))
-            .is_empty()
-    });
-    seat.see("gone");
+    // Verbs attach to the engine in the console.
+    let list = || bed.gone("--cloud testbed list -o json").ends_with(0).json();
+    wait_for("the deletion's end", || list()[0]["state"] == "gone");
+    assert_eq!(list()[0]["requested_by"]["origin"], "console");
     seat.press("q");
     seat.ended();
-    let shown = bed.gone("--cloud testbed list -o json").ends_with(0).json();
-    assert_eq!(shown[0]["requested_by"]["origin"], "console");
     only_the_network_went(&before, &bed.holdings(), network);
 }
 

@@ -9,6 +9,7 @@ use crate::bed::{Bed, DEADLINE};
 
 /// The console reads the cloud anew each few seconds; between two frames it is silent this long.
 const QUIET: Duration = Duration::from_millis(400);
+const LEAVE_MAX: Duration = Duration::from_secs(10);
 
 pub struct Seat {
     _master: Box<dyn MasterPty + Send>,
@@ -89,8 +90,18 @@ impl Seat {
         });
     }
 
+    /// The console leaves, by itself and in time.
+    #[track_caller]
     pub fn ended(&mut self) {
-        assert!(self.child.wait().unwrap().success(), "{}", self.contents());
+        let since = Instant::now();
+        let mut status = self.child.try_wait().unwrap();
+        while status.is_none() {
+            let shown = self.contents();
+            assert!(since.elapsed() < LEAVE_MAX, "it stays:\n{shown}");
+            std::thread::sleep(Duration::from_millis(10));
+            status = self.child.try_wait().unwrap();
+        }
+        assert!(status.unwrap().success(), "{}", self.contents());
     }
 }
 
