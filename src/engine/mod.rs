@@ -21,6 +21,7 @@ mod diagnose;
 mod dispatch;
 mod explain;
 mod handle;
+mod limit;
 mod planning;
 mod queries;
 mod sites;
@@ -123,6 +124,7 @@ impl Engine {
         let sites = Sites::new(parts.cloud.sites(), &parts.settings);
         let first = Snapshot {
             engine: status.clone(),
+            sites: sites.statuses(),
             ..Snapshot::default()
         };
         Self {

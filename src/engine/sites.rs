@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
+use super::limit::Limit;
 use super::verify::Witness;
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure};
@@ -19,8 +20,6 @@ use crate::system::config::Settings;
 
 /// How often a paused or silent site is signed in to anew.
 const SIGN_IN_EVERY: Duration = Duration::from_secs(30);
-/// Successes in a row after which a lowered limit grows by one.
-const GROW_AFTER: u32 = 16;
 
 pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
@@ -32,8 +31,7 @@ pub(super) struct Sites {
 
 struct Runtime {
     status: SiteStatus,
-    limit_max: usize,
-    successes: u32,
+    limit: Limit,
     /// Whose rights must be back before anything is sent again.
     expected: Option<Identity>,
     asked_at: Option<DateTime<Utc>>,
@@ -58,8 +56,7 @@ impl Sites {
                     as_user: String::new(),
                     site,
                 },
-                limit_max: settings.engine.concurrency,
-                successes: 0,
+                limit: Limit::new(settings.engine.concurrency, settings.engine.concurrency_max),
                 expected: None,
                 asked_at: None,
             }
@@ -151,7 +148,7 @@ impl Sites {
         *acting.entry((site.clone(), kind.clone())).or_default() += 1;
     }
 
-    /// A call came back; the limit halves when the site is overloaded and grows back slowly.
+    /// A call came back, and says how much the site takes.
     pub(super) fn ended(
         &self,
         site: &Site,
@@ -172,7 +169,8 @@ impl Sites {
         let Some(site) = sites.get_mut(site) else {
             return;
         };
-        site.status.in_flight = site.status.in_flight.saturating_sub(1);
+        let in_flight = site.status.in_flight;
+        site.status.in_flight = in_flight.saturating_sub(1);
         let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         site.status.latency_ms = Some(
             site.status
@@ -181,26 +179,22 @@ impl Sites {
         );
         match retry {
             Some(Retry::Unavailable) => {
-                site.status.concurrency_limit = (site.status.concurrency_limit / 2).max(1);
-                site.successes = 0;
+                site.limit.overloaded();
                 if site.status.state != SiteState::Paused {
                     site.status.state = SiteState::Unreachable;
                     reason.clone_into(&mut site.status.reason);
                 }
             }
-            Some(Retry::SitePaused | Retry::Unknown) => site.successes = 0,
+            Some(Retry::SitePaused | Retry::Unknown) => {}
             _ => {
                 if site.status.state != SiteState::Paused {
                     site.status.state = SiteState::Reachable;
                     site.status.reason.clear();
                 }
-                site.successes += 1;
-                if site.successes >= GROW_AFTER && site.status.concurrency_limit < site.limit_max {
-                    site.status.concurrency_limit += 1;
-                    site.successes = 0;
-                }
+                site.limit.answered(took, in_flight);
             }
         }
+        site.status.concurrency_limit = site.limit.now();
     }
 
     /// True if it was not paused before.

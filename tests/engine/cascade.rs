@@ -285,7 +285,7 @@ fn n11_after_a_failure_the_rest_goes_on_or_stops_as_asked() {
     for (on_failure, others) in [(OnFailure::Continue, 5), (OnFailure::Stop, 0)] {
         paused(async {
             let mut bench = Bench::new(1);
-            bench.settings.engine.concurrency = 1;
+            bench.one_at_a_time();
             let (network, ports) = bench.plain_network(6);
             let first = {
                 let plan = bench

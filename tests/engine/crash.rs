@@ -18,6 +18,7 @@ fn crashed(at: At, concurrency: usize) -> bool {
     paused(async {
         let mut bench = Bench::new(7);
         bench.settings.engine.concurrency = concurrency;
+        bench.settings.engine.concurrency_max = concurrency;
         let shop = bench.shop(1);
         bench.limits(serde_json::json!({ "latency_ms": 20 }));
         let before = bench.everything();

@@ -21,7 +21,7 @@ fn t01_every_write_finds_its_tombstone_in_the_ledger() {
     for call in 1.. {
         let ended = paused(async {
             let mut bench = Bench::new(1);
-            bench.settings.engine.concurrency = 1;
+            bench.one_at_a_time();
             let shop = bench.shop(2);
             bench.crash.at_call(call);
             let ended = bench
@@ -208,7 +208,7 @@ fn t03_a_refused_deletion_is_planned_again_on_retry() {
 fn t06_t15_a_repeated_delete_joins_the_first_and_moves_nothing() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.settings.engine.concurrency = 1;
+        bench.one_at_a_time();
         let shop = bench.shop(3);
         bench.limits(json!({ "latency_ms": 1000 }));
         bench
@@ -323,7 +323,7 @@ fn t10_stuck_deletions_are_listed_by_age() {
 fn i09_a_resource_in_two_deletions_is_one_step() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.settings.engine.concurrency = 1;
+        bench.one_at_a_time();
         let (network, ports) = bench.plain_network(3);
         bench.limits(json!({ "latency_ms": 500 }));
         bench
@@ -361,7 +361,7 @@ fn i09_a_resource_in_two_deletions_is_one_step() {
 fn i09_what_another_deletion_removes_already_is_left_to_it() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.settings.engine.concurrency = 1;
+        bench.one_at_a_time();
         let (network, ports) = bench.plain_network(2);
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 3, "action": { "status": 503 } }]));
         bench

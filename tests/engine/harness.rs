@@ -86,6 +86,12 @@ impl Bench {
         }
     }
 
+    /// Calls are sent one after the other, so that a test knows which comes next.
+    pub fn one_at_a_time(&mut self) {
+        self.settings.engine.concurrency = 1;
+        self.settings.engine.concurrency_max = 1;
+    }
+
     /// A call to the sandbox's control or, with a path of the cloud, as its admin.
     pub fn control(&self, method: &str, path: &str, body: Value) -> Value {
         let request = http::Request::builder()

@@ -249,7 +249,7 @@ fn p05_read_only_sends_no_write_whoever_asks() {
 fn p08_a_cancelled_deletion_leaves_what_had_no_delete_sent() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.settings.engine.concurrency = 1;
+        bench.one_at_a_time();
         let (network, ports) = bench.plain_network(6);
         bench.limits(json!({ "latency_ms": 1000 }));
         bench

@@ -11,7 +11,7 @@ use serde_json::json;
 fn n13_a_refused_token_pauses_the_site_without_an_attempt_and_it_resumes() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.settings.engine.concurrency = 1;
+        bench.one_at_a_time();
         let (network, ports) = bench.plain_network(6);
         bench.limits(json!({ "latency_ms": 200 }));
         bench
@@ -62,7 +62,7 @@ fn n13_a_refused_token_pauses_the_site_without_an_attempt_and_it_resumes() {
 fn n13_an_expired_token_is_renewed_and_nothing_is_paused() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.settings.engine.concurrency = 1;
+        bench.one_at_a_time();
         let (network, _) = bench.plain_network(6);
         bench.limits(json!({ "latency_ms": 200 }));
         bench
@@ -92,7 +92,7 @@ fn holds_when_rights_are_lost(lies: Lies) -> bool {
     paused(async {
         let mut bench = Bench::new(1);
         bench.lies = lies;
-        bench.settings.engine.concurrency = 1;
+        bench.one_at_a_time();
         let network = their_network(&bench);
         bench.limits(json!({ "latency_ms": 200 }));
         let held = bench
@@ -133,7 +133,7 @@ fn i13_a_ledger_that_does_not_tell_whose_rights_the_plan_was_made_on_is_found() 
 fn i13_rights_that_a_living_token_loses_do_not_make_absence() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.settings.engine.concurrency = 1;
+        bench.one_at_a_time();
         let network = their_network(&bench);
         bench.limits(json!({ "latency_ms": 200 }));
         bench
