@@ -128,6 +128,8 @@ fn gain_wanted(smaller: usize, larger: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     /// A cloud with so many workers, each at a call for so long; all else waits in its queue.

@@ -31,7 +31,9 @@ impl Doomed {
     /// that stays.
     fn new(ports: u32) -> Self {
         let stage = Stage::new();
-        stage.settings(&format!("[engine]\nconcurrency = {CONCURRENCY}\n"));
+        stage.settings(&format!(
+            "[engine]\nconcurrency = {CONCURRENCY}\nconcurrency_max = {CONCURRENCY}\n"
+        ));
         let like = |name: &str, ports: u32| {
             stage.seed(json!({
                 "name": name, "networks": 1, "ports_per_network": ports, "routers": 1,
