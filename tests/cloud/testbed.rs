@@ -160,7 +160,7 @@ async fn testbed_every_service_pages_in_a_way_that_is_understood() {
         ("network", "/v2.0/security-groups", "security_groups"),
         ("image", "/v2/images", "images"),
         ("load-balancer", "/v2/lbaas/loadbalancers", "loadbalancers"),
-        ("identity", "/v3/projects", "projects"),
+        ("identity", "/v3/users", "users"),
     ] {
         let mut request = ports();
         (request.service, request.path, request.items_key) = (service, path, items_key);
