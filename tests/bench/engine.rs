@@ -15,6 +15,8 @@
 mod api;
 mod support;
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -132,7 +134,7 @@ impl Call {
 
 /// How often each path was listed or read.
 fn summed_up(calls: &[Call]) -> String {
-    let mut counts = std::collections::BTreeMap::new();
+    let mut counts = BTreeMap::new();
     for call in calls.iter().filter(|call| call.method == "GET") {
         let path = call.path.split('?').next().unwrap();
         let path = path.split("/v2.0/").nth(1).unwrap_or(path);
@@ -305,7 +307,9 @@ impl Stage {
         std::thread::sleep(Duration::from_secs(1));
         let (cpu, wakes) = (self.cpu_ms(), self.wakes());
         std::thread::sleep(rest);
-        let (cpu, wakes) = (self.cpu_ms() - cpu, self.wakes() - wakes);
+        let cpu = self.cpu_ms() - cpu;
+        let woken = |(thread, count): (OsString, u64)| count - wakes.get(&thread).unwrap_or(&0);
+        let wakes: u64 = self.wakes().into_iter().map(woken).sum();
         let seconds = rest.as_secs();
         format!(
             "{cpu} ms of CPU and {wakes} wake-ups in {seconds} s, {} MB",
@@ -321,19 +325,18 @@ impl Stage {
         (ticks(11) + ticks(12)) * 10
     }
 
-    fn wakes(&self) -> u64 {
+    /// By thread: one that ends takes its count with it.
+    fn wakes(&self) -> BTreeMap<OsString, u64> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.engine.0.id())).unwrap();
-        let switches = |status: String| -> u64 {
+        let woken = |thread: std::fs::DirEntry| {
+            let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
             let line = status
                 .lines()
-                .find(|line| line.starts_with("voluntary_ctxt"))
-                .unwrap();
-            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+                .find(|line| line.starts_with("voluntary_ctxt"))?;
+            let count = line.split_whitespace().nth(1)?.parse().ok()?;
+            Some((thread.file_name(), count))
         };
-        threads
-            .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("status")).ok())
-            .map(switches)
-            .sum()
+        threads.filter_map(|thread| woken(thread.ok()?)).collect()
     }
 }
 
