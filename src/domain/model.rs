@@ -252,7 +252,7 @@ pub struct PlanStep {
     /// SHA-256 over what drift compares: project, name, tags, owner, references, protection.
     pub fingerprint: String,
     /// What the kind's calls need beside the id (`router_id`, `port_id` of an interface): also the
-    /// incarnation's own handle (I10).
+    /// incarnation's own handle (I10); and the scope of what is looked for together.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vars: BTreeMap<String, String>,
 }

@@ -96,6 +96,22 @@ pub struct Decision {
     pub looked_again: bool,
 }
 
+/// Accepted deletes of one kind at one site that wait for a look, and what else their deletion has to
+/// do there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gathered {
+    pub steps: u64,
+    pub oldest: DateTime<Utc>,
+    /// Something of the deletion is ready to be sent at the site.
+    pub ready: bool,
+    /// A call of the deletion is in flight at the site.
+    pub running: bool,
+    /// Steps of the deletion, at any site, that can be sent or are in flight.
+    pub unsent: u64,
+    /// When the deletion was asked for.
+    pub since: DateTime<Utc>,
+}
+
 const SNOOZE: Duration = Duration::from_secs(2);
 const SNOOZE_MAX: Duration = Duration::from_secs(30);
 const UNAVAILABLE_MIN: Duration = Duration::from_secs(1);
@@ -105,6 +121,10 @@ const UNAVAILABLE_GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
 /// The first look after an accepted delete; each further one waits twice as long.
 const LOOK_FIRST: Duration = Duration::from_millis(200);
 const LOOK_MAX: Duration = Duration::from_secs(10);
+/// As many as one list by id asks for: a URL of 6 KB holds no more beside the witness.
+pub const LOOKED_FOR_TOGETHER: usize = 139;
+/// What is accepted waits no longer than this for others whose calls are in flight.
+const GATHER_MAX: Duration = Duration::from_secs(10);
 
 /// After a call.
 pub fn after_call(
@@ -196,6 +216,28 @@ fn after_failure(
             }
         }
     }
+}
+
+/// How much longer accepted deletes wait for more of their kind, so that one list looks for many (N14).
+///
+/// 1. Not at all when their deletion has nothing else to do at the site: what depends on them is next.
+/// 2. Not at all when they fill a list and are twice as many as are still to be sent: looks at two
+///    thirds of what is left each cost few lists, since those show what is left.
+/// 3. While calls are in flight and nothing is ready: [`GATHER_MAX`], so that one that hangs holds up
+///    nothing (I12).
+/// 4. Else half of the time that the deletion has taken so far: the longer it takes, the fewer looks.
+pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
+    let worth_it =
+        gathered.steps >= LOOKED_FOR_TOGETHER as u64 && gathered.steps >= 2 * gathered.unsent;
+    if worth_it || !(gathered.ready || gathered.running) {
+        return Duration::ZERO;
+    }
+    let passed = |since: DateTime<Utc>| (now - since).to_std().unwrap_or_default();
+    let patience = match gathered.ready {
+        true => GATHER_MAX.max(passed(gathered.since) / 2),
+        false => GATHER_MAX,
+    };
+    patience.saturating_sub(passed(gathered.oldest))
 }
 
 /// After a look.

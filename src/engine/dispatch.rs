@@ -11,6 +11,9 @@ use crate::domain::model::{Action, ErrorClass, StepError};
 use crate::domain::policy::{Decision, Failure, Outcome, Retry, StepFacts, after_call};
 use crate::ledger::{Change, ClaimedStep, LedgerError, StepChange};
 
+/// Outcomes in one commit: it holds up those of others for some 50 ms at most.
+const CHANGES_MAX: usize = 1_000;
+
 impl Shared {
     /// Claims as much as the sites may take; the claim is durable before any call is sent.
     pub(super) async fn dispatch(
@@ -23,7 +26,7 @@ impl Shared {
         }
         let claimed = self.ledger.claim(free, self.clock.now()).await?;
         for step in claimed {
-            self.sites.started(&step.key.site, &step.key.kind);
+            self.sites.started(&step.key.site);
             let shared = self.clone();
             tasks.spawn(async move {
                 shared.act(step).await;
@@ -54,8 +57,7 @@ impl Shared {
             Outcome::Failed(failure) => (Some(failure.retry), failure.error.message.clone()),
             _ => (None, String::new()),
         };
-        self.sites
-            .ended(&site, &step.key.kind, began.elapsed(), retry, &reason);
+        self.sites.ended(&site, began.elapsed(), retry, &reason);
         let line = acted.line.clone();
         let outcome = self.judge(&step, acted).await;
         if let Outcome::Failed(Failure {
@@ -73,7 +75,7 @@ impl Shared {
             &self.schedule(&step.key.kind),
             self.clock.chance(),
         );
-        self.settle(&step, decision, line).await;
+        self.settle(vec![self.settled(&step, decision, line)]).await;
     }
 
     /// What an answer is worth: a 404 is looked at as a 2xx is, so that absence counts only on the
@@ -96,9 +98,14 @@ impl Shared {
         }
     }
 
-    /// Writes what became of a step; an outcome is never lost while this process lives.
-    pub(super) async fn settle(&self, step: &ClaimedStep, decision: Decision, message: String) {
-        let change = StepChange {
+    /// The change that a decision is.
+    pub(super) fn settled(
+        &self,
+        step: &ClaimedStep,
+        decision: Decision,
+        message: String,
+    ) -> Change {
+        Change::Step(Box::new(StepChange {
             step_id: step.id,
             fence: step.fence,
             to: decision.to,
@@ -110,13 +117,16 @@ impl Shared {
             looked_again: decision.looked_again,
             message,
             now: self.clock.now(),
-        };
-        if let Err(error) = self
-            .commit_until_done(vec![Change::Step(Box::new(change))])
-            .await
-        {
-            tracing::error!(%error, step = step.id, "an outcome was not written; the step is looked at again at the next start");
-            self.fault(Some(error.to_string()));
+        }))
+    }
+
+    /// Writes what became of steps; an outcome is never lost while this process lives.
+    pub(super) async fn settle(&self, changes: Vec<Change>) {
+        for some in changes.chunks(CHANGES_MAX) {
+            if let Err(error) = self.commit_until_done(some.to_vec()).await {
+                tracing::error!(%error, count = some.len(), "outcomes were not written; the steps are looked at again at the next start");
+                self.fault(Some(error.to_string()));
+            }
         }
     }
 }

@@ -108,6 +108,8 @@ struct UnderWay {
     signing_in: bool,
     publishing: bool,
     next_sweep: Option<DateTime<Utc>>,
+    sweeps: u64,
+    next_looks: Option<DateTime<Utc>>,
 }
 
 impl Engine {

@@ -1,7 +1,7 @@
 //! From a command to a plan: targets resolved, the cloud listed, blockers found behind the fence and
 //! before the first write (T3, N15).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -12,7 +12,7 @@ use crate::cloud::{Asked, CloudFailure, Fields, ListRows};
 use crate::control::{ControlError, SiteSpec, TargetSpec};
 use crate::domain::kinds::{Kind, lookup};
 use crate::domain::model::{
-    Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, PlanStep, Refusal,
+    Deletion, DeletionState, ErrorClass, Identity, KindName, Plan, PlanOptions, PlanStep, Refusal,
     RefusalRule, Resource, ResourceKey, Site, Target,
 };
 use crate::domain::plan::{Filter, Frozen, Lookup, Planner, ranks};
@@ -143,25 +143,38 @@ impl Shared {
     ) -> Result<Plan, CloudFailure> {
         let mut identities: BTreeMap<String, Identity> = BTreeMap::new();
         let mut endpoints = BTreeMap::new();
+        let mut wanted: BTreeMap<Wanted<'_>, BTreeSet<&str>> = BTreeMap::new();
+        for ResourceKey { site, kind, id } in targets.iter().map(|target| &target.key) {
+            wanted
+                .entry(Wanted { site, kind })
+                .or_default()
+                .insert(id.as_str());
+        }
         let mut roots = Vec::new();
-        for target in targets {
+        for (Wanted { site, kind }, ids) in wanted {
             let kind = self
                 .kinds
-                .get(&target.key.kind)
-                .ok_or_else(|| unreadable(format!("unknown kind {}", target.key.kind)))?;
-            let site = target.key.site.to_string();
-            if let std::collections::btree_map::Entry::Vacant(entry) = endpoints.entry(site.clone())
+                .get(kind)
+                .ok_or_else(|| unreadable(format!("unknown kind {kind}")))?;
+            let name = site.to_string();
+            if let std::collections::btree_map::Entry::Vacant(entry) = endpoints.entry(name.clone())
             {
-                entry.insert(self.cloud.endpoint(&target.key.site, kind).await?);
-                identities.insert(
-                    site,
-                    self.cloud
-                        .identity(&target.key.site, Asked::Now)
-                        .await?
-                        .identity,
-                );
+                entry.insert(self.cloud.endpoint(site, kind).await?);
+                let now = self.cloud.identity(site, Asked::Now).await?;
+                identities.insert(name, now.identity);
             }
-            roots.push(self.read_target(&target.key, kind).await?);
+            let found = self.find(site, kind, &ids, By::Id).await?;
+            if let Some(missing) = ids
+                .iter()
+                .find(|id| !found.iter().any(|found| found.key.id == **id))
+            {
+                return Err(unreadable(format!(
+                    "{} {} is not there (any more) at {site}",
+                    kind.name,
+                    escape(missing)
+                )));
+            }
+            roots.extend(found);
         }
         let now = self.clock.now();
         let rules = &self.settings.guard.protect;
@@ -216,42 +229,30 @@ impl Shared {
         Ok((listing.rows, listing.identity))
     }
 
-    async fn read_target(&self, key: &ResourceKey, kind: &Kind) -> Result<Resource, CloudFailure> {
-        let found = self.find(&key.site, kind, &key.id, By::Id).await?;
-        found.into_iter().next().ok_or_else(|| {
-            unreadable(format!(
-                "{} {} is not there (any more) at {}",
-                kind.name,
-                escape(&key.id),
-                key.site
-            ))
-        })
-    }
-
-    /// Resources of a kind by id, or by name.
+    /// Resources of a kind by their ids, or by their names: one listing, however many.
     async fn find(
         &self,
         site: &Site,
         kind: &Kind,
-        word: &str,
+        words: &BTreeSet<&str>,
         by: By,
     ) -> Result<Vec<Resource>, CloudFailure> {
         let listed = self.kinds.listed(kind);
-        let filter = match (&kind.spec.derived, &listed.spec.list, by) {
-            (Some(derived), _, By::Id) => Filter {
-                key: derived.find_by.clone(),
-                values: word.split(',').take(1).map(str::to_owned).collect(),
-            },
-            (Some(_), _, By::Name) => return Ok(Vec::new()),
-            (None, _, By::Id) => Filter {
-                key: "id".into(),
-                values: vec![word.to_owned()],
-            },
-            (None, Some(list), By::Name) => Filter {
-                key: list.name.clone(),
-                values: vec![word.to_owned()],
-            },
-            (None, None, By::Name) => return Ok(Vec::new()),
+        let (key, parent_only) = match (&kind.spec.derived, &listed.spec.list, by) {
+            (Some(derived), _, By::Id) => (derived.find_by.as_str(), true),
+            (None, _, By::Id) => ("id", false),
+            (None, Some(list), By::Name) => (list.name.as_str(), false),
+            (Some(_), _, By::Name) | (None, None, By::Name) => return Ok(Vec::new()),
+        };
+        // A composite id begins with its parent's, by which it is found.
+        let part = |word: &&str| match word.split_once(',') {
+            Some((parent, _)) if parent_only => parent.to_owned(),
+            _ => (*word).to_owned(),
+        };
+        let values: BTreeSet<String> = words.iter().map(part).collect();
+        let filter = Filter {
+            key: key.to_owned(),
+            values: values.into_iter().collect(),
         };
         let (rows, _) = self
             .look_up(&Lookup {
@@ -265,21 +266,17 @@ impl Shared {
             .flat_map(|row| self.kinds.resources_in(site, listed, row));
         Ok(found
             .filter(|found| found.key.kind == kind.name)
-            .filter(|found| match by {
-                By::Id => found.key.id == word,
-                By::Name => found.name == word,
-            })
+            .filter(|found| words.contains(by.word(found)))
             .collect())
     }
 
     /// Each target as exactly one resource; a word that fits several is refused, and they are listed.
     pub(super) async fn resolve(&self, specs: &[TargetSpec]) -> Result<Vec<Target>, ControlError> {
         let mut targets = Vec::new();
-        for spec in specs {
-            let target = self.resolve_one(spec).await?;
+        for found in self.resolve_all(specs).await? {
             let target = Target {
-                name: target.name,
-                key: target.key,
+                name: found.name,
+                key: found.key,
             };
             if !targets.contains(&target) {
                 targets.push(target);
@@ -294,53 +291,67 @@ impl Shared {
     }
 
     pub(super) async fn resolve_one(&self, spec: &TargetSpec) -> Result<Resource, ControlError> {
-        let kind = self
-            .kinds
-            .resolve(&spec.kind)
-            .map_err(|message| ControlError::Usage { message })?;
-        let sites = self.sites_of(&spec.site)?;
-        let word = spec.id_or_name.as_str();
-        let looked = sites.iter().map(|site| async move {
-            let by_id = self.find(site, kind, word, By::Id).await?;
-            if by_id.is_empty() {
-                self.find(site, kind, word, By::Name).await
-            } else {
-                Ok(by_id)
+        let mut found = self.resolve_all(std::slice::from_ref(spec)).await?;
+        Ok(found.swap_remove(0))
+    }
+
+    /// One resource for each, in order: looked up by site and kind, not one by one.
+    async fn resolve_all(&self, specs: &[TargetSpec]) -> Result<Vec<Resource>, ControlError> {
+        let mut asked = Vec::new();
+        for spec in specs {
+            let kind = self
+                .kinds
+                .resolve(&spec.kind)
+                .map_err(|message| ControlError::Usage { message })?;
+            asked.push((kind, self.sites_of(&spec.site)?, spec.id_or_name.as_str()));
+        }
+        let mut wanted: BTreeMap<Wanted<'_>, BTreeSet<&str>> = BTreeMap::new();
+        for (kind, sites, word) in &asked {
+            let kind = &kind.name;
+            for site in sites {
+                wanted
+                    .entry(Wanted { site, kind })
+                    .or_default()
+                    .insert(word);
             }
+        }
+        let looked = wanted.into_iter().map(|(at, words)| async move {
+            let Some(kind) = self.kinds.get(at.kind) else {
+                return Ok((at, Vec::new()));
+            };
+            let mut found = self.find(at.site, kind, &words, By::Id).await?;
+            let is_id = |word: &&str| found.iter().any(|found| found.key.id == *word);
+            let names: BTreeSet<&str> = words.into_iter().filter(|word| !is_id(word)).collect();
+            if !names.is_empty() {
+                let mut named = self.find(at.site, kind, &names, By::Name).await?;
+                named.retain(|named| !found.iter().any(|found| found.key == named.key));
+                found.extend(named);
+            }
+            Ok((at, found))
         });
-        let mut found = Vec::new();
+        let mut found: BTreeMap<Wanted<'_>, Vec<Resource>> = BTreeMap::new();
         for answer in futures_util::future::join_all(looked).await {
             // One silent site could hide that the word fits twice.
-            found.extend(answer.map_err(control_error)?);
+            let (at, resources) = answer.map_err(control_error)?;
+            found.insert(at, resources);
         }
-        match found.len() {
-            1 => Ok(found.swap_remove(0)),
-            0 => {
-                let sites: Vec<String> = sites.iter().map(Site::to_string).collect();
-                Err(ControlError::NotFound {
-                    message: format!(
-                        "no {} with the id or name \"{}\" at {}",
-                        kind.name,
-                        escape(word),
-                        sites.join(", ")
-                    ),
-                })
-            }
-            count => Err(ControlError::Ambiguous {
-                message: format!(
-                    "{count} resources fit {}/{}; name one by its id, or add @CLOUD/REGION",
-                    kind.name,
-                    escape(word)
-                ),
-                candidates: found
-                    .into_iter()
-                    .map(|one| Target {
-                        key: one.key,
-                        name: one.name,
-                    })
-                    .collect(),
-            }),
-        }
+        asked
+            .iter()
+            .map(|(kind, sites, word)| {
+                let fits = sites.iter().flat_map(|site| {
+                    let kind = &kind.name;
+                    let here = found.get(&Wanted { site, kind }).into_iter().flatten();
+                    let here: Vec<&Resource> = here.collect();
+                    let by = match here.iter().any(|found| found.key.id == *word) {
+                        true => By::Id,
+                        false => By::Name,
+                    };
+                    here.into_iter()
+                        .filter(move |found| by.word(found) == *word)
+                });
+                only_one(kind, sites, word, fits.collect())
+            })
+            .collect()
     }
 
     pub(super) fn sites_of(&self, spec: &SiteSpec) -> Result<Vec<Site>, ControlError> {
@@ -378,6 +389,59 @@ impl Shared {
 enum By {
     Id,
     Name,
+}
+
+impl By {
+    fn word(self, resource: &Resource) -> &str {
+        match self {
+            By::Id => &resource.key.id,
+            By::Name => &resource.name,
+        }
+    }
+}
+
+/// Where words are looked up together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Wanted<'a> {
+    site: &'a Site,
+    kind: &'a KindName,
+}
+
+fn only_one(
+    kind: &Kind,
+    sites: &[Site],
+    word: &str,
+    fits: Vec<&Resource>,
+) -> Result<Resource, ControlError> {
+    match fits.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => {
+            let sites: Vec<String> = sites.iter().map(Site::to_string).collect();
+            Err(ControlError::NotFound {
+                message: format!(
+                    "no {} with the id or name \"{}\" at {}",
+                    kind.name,
+                    escape(word),
+                    sites.join(", ")
+                ),
+            })
+        }
+        several => Err(ControlError::Ambiguous {
+            message: format!(
+                "{} resources fit {}/{}; name one by its id, or add @CLOUD/REGION",
+                several.len(),
+                kind.name,
+                escape(word)
+            ),
+            candidates: several
+                .iter()
+                .map(|one| Target {
+                    key: one.key.clone(),
+                    name: one.name.clone(),
+                })
+                .collect(),
+        }),
+    }
 }
 
 fn unreadable(message: String) -> CloudFailure {

@@ -25,8 +25,6 @@ pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
     /// Living resources that vouch for listings (I13b).
     witnesses: Mutex<HashMap<(Site, KindName), Witness>>,
-    /// Calls in flight by kind.
-    acting: Mutex<HashMap<(Site, KindName), usize>>,
 }
 
 struct Runtime {
@@ -69,7 +67,6 @@ impl Sites {
                     .collect(),
             ),
             witnesses: Mutex::default(),
-            acting: Mutex::default(),
         }
     }
 
@@ -114,11 +111,9 @@ impl Sites {
             .is_none_or(|site| site.status.state != SiteState::Paused)
     }
 
-    pub(super) fn acting(&self, site: &Site, kind: &KindName) -> bool {
-        let acting = self.acting.lock().unwrap_or_else(PoisonError::into_inner);
-        acting
-            .get(&(site.clone(), kind.clone()))
-            .is_some_and(|calls| *calls > 0)
+    /// Whether any call of a step is in flight.
+    pub(super) fn busy(&self) -> bool {
+        self.lock().values().any(|site| site.status.in_flight > 0)
     }
 
     pub(super) fn witness(&self, site: &Site, kind: &KindName) -> Option<Witness> {
@@ -140,31 +135,14 @@ impl Sites {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn started(&self, site: &Site, kind: &KindName) {
+    pub(super) fn started(&self, site: &Site) {
         if let Some(site) = self.lock().get_mut(site) {
             site.status.in_flight += 1;
         }
-        let mut acting = self.acting.lock().unwrap_or_else(PoisonError::into_inner);
-        *acting.entry((site.clone(), kind.clone())).or_default() += 1;
     }
 
     /// A call came back, and says how much the site takes.
-    pub(super) fn ended(
-        &self,
-        site: &Site,
-        kind: &KindName,
-        took: Duration,
-        retry: Option<Retry>,
-        reason: &str,
-    ) {
-        if let Some(calls) = self
-            .acting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_mut(&(site.clone(), kind.clone()))
-        {
-            *calls = calls.saturating_sub(1);
-        }
+    pub(super) fn ended(&self, site: &Site, took: Duration, retry: Option<Retry>, reason: &str) {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
             return;

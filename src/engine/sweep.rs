@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
 use super::{Done, Shared, UnderWay};
@@ -13,11 +14,17 @@ use crate::domain::model::{
     Actor, KindName, Origin, PlanOptions, ResourceKey, Site, Target, Tombstone,
 };
 use crate::domain::plan::Filter;
+use crate::domain::policy::LOOKED_FOR_TOGETHER;
 use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion};
 
-/// Tombstones looked for by one listing.
-const BATCH: usize = 139;
 const PAGE: usize = 2_000;
+/// What has been gone for longer is looked for in every so many sweeps only: what comes back around a
+/// tombstone comes soon, and a hold-down of days must not cost lists twice a minute.
+const OLDER_EVERY: [(Duration, u64); 3] = [
+    (Duration::from_secs(10 * 60), 4),
+    (Duration::from_secs(60 * 60), 20),
+    (Duration::from_secs(24 * 60 * 60), 120),
+];
 
 impl Shared {
     pub(super) fn sweep(
@@ -33,9 +40,12 @@ impl Shared {
         }
         under_way.next_sweep = Some(now + every);
         under_way.sweeping = true;
+        // The first one after a start looks for all.
+        let reach = reach(under_way.sweeps, self.settings.ledger.hold_down);
+        under_way.sweeps += 1;
         let shared = self.clone();
         tasks.spawn(async move {
-            if let Err(error) = shared.sweep_all().await {
+            if let Err(error) = shared.sweep_all(now - reach).await {
                 tracing::warn!(%error, "the sweep was cut short; the next one starts anew");
             }
             Done::Swept
@@ -43,8 +53,7 @@ impl Shared {
         every
     }
 
-    async fn sweep_all(&self) -> Result<(), LedgerError> {
-        let since = self.clock.now() - self.settings.ledger.hold_down;
+    async fn sweep_all(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
         let mut after = 0;
         loop {
             let page = self.ledger.held_down(since, after, PAGE).await?;
@@ -69,7 +78,7 @@ impl Shared {
                 }
             }
             for ((site, kind), tombstones) in groups {
-                for batch in tombstones.chunks(BATCH) {
+                for batch in tombstones.chunks(LOOKED_FOR_TOGETHER) {
                     self.sweep_batch(&site, &kind, batch).await?;
                 }
             }
@@ -171,5 +180,33 @@ impl Shared {
         }
         self.commit(changes).await?;
         Ok(())
+    }
+}
+
+/// How long gone the oldest is that the `nth` sweep looks for.
+fn reach(nth: u64, hold_down: Duration) -> Duration {
+    let skipped = OLDER_EVERY.iter().find(|(_, every)| !nth.is_multiple_of(*every));
+    skipped.map_or(hold_down, |(age, _)| hold_down.min(*age))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t14_what_is_long_gone_is_swept_less_often() {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let week = 7 * 24 * 60 * MINUTE;
+        let reaches = [
+            (0, week),
+            (1, 10 * MINUTE),
+            (4, 60 * MINUTE),
+            (20, 24 * 60 * MINUTE),
+        ];
+        for (nth, expected) in reaches {
+            assert_eq!(reach(nth, week), expected, "sweep {nth}");
+        }
+        assert_eq!(reach(120, week), week);
+        assert_eq!(reach(1, MINUTE), MINUTE);
     }
 }

@@ -1,77 +1,85 @@
 //! Looks: absence is confirmed, never assumed (I13).
 //!
-//! Steps to look at are gathered by site and listed kind, so that one listing answers for about 140 of
-//! them (N14). A group is looked at when no call of its kind is in flight, when it fills a listing, or
-//! when its oldest has waited long enough.
+//! Steps to look at are gathered by site and listed kind, so that one list answers for many (N14);
+//! [`look_wait`] says when it is time. What is part of something that goes along (ports of a network)
+//! is listed by that, if this shows fewer rows than there are ids to ask for; all else by id, about 140
+//! at a time.
 //!
 //! A listing tells of absence only if it also returned a *witness*: a living resource of the same kind
-//! that was asked for in the same call, best of the same project. An edge's parent is its own witness. A few are simply read by
-//! id, where the kind's own not-found answer is proof by itself.
+//! that was asked for in the same call, best of the same project. An edge's parent is its own witness.
+//! A few are simply read by id, where the kind's own not-found answer is proof by itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use futures_util::stream::{self, StreamExt as _};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::dispatch::facts;
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure, Fields, ListRows};
-use crate::domain::kinds::Kind;
+use crate::domain::kinds::{Kind, lookup_one};
 use crate::domain::model::{ErrorClass, Identity, KindName, ResourceKey, Site, StepError};
 use crate::domain::plan::Filter;
-use crate::domain::policy::{Looked, Retry, after_look};
-use crate::ledger::{ClaimedStep, LedgerError};
+use crate::domain::policy::{LOOKED_FOR_TOGETHER, Looked, Retry, after_look, look_wait};
+use crate::ledger::{ClaimedStep, LedgerError, LooksDue};
 
-/// Ids that fit a URL of 6 KB beside the witness.
-const BATCH: usize = 139;
+/// How often it is asked what there is to look at, while calls are in flight.
+const LOOKS_EVERY: Duration = Duration::from_millis(250);
+/// Steps that one look takes: some 10 MB of rows.
+const LOOKED_AT_MAX: usize = 10_000;
+/// Rows that a page of a list has.
+const PAGE_ROWS: usize = 500;
 /// Up to this many are read one by one: cheaper than finding a witness.
 const READ_MAX: usize = 3;
-/// Steps in `verifying` that one pass considers.
-const CONSIDERED_MAX: usize = 2_000;
-/// A part-filled group waits for more of its kind no longer than this.
-const GATHER_MAX: Duration = Duration::from_secs(10);
+/// Reads by id in flight, where there is no witness.
+const READS_AT_ONCE: usize = 8;
 /// Deletions whose frozen rights are kept in memory; more than run at once on any site we know.
 const RIGHTS_KEPT_MAX: usize = 256;
 /// Rows among which a witness is looked for.
 const WITNESS_ROWS: usize = 50;
 
 impl Shared {
-    /// Starts looks; says when a group that still gathers falls due.
+    /// Starts looks; says when the next one may be due.
     pub(super) async fn verify(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
         under_way: &mut UnderWay,
     ) -> Result<Duration, LedgerError> {
         let now = self.clock.now();
-        let due = self.ledger.verifying(now, CONSIDERED_MAX).await?;
-        let mut groups: BTreeMap<(Site, KindName), Vec<ClaimedStep>> = BTreeMap::new();
-        for step in due {
-            let Some(kind) = self.kinds.get(&step.key.kind) else {
+        if let Some(next) = under_way.next_looks
+            && now < next
+            && self.sites.busy()
+        {
+            return Ok((next - now).to_std().unwrap_or_default());
+        }
+        under_way.next_looks = Some(now + LOOKS_EVERY);
+        let mut hold = Duration::MAX;
+        let mut groups: BTreeMap<(Site, KindName), Vec<LooksDue>> = BTreeMap::new();
+        for due in self.ledger.looks_due(now).await? {
+            let Some(kind) = self.kinds.get(&due.kind) else {
                 continue;
             };
-            let listed = self.kinds.listed(kind).name.clone();
-            groups
-                .entry((step.key.site.clone(), listed))
-                .or_default()
-                .push(step);
+            let at = (due.site.clone(), self.kinds.listed(kind).name.clone());
+            if under_way.looking.contains(&at) || !self.sites.may_look(&due.site) {
+                continue;
+            }
+            let wait = look_wait(&due.gathered, now);
+            if wait.is_zero() {
+                groups.entry(at).or_default().push(due);
+            } else {
+                hold = hold.min(wait.max(LOOKS_EVERY));
+            }
         }
-        let mut hold = Duration::MAX;
-        for ((site, listed), steps) in groups {
-            let at = (site.clone(), listed.clone());
-            if under_way.looking.contains(&at) || !self.sites.may_look(&site) {
-                continue;
-            }
-            if let Some(wait) = self.gathers(&site, &steps, now) {
-                hold = hold.min(wait);
-                continue;
-            }
-            under_way.looking.insert(at);
+        for ((site, listed), due) in groups {
+            under_way.looking.insert((site.clone(), listed.clone()));
             let shared = self.clone();
             tasks.spawn(async move {
-                shared.look_at_all(&site, &listed, steps).await;
+                if let Err(error) = shared.look_at_all(&site, &listed, due).await {
+                    tracing::warn!(%error, %site, kind = %listed, "a look was cut short; it is made again");
+                }
                 shared.wake.notify_one();
                 Done::Looked(site, listed)
             });
@@ -79,32 +87,25 @@ impl Shared {
         Ok(hold)
     }
 
-    /// How much longer a group waits for more of its kind; none if it is looked at now.
-    fn gathers(&self, site: &Site, steps: &[ClaimedStep], now: DateTime<Utc>) -> Option<Duration> {
-        let more_to_come = steps
-            .iter()
-            .any(|step| self.sites.acting(site, &step.key.kind));
-        if steps.len() >= BATCH || !more_to_come {
-            return None;
-        }
-        let oldest = steps
-            .iter()
-            .filter_map(|step| step.due_at)
-            .min()
-            .unwrap_or(now);
-        let waited = (now - oldest).to_std().unwrap_or_default();
-        GATHER_MAX
-            .checked_sub(waited)
-            .filter(|wait| !wait.is_zero())
-    }
-
-    async fn look_at_all(&self, site: &Site, listed: &KindName, steps: Vec<ClaimedStep>) {
+    async fn look_at_all(
+        &self,
+        site: &Site,
+        listed: &KindName,
+        due: Vec<LooksDue>,
+    ) -> Result<(), LedgerError> {
         let Some(kind) = self.kinds.get(listed) else {
-            return;
+            return Ok(());
         };
-        for batch in steps.chunks(BATCH) {
-            let looked = self.look(site, kind, batch).await;
-            let settled = batch.iter().zip(looked).map(|(step, looked)| async move {
+        let unsent = due.iter().map(|due| due.gathered.unsent).sum();
+        let steps = self
+            .ledger
+            .verifying(due, self.clock.now(), LOOKED_AT_MAX)
+            .await?;
+        let looked = self.look(site, kind, &steps, unsent).await;
+        let changes = steps
+            .iter()
+            .zip(looked)
+            .map(|(step, looked)| {
                 let message = match &looked {
                     Looked::Absent => "looked: gone".to_owned(),
                     Looked::Present => "looked: still there".to_owned(),
@@ -117,94 +118,115 @@ impl Shared {
                     &self.schedule(&step.key.kind),
                     self.clock.chance(),
                 );
-                self.settle(step, decision, message).await;
-            });
-            futures_util::future::join_all(settled).await;
-        }
+                self.settled(step, decision, message)
+            })
+            .collect();
+        self.settle(changes).await;
+        Ok(())
     }
 
-    /// What a look finds for each step of a batch, in order.
-    pub(super) async fn look(
+    /// What a look finds for each step, in order. `unsent`: how many more of their deletions a list by
+    /// scope may show.
+    async fn look(
         &self,
         site: &Site,
         kind: &Kind,
-        batch: &[ClaimedStep],
+        steps: &[ClaimedStep],
+        unsent: u64,
     ) -> Vec<Looked> {
-        let parents: BTreeSet<String> = batch
-            .iter()
-            .filter_map(|step| self.parent_id(step))
-            .collect();
-        let seen = if parents.len() <= READ_MAX {
-            self.read_each(site, kind, &parents).await
-        } else {
-            self.list_with_witness(site, kind, &parents, project_of(batch))
-                .await
-        };
-        let seen = match seen {
-            Ok(seen) => self.on_whose_rights(site, seen).await,
-            Err(failure) => Err(failure),
-        };
-        let Seen { rows, identity, .. } = match seen {
-            Ok(seen) => seen,
-            Err(failure) => {
-                let error = failure.to_step_error(self.clock.now());
-                if failure.retry == Retry::SitePaused {
-                    self.pause_site(site, &failure.message, None).await;
-                }
-                return batch
-                    .iter()
-                    .map(|_| Looked::Unclear(error.clone()))
-                    .collect();
-            }
-        };
-        let mut looked = Vec::with_capacity(batch.len());
-        for step in batch {
-            let there = self
-                .parent_id(step)
-                .and_then(|id| rows.get(&id))
-                .is_some_and(|row| {
-                    row.as_ref().is_some_and(|row| {
-                        self.kinds
-                            .resources_in(site, kind, row)
-                            .iter()
-                            .any(|found| found.key == step.key)
-                    })
-                });
-            let known = self
-                .parent_id(step)
-                .is_some_and(|id| rows.contains_key(&id));
-            looked.push(if there {
-                Looked::Present
-            } else if !known {
-                Looked::Unclear(self.unclear(format!(
+        let seen = self.see(site, kind, steps, unsent).await;
+        let seen = self.on_whose_rights(site, seen).await;
+        if let Some(failure) = &seen.failure
+            && failure.retry == Retry::SitePaused
+        {
+            self.pause_site(site, &failure.message, None).await;
+        }
+        let mut looked = Vec::with_capacity(steps.len());
+        for step in steps {
+            let row = self.parent_id(step).and_then(|id| seen.rows.get(&id));
+            looked.push(match (row, &seen.failure) {
+                (Some(Some(row)), _) if self.shows(site, kind, row, step) => Looked::Present,
+                (Some(_), _) => self.absent(site, step, seen.identity.as_ref()).await,
+                (None, Some(failure)) => Looked::Unclear(failure.to_step_error(self.clock.now())),
+                (None, None) => Looked::Unclear(self.unclear(format!(
                     "the list of {} at {site} did not return its witness",
                     kind.name
-                )))
-            } else {
-                match self.rights_lost(step, identity.as_ref()).await {
-                    None => Looked::Absent,
-                    Some(error) => {
-                        self.pause_site(site, &error.message, self.expected(step).await)
-                            .await;
-                        Looked::Unclear(error)
-                    }
-                }
+                ))),
             });
         }
         looked
     }
 
+    /// Whether a row shows a step's resource: the row's own, or an edge in it.
+    fn shows(&self, site: &Site, kind: &Kind, row: &Value, step: &ClaimedStep) -> bool {
+        let shown = self.kinds.resources_in(site, kind, row);
+        shown.iter().any(|found| found.key == step.key)
+    }
+
+    /// Absence counts on the rights that the plan froze.
+    async fn absent(&self, site: &Site, step: &ClaimedStep, now: Option<&Identity>) -> Looked {
+        match self.rights_lost(step, now).await {
+            None => Looked::Absent,
+            Some(error) => {
+                self.pause_site(site, &error.message, self.expected(step).await)
+                    .await;
+                Looked::Unclear(error)
+            }
+        }
+    }
+
+    async fn see(&self, site: &Site, kind: &Kind, steps: &[ClaimedStep], unsent: u64) -> Seen {
+        let mut left: BTreeSet<String> = steps
+            .iter()
+            .filter_map(|step| self.parent_id(step))
+            .collect();
+        let project = project_of(steps);
+        let mut seen = Seen::default();
+        if left.len() <= READ_MAX {
+            self.read_each(site, kind, left, &mut seen).await;
+            return seen;
+        }
+        if let Some(scopes) = worth_listing_by_scope(kind, steps, unsent) {
+            self.list_scopes(site, kind, &scopes, project, &mut seen)
+                .await;
+            left.retain(|id| !seen.rows.contains_key(id));
+        }
+        let left: Vec<String> = left.into_iter().collect();
+        for ids in left.chunks(LOOKED_FOR_TOGETHER) {
+            if seen.failure.is_some() {
+                break;
+            }
+            let ids = ids.iter().cloned().collect();
+            match self.find_witness(site, kind, &ids, project).await {
+                Ok(Some(witness)) => {
+                    self.list_with_witness(site, kind, &ids, project, witness, &mut seen)
+                        .await;
+                }
+                // Nothing of the kind lives there, or the list lies: these by id, the rest next time.
+                Ok(None) => {
+                    self.read_each(site, kind, ids, &mut seen).await;
+                    break;
+                }
+                Err(failure) => seen.failure = Some(failure),
+            }
+        }
+        seen
+    }
+
     /// Who loses rights sees less and is told of nothing: unless a witness of the same project
     /// vouches for what was not seen, the cloud is asked, after the look, who we are now (I13).
-    async fn on_whose_rights(&self, site: &Site, seen: Seen) -> Result<Seen, CloudFailure> {
-        if seen.same_project || seen.rows.values().all(Option::is_some) {
-            return Ok(seen);
+    async fn on_whose_rights(&self, site: &Site, mut seen: Seen) -> Seen {
+        if !seen.vouched_by_another_project || seen.rows.values().all(Option::is_some) {
+            return seen;
         }
-        let now = self.cloud.identity(site, Asked::Now).await?;
-        Ok(Seen {
-            identity: Some(now.identity),
-            ..seen
-        })
+        match self.cloud.identity(site, Asked::Now).await {
+            Ok(now) => seen.identity = Some(now.identity),
+            Err(failure) => {
+                seen.rows.retain(|_, row| row.is_some());
+                seen.failure = Some(failure);
+            }
+        }
+        seen
     }
 
     /// The id of the listed row that shows a step's resource.
@@ -216,26 +238,58 @@ impl Shared {
         }
     }
 
-    async fn read_each(
+    async fn read_each(&self, site: &Site, kind: &Kind, ids: BTreeSet<String>, seen: &mut Seen) {
+        let reads = ids.into_iter().map(|id| async move {
+            let read = self.cloud.read(site, kind, &id).await;
+            self.site_answered(site, read.as_ref().err());
+            (id, read)
+        });
+        let reads: Vec<_> = stream::iter(reads).buffered(READS_AT_ONCE).collect().await;
+        seen.vouched_by_another_project = true;
+        for (id, read) in reads {
+            match read {
+                Ok(read) => {
+                    seen.identity = read.identity.or(seen.identity.take());
+                    seen.rows.insert(id, read.row);
+                }
+                Err(failure) => seen.failure = Some(failure),
+            }
+        }
+    }
+
+    /// All rows of what goes along with them; a living one vouches for those of its scope.
+    async fn list_scopes(
         &self,
         site: &Site,
         kind: &Kind,
-        ids: &BTreeSet<String>,
-    ) -> Result<Seen, CloudFailure> {
-        let mut rows = HashMap::new();
-        let mut identity = None;
-        for id in ids {
-            let read = self.cloud.read(site, kind, id).await;
-            self.site_answered(site, read.as_ref().err());
-            let read = read?;
-            identity = read.identity.or(identity);
-            rows.insert(id.clone(), read.row);
+        scopes: &Scopes<'_>,
+        project: Option<&str>,
+        seen: &mut Seen,
+    ) {
+        let filter = Filter {
+            key: scopes.key.to_owned(),
+            values: scopes.steps.keys().map(|&value| value.to_owned()).collect(),
+        };
+        let Some(rows) = self.list_rows(site, kind, &filter, seen).await else {
+            return;
+        };
+        let text = |row: &Value, field: &str| lookup_one(row, field).unwrap_or_default();
+        let mut vouched: HashMap<String, bool> = HashMap::new();
+        let mut present: HashMap<String, Value> = HashMap::new();
+        for row in rows {
+            let same = project.is_some_and(|project| text(&row, "project_id") == project);
+            *vouched.entry(text(&row, scopes.key)).or_default() |= same;
+            present.insert(text(&row, "id"), row);
         }
-        Ok(Seen {
-            rows,
-            identity,
-            same_project: false,
-        })
+        for (value, ids) in &scopes.steps {
+            let Some(same_project) = vouched.get(*value) else {
+                continue;
+            };
+            seen.vouched_by_another_project |= !same_project;
+            for id in ids {
+                seen.rows.insert((*id).to_owned(), present.remove(*id));
+            }
+        }
     }
 
     /// Each asked id with its row or its proven absence; ids that nothing is proven of are left out.
@@ -245,51 +299,63 @@ impl Shared {
         kind: &Kind,
         ids: &BTreeSet<String>,
         project: Option<&str>,
-    ) -> Result<Seen, CloudFailure> {
-        let witness = self.find_witness(site, kind, ids, project).await?;
-        let Some(witness) = witness else {
-            // Nothing of the kind lives there, or the list lies: a few by id, the rest next time.
-            let few = ids.iter().take(READ_MAX).cloned().collect();
-            return self.read_each(site, kind, &few).await;
-        };
+        witness: Witness,
+        seen: &mut Seen,
+    ) {
         let filter = Filter {
             key: "id".into(),
             values: ids.iter().cloned().chain([witness.id.clone()]).collect(),
         };
-        let listing = self
-            .cloud
-            .list(ListRows {
-                site,
-                kind,
-                filter: Some(&filter),
-                fields: Fields::Planning,
-                rows_max: None,
-            })
-            .await;
-        self.site_answered(site, listing.as_ref().err());
-        let listing = listing?;
-        let mut present: HashMap<String, Value> = listing
-            .rows
+        let Some(rows) = self.list_rows(site, kind, &filter, seen).await else {
+            return;
+        };
+        let mut present: HashMap<String, Value> = rows
             .into_iter()
-            .filter_map(|row| Some((row.get("id")?.as_str()?.to_owned(), row)))
+            .filter_map(|row| Some((lookup_one(&row, "id")?, row)))
             .collect();
         let vouched = present.contains_key(&witness.id);
         if !vouched {
             self.sites.forget_witness(site, &kind.name);
         }
-        let rows = ids
-            .iter()
-            .filter_map(|id| match present.remove(id) {
-                Some(row) => Some((id.clone(), Some(row))),
-                None if vouched => Some((id.clone(), None)),
+        seen.vouched_by_another_project |= project != Some(witness.project_id.as_str());
+        for id in ids {
+            match present.remove(id) {
+                Some(row) => seen.rows.insert(id.clone(), Some(row)),
+                None if vouched => seen.rows.insert(id.clone(), None),
                 None => None,
+            };
+        }
+    }
+
+    /// None where the list failed, which is then what is known.
+    async fn list_rows(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        filter: &Filter,
+        seen: &mut Seen,
+    ) -> Option<Vec<Value>> {
+        let listing = self
+            .cloud
+            .list(ListRows {
+                site,
+                kind,
+                filter: Some(filter),
+                fields: Fields::Planning,
+                rows_max: None,
             })
-            .collect();
-        Ok(Seen {
-            rows,
-            identity: listing.identity,
-            same_project: project.is_some_and(|project| project == witness.project_id),
-        })
+            .await;
+        self.site_answered(site, listing.as_ref().err());
+        match listing {
+            Ok(listing) => {
+                seen.identity = listing.identity.or(seen.identity.take());
+                Some(listing.rows)
+            }
+            Err(failure) => {
+                seen.failure = Some(failure);
+                None
+            }
+        }
     }
 
     /// A resource of the kind that is there and is not among those that are looked for; of their
@@ -358,11 +424,10 @@ impl Shared {
             rows_max: Some(WITNESS_ROWS.max(ids.len() + 1)),
         };
         let listing = self.cloud.list(request).await?;
-        let text = |row: &Value, field: &str| Some(row.get(field)?.as_str()?.to_owned());
         let found = listing.rows.iter().filter_map(|row| {
             Some(Witness {
-                id: text(row, "id")?,
-                project_id: text(row, "project_id").unwrap_or_default(),
+                id: lookup_one(row, "id")?,
+                project_id: lookup_one(row, "project_id").unwrap_or_default(),
             })
         });
         Ok(found.filter(|witness| !ids.contains(&witness.id)).collect())
@@ -433,12 +498,41 @@ impl Shared {
 }
 
 /// What a look has seen.
+#[derive(Default)]
 struct Seen {
     /// Asked ids with their row, or with none where absence is proven.
     rows: HashMap<String, Option<Value>>,
     identity: Option<Identity>,
-    /// A witness of the very project vouched: who sees that one would see the others.
-    same_project: bool,
+    /// No witness of the very project vouched: who lost the rights there would see the same.
+    vouched_by_another_project: bool,
+    /// Why nothing is known of the other ids.
+    failure: Option<CloudFailure>,
+}
+
+/// What goes along with something, by the value of the kind's scope: the ids under each.
+struct Scopes<'s> {
+    key: &'s str,
+    steps: BTreeMap<&'s str, Vec<&'s str>>,
+}
+
+/// The scopes of the steps, if listing by them shows less than asking for each id.
+fn worth_listing_by_scope<'s>(
+    kind: &'s Kind,
+    steps: &'s [ClaimedStep],
+    unsent: u64,
+) -> Option<Scopes<'s>> {
+    let key = kind.spec.list.as_ref()?.scope.as_deref()?;
+    let mut scopes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut count = 0_usize;
+    for step in steps.iter().filter(|step| step.key.kind == kind.name) {
+        if let Some(value) = step.vars.get(key) {
+            scopes.entry(value).or_default().push(&step.key.id);
+            count += 1;
+        }
+    }
+    let pages = usize::try_from(unsent).ok()?.div_ceil(PAGE_ROWS);
+    let lists = pages + scopes.len().div_ceil(LOOKED_FOR_TOGETHER);
+    (lists < count.div_ceil(LOOKED_FOR_TOGETHER)).then_some(Scopes { key, steps: scopes })
 }
 
 /// A living resource that vouches for a listing (I13b).

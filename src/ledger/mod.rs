@@ -19,6 +19,7 @@ use crate::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, Event, Identity, KindName, Phase,
     Plan, PlanOptions, Refusal, ResourceKey, Site, Step, StepError, StepState, Target, Tombstone,
 };
+use crate::domain::policy::Gathered;
 
 /// Where deletions, steps, tombstones, events and the audit are kept.
 #[async_trait]
@@ -35,9 +36,13 @@ pub trait Ledger: Send + Sync {
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
 
-    /// Steps in `verifying` whose look is due, oldest first, in groups of one site and kind.
+    /// How many steps in `verifying` have a look that is due, for each deletion, site and kind.
+    async fn looks_due(&self, now: DateTime<Utc>) -> Result<Vec<LooksDue>, LedgerError>;
+
+    /// The steps behind these, oldest first: at most `limit`.
     async fn verifying(
         &self,
+        of: Vec<LooksDue>,
         now: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
@@ -93,6 +98,16 @@ pub trait Ledger: Send + Sync {
     /// Everything that the first screen shows, from maintained counters: its cost does not grow with
     /// the ledger.
     async fn summary(&self) -> Result<Summary, LedgerError>;
+}
+
+/// Steps of one deletion, site and kind whose look is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LooksDue {
+    /// The deletion, as the ledger counts them.
+    pub deletion: i64,
+    pub site: Site,
+    pub kind: KindName,
+    pub gathered: Gathered,
 }
 
 /// What waits for time; none where nothing does.

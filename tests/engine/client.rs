@@ -78,6 +78,16 @@ impl Client {
         }
     }
 
+    /// One deletion of several targets.
+    pub async fn delete_all(&self, kind: &str, words: &[String]) -> String {
+        let targets = words.iter().map(|word| target(kind, word)).collect();
+        let options = cascade();
+        match self.submit(Command::Delete { targets, options }).await {
+            Ok(Receipt::Accepted { deletion_id, .. }) => deletion_id,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub async fn delete_with(&self, kind: &str, word: &str, options: PlanOptions) -> String {
         match self
             .submit(Command::Delete {

@@ -19,7 +19,7 @@ use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Fence, Ledger, LedgerError, Paged, StepFilter, Summary, TombstoneFilter,
+    Fence, Ledger, LedgerError, LooksDue, Paged, StepFilter, Summary, TombstoneFilter,
 };
 use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
@@ -427,12 +427,17 @@ impl Ledger for Faulty {
         Ok(claimed)
     }
 
+    async fn looks_due(&self, now: DateTime<Utc>) -> Result<Vec<LooksDue>, LedgerError> {
+        self.inner.looks_due(now).await
+    }
+
     async fn verifying(
         &self,
+        of: Vec<LooksDue>,
         now: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        let due = self.inner.verifying(now, limit).await?;
+        let due = self.inner.verifying(of, now, limit).await?;
         self.saw(&due);
         Ok(due)
     }

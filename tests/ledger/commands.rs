@@ -48,7 +48,7 @@ async fn p08_cancel_releases_what_was_not_sent_and_ends_what_was() {
         .commit(vec![settle(blocked), settle(verifying)])
         .await
         .unwrap();
-    assert!(ledger.verifying(at(3), 10).await.unwrap().is_empty());
+    assert!(looks(&ledger, at(3), 10).await.unwrap().is_empty());
 
     assert_eq!(one(&ledger, cancel("one", at(3))).await, Applied::Done);
     assert_eq!(
@@ -56,7 +56,7 @@ async fn p08_cancel_releases_what_was_not_sent_and_ends_what_was() {
         StepState::Skipped
     );
     assert_eq!(phase(&ledger, "waiting").await, Phase::Released);
-    let looked = ledger.verifying(at(3), 10).await.unwrap();
+    let looked = looks(&ledger, at(3), 10).await.unwrap();
     assert_eq!(looked.len(), 2);
     assert!(looked.iter().all(|step| step.cancelled));
     let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();

@@ -298,9 +298,9 @@ async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseEr
             }
             handles.extend(claimed);
         } else {
-            let looks = inline.verifying(at(now), 9).await.unwrap();
-            prop_assert_eq!(&looks, &threaded.verifying(at(now), 9).await.unwrap());
-            let Some(change) = change(op, &handles, &looks, now) else {
+            let due = looks(&inline, at(now), 9).await.unwrap();
+            prop_assert_eq!(&due, &looks(&threaded, at(now), 9).await.unwrap());
+            let Some(change) = change(op, &handles, &due, now) else {
                 continue;
             };
             let applied = apply(&inline, change.clone()).await;

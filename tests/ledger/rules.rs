@@ -184,7 +184,7 @@ async fn i11_what_was_in_flight_at_a_crash_is_looked_at_first() {
         one(&after, Change::Recover { now: at(9) }).await,
         Applied::Moved(1)
     );
-    let looked = after.verifying(at(9), 10).await.unwrap();
+    let looked = looks(&after, at(9), 10).await.unwrap();
     assert_eq!((looked.len(), looked[0].id), (1, lost.id));
     assert_eq!(looked[0].fence.epoch, after.epoch());
     assert!(claim(&after, 10).await.is_empty(), "nothing is sent twice");
@@ -447,7 +447,7 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
     one(&ledger, Change::WakeDue { now: at(3) }).await;
     claim_all_to(&ledger, StepState::Verifying).await;
     for look in 0..3 {
-        let step = ledger.verifying(at(4), 1).await.unwrap().remove(0);
+        let step = looks(&ledger, at(4), 1).await.unwrap().remove(0);
         assert_eq!(step.looks, look);
         let change = StepChange {
             looked_again: true,
@@ -455,7 +455,7 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
         };
         one(&ledger, settle(change)).await;
     }
-    let step = ledger.verifying(at(4), 1).await.unwrap().remove(0);
+    let step = looks(&ledger, at(4), 1).await.unwrap().remove(0);
     one(&ledger, settle(outcome(&step, StepState::Gone, at(5)))).await;
 
     let filter = EventFilter {

@@ -11,8 +11,8 @@ use gone::domain::model::{
 };
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, AuditEntry, Change, ClaimedStep, Cursor, Ledger, NewDeletion, RetryBy, Selection,
-    StepChange, StepFilter,
+    Applied, AuditEntry, Change, ClaimedStep, Cursor, Ledger, LedgerError, NewDeletion, RetryBy,
+    Selection, StepChange, StepFilter,
 };
 
 pub fn at(seconds: i64) -> DateTime<Utc> {
@@ -290,4 +290,14 @@ pub async fn step_id(ledger: &impl Ledger, name: &str, resource: &str) -> i64 {
         .find(|step| step.resource.key.id == resource)
         .unwrap()
         .id
+}
+
+/// The steps whose look is due, as an engine takes them.
+pub async fn looks(
+    ledger: &impl Ledger,
+    now: DateTime<Utc>,
+    limit: usize,
+) -> Result<Vec<ClaimedStep>, LedgerError> {
+    let due = ledger.looks_due(now).await?;
+    ledger.verifying(due, now, limit).await
 }

@@ -97,7 +97,14 @@ impl Kinds {
             (None, None) => {
                 return Err("has neither \"list\" nor \"derived\"; a kind has one of them".into());
             }
-            (Some(_), None) => {}
+            (Some(list), None) => {
+                if let Some(scope) = list.scope.as_ref().filter(|it| !list.fields.contains(it)) {
+                    return Err(format!(
+                        "list.scope: \"{scope}\" is not among list.fields{}",
+                        did_you_mean(scope, list.fields.iter().map(String::as_str))
+                    ));
+                }
+            }
             (None, Some(derived)) => {
                 let parent = self.known("derived.from", &derived.from)?;
                 if parent.spec.list.is_none() {

@@ -15,6 +15,7 @@
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
 //! | `enable` | a call that must come before the delete while `when` holds |
 //! | `takes` | what goes along, after it |
+//! | `scope` | the field by which one list looks for all rows of what goes |
 //! | `guard` | never deleted while `when` holds |
 //! | `requires_extension` | where the cloud lacks it, there are none |
 //!
@@ -96,6 +97,9 @@ pub struct ListSpec {
     /// Where the shown name is, if not under `name`.
     #[serde(default = "name_field")]
     pub name: String,
+    /// A field that never changes, and by which the cloud filters, of what a row is part of: when that
+    /// goes with all its rows, one list by it looks for all of them (N14).
+    pub scope: Option<String>,
 }
 
 fn name_field() -> String {

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::graph::layers;
 use super::{Fate, Frozen, Going, Link, Planner};
-use crate::domain::kinds::{EnableSpec, Kind, OnDelete, holds, lookup};
+use crate::domain::kinds::{EnableSpec, Kind, OnDelete, holds, lookup, lookup_one};
 use crate::domain::model::{
     Action, Blocker, Plan, PlanStep, Refusal, RefusalRule, Resource, ResourceKey, Target,
 };
@@ -409,6 +409,13 @@ impl Planner<'_> {
             None => "target".to_owned(),
         };
         let mut vars: BTreeMap<String, String> = BTreeMap::new();
+        // Only where all that it holds goes: then what a list by it shows will be few.
+        if let Some(scope) = kind.spec.list.as_ref().and_then(|list| list.scope.as_ref())
+            && let Some(value) = lookup_one(&resource.attributes, scope)
+            && links.is_some_and(|links| links.iter().any(|link| link.to.id == value))
+        {
+            vars.insert(scope.clone(), value);
+        }
         if kind.spec.derived.is_some()
             && let Value::Object(set) = &resource.attributes
         {

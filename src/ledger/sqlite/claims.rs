@@ -10,8 +10,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::batch::{Batch, Sql};
 use super::rows::{self, CLAIMED};
-use crate::domain::model::{Site, StepState};
-use crate::ledger::{ClaimedStep, Due};
+use crate::domain::model::{KindName, Site, StepState};
+use crate::domain::policy::Gathered;
+use crate::ledger::{ClaimedStep, Due, LooksDue};
 
 /// The deletion that was served last at each site: the next round starts behind it.
 pub(super) type Rotation = BTreeMap<Site, i64>;
@@ -137,8 +138,42 @@ impl Batch<'_> {
     }
 }
 
+pub(super) fn looks_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<LooksDue>> {
+    db.prepare_cached(
+        "SELECT g.deletion, g.site, g.kind, g.steps, g.oldest,
+             d.paused = 0 AND d.cancelled = 0 AND EXISTS(SELECT 1
+                 FROM steps s INDEXED BY steps_ready
+                 WHERE s.state = 'ready' AND s.site = g.site AND s.deletion = g.deletion),
+             EXISTS(SELECT 1 FROM steps s INDEXED BY steps_by_state
+                 WHERE s.state = 'running' AND s.deletion = g.deletion AND s.site = g.site),
+             d.ready + d.running, d.requested_at
+         FROM (SELECT deletion, site, kind, count(*) AS steps, min(next_attempt_at) AS oldest
+             FROM steps INDEXED BY steps_due
+             WHERE state = 'verifying' AND next_attempt_at <= ?1
+             GROUP BY deletion, site, kind) AS g
+         JOIN deletions d ON d.num = g.deletion",
+    )?
+    .query_map([rows::micros(now)], |row| {
+        Ok(LooksDue {
+            deletion: row.get(0)?,
+            site: rows::site(row, 1)?,
+            kind: KindName::new(row.get_ref(2)?.as_str()?),
+            gathered: Gathered {
+                steps: rows::number(row, 3)?,
+                oldest: rows::time(row, 4)?,
+                ready: row.get(5)?,
+                running: row.get(6)?,
+                unsent: rows::number(row, 7)?,
+                since: rows::time(row, 8)?,
+            },
+        })
+    })?
+    .collect()
+}
+
 pub(super) fn verifying(
     db: &Connection,
+    of: &[LooksDue],
     now: DateTime<Utc>,
     limit: usize,
 ) -> Sql<Vec<ClaimedStep>> {
@@ -147,20 +182,30 @@ pub(super) fn verifying(
         "SELECT s.{columns}, d.id, d.cancelled FROM steps s INDEXED BY steps_due
          JOIN deletions d ON d.num = s.deletion
          WHERE s.state = 'verifying' AND s.next_attempt_at <= ?1
-         ORDER BY s.next_attempt_at LIMIT ?2"
+             AND s.deletion = ?2 AND s.site = ?3 AND s.kind = ?4
+         ORDER BY s.next_attempt_at LIMIT ?5"
     );
-    let mut due = db
-        .prepare_cached(&sql)?
-        .query_map(
-            params![rows::micros(now), i64::try_from(limit).unwrap_or(i64::MAX)],
+    let mut select = db.prepare_cached(&sql)?;
+    let mut due = Vec::new();
+    for group in of {
+        let left = i64::try_from(limit - due.len()).unwrap_or(i64::MAX);
+        let steps = select.query_map(
+            params![
+                rows::micros(now),
+                group.deletion,
+                group.site.to_string(),
+                group.kind.as_str(),
+                left
+            ],
             |row| {
                 let deletion_id: String = row.get(19)?;
                 rows::claimed(row, &deletion_id, row.get(20)?)
             },
-        )?
-        .collect::<Sql<Vec<_>>>()?;
-    // Stable: oldest first within a group.
-    due.sort_by(|a, b| (&a.key.site, &a.key.kind).cmp(&(&b.key.site, &b.key.kind)));
+        )?;
+        for step in steps {
+            due.push(step?);
+        }
+    }
     Ok(due)
 }
 

@@ -18,7 +18,7 @@ use super::{Options, claims, reads};
 use crate::domain::model::{Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
 use crate::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Ledger, LedgerError, Paged, StepFilter, Summary, TombstoneFilter,
+    Ledger, LedgerError, LooksDue, Paged, StepFilter, Summary, TombstoneFilter,
 };
 
 /// Requests that wait for the writer: as many as one transaction takes if each is one change, so
@@ -310,12 +310,18 @@ impl<D: Drive> Ledger for D {
         }
     }
 
+    async fn looks_due(&self, now: DateTime<Utc>) -> Result<Vec<LooksDue>, LedgerError> {
+        self.read(move |db| claims::looks_due(db, now)).await
+    }
+
     async fn verifying(
         &self,
+        of: Vec<LooksDue>,
         now: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        self.read(move |db| claims::verifying(db, now, limit)).await
+        self.read(move |db| claims::verifying(db, &of, now, limit))
+            .await
     }
 
     async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError> {

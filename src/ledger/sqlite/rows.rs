@@ -66,7 +66,7 @@ fn damaged(
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
 }
 
-fn site(row: &Row, column: usize) -> Sql<Site> {
+pub(super) fn site(row: &Row, column: usize) -> Sql<Site> {
     let text = row.get_ref(column)?.as_str()?;
     Ok(match text.parse::<Site>() {
         Ok(site) => site,

@@ -3,11 +3,11 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 1;
+pub(super) const KNOWN: i64 = 2;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 1] = [FIRST];
+const MIGRATIONS: [&str; 2] = [FIRST, GROUPED_LOOKS];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
 /// counts change with each step. Times are microseconds since 1970 (UTC).
@@ -156,6 +156,13 @@ CREATE TABLE audit(
     detail TEXT NOT NULL,
     hash TEXT NOT NULL
 ) STRICT;
+";
+
+/// What is due is counted by deletion, site and kind from the index alone.
+const GROUPED_LOOKS: &str = "
+DROP INDEX steps_due;
+CREATE INDEX steps_due ON steps(state, next_attempt_at, deletion, site, kind)
+    WHERE state = 'blocked' OR state = 'verifying';
 ";
 
 /// The schema version that the file has; 0 for an empty one.
