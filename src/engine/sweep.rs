@@ -185,7 +185,9 @@ impl Shared {
 
 /// How long gone the oldest is that the `nth` sweep looks for.
 fn reach(nth: u64, hold_down: Duration) -> Duration {
-    let skipped = OLDER_EVERY.iter().find(|(_, every)| !nth.is_multiple_of(*every));
+    let skipped = OLDER_EVERY
+        .iter()
+        .find(|(_, every)| !nth.is_multiple_of(*every));
     skipped.map_or(hold_down, |(age, _)| hold_down.min(*age))
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use gone::domain::model::{Blocker, ErrorClass, KindName, Site, StepError, StepState};
 use gone::domain::policy::{
-    Decision, Failure, Looked, Outcome, Retry, Schedule, StepFacts, after_call, after_look,
+    Decision, Failure, Gathered, Looked, Outcome, Retry, Schedule, StepFacts, after_call,
+    after_look, look_wait,
 };
 
 const MINUTE: u64 = 60;
@@ -370,4 +371,52 @@ fn i07_a_failure_keeps_who_blocks_it_and_since_when() {
     assert_eq!(first.blocked_since, Some(now()));
     let later = call(blocked_for(300), outcome);
     assert_eq!(later.blocked_since, Some(now() - Duration::from_secs(300)));
+}
+
+/// Accepted 4 s ago, of a deletion of 100 s ago that has nothing else to do.
+fn gathered(steps: u64) -> Gathered {
+    Gathered {
+        steps,
+        oldest: now() - Duration::from_secs(4),
+        ready: false,
+        running: false,
+        unsent: 0,
+        since: now() - Duration::from_secs(100),
+    }
+}
+
+#[test]
+fn n14_looks_wait_until_nothing_else_is_to_be_done_or_many_have_gathered() {
+    let waits = |gathered: Gathered| look_wait(&gathered, now()).as_secs();
+    assert_eq!(waits(gathered(1)), 0, "nothing else to do");
+    let sending = |steps: u64, unsent: u64| Gathered {
+        ready: true,
+        running: true,
+        unsent,
+        ..gathered(steps)
+    };
+    assert_eq!(waits(sending(1, 500)), 46, "half of the deletion's time");
+    assert_eq!(waits(sending(139, 70)), 46, "not yet twice as many as left");
+    assert_eq!(waits(sending(139, 69)), 0);
+    assert_eq!(waits(sending(138, 69)), 46, "not yet a list full");
+    let young = Gathered {
+        since: now() - Duration::from_secs(4),
+        ..sending(1, 500)
+    };
+    assert_eq!(waits(young), 6, "10 s at least");
+}
+
+#[test]
+fn i12_looks_wait_but_shortly_for_calls_that_hang() {
+    let hanging = Gathered {
+        running: true,
+        unsent: 1,
+        ..gathered(1)
+    };
+    assert_eq!(look_wait(&hanging, now()).as_secs(), 6);
+    let late = Gathered {
+        oldest: now() - Duration::from_secs(11),
+        ..hanging
+    };
+    assert_eq!(look_wait(&late, now()), Duration::ZERO);
 }

@@ -3,9 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use gone::domain::model::{DeletionState, Origin, Phase, StepState};
+use gone::domain::model::{DeletionState, Origin, Phase, Site, StepState};
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, owner};
-use gone::ledger::{Applied, Ledger, LedgerError, Selection, audit};
+use gone::ledger::{
+    Applied, Change, DeletionFilter, Ledger, LedgerError, Selection, StepChange, audit,
+};
 
 use crate::support::*;
 
@@ -110,6 +112,40 @@ fn files_and_new_folders_are_private() {
     ] {
         assert_eq!(mode(&path.with_file_name(name)), 0o600, "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_ledger_of_the_first_version_is_brought_up_and_goes_on() {
+    let folder = Folder::new();
+    let old = rusqlite::Connection::open(folder.ledger()).unwrap();
+    old.execute_batch(include_str!("version_1.sql")).unwrap();
+    drop(old);
+    let ledger = open(&folder);
+    let deletions = ledger.deletions(DeletionFilter::default(), all()).await;
+    let id = deletions.unwrap().rows[0].id.clone();
+    // Its blocked port falls due, is deleted, and is seen to be gone.
+    let now = at(0);
+    one(&ledger, Change::WakeDue { now }).await;
+    let site = Site::region("sandbox", "RegionOne");
+    let claimed = ledger.claim(vec![(site, 8)], now).await.unwrap();
+    assert_eq!(claimed.len(), 1);
+    let accepted = StepChange {
+        next_attempt_at: Some(now),
+        ..outcome(&claimed[0], StepState::Verifying, now)
+    };
+    assert_eq!(one(&ledger, settle(accepted)).await, Applied::Done);
+    let looked = looks(&ledger, now, 8).await.unwrap();
+    assert_eq!(looked.len(), 1);
+    let gone = settle(outcome(&looked[0], StepState::Gone, now));
+    assert_eq!(one(&ledger, gone).await, Applied::Done);
+    let counts = ledger.deletion(&id).await.unwrap().unwrap().counts;
+    assert_eq!((counts.gone, counts.ready, counts.total), (3, 1, 4));
+    drop(ledger);
+    let db = rusqlite::Connection::open(folder.ledger()).unwrap();
+    let version: i64 = db
+        .query_row("PRAGMA user_version", (), |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, 2);
 }
 
 #[test]
