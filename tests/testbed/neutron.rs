@@ -108,7 +108,7 @@ macro_rules! conforms {
         })*
 
         #[test]
-        fn every_scene_is_played() {
+        fn testbed_plays_every_scene() {
             let played = [$(stringify!($scene)),*];
             let known: Vec<&str> = SCENES.iter().map(|(name, _)| *name).collect();
             assert_eq!(played.as_slice(), known.as_slice());
