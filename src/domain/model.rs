@@ -502,6 +502,11 @@ impl Counts {
             StepState::Purged => self.purged,
         }
     }
+    /// Steps that have ended, and those whose delete was accepted, which one look ends by the hundred:
+    /// what progress is measured by.
+    pub fn accepted(&self) -> u64 {
+        self.gone + self.skipped + self.purged + self.verifying
+    }
     /// Steps that the engine will still move by itself.
     pub fn live(&self) -> u64 {
         self.waiting + self.ready + self.running + self.verifying + self.blocked

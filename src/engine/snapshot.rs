@@ -56,11 +56,12 @@ impl Shared {
         }
         if let Some(at) = before.at {
             let seconds = (now - at).num_milliseconds().max(1).unsigned_abs() as f64 / 1000.0;
-            let gone = snapshot.steps.gone.saturating_sub(before.steps.gone) as f64;
+            let accepted = snapshot.steps.accepted();
+            let done = accepted.saturating_sub(before.steps.accepted()) as f64;
             // An exponential mean over the window: no history to keep.
             let weight = (seconds / RATE_WINDOW_SECONDS).min(1.0);
             snapshot.rate_per_second =
-                before.rate_per_second * (1.0 - weight) + gone / seconds * weight;
+                before.rate_per_second * (1.0 - weight) + done / seconds * weight;
         }
         snapshot.version += 1;
         snapshot.at = Some(now);

@@ -257,7 +257,7 @@ async fn failures(
 /// One line on a terminal, written over itself.
 struct Progress {
     start: DateTime<Utc>,
-    gone_at_start: Option<u64>,
+    accepted_at_start: Option<u64>,
     shown: String,
 }
 
@@ -265,7 +265,7 @@ impl Progress {
     fn new(start: DateTime<Utc>) -> Self {
         Self {
             start,
-            gone_at_start: None,
+            accepted_at_start: None,
             shown: String::new(),
         }
     }
@@ -279,11 +279,11 @@ impl Progress {
         if !session.style.err_terminal {
             return Ok(());
         }
-        let gone_at_start = *self.gone_at_start.get_or_insert(deletion.counts.gone);
-        let rate = rate(
-            deletion.counts.gone - gone_at_start.min(deletion.counts.gone),
-            now - self.start,
-        );
+        let accepted_at_start = *self
+            .accepted_at_start
+            .get_or_insert(deletion.counts.accepted());
+        let accepted = deletion.counts.accepted();
+        let rate = rate(accepted.saturating_sub(accepted_at_start), now - self.start);
         let fault = session.control.snapshot().borrow().engine.fault.clone();
         let line = line(deletion, rate, fault.as_deref());
         if line == self.shown {
@@ -304,10 +304,10 @@ impl Progress {
 }
 
 /// Steps per second since the wait began; none in its first second, when it says nothing.
-fn rate(gone: u64, elapsed: TimeDelta) -> Option<f64> {
+fn rate(accepted: u64, elapsed: TimeDelta) -> Option<f64> {
     let seconds = u32::try_from(elapsed.num_seconds()).ok()?;
-    let gone = u32::try_from(gone).ok()?;
-    (seconds > 0 && gone > 0).then(|| f64::from(gone) / f64::from(seconds))
+    let accepted = u32::try_from(accepted).ok()?;
+    (seconds > 0 && accepted > 0).then(|| f64::from(accepted) / f64::from(seconds))
 }
 
 /// `running: gone 120 of 536, running 8, blocked 2, 14.2/s, 28s left`.

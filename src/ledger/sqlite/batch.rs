@@ -32,7 +32,7 @@ pub(super) struct DeletionRow {
     pub(super) pace: Pace,
 }
 
-/// How fast steps end: two marks, so that the rate covers the last 30 to 60 s of movement.
+/// How fast steps are accepted: two marks, so that the rate covers the last 30 to 60 s of movement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pace {
     pub(super) moved_at: Option<DateTime<Utc>>,
@@ -59,10 +59,12 @@ impl Pace {
         }
     }
 
-    /// Seconds until `left` more steps have ended, at the rate of the last minute.
-    pub(super) fn eta_seconds(&self, ended: u64, left: u64, latest: DateTime<Utc>) -> Option<u64> {
+    /// Seconds until the rest is accepted too, at the rate of the last minute.
+    pub(super) fn eta_seconds(&self, counts: &Counts, latest: DateTime<Utc>) -> Option<u64> {
         let (from, moved) = (self.from.0?, self.moved_at?);
-        let done = u128::from(ended.checked_sub(self.from.1).filter(|done| *done > 0)?);
+        let done = counts.accepted().checked_sub(self.from.1);
+        let done = u128::from(done.filter(|done| *done > 0)?);
+        let left = (counts.live() - counts.verifying).max(1);
         if latest - moved > PACE_MARK * 2 {
             return None;
         }
@@ -120,10 +122,6 @@ impl DeletionRow {
             DeletionState::Gone
         }
     }
-}
-
-pub(super) fn ended(counts: &Counts) -> u64 {
-    counts.gone + counts.skipped + counts.purged
 }
 
 #[derive(Clone)]
@@ -231,12 +229,12 @@ impl<'c> Batch<'c> {
         now: DateTime<Utc>,
     ) -> Sql<()> {
         let row = self.deletion(num)?;
-        let before = ended(&row.counts);
+        let before = row.counts.accepted();
         let left = rows::slot(&mut row.counts, from);
         debug_assert!(*left >= n, "more steps left {from:?} than there were");
         *left = left.saturating_sub(n);
         *rows::slot(&mut row.counts, to) += n;
-        if ended(&row.counts) > before {
+        if row.counts.accepted() > before {
             row.pace.moved(before, now);
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::batch::{DeletionRow, Sql, ended};
+use super::batch::{DeletionRow, Sql};
 use super::rows::{self, STEP, TOMBSTONE};
 use crate::domain::model::{
     Counts, Deletion, DeletionState, ErrorClass, Event, Identity, Plan, PlanStep, Refusal,
@@ -63,7 +63,7 @@ pub(super) fn deletion_by_num(db: &Connection, num: i64) -> Sql<Deletion> {
         let counts = hot.counts;
         let eta_seconds = latest
             .filter(|_| hot.state == DeletionState::Running)
-            .and_then(|latest| hot.pace.eta_seconds(ended(&counts), counts.live(), latest));
+            .and_then(|latest| hot.pace.eta_seconds(&counts, latest));
         Ok(Deletion {
             id: hot.id,
             targets: rows::from_json(row, 24)?,

@@ -98,7 +98,9 @@ fn counts(state: &State, look: &Look) -> Vec<Cell> {
     fact(blocked, of("awaiting_approval"), "to approve", warn);
     fact(blocked, steps.blocked, "blocked", warn);
     let (running, busy) = look.step_glyph(StepState::Running);
-    fact(running, steps.running + steps.verifying, "running", busy);
+    fact(running, steps.running, "running", busy);
+    let (verifying, busy) = look.step_glyph(StepState::Verifying);
+    fact(verifying, steps.verifying, "verifying", busy);
     let (waiting, dim) = look.step_glyph(StepState::Waiting);
     fact(waiting, steps.waiting + steps.ready, "waiting", dim);
     let (gone, good) = look.step_glyph(StepState::Gone);
