@@ -32,6 +32,33 @@ async fn t09_steps_and_tombstones_end_together() {
 }
 
 #[tokio::test]
+async fn t09_a_step_ends_its_own_tombstone_be_that_new_raised_again_or_anothers() {
+    let ledger = memory();
+    running(&ledger, "gone", &ports(&[("b", &[])])).await;
+    claim_all_to(&ledger, StepState::Gone).await;
+    running(&ledger, "live", &ports(&[("c", &[])])).await;
+    let in_flight = claim(&ledger, 1).await;
+    let names = ["a", "b", "c", "d"];
+    running(&ledger, "all", &ports(&names.map(|name| (name, &[][..])))).await;
+    assert_eq!(state_of(&ledger, "all", "c").await, StepState::Skipped);
+
+    let phases = async || {
+        let keys = names.map(|name| key("port", name)).to_vec();
+        let held = ledger.tombstones_of(keys).await.unwrap();
+        held.iter().map(|one| one.phase).collect::<Vec<_>>()
+    };
+    let mut wanted = [Phase::Deleting; 4];
+    assert_eq!(phases().await, wanted);
+    for step in claim(&ledger, 10).await.iter().chain(&in_flight) {
+        one(&ledger, settle(outcome(step, StepState::Gone, at(2)))).await;
+        let place = names.iter().position(|name| *name == step.key.id);
+        wanted[place.unwrap()] = Phase::Gone;
+        assert_eq!(phases().await, wanted);
+    }
+    assert_eq!(wanted, [Phase::Gone; 4]);
+}
+
+#[tokio::test]
 async fn i02_a_blocked_step_keeps_all_that_a_person_asks_for() {
     let ledger = memory();
     running(&ledger, "one", &ports(&[("a", &[])])).await;

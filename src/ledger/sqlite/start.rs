@@ -5,7 +5,7 @@ use rusqlite::params;
 use serde_json::json;
 
 use super::batch::{Batch, Sql};
-use super::intents::{RAISE, raise_fence};
+use super::intents::Fences;
 use super::rows;
 use crate::domain::model::{
     Action, EventKind, Phase, Plan, PlanStep, ResourceKey, StepState, short_id,
@@ -67,7 +67,7 @@ impl Batch<'_> {
     }
 
     fn raise_fences(&self, num: i64, plan: &Plan, now: DateTime<Utc>) -> Sql<Vec<Share>> {
-        let mut raise = self.db.prepare_cached(RAISE)?;
+        let mut fences = Fences::prepare(self.db)?;
         let mut live = self.db.prepare_cached(
             "SELECT 1 FROM steps WHERE resource = ?1 AND kind = ?2 AND site = ?3 AND action = ?4
                  AND ended_at IS NULL",
@@ -75,17 +75,14 @@ impl Batch<'_> {
         plan.steps
             .iter()
             .map(|step| {
-                let key = step.key();
+                let (id, site) = (step.resource_id.as_str(), step.site.to_string());
                 if takes_the_resource(step) {
-                    let record = raise_fence(&mut raise, num, &key, Phase::Deleting, now)?;
+                    let identity = (id, &step.kind, site.as_str());
+                    let record = fences.raise(num, identity, Phase::Deleting, now)?;
                     return Ok(record.map_or(Share::Theirs, |record| Share::Ours(Some(record))));
                 }
-                let theirs = live.exists(params![
-                    key.id,
-                    key.kind.as_str(),
-                    key.site.to_string(),
-                    step.action.as_str()
-                ])?;
+                let theirs =
+                    live.exists(params![id, step.kind.as_str(), site, step.action.as_str()])?;
                 Ok(if theirs {
                     Share::Theirs
                 } else {
