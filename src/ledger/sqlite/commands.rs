@@ -20,6 +20,15 @@ const WAKE_EVERY: TimeDelta = TimeDelta::minutes(1);
 /// is due still.
 const WAKE_MAX: i64 = 10_000;
 
+/// A step that a retry may put to work.
+struct Candidate {
+    id: i64,
+    state: StepState,
+    class: Option<ErrorClass>,
+    held_by: Option<i64>,
+    waits: u32,
+}
+
 impl Batch<'_> {
     pub(super) fn wake_due(&mut self, now: DateTime<Utc>) -> Sql<Applied> {
         let woken: Vec<i64> = self
@@ -155,19 +164,19 @@ impl Batch<'_> {
         let mut roots = Vec::new();
         let mut moved = 0;
         let mut held_by = None;
-        for (id, state, class, held) in candidates {
-            if let Some(root) = held {
+        for candidate in candidates {
+            if let Some(root) = candidate.held_by {
                 held_by = Some(root);
                 continue;
             }
-            if !by_person && waits_for_person(class) {
+            if !by_person && waits_for_person(candidate.class) {
                 continue;
             }
-            let to = self.put_to_work(id, state, by_person, now)?;
-            self.moved(num, state, to, 1, now)?;
+            let to = self.put_to_work(&candidate, by_person, now)?;
+            self.moved(num, candidate.state, to, 1, now)?;
             moved += 1;
-            if state == StepState::Stuck {
-                roots.push(id);
+            if candidate.state == StepState::Stuck {
+                roots.push(candidate.id);
             }
         }
         if let (0, Some(_), Some(root)) = (moved, only, held_by) {
@@ -182,28 +191,28 @@ impl Batch<'_> {
         Ok(Ok(moved))
     }
 
-    #[allow(clippy::type_complexity)]
-    fn retry_candidates(
-        &self,
-        num: i64,
-        only: Option<&[i64]>,
-    ) -> Sql<Vec<(i64, StepState, Option<ErrorClass>, Option<i64>)>> {
+    fn retry_candidates(&self, num: i64, only: Option<&[i64]>) -> Sql<Vec<Candidate>> {
         let mut found = self
             .db
             .prepare_cached(
-                "SELECT id, state, last_error ->> 'class', held_by FROM steps
+                "SELECT id, state, last_error ->> 'class', held_by, waits FROM steps
                  WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
             )?
             .query_map([num], |row| {
-                let class = match row.get_ref(2)? {
-                    rusqlite::types::ValueRef::Null => None,
-                    _ => Some(rows::word(row, 2)?),
-                };
-                Ok((row.get(0)?, rows::word(row, 1)?, class, row.get(3)?))
+                Ok(Candidate {
+                    id: row.get(0)?,
+                    state: rows::word(row, 1)?,
+                    class: match row.get_ref(2)? {
+                        rusqlite::types::ValueRef::Null => None,
+                        _ => Some(rows::word(row, 2)?),
+                    },
+                    held_by: row.get(3)?,
+                    waits: rows::number(row, 4)?,
+                })
             })?
-            .collect::<Sql<Vec<(i64, _, _, _)>>>()?;
+            .collect::<Sql<Vec<_>>>()?;
         if let Some(ids) = only {
-            found.retain(|(id, ..)| ids.contains(id));
+            found.retain(|candidate| ids.contains(&candidate.id));
         }
         Ok(found)
     }
@@ -212,23 +221,25 @@ impl Batch<'_> {
     /// no counter (T6). What was only blocked keeps its counter either way.
     fn put_to_work(
         &self,
-        id: i64,
-        state: StepState,
+        candidate: &Candidate,
         by_person: bool,
         now: DateTime<Utc>,
     ) -> Sql<StepState> {
-        let anew = by_person && state == StepState::Stuck;
+        let anew = by_person && candidate.state == StepState::Stuck;
+        let to = match candidate.waits {
+            0 => StepState::Ready,
+            _ => StepState::Waiting,
+        };
+        // Not by `RETURNING`: of many steps in one change, see `Fences`.
         self.db
             .prepare_cached(
-                "UPDATE steps SET state = CASE WHEN waits = 0 THEN 'ready' ELSE 'waiting' END,
-                     since = ?2, next_attempt_at = NULL, looks = 0,
+                "UPDATE steps SET state = ?4, since = ?2, next_attempt_at = NULL, looks = 0,
                      attempts = CASE WHEN ?3 THEN 0 ELSE attempts END,
                      blocked_since = CASE WHEN ?3 THEN NULL ELSE blocked_since END
-                 WHERE id = ?1 RETURNING state",
+                 WHERE id = ?1",
             )?
-            .query_row(params![id, rows::micros(now), anew], |row| {
-                rows::word(row, 0)
-            })
+            .execute(params![candidate.id, rows::micros(now), anew, to.as_str()])?;
+        Ok(to)
     }
 
     /// A refused deletion is planned again, behind its fence.
