@@ -15,7 +15,7 @@ use super::openstack::{
 };
 use super::{Acted, Asked, Call, Cloud, CloudFailure, Fields, ListRows, Row, Rows, SignedIn};
 use crate::domain::kinds::{AnswerClass, CallTemplate, Kind, ListSpec, fill};
-use crate::domain::model::{Action, ErrorClass, Identity, KindName, Site, StepError};
+use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::policy::{Failure, Outcome, Retry};
 use crate::system::clock::Clock;
 
@@ -302,6 +302,11 @@ impl Cloud for OpenStack {
 
     async fn act(&self, call: Call<'_>) -> Acted {
         let not_sent = |failed: CloudFailure, line: String| Acted {
+            // Of the login, if that is what was answered.
+            answer: Answer {
+                status: failed.status,
+                request_id: Some(failed.request_id.clone()).filter(|id| !id.is_empty()),
+            },
             outcome: failed_outcome(failed, self.clock.now()),
             named: Vec::new(),
             line,
@@ -331,17 +336,25 @@ impl Cloud for OpenStack {
             .await;
         let line = |answered: String| format!("{method} {path} {answered}");
         match sent {
-            Ok(answer) => Acted {
+            Ok(answered) => Acted {
                 outcome: Outcome::Accepted {
-                    status: answer.status,
+                    status: answered.status,
                 },
                 named: Vec::new(),
                 line: line(with_request_id(
-                    answer.status.to_string(),
-                    answer.request_id.as_deref(),
+                    answered.status.to_string(),
+                    answered.request_id.as_deref(),
                 )),
+                answer: Answer {
+                    status: Some(answered.status),
+                    request_id: answered.request_id,
+                },
             },
             Err(error) => {
+                let answer = Answer {
+                    status: error.status(),
+                    request_id: error.request_id().map(str::to_owned),
+                };
                 if let Some((status, _)) = absent(&error, call.kind) {
                     let kind = error
                         .remote()
@@ -354,6 +367,7 @@ impl Cloud for OpenStack {
                             format!("{status} {kind}"),
                             error.request_id(),
                         )),
+                        answer,
                     };
                 }
                 let failed = failure(&error, Some(call.kind));
@@ -364,6 +378,7 @@ impl Cloud for OpenStack {
                 Acted {
                     named: named(&error, &call),
                     line: line(with_request_id(answered, error.request_id())),
+                    answer,
                     outcome: failed_outcome(failed, self.clock.now()),
                 }
             }

@@ -14,7 +14,7 @@ use serde_json::Value;
 pub use by_kinds::{OpenStack, TransportFor};
 
 use crate::domain::kinds::Kind;
-use crate::domain::model::{Action, Identity, KindName, Site};
+use crate::domain::model::{Action, Answer, Identity, KindName, Site};
 use crate::domain::plan::Filter;
 use crate::domain::policy::{Outcome, Retry};
 
@@ -110,6 +110,8 @@ pub struct Acted {
     pub named: Vec<(KindName, String)>,
     /// One line for the timeline: `DELETE /v2.0/ports/… 409 PortInUse`.
     pub line: String,
+    /// The same for programs, whatever the outcome.
+    pub answer: Answer,
 }
 
 /// Why a cloud could not be asked, classified.

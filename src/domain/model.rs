@@ -473,6 +473,14 @@ pub struct StepError {
     pub at: DateTime<Utc>,
 }
 
+/// What came back on a call, for its line in the timeline; of what never came, none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: Option<u16>,
+    pub request_id: Option<String>,
+}
+
 /// How many steps of a deletion are in each state; they sum to `total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {

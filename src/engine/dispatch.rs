@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Done, Shared};
 use crate::cloud::{Acted, Call};
-use crate::domain::model::{Action, ErrorClass, StepError};
+use crate::domain::model::{Action, Answer, ErrorClass, StepError};
 use crate::domain::policy::{Decision, Failure, Outcome, Retry, StepFacts, after_call};
 use crate::ledger::{Change, ClaimedStep, LedgerError, StepChange};
 
@@ -58,7 +58,7 @@ impl Shared {
             _ => (None, String::new()),
         };
         self.sites.ended(&site, began.elapsed(), retry, &reason);
-        let line = acted.line.clone();
+        let (line, answer) = (acted.line.clone(), acted.answer.clone());
         let outcome = self.judge(&step, acted).await;
         if let Outcome::Failed(Failure {
             retry: Retry::SitePaused,
@@ -75,7 +75,7 @@ impl Shared {
             &self.schedule(&step.key.kind),
             self.clock.chance(),
         );
-        self.settle(vec![self.settled(&step, decision, line)]).await;
+        self.settle(vec![self.settled(&step, decision, line, Some(answer))]).await;
     }
 
     /// What an answer is worth: a 404 is looked at as a 2xx is, so that absence counts only on the
@@ -104,6 +104,7 @@ impl Shared {
         step: &ClaimedStep,
         decision: Decision,
         message: String,
+        answer: Option<Answer>,
     ) -> Change {
         Change::Step(Box::new(StepChange {
             step_id: step.id,
@@ -116,6 +117,7 @@ impl Shared {
             error: decision.error,
             looked_again: decision.looked_again,
             message,
+            answer,
             now: self.clock.now(),
         }))
     }
@@ -149,6 +151,7 @@ fn unknown_kind(step: &ClaimedStep, at: chrono::DateTime<chrono::Utc>) -> Acted 
     );
     Acted {
         line: message.clone(),
+        answer: Answer::default(),
         named: Vec::new(),
         outcome: Outcome::Failed(Failure {
             retry: Retry::Never,

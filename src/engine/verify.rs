@@ -118,7 +118,7 @@ impl Shared {
                     &self.schedule(&step.key.kind),
                     self.clock.chance(),
                 );
-                self.settled(step, decision, message)
+                self.settled(step, decision, message, None)
             })
             .collect();
         self.settle(changes).await;

@@ -16,8 +16,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use crate::domain::model::{
-    Action, Actor, Blocker, Counts, Deletion, DeletionState, Event, Identity, KindName, Phase,
-    Plan, PlanOptions, Refusal, ResourceKey, Site, Step, StepError, StepState, Target, Tombstone,
+    Action, Actor, Answer, Blocker, Counts, Deletion, DeletionState, Event, Identity, KindName,
+    Phase, Plan, PlanOptions, Refusal, ResourceKey, Site, Step, StepError, StepState, Target,
+    Tombstone,
 };
 use crate::domain::policy::Gathered;
 
@@ -217,6 +218,8 @@ pub struct StepChange {
     /// One line of the step's timeline: `DELETE 409 NetworkInUse`. A look that leaves state and error
     /// as they were is no line.
     pub message: String,
+    /// What the call was answered, in the event's data; none: no call, or what the error tells.
+    pub answer: Option<Answer>,
     pub now: DateTime<Utc>,
 }
 

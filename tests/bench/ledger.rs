@@ -175,6 +175,7 @@ fn end(step: &ClaimedStep, to: StepState) -> Change {
         }),
         looked_again: false,
         message: "DELETE 204".to_owned(),
+        answer: None,
         now: now(),
     }))
 }

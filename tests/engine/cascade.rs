@@ -242,8 +242,12 @@ fn n10_each_resource_reports_its_action_status_and_message() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.settings.gc.max_attempts = 1;
-        let (network, ports) = bench.plain_network(2);
-        bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[1] }, "action": { "status": 409, "type": "PortInUse", "message": "it is held" } }]));
+        let (network, ports) = bench.plain_network(4);
+        bench.faults(json!([
+            { "match": { "method": "DELETE", "id": ports[1] }, "action": { "status": 409, "type": "PortInUse", "message": "it is held" } },
+            { "match": { "method": "DELETE", "id": ports[2] }, "action": { "status": 404, "type": "PortNotFound" } },
+            { "match": { "method": "DELETE", "id": ports[3] }, "action": { "drop_after_effect": true } },
+        ]));
         bench
             .run(async |client| {
                 let id = client.delete("network", &network).await;
@@ -274,6 +278,17 @@ fn n10_each_resource_reports_its_action_status_and_message() {
                     .find(|line| line.kind == EventKind::Attempt)
                     .unwrap();
                 assert_eq!(attempt.data["status"], 409);
+                // Each attempt's answer is data: accepted, refused, absent; and none where none came.
+                for (port, status) in ports.iter().zip([Some(204), Some(409), Some(404), None]) {
+                    let step = client.step_of(&id, port).await;
+                    let lines = client.timeline(Some(&id), Some(step.id)).await;
+                    let attempt = lines.iter().find(|line| line.kind == EventKind::Attempt);
+                    let data = attempt.unwrap().data.as_object().unwrap();
+                    assert_eq!(data.get("status"), status.map(Value::from).as_ref());
+                    let request = data.get("request_id").map(|id| id.as_str().unwrap());
+                    let is_known = request.is_some_and(|id| id.starts_with("req-"));
+                    assert_eq!(is_known, status.is_some(), "{data:?}");
+                }
             })
             .await
             .unwrap();

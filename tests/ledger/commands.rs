@@ -251,6 +251,7 @@ async fn purged_steps_let_the_rest_go_on() {
         error: None,
         looked_again: false,
         message: "forgotten".to_owned(),
+        answer: None,
         now: at(5),
     };
     assert_eq!(one(&ledger, settle(purge)).await, Applied::Done);

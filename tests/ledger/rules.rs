@@ -1,8 +1,8 @@
 //! Steps and deletions: who waits for whom, who may write, when all is over.
 
 use gone::domain::model::{
-    Blocker, DeletionState, ErrorClass, EventKind, KindName, OnFailure, Origin, Phase, Site,
-    StepState,
+    Answer, Blocker, DeletionState, ErrorClass, EventKind, KindName, OnFailure, Origin, Phase,
+    Site, StepState,
 };
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{Applied, Change, EventFilter, Fence, Ledger, Selection, StepChange};
@@ -472,7 +472,15 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
     )
     .await;
     one(&ledger, Change::WakeDue { now: at(3) }).await;
-    claim_all_to(&ledger, StepState::Verifying).await;
+    let step = claim(&ledger, 1).await.remove(0);
+    let accepted = StepChange {
+        answer: Some(Answer {
+            status: Some(204),
+            request_id: Some("req-2".to_owned()),
+        }),
+        ..outcome(&step, StepState::Verifying, at(3))
+    };
+    one(&ledger, settle(accepted)).await;
     for look in 0..3 {
         let step = looks(&ledger, at(4), 1).await.unwrap().remove(0);
         assert_eq!(step.looks, look);
@@ -511,6 +519,11 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
     );
     assert_eq!(page.events[0].data["status"], 409);
     assert_eq!(page.events[0].data["request_id"], "req-1");
+    assert_eq!(page.events[1].data["status"], 204);
+    assert_eq!(page.events[1].data["request_id"], "req-2");
+    // A look is no call, and what was not answered has no key.
+    let looked = page.events[2].data.as_object().unwrap();
+    assert!(looked.keys().eq(["state", "attempts"]), "{looked:?}");
     assert_eq!(page.events[0].deletion_id, Some(id("one")));
 }
 

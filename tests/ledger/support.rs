@@ -144,6 +144,7 @@ pub fn outcome(step: &ClaimedStep, to: StepState, now: DateTime<Utc>) -> StepCha
         error: None,
         looked_again: false,
         message: format!("DELETE: {}", to.as_str()),
+        answer: None,
         now,
     }
 }

@@ -120,6 +120,15 @@ impl CallError {
         }
     }
 
+    /// The HTTP status, if an answer had one that tells something of the call.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match &self.reason {
+            Reason::NotTheService { status, .. } | Reason::CutOff { status, .. } => Some(*status),
+            _ => self.remote().map(|remote| remote.status),
+        }
+    }
+
     /// The remote request id, if an answer had one.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {

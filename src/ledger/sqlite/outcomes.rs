@@ -154,9 +154,17 @@ impl Batch<'_> {
             _ => EventKind::StepState,
         };
         let mut data = json!({"state": to.as_str(), "attempts": change.attempts});
-        if let Some(error) = &change.error {
-            data["status"] = json!(error.status);
-            data["request_id"] = json!(error.request_id);
+        // An answer goes before an error: that may be what an earlier call met.
+        let (status, request_id) = match (&change.answer, &change.error) {
+            (Some(answer), _) => (answer.status, answer.request_id.as_deref()),
+            (None, Some(error)) => (error.status, Some(error.request_id.as_str())),
+            (None, None) => (None, None),
+        };
+        if let Some(status) = status {
+            data["status"] = json!(status);
+        }
+        if let Some(request_id) = request_id.filter(|id| !id.is_empty()) {
+            data["request_id"] = json!(request_id);
         }
         self.event(
             Some(num),
