@@ -4,6 +4,7 @@
 //! I/O; whatever a decision depends on is an argument. So each rule of `assets/promises.md` that
 //! lives here is a table or property test.
 
+pub mod attention;
 pub mod kinds;
 pub mod model;
 pub mod plan;

@@ -75,7 +75,8 @@ impl Shared {
             &self.schedule(&step.key.kind),
             self.clock.chance(),
         );
-        self.settle(vec![self.settled(&step, decision, line, Some(answer))]).await;
+        self.settle(vec![self.settled(&step, decision, line, Some(answer))])
+            .await;
     }
 
     /// What an answer is worth: a 404 is looked at as a 2xx is, so that absence counts only on the

@@ -141,8 +141,9 @@ impl Control for Fake {
                 };
                 Page::Deletion { row: Box::new(row) }
             }
-            Query::Deletions { cursor, .. } => {
-                let all: Vec<Deletion> = world.deletions.iter().cloned().collect();
+            Query::Deletions { states, cursor, .. } => {
+                let fits = |row: &&Deletion| states.is_empty() || states.contains(&row.state);
+                let all: Vec<Deletion> = world.deletions.iter().filter(fits).cloned().collect();
                 let (rows, next) = page(&all, cursor, size);
                 Page::Deletions { rows, next }
             }

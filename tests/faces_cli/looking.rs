@@ -198,6 +198,47 @@ async fn p02_what_is_stuck_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn n12_what_was_refused_is_listed_with_what_is_stuck_and_says_why() {
+    let world = || {
+        let mut world = World::new();
+        let mut refused = deletion(DeletionState::Refused);
+        refused.refused = vec![refusal()];
+        world.deletions = [refused, deletion(DeletionState::Running)].into();
+        // Tried again by itself, until a person frees what holds the second.
+        let mut held = step(8, "port", StepState::Blocked, &[]);
+        held.blockers = vec![blocker()];
+        world.steps = vec![
+            step(6, "port", StepState::Blocked, &[]),
+            held,
+            step(9, "port", StepState::Stuck, &[]),
+        ];
+        world
+    };
+    let reason = refusal().reason;
+    for format in ["table", "csv", "json", "jsonl", "yaml"] {
+        let ran = run(world(), &format!("list stuck -o {format}")).await;
+        assert_eq!(ran.exit, Exit::Done);
+        assert!(ran.out.contains(&reason), "{format}: {}", ran.out);
+    }
+    let ran = run(world(), "list stuck -o csv").await;
+    let mut rows = csv::Reader::from_reader(ran.out.as_bytes());
+    let heads: Vec<String> = rows
+        .records()
+        .map(|row| row.unwrap().iter().take(3).collect::<Vec<_>>().join(" "))
+        .collect();
+    let wanted = [
+        format!("9 {SHORT} stuck"),
+        format!("8 {SHORT} blocked"),
+        format!(" {SHORT} refused"),
+    ];
+    assert_eq!(heads, wanted);
+    let ran = run(world(), "list stuck -o jsonl").await;
+    let last: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["id"], &last["state"]), (&json!(0), &json!("stuck")));
+    assert_eq!(last["last_error"]["type"], "Refused");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_lists_of_deletions_tombstones_and_sites_have_their_columns() {
     let ran = run(World::new(), "list").await;
     assert!(

@@ -8,7 +8,8 @@ use super::failure::Failure;
 use super::rows;
 use super::session::{PAGE_ROWS, Session};
 use crate::control::{Page, Query};
-use crate::domain::model::{Deletion, Step, StepState, Tombstone};
+use crate::domain::attention;
+use crate::domain::model::{Deletion, DeletionState, Step, StepState, Tombstone};
 
 pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exit, Failure> {
     let tried = format!("list {}", args.what);
@@ -23,11 +24,17 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
     }
     match args.what.as_str() {
         "deletions" => {
-            let rows = deletions(session, &tried, before).await?;
+            let rows = deletions(session, &tried, Vec::new(), before).await?;
             session.print_rows(&rows::deletions(&rows), &rows)?;
         }
-        "stuck" => waiting(session, &tried, StepState::Stuck, before).await?,
-        "gc" => waiting(session, &tried, StepState::Blocked, before).await?,
+        "stuck" => {
+            let rows = stuck(session, &tried, before).await?;
+            session.print_rows(&rows::waiting_steps(&rows), &rows)?;
+        }
+        "gc" => {
+            let rows = waiting(session, &tried, &[StepState::Blocked], before).await?;
+            session.print_rows(&rows::waiting_steps(&rows), &rows)?;
+        }
         what if before.is_some() => {
             let message = format!("--older-than does not apply to {what}");
             let advice = "It applies to deletions, stuck and gc.";
@@ -50,13 +57,14 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
 async fn deletions(
     session: &Session<'_>,
     tried: &str,
+    states: Vec<DeletionState>,
     older_than: Option<DateTime<Utc>>,
 ) -> Result<Vec<Deletion>, Failure> {
     let mut all = Vec::new();
     let mut cursor = None;
     loop {
         let query = Query::Deletions {
-            states: Vec::new(),
+            states: states.clone(),
             site: None,
             kind: None,
             older_than,
@@ -77,18 +85,32 @@ async fn deletions(
     }
 }
 
-async fn waiting(
-    session: &mut Session<'_>,
+/// What needs a person: what is stuck, then what is still tried, then the refused deletions.
+async fn stuck(
+    session: &Session<'_>,
     tried: &str,
-    state: StepState,
     older_than: Option<DateTime<Utc>>,
-) -> Result<(), Failure> {
+) -> Result<Vec<Step>, Failure> {
+    let mut all = waiting(session, tried, &attention::STEP_STATES, older_than).await?;
+    all.retain(attention::needs_person);
+    all.sort_by_key(|step| step.state != StepState::Stuck);
+    let refused = deletions(session, tried, vec![DeletionState::Refused], older_than).await?;
+    all.extend(refused.iter().filter_map(attention::refused_step));
+    Ok(all)
+}
+
+async fn waiting(
+    session: &Session<'_>,
+    tried: &str,
+    states: &[StepState],
+    older_than: Option<DateTime<Utc>>,
+) -> Result<Vec<Step>, Failure> {
     let mut all: Vec<Step> = Vec::new();
     let mut cursor = None;
     loop {
         let query = Query::Steps {
             deletion_id: None,
-            states: vec![state],
+            states: states.to_vec(),
             site: None,
             kind: None,
             older_than,
@@ -101,7 +123,7 @@ async fn waiting(
         let chosen = |step: &Step| session.chooses(&step.resource.key.site);
         all.extend(rows.into_iter().filter(chosen));
         if next.is_none() {
-            return session.print_rows(&rows::waiting_steps(&all), &all);
+            return Ok(all);
         }
         cursor = next;
     }

@@ -8,6 +8,7 @@ use super::output::Sheet;
 use super::plan_view::{blocked_by, target};
 use super::time;
 use crate::control::{Explanation, KindInfo, SiteState, SiteStatus};
+use crate::domain::attention;
 use crate::domain::kinds::lookup;
 use crate::domain::model::{Deletion, Resource, Step, StepError, Tombstone, short_id};
 
@@ -44,7 +45,8 @@ pub fn deletions(rows: &[Deletion]) -> Sheet {
     sheet
 }
 
-/// What waits for a person or for its next attempt: since when, tried how often, and why.
+/// What waits for a person or for its next attempt: since when, tried how often, and why. A refusal
+/// has no step and no attempts: it is retried by its deletion.
 pub fn waiting_steps(rows: &[Step]) -> Sheet {
     let mut sheet = Sheet::new([
         "STEP",
@@ -62,16 +64,24 @@ pub fn waiting_steps(rows: &[Step]) -> Sheet {
     ]);
     for row in rows {
         let key = &row.resource.key;
+        let (id, state, attempts) = match row.id {
+            attention::REFUSAL_ID => (String::new(), "refused", String::new()),
+            id => (
+                id.to_string(),
+                row.state.as_str(),
+                format!("{}/{}", row.attempts, row.max_attempts),
+            ),
+        };
         sheet.push([
-            row.id.to_string(),
+            id,
             short_id(&row.deletion_id).to_owned(),
-            row.state.as_str().to_owned(),
+            state.to_owned(),
             key.kind.to_string(),
             row.resource.name.clone(),
             key.id.clone(),
             key.site.to_string(),
             since(row).map(time).unwrap_or_default(),
-            format!("{}/{}", row.attempts, row.max_attempts),
+            attempts,
             row.next_attempt_at.map(time).unwrap_or_default(),
             blockers(row),
             row.last_error.as_ref().map(answer).unwrap_or_default(),

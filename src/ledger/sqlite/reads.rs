@@ -7,11 +7,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::batch::{DeletionRow, Sql};
 use super::rows::{self, STEP, TOMBSTONE};
+use crate::domain::attention;
 use crate::domain::model::{
-    Counts, Deletion, DeletionState, ErrorClass, Event, Identity, Plan, PlanStep, Refusal,
-    RefusalRule, ResourceKey, Step, StepError, StepResource, StepState, Tombstone,
+    Counts, Deletion, DeletionState, Event, Identity, Plan, PlanStep, ResourceKey, Step, StepState,
+    Tombstone,
 };
-use crate::ledger::{AuditRow, EventFilter, EventPage, Summary};
+use crate::ledger::{AuditRow, DeletionFilter, EventFilter, EventPage, Summary};
 
 use super::intents::KEPT;
 
@@ -317,12 +318,12 @@ pub(super) fn summary(db: &Connection) -> Sql<Summary> {
         *rows::slot(&mut steps, state) = n;
         steps.total += n;
     }
-    let unsettled = crate::ledger::DeletionFilter {
+    let unsettled = DeletionFilter {
         states: DeletionState::ALL
             .into_iter()
             .filter(|state| !state.is_settled())
             .collect(),
-        ..Default::default()
+        ..DeletionFilter::default()
     };
     Ok(Summary {
         deletions_by_state: DeletionState::ALL
@@ -331,16 +332,16 @@ pub(super) fn summary(db: &Connection) -> Sql<Summary> {
             .collect(),
         steps,
         deletions: super::pages::deletions(db, &unsettled, None, UNSETTLED_MAX)?.rows,
-        attention: attention(db)?,
+        attention: needs_person(db)?,
         last_event: db
             .prepare_cached("SELECT coalesce(max(seq), 0) FROM events")?
             .query_row((), |row| row.get(0))?,
     })
 }
 
-/// Stuck steps that no other stuck step holds, oldest first; then the newest refusals, as the step
-/// that could not be planned.
-fn attention(db: &Connection) -> Sql<Vec<Step>> {
+/// Of what needs a person the part that is indexed, so that a screen has it at once: stuck steps that
+/// no other stuck step holds, oldest first; then the newest refusals.
+fn needs_person(db: &Connection) -> Sql<Vec<Step>> {
     let ids = db
         .prepare_cached(
             "SELECT id FROM steps INDEXED BY steps_stuck
@@ -352,62 +353,15 @@ fn attention(db: &Connection) -> Sql<Vec<Step>> {
     for id in ids {
         lines.extend(step(db, id, Some(super::pages::PAGE_MAX))?);
     }
-    let room = REFUSED_MAX.min(ATTENTION_MAX - lines.len());
-    let mut refused = db
-        .prepare_cached(
-            "SELECT d.id, r.refused, coalesce(d.finished_at, d.requested_at)
-             FROM deletions d JOIN requests r USING (num)
-             WHERE d.state = 'refused' ORDER BY d.num DESC LIMIT ?1",
-        )?
-        .query_map([room as i64], |row| {
-            let refusals: Vec<Refusal> = rows::from_json(row, 1)?;
-            let (id, at) = (row.get(0)?, rows::time(row, 2)?);
-            Ok(refusals
-                .into_iter()
-                .next()
-                .map(|refusal| as_step(id, refusal, at)))
-        })?
-        .filter_map(Sql::transpose)
-        .collect::<Sql<Vec<Step>>>()?;
-    refused.reverse();
-    lines.extend(refused);
-    Ok(lines)
-}
-
-/// A refusal in the shape of the attention list; its id is 0, which no step has.
-fn as_step(deletion_id: String, refusal: Refusal, at: DateTime<Utc>) -> Step {
-    let class = match refusal.rule {
-        RefusalRule::InUse => ErrorClass::Blocked,
-        RefusalRule::OtherProject | RefusalRule::Protected => ErrorClass::Guard,
-        RefusalRule::Cycle => ErrorClass::Fatal,
-        RefusalRule::Unreadable => ErrorClass::Unavailable,
-        RefusalRule::Drift => ErrorClass::Drift,
-    };
-    Step {
-        id: 0,
-        deletion_id,
-        resource: StepResource {
-            key: refusal.resource.key,
-            name: refusal.resource.name,
-        },
-        action: crate::domain::model::Action::Delete,
-        state: StepState::Stuck,
-        depends_on: Vec::new(),
-        attempts: 0,
-        max_attempts: 0,
-        next_attempt_at: None,
-        blocked_since: None,
-        blockers: refusal.blocker.into_iter().collect(),
-        last_error: Some(StepError {
-            class,
-            status: None,
-            kind: "Refused".to_owned(),
-            message: refusal.reason,
-            request_id: String::new(),
-            at,
-        }),
-        recreated: 0,
-        project_id: String::new(),
-        why: String::new(),
+    let room = REFUSED_MAX.min(ATTENTION_MAX.saturating_sub(lines.len()));
+    if room == 0 {
+        return Ok(lines);
     }
+    let filter = DeletionFilter {
+        states: vec![DeletionState::Refused],
+        ..DeletionFilter::default()
+    };
+    let newest = super::pages::deletions(db, &filter, None, room)?.rows;
+    lines.extend(newest.iter().rev().filter_map(attention::refused_step));
+    Ok(lines)
 }

@@ -1,6 +1,7 @@
 //! `:stuck`, what needs a person; and `:gc`, what the collector tries again by itself.
 
 use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::attention;
 use crate::domain::model::{Deletion, DeletionState, Step, StepState};
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
@@ -57,7 +58,7 @@ impl AttentionPane {
 
     fn page_steps(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
         let states = match self.which {
-            Which::Stuck => vec![StepState::Stuck, StepState::Blocked],
+            Which::Stuck => attention::STEP_STATES.to_vec(),
             Which::Gc => vec![StepState::Blocked],
         };
         let ticket = context.query(Query::Steps {
@@ -84,16 +85,10 @@ impl AttentionPane {
         self.refused.asked(ticket, cursor.as_deref(), context.now);
     }
 
-    /// What is stuck; and what is blocked by something that its deletion will not remove, since
-    /// only a person can free that.
     fn belongs(&self, step: &Step) -> bool {
         match self.which {
             Which::Gc => step.state == StepState::Blocked,
-            Which::Stuck => {
-                step.state == StepState::Stuck
-                    || (step.state == StepState::Blocked
-                        && step.blockers.iter().any(|b| !b.in_plan))
-            }
+            Which::Stuck => attention::needs_person(step),
         }
     }
 

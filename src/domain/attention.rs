@@ -1,0 +1,72 @@
+//! What needs a person: decided here for each list that shows it.
+
+use super::model::{
+    Action, Deletion, DeletionState, ErrorClass, RefusalRule, Step, StepError, StepResource,
+    StepState,
+};
+
+/// The states of the steps of which [`needs_person`] may say yes.
+pub const STEP_STATES: [StepState; 2] = [StepState::Stuck, StepState::Blocked];
+
+/// Whether only a person can get a step on: it is stuck, or blocked by what its deletion will not
+/// remove.
+pub fn needs_person(step: &Step) -> bool {
+    match step.state {
+        StepState::Stuck => true,
+        StepState::Blocked => step.blockers.iter().any(|blocker| !blocker.in_plan),
+        _ => false,
+    }
+}
+
+/// A refused deletion as the step that could not be planned: stuck, with the first refusal as its
+/// error, and [`REFUSAL_ID`]. None if it is not refused, or names no resource.
+pub fn refused_step(deletion: &Deletion) -> Option<Step> {
+    if deletion.state != DeletionState::Refused {
+        return None;
+    }
+    let refusal = deletion.refused.first();
+    let resource = refusal
+        .map(|refusal| &refusal.resource)
+        .or(deletion.targets.first())?
+        .clone();
+    let class = match refusal.map(|refusal| refusal.rule) {
+        Some(RefusalRule::InUse) => ErrorClass::Blocked,
+        Some(RefusalRule::OtherProject | RefusalRule::Protected) => ErrorClass::Guard,
+        Some(RefusalRule::Cycle) => ErrorClass::Fatal,
+        Some(RefusalRule::Unreadable) | None => ErrorClass::Unavailable,
+        Some(RefusalRule::Drift) => ErrorClass::Drift,
+    };
+    Some(Step {
+        id: REFUSAL_ID,
+        deletion_id: deletion.id.clone(),
+        resource: StepResource {
+            key: resource.key,
+            name: resource.name,
+        },
+        action: Action::Delete,
+        state: StepState::Stuck,
+        depends_on: Vec::new(),
+        attempts: 0,
+        max_attempts: 0,
+        next_attempt_at: None,
+        blocked_since: None,
+        blockers: refusal
+            .and_then(|refusal| refusal.blocker.clone())
+            .into_iter()
+            .collect(),
+        last_error: Some(StepError {
+            class,
+            status: None,
+            kind: "Refused".to_owned(),
+            message: refusal.map_or_else(|| deletion.note.clone(), |first| first.reason.clone()),
+            request_id: String::new(),
+            at: deletion.finished_at.unwrap_or(deletion.requested_at),
+        }),
+        recreated: 0,
+        project_id: String::new(),
+        why: String::new(),
+    })
+}
+
+/// The id of a refusal among steps, which no step has: it is retried by its deletion.
+pub const REFUSAL_ID: i64 = 0;
