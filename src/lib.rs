@@ -60,6 +60,10 @@
 //! **A refused deletion can be retried.** Its blockers are listed where stuck steps are, and a retry
 //! plans anew behind a new fence, so that who clears a blocker need not type the target again.
 //!
+//! **Projects are named only where another project's resource stands in the way.** A blocker keeps
+//! its owner's id for programs and takes the name for people: one listing by Keystone for a cloud and
+//! hour, outside of plans and their hashes. Names in every list would want a cache of their own.
+//!
 //! **A step that waits for a stuck one is stuck too, and says for which.** Otherwise a deletion would
 //! stay `running` for ever with nothing to run (N12). A retry of the root frees what it holds.
 //!

@@ -13,7 +13,10 @@ use tokio::sync::{Mutex, OnceCell};
 use super::openstack::{
     self, CallError, Identity as TokenIdentity, ListRequest, Reason, Session, Transport,
 };
-use super::{Acted, Asked, Call, Cloud, CloudFailure, Fields, ListRows, Row, Rows, SignedIn};
+use super::project_names::ProjectNames;
+use super::{
+    Acted, Asked, Call, Cloud, CloudFailure, Fields, ListRows, Names, Row, Rows, SignedIn,
+};
 use crate::domain::kinds::{AnswerClass, CallTemplate, Kind, ListSpec, fill};
 use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::policy::{Failure, Outcome, Retry};
@@ -28,7 +31,7 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 const NAMED_MAX: usize = 200;
 
 /// In a path segment everything but unreserved characters is escaped: an id is never a path.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
@@ -45,6 +48,7 @@ pub struct OpenStack {
     configured: HashMap<Site, openstack::Cloud>,
     connected: Mutex<HashMap<Site, Arc<Connection>>>,
     transport: Box<TransportFor>,
+    project_names: ProjectNames,
     clock: Clock,
     call_timeout: Duration,
 }
@@ -66,6 +70,7 @@ impl OpenStack {
             configured: clouds.into_iter().collect(),
             connected: Mutex::default(),
             transport,
+            project_names: ProjectNames::default(),
             clock,
             call_timeout,
         }
@@ -382,6 +387,22 @@ impl Cloud for OpenStack {
                     outcome: failed_outcome(failed, self.clock.now()),
                 }
             }
+        }
+    }
+
+    async fn project_names(
+        &self,
+        site: &Site,
+        ids: &BTreeSet<String>,
+        names: Names,
+    ) -> BTreeMap<String, String> {
+        match self.connection(site, false).await {
+            Ok(connection) => {
+                self.project_names
+                    .of(&connection.session, ids, names, self.clock.now())
+                    .await
+            }
+            Err(_) => BTreeMap::new(),
         }
     }
 }

@@ -5,8 +5,9 @@
 
 mod by_kinds;
 pub mod openstack;
+mod project_names;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -39,6 +40,24 @@ pub trait Cloud: Send + Sync {
 
     /// Sends the call of a step.
     async fn act(&self, call: Call<'_>) -> Acted;
+
+    /// The names of a cloud's projects, by id, as far as they are known; for people only. It never
+    /// fails and never takes long: what Keystone does not tell keeps its id.
+    async fn project_names(
+        &self,
+        site: &Site,
+        ids: &BTreeSet<String>,
+        names: Names,
+    ) -> BTreeMap<String, String>;
+}
+
+/// Which names of projects are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// What is known already; no call is made.
+    Known,
+    /// Keystone is asked for the others: for all at once, and seldom (N14).
+    Asked,
 }
 
 /// How fresh an identity must be.

@@ -301,11 +301,25 @@ pub struct Blocker {
     pub id: String,
     pub name: String,
     pub site: Site,
-    /// The project that owns it; empty if the cloud did not say.
+    /// Id of the project that owns it; empty if the cloud did not say.
     pub owner: String,
+    /// That project's name, for people; empty if it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner_name: String,
     pub since: Option<DateTime<Utc>>,
     /// Whether this deletion removes it too.
     pub in_plan: bool,
+}
+
+impl Blocker {
+    /// The project that owns it as people call it: by its name, or by its id where that is unknown.
+    pub fn owner_shown(&self) -> &str {
+        if self.owner_name.is_empty() {
+            &self.owner
+        } else {
+            &self.owner_name
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use ipnet::IpNet;
 use serde_json::Value;
 
-pub use build::hash as plan_hash;
+pub use build::{hash as plan_hash, name_owners};
 pub use graph::ranks;
 
 use super::kinds::{Kind, Kinds, OnDelete, Reference, ReleaseOption, lookup, lookup_one};

@@ -48,7 +48,7 @@ impl Shared {
             .map(|(key, _)| key)
             .collect();
         let all_going = !found.is_empty() && found.keys().all(|key| going.contains(key));
-        let blockers: Vec<Blocker> = found
+        let mut blockers: Vec<Blocker> = found
             .iter()
             .map(|(key, obstacle)| Blocker {
                 kind: key.kind.clone(),
@@ -56,11 +56,13 @@ impl Shared {
                 name: obstacle.name.clone(),
                 site: key.site.clone(),
                 owner: obstacle.owner.clone(),
+                owner_name: String::new(),
                 since: step.blocked_since.or(Some(failure.error.at)),
                 in_plan: ours.contains(key),
             })
             .take(BLOCKERS_MAX)
             .collect();
+        self.name_blockers(&mut blockers, &step.project_id).await;
         if all_going {
             return Failure {
                 retry: Retry::Pending,

@@ -258,7 +258,7 @@ fn blocked_by(blocker: &Blocker) -> String {
     let owner = if blocker.owner.is_empty() {
         String::new()
     } else {
-        format!("project {}, ", escape(&blocker.owner))
+        format!("project {}, ", escape(blocker.owner_shown()))
     };
     let place = if blocker.in_plan {
         "in this plan"

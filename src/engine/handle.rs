@@ -33,7 +33,7 @@ impl Control for Handle {
                 let targets = shared.resolve(&targets).await?;
                 let plan = Arc::new(
                     shared
-                        .plan_targets(&targets, options)
+                        .plan_shown(&targets, options)
                         .await
                         .map_err(control_error)?,
                 );
@@ -323,7 +323,7 @@ impl Shared {
     }
 
     pub(super) async fn plan_one(&self, target: Target) -> Result<Plan, CloudFailure> {
-        self.plan_targets(
+        self.plan_shown(
             &[target],
             PlanOptions {
                 cascade: true,

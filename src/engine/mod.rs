@@ -22,6 +22,7 @@ mod dispatch;
 mod explain;
 mod handle;
 mod limit;
+mod owners;
 mod planning;
 mod queries;
 mod sites;

@@ -72,7 +72,7 @@ impl Shared {
             note,
             now: self.clock.now(),
         };
-        let plan = match self.plan_targets(&deletion.targets, deletion.options).await {
+        let plan = match self.plan_shown(&deletion.targets, deletion.options).await {
             Ok(plan) => plan,
             Err(failure) => {
                 let refused = deletion.targets.iter().map(|target| Refusal {

@@ -177,3 +177,21 @@ async fn testbed_every_service_pages_in_a_way_that_is_understood() {
         }
     }
 }
+
+#[tokio::test]
+async fn testbed_projects_are_named_to_who_may_list_them() {
+    let (Some(admin), Some(demo)) = (session("testbed"), session("testbed-demo")) else {
+        return;
+    };
+    let projects = admin.projects(DEADLINE).await.unwrap();
+    let own = demo.identity().await.unwrap().project_id.clone().unwrap();
+    assert_eq!(projects.get(&own).map(String::as_str), Some("demo"));
+
+    let refused = demo.projects(DEADLINE).await.unwrap_err();
+    assert_eq!(refused.remote().unwrap().status, 403);
+    let name = demo.project(&own, DEADLINE).await.unwrap();
+    assert_eq!(name.as_deref(), Some("demo"));
+    let other = projects.keys().find(|id| **id != own).unwrap();
+    let refused = demo.project(other, DEADLINE).await.unwrap_err();
+    assert_eq!(refused.remote().unwrap().status, 403);
+}

@@ -118,7 +118,8 @@ pub fn blocker() -> Blocker {
         id: id(0xb10c),
         name: "203.0.113.9".to_owned(),
         site: site("RegionOne"),
-        owner: "demo".to_owned(),
+        owner: "ca9eacfc65d3".to_owned(),
+        owner_name: "demo".to_owned(),
         since: Some(ago(90)),
         in_plan: false,
     }

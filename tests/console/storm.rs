@@ -32,7 +32,7 @@ fn hostile_world() -> World {
         let mut stuck = step(90 + n, name, name, StepState::Stuck, &[]);
         stuck.blockers = vec![blocker()];
         stuck.blockers[0].name = name.to_owned();
-        stuck.blockers[0].owner = name.to_owned();
+        stuck.blockers[0].owner_name = name.to_owned();
         stuck.last_error = Some(error());
         stuck.last_error.as_mut().unwrap().message = name.repeat(40);
         world.steps.push(stuck);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use gone::domain::model::{Action, OnFailure, Plan, PlanOptions, PlanStep, RefusalRule};
-use gone::domain::plan::{plan_hash, ranks};
+use gone::domain::plan::{name_owners, plan_hash, ranks};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -272,6 +272,46 @@ fn p04_another_projects_resource_blocks_whatever_its_fate() {
         assert!(refusal.reason.contains("p2"), "{}", refusal.reason);
         assert_eq!(refusal.blocker.as_ref().unwrap().owner, "p2");
     }
+}
+
+#[test]
+fn p02_a_refusal_names_the_project_where_its_name_is_known_and_keeps_its_id() {
+    let mut cloud = Topology::web();
+    cloud.change("port", "vm", "project_id", json!("p2"));
+    cloud.change("port", "parent", "project_id", json!("p3"));
+    let mut plan = cloud.plan("network", "web", cascade());
+    let hash = plan.hash.clone();
+    name_owners(&mut plan.refused, |blocker| {
+        (blocker.owner == "p2").then(|| "de\u{1b}]2;mo".to_owned())
+    });
+    let of = |id: &str| {
+        let mut refused = plan.refused.iter();
+        let found = refused.find(|refusal| refusal.resource.key.id == id);
+        let refusal = found.unwrap();
+        let blocker = refusal.blocker.as_ref().unwrap();
+        (
+            blocker.owner.as_str(),
+            blocker.owner_shown(),
+            refusal.reason.as_str(),
+        )
+    };
+    assert_eq!(
+        of("vm"),
+        (
+            "p2",
+            "de\u{1b}]2;mo",
+            "port vm (vm) belongs to project de\\u{1b}]2;mo, not to the target's; its owner must remove it first"
+        )
+    );
+    assert_eq!(
+        of("parent"),
+        (
+            "p3",
+            "p3",
+            "port parent (parent) belongs to project p3, not to the target's; its owner must remove it first"
+        )
+    );
+    assert_eq!(plan_hash(&plan), hash);
 }
 
 #[test]

@@ -357,6 +357,7 @@ fn i07_a_failure_keeps_who_blocks_it_and_since_when() {
         name: "vm".into(),
         site: Site::region("prod", "RegionOne"),
         owner: String::new(),
+        owner_name: String::new(),
         since: None,
         in_plan: false,
     };

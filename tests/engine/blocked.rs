@@ -403,6 +403,7 @@ fn p02_a_blocker_is_named_with_kind_id_name_owner_and_since_when() {
                     .await;
                 let blocker = &step.blockers[0];
                 assert_eq!((blocker.kind.as_str(), &blocker.id, &blocker.name, &blocker.owner, blocker.in_plan), ("floating_ip", &fip, &address, &demo, false));
+                assert_eq!(blocker.owner_name, "demo");
                 assert!(blocker.since.is_some());
                 let error = step.last_error.unwrap();
                 assert_eq!((error.status, error.kind.as_str()), (Some(409), "RouterInterfaceInUseByFloatingIP"));

@@ -15,6 +15,7 @@ mod fence;
 mod harness;
 mod invariants;
 mod looks;
+mod owners;
 mod plans;
 mod planted;
 mod ports;

@@ -1,6 +1,6 @@
 //! The ports of the engine with faults: crashes, a record of what was sent, and lies.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use gone::cloud::openstack::{Transport, TransportError};
 use gone::cloud::{
-    Acted, Asked, Call, Cloud, CloudFailure, ListRows, OpenStack, Row, Rows, SignedIn,
+    Acted, Asked, Call, Cloud, CloudFailure, ListRows, Names, OpenStack, Row, Rows, SignedIn,
 };
 use gone::domain::kinds::Kind;
 use gone::domain::model::{Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
@@ -291,6 +291,15 @@ impl Cloud for Client {
             Ok(row) if self.takes_for_gone(id) => Ok(Row { row: None, ..row }),
             other => other,
         }
+    }
+
+    async fn project_names(
+        &self,
+        site: &Site,
+        ids: &BTreeSet<String>,
+        names: Names,
+    ) -> BTreeMap<String, String> {
+        self.inner.project_names(site, ids, names).await
     }
 
     async fn act(&self, call: Call<'_>) -> Acted {

@@ -45,6 +45,7 @@ pub fn blocker() -> Blocker {
         name: "\u{1b}[31mhostile".into(),
         site: site(),
         owner: "other".into(),
+        owner_name: "demo".into(),
         since: Some(noon()),
         in_plan: false,
     }

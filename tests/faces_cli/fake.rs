@@ -341,7 +341,8 @@ pub fn blocker() -> Blocker {
         id: "fip-1".into(),
         name: "203.0.113.9".into(),
         site: Site::region("prod", "one"),
-        owner: "demo".into(),
+        owner: "ca9eacfc65d3".into(),
+        owner_name: "demo".into(),
         since: Some(start()),
         in_plan: false,
     }

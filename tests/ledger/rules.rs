@@ -69,6 +69,7 @@ async fn i02_a_blocked_step_keeps_all_that_a_person_asks_for() {
         name: "edge".to_owned(),
         site: site(),
         owner: "project".to_owned(),
+        owner_name: "demo".to_owned(),
         since: Some(at(0)),
         in_plan: false,
     };

@@ -30,12 +30,11 @@ fn free(cloud: &Cloud, floating_ip: &str) {
 }
 
 /// From `:stuck`: `b` names what stands in the way and whose it is, `y` copies its id.
-fn explained(seat: &mut Seat, cloud: &Cloud, floating_ip: &str, address: &str) {
-    let demo = cloud.project_of("demo");
+fn explained(seat: &mut Seat, floating_ip: &str, address: &str) {
     seat.press("b");
     seat.see_all(&[
         "── in the way of",
-        &format!("blocked by floating IP {address} (project {demo}, not in this plan)"),
+        &format!("blocked by floating IP {address} (project demo, not in this plan)"),
         &format!("id {floating_ip}"),
     ]);
     seat.press("y");
@@ -59,7 +58,7 @@ fn story_3_p04_a_deletion_refused_for_anothers_floating_ip_finishes_once_its_own
         "✖ refused",
         "network web",
         "with you",
-        &format!("blocked by floating IP {address} (project"),
+        &format!("blocked by floating IP {address} (project demo"),
     ]);
     seat.press("\r");
     seat.see_all(&[
@@ -68,7 +67,7 @@ fn story_3_p04_a_deletion_refused_for_anothers_floating_ip_finishes_once_its_own
         "nothing was sent",
         "accepted",
     ]);
-    explained(&mut seat, &cloud, &floating_ip, &address);
+    explained(&mut seat, &floating_ip, &address);
     assert_eq!(cloud.writes(), ["POST /v2.0/floatingips"]);
 
     free(&cloud, &floating_ip);
@@ -124,7 +123,7 @@ fn story_3_p02_what_came_into_the_way_later_is_named_with_every_attempt_and_requ
         "409 PortInUse: Port is in use.",
         "request req-",
     ]);
-    explained(&mut seat, &cloud, &floating_ip, &address);
+    explained(&mut seat, &floating_ip, &address);
 
     free(&cloud, &floating_ip);
     seat.press("r");

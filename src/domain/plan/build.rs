@@ -313,12 +313,8 @@ impl Planner<'_> {
         if resource.project_id.is_empty() || roots.contains(&resource.project_id) {
             return;
         }
-        let reason = format!(
-            "{} belongs to project {}, not to the target's; its owner must remove it first",
-            self.called(&resource.key),
-            escape(&resource.project_id)
-        );
         let blocker = self.blocker(resource);
+        let reason = not_the_targets(&self.target(&resource.key), &blocker);
         refused.push(self.refusal(
             &resource.key,
             RefusalRule::OtherProject,
@@ -355,6 +351,7 @@ impl Planner<'_> {
             name: resource.name.clone(),
             site: resource.key.site.clone(),
             owner: resource.project_id.clone(),
+            owner_name: String::new(),
             since: None,
             in_plan: self.going.contains_key(&resource.key),
         }
@@ -388,13 +385,8 @@ impl Planner<'_> {
 
     /// `port web-1 (3f2a…)`, escaped.
     fn called(&self, key: &ResourceKey) -> String {
-        let kind = key.kind.as_str().replace('_', " ");
-        match self.seen.get(key).map(|resource| resource.name.as_str()) {
-            Some(name) if !name.is_empty() => {
-                format!("{kind} {} ({})", escape(name), escape(&key.id))
-            }
-            _ => format!("{kind} {}", escape(&key.id)),
-        }
+        let name = self.seen.get(key).map(|resource| resource.name.as_str());
+        called(key, name.unwrap_or_default())
     }
 
     fn step(&self, id: u32, resource: &Resource, kind: &Kind, action: Action) -> PlanStep {
@@ -454,6 +446,37 @@ impl Planner<'_> {
             }
         }
         warnings
+    }
+}
+
+fn called(key: &ResourceKey, name: &str) -> String {
+    let kind = key.kind.as_str().replace('_', " ");
+    match name {
+        "" => format!("{kind} {}", escape(&key.id)),
+        name => format!("{kind} {} ({})", escape(name), escape(&key.id)),
+    }
+}
+
+fn not_the_targets(resource: &Target, blocker: &Blocker) -> String {
+    format!(
+        "{} belongs to project {}, not to the target's; its owner must remove it first",
+        called(&resource.key, &resource.name),
+        escape(blocker.owner_shown())
+    )
+}
+
+/// Names the owners in refusals, as far as `name` knows them: for people, and not in the hash.
+pub fn name_owners(refused: &mut [Refusal], name: impl Fn(&Blocker) -> Option<String>) {
+    for refusal in refused {
+        let Some(blocker) = &mut refusal.blocker else {
+            continue;
+        };
+        if let Some(name) = name(blocker) {
+            blocker.owner_name = name;
+        }
+        if refusal.rule == RefusalRule::OtherProject {
+            refusal.reason = not_the_targets(&refusal.resource, blocker);
+        }
     }
 }
 

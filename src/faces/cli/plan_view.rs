@@ -142,7 +142,7 @@ pub(super) fn blocked_by(blocker: &Blocker) -> String {
     line += &format!(" at {}", blocker.site);
     let mut facts = Vec::new();
     if !blocker.owner.is_empty() {
-        facts.push(format!("project {}", blocker.owner));
+        facts.push(format!("project {}", blocker.owner_shown()));
     }
     if let Some(since) = blocker.since {
         facts.push(format!("since {}", super::time(since)));

@@ -309,7 +309,7 @@ pub(crate) fn blocker_words(blocker: &Blocker) -> String {
     let owner = if blocker.owner.is_empty() {
         "owner unknown".to_owned()
     } else {
-        format!("project {}", blocker.owner)
+        format!("project {}", blocker.owner_shown())
     };
     let plan = if blocker.in_plan {
         "goes with this plan"

@@ -1,0 +1,54 @@
+//! The projects of a cloud, by name.
+use std::collections::HashMap;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::Value;
+
+use super::call::CallError;
+use super::list::ListRequest;
+use super::session::Session;
+
+const SERVICE: &str = "identity";
+/// Ten calls at most, of a Keystone that pages; one of an older one, which lists all at once.
+const PROJECTS_MAX: usize = 10_000;
+const PAGE_ROWS: usize = 1000;
+
+impl Session {
+    /// Names of the projects that Keystone lists for us, by id; of more than 10,000 not all.
+    ///
+    /// # Errors
+    /// See [`Reason`](super::Reason); who is no admin is refused with a 403.
+    pub async fn projects(&self, deadline: Duration) -> Result<HashMap<String, String>, CallError> {
+        let request = ListRequest {
+            service: SERVICE,
+            path: "/v3/projects",
+            items_key: "projects",
+            query: &[],
+            page_limit: PAGE_ROWS,
+            not_found: None,
+            rows_max: Some(PROJECTS_MAX),
+            deadline,
+        };
+        let listing = self.list(request).await?;
+        Ok(listing.items.iter().filter_map(named).collect())
+    }
+
+    /// The name of one project, by its id as it stands in a path.
+    ///
+    /// # Errors
+    /// See [`Reason`](super::Reason); one that is not ours is refused, or not found.
+    pub async fn project(&self, id: &str, deadline: Duration) -> Result<Option<String>, CallError> {
+        let path = format!("/v3/projects/{id}");
+        let answer = self
+            .request(SERVICE, Method::GET, &path, None, deadline)
+            .await?;
+        let project = answer.json.get("project").and_then(named);
+        Ok(project.map(|(_, name)| name))
+    }
+}
+
+fn named(project: &Value) -> Option<(String, String)> {
+    let text = |field| project.get(field).and_then(Value::as_str);
+    Some((text("id")?.to_owned(), text("name")?.to_owned()))
+}

@@ -1,0 +1,151 @@
+//! Names of projects, for people: asked of Keystone for a whole cloud at once, and kept.
+//!
+//! 1. One listing for a cloud, whichever of its regions asks; who may not list asks for a few by id.
+//! 2. What was answered, also a refusal, is kept for an hour; a failure for ten minutes. So a
+//!    deletion with thousands of blockers costs one listing, or a few reads (N14).
+//! 3. One task asks, and the others wait for it, each only so long: a name is worth no delay.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use percent_encoding::utf8_percent_encode;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::Names;
+use super::by_kinds::SEGMENT;
+use super::openstack::{CallError, Session};
+
+/// How long a name may keep those waiting who want to show it.
+const WAIT_MAX: Duration = Duration::from_secs(3);
+const KEPT: TimeDelta = TimeDelta::hours(1);
+const KEPT_FAILURE: TimeDelta = TimeDelta::minutes(10);
+/// Reads by id in the time that an answer is kept: whose own project it is, the caller may see.
+const BY_ID_MAX: usize = 5;
+/// Keystone's own limit is 64; what is longer is not to be kept with every blocker.
+const NAME_CHARS_MAX: usize = 64;
+
+/// By the clouds' names.
+#[derive(Default)]
+pub(super) struct ProjectNames {
+    clouds: Mutex<HashMap<String, Arc<Mutex<Known>>>>,
+}
+
+#[derive(Default)]
+struct Known {
+    names: HashMap<String, String>,
+    /// None: Keystone was not asked yet.
+    good_until: Option<DateTime<Utc>>,
+    /// Asked for one by one, whatever the answer was.
+    by_id: HashSet<String>,
+    by_id_left: usize,
+}
+
+impl ProjectNames {
+    pub(super) async fn of(
+        &self,
+        session: &Session,
+        ids: &BTreeSet<String>,
+        names: Names,
+        now: DateTime<Utc>,
+    ) -> BTreeMap<String, String> {
+        let cloud = session.cloud().name.clone();
+        let known = self.clouds.lock().await.entry(cloud).or_default().clone();
+        let asked = async {
+            // The login has named its own project already.
+            let own = own_project(session).await;
+            let is_own = |id: &String| own.as_ref().is_some_and(|(own, _)| own == id);
+            let mut ids = ids.clone();
+            ids.retain(|id| !id.is_empty() && !is_own(id));
+            let mut found = match names {
+                Names::Asked if !ids.is_empty() => {
+                    let mut known = known.lock().await;
+                    known.ask(session, &ids, now).await;
+                    known.of(&ids)
+                }
+                _ => known
+                    .try_lock()
+                    .map_or_else(|_| BTreeMap::new(), |known| known.of(&ids)),
+            };
+            found.extend(own);
+            found
+        };
+        // Dropped midway, what came so far is kept, and the next one does not ask at once.
+        match timeout(WAIT_MAX, asked).await {
+            Ok(found) => found,
+            Err(_) => known
+                .try_lock()
+                .map_or_else(|_| BTreeMap::new(), |known| known.of(ids)),
+        }
+    }
+}
+
+async fn own_project(session: &Session) -> Option<(String, String)> {
+    let identity = session.identity().await.ok()?;
+    let (id, name) = (&identity.project_id, &identity.project_name);
+    Some((id.clone()?, shortened(name.as_ref()?)))
+}
+
+impl Known {
+    fn of(&self, ids: &BTreeSet<String>) -> BTreeMap<String, String> {
+        let named = ids
+            .iter()
+            .filter_map(|id| Some((id.clone(), self.names.get(id)?.clone())));
+        named.collect()
+    }
+
+    async fn ask(&mut self, session: &Session, ids: &BTreeSet<String>, now: DateTime<Utc>) {
+        if self.good_until.is_none_or(|until| until <= now) {
+            self.list(session, now).await;
+        }
+        for id in ids {
+            let known = self.names.contains_key(id);
+            if known || self.by_id_left == 0 || !self.by_id.insert(id.clone()) {
+                continue;
+            }
+            self.by_id_left -= 1;
+            let segment = utf8_percent_encode(id, SEGMENT).to_string();
+            match session.project(&segment, WAIT_MAX).await {
+                Ok(Some(name)) => {
+                    self.names.insert(id.clone(), shortened(&name));
+                }
+                Ok(None) => {}
+                Err(error) if refused(&error) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Lists them anew. Who gets no answer, or none in time, is not asked by id either, and shows
+    /// what it knew before.
+    async fn list(&mut self, session: &Session, now: DateTime<Utc>) {
+        self.good_until = Some(now + KEPT_FAILURE);
+        self.by_id.clear();
+        self.by_id_left = 0;
+        self.names = match session.projects(WAIT_MAX).await {
+            Ok(names) => names
+                .into_iter()
+                .map(|(id, name)| (id, shortened(&name)))
+                .collect(),
+            Err(error) if refused(&error) => HashMap::new(),
+            Err(error) => {
+                tracing::debug!(%error, "the projects were not listed");
+                return;
+            }
+        };
+        self.good_until = Some(now + KEPT);
+        self.by_id_left = BY_ID_MAX;
+    }
+}
+
+/// Keystone answered, and does not tell.
+fn refused(error: &CallError) -> bool {
+    let remote = error.remote();
+    remote.is_some_and(|remote| matches!(remote.status, 403 | 404))
+}
+
+fn shortened(name: &str) -> String {
+    name.chars().take(NAME_CHARS_MAX).collect()
+}

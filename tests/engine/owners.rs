@@ -1,0 +1,180 @@
+//! Whose a blocker is, by name: asked seldom, and never at the cost of a deletion.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use gone::domain::model::{Deletion, RefusalRule, StepState};
+use serde_json::json;
+
+use super::harness::{Bench, Client, paused};
+
+impl Bench {
+    /// Paths and answers of the calls about projects.
+    fn asked_of_projects(&self) -> Vec<(String, Option<u16>)> {
+        let sent = self.sent().into_iter();
+        let about = sent.filter(|sent| sent.path.starts_with("/v3/projects"));
+        about.map(|sent| (sent.path, sent.status)).collect()
+    }
+
+    /// Hangs floating IPs of the project `demo` on new ports of a network.
+    fn hang_floating_ips(&self, network: &str, count: usize) {
+        let demo = self.demo_project();
+        let networks = self.rows("networks");
+        let external = networks.iter().find(|row| row["router:external"] == true);
+        let external = external.unwrap()["id"].clone();
+        for _ in 0..count {
+            let port = self.create("ports", json!({ "network_id": network }));
+            let fields =
+                json!({ "floating_network_id": external, "port_id": port, "project_id": demo });
+            self.create("floatingips", fields);
+        }
+    }
+}
+
+/// Owners by id and name, of what is another project's; and the first reason.
+fn owners(deletion: &Deletion) -> (Vec<(String, String)>, String) {
+    let others = || {
+        let refused = deletion.refused.iter();
+        refused.filter(|refusal| refusal.rule == RefusalRule::OtherProject)
+    };
+    let blockers = others().filter_map(|refusal| refusal.blocker.clone());
+    let owners = blockers.map(|blocker| (blocker.owner, blocker.owner_name));
+    let reason = others().next().map(|refusal| refusal.reason.clone());
+    (owners.collect(), reason.unwrap_or_default())
+}
+
+async fn refused(client: &Client, network: &str) -> Deletion {
+    let id = client.delete("network", network).await;
+    client.refused(&id).await
+}
+
+#[test]
+fn p02_n14_the_names_of_projects_are_one_listing_for_many_blockers_and_deletions() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = bench.shop(1);
+        let demo = bench.demo_project();
+        bench.hang_floating_ips(&shop.network, 5);
+        bench
+            .run(async |client| {
+                for _ in 0..3 {
+                    let deletion = refused(&client, &shop.network).await;
+                    let (owners, reason) = owners(&deletion);
+                    assert_eq!(owners, vec![(demo.clone(), "demo".to_owned()); 5]);
+                    assert!(reason.contains("belongs to project demo, not"), "{reason}");
+                    assert!(deletion.note.contains("project demo"), "{}", deletion.note);
+                }
+                let plan = client.plan("network", &shop.network).await;
+                let named = plan.refused.iter().filter_map(|one| one.blocker.as_ref());
+                assert!(named.clone().count() > 0);
+                for blocker in named {
+                    assert_eq!(blocker.owner_name, "demo");
+                }
+                let explanation = client.explain("network", &shop.network).await;
+                let lines = explanation.lines.join("\n");
+                assert!(lines.contains("belongs to project demo, not"), "{lines}");
+                // After an hour they are asked for anew: projects are renamed.
+                tokio::time::sleep(Duration::from_secs(60 * 60)).await;
+                refused(&client, &shop.network).await;
+            })
+            .await
+            .unwrap();
+        let listing = ("/v3/projects?limit=1000".to_owned(), Some(200));
+        assert_eq!(bench.asked_of_projects(), [listing.clone(), listing]);
+        assert_eq!(bench.writes(), []);
+    });
+}
+
+#[test]
+fn n14_where_nothing_of_another_project_blocks_no_name_is_asked_for() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = bench.shop(3);
+        bench
+            .run(async |client| {
+                // Refused for its own ports, without the cascade: the login knows that project.
+                let options = gone::domain::model::PlanOptions::default();
+                let id = client.delete_with("network", &shop.network, options).await;
+                let deletion = client.refused(&id).await;
+                let blockers = deletion
+                    .refused
+                    .iter()
+                    .filter_map(|one| one.blocker.as_ref());
+                assert!(
+                    blockers
+                        .clone()
+                        .any(|blocker| blocker.owner_name == "admin")
+                );
+                let id = client.delete("network", &shop.network).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.asked_of_projects(), []);
+    });
+}
+
+#[test]
+fn p02_who_may_not_list_projects_sees_their_ids() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = bench.shop(1);
+        let demo = bench.demo_project();
+        bench.hang_floating_ips(&shop.network, 5);
+        bench.faults(json!([{ "match": { "path": "/v3/projects" }, "action": { "status": 403 } }]));
+        bench
+            .run(async |client| {
+                for _ in 0..3 {
+                    let (owners, reason) = owners(&refused(&client, &shop.network).await);
+                    assert_eq!(owners, vec![(demo.clone(), String::new()); 5]);
+                    let words = format!("belongs to project {demo}, not");
+                    assert!(reason.contains(&words), "{reason}");
+                }
+            })
+            .await
+            .unwrap();
+        let listing = ("/v3/projects?limit=1000".to_owned(), Some(403));
+        let by_id = (format!("/v3/projects/{demo}"), Some(403));
+        assert_eq!(bench.asked_of_projects(), [listing, by_id]);
+    });
+}
+
+#[test]
+fn i12_a_keystone_that_hangs_holds_up_a_refusal_once_and_briefly_and_no_deletion() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = bench.shop(1);
+        let demo = bench.demo_project();
+        bench.hang_floating_ips(&shop.network, 1);
+        bench.faults(json!([
+            { "match": { "path": "/v3/projects" }, "action": { "hang": true } },
+            { "match": { "method": "DELETE", "kind": "port" }, "times": 1, "action": { "status": 409, "type": "PortInUse", "message": "in use" } },
+        ]));
+        let free = bench.rows("ports");
+        let free = free
+            .iter()
+            .find(|port| port["network_id"] == shop.others[0] && port["device_owner"] == "");
+        bench
+            .run(async |client| {
+                for limit_ms in [3_500, 500] {
+                    let began = bench.clock.now();
+                    let (owners, _) = owners(&refused(&client, &shop.network).await);
+                    assert_eq!(owners, [(demo.clone(), String::new())]);
+                    let took = bench.clock.now() - began;
+                    assert!(took < TimeDelta::milliseconds(limit_ms), "{took}");
+                }
+                // A refused step on the way waits for no name either.
+                let port = free.unwrap()["id"].as_str().unwrap();
+                let began = bench.clock.now();
+                let id = client.delete("port", port).await;
+                client.until_step(&id, "port", StepState::Blocked).await;
+                let took = bench.clock.now() - began;
+                assert!(took < TimeDelta::milliseconds(500), "{took}");
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let hung = ("/v3/projects?limit=1000".to_owned(), None);
+        assert_eq!(bench.asked_of_projects(), [hung]);
+    });
+}
