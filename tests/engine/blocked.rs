@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::harness::*;
 use chrono::TimeDelta;
+use gone::control::Command;
 use gone::domain::model::{
-    DeletionState, DriftPolicy, ErrorClass, EventKind, PlanOptions, RefusalRule, StepState,
+    Action, DeletionState, DriftPolicy, ErrorClass, EventKind, PlanOptions, RefusalRule, StepState,
 };
 use serde_json::{Value, json};
 
@@ -508,4 +509,56 @@ fn n12_a_trunk_that_was_disabled_on_the_way_says_so_and_does_not_wait_for_its_su
             .await
             .unwrap();
     });
+}
+
+#[test]
+fn n12_a_retry_enables_again_what_the_cloud_said_it_had_enabled() {
+    for whole in [true, false] {
+        paused(async {
+            let mut bench = Bench::new(1);
+            bench.settings.gc.max_attempts = 2;
+            let shop = bench.shop(1);
+            let trunk = format!("/v2.0/trunks/{}", shop.trunk);
+            bench.api(
+                "PUT",
+                &trunk,
+                json!({ "trunk": { "admin_state_up": false } }),
+            );
+            bench.faults(json!([{ "match": { "method": "PUT", "kind": "trunk" }, "times": 1, "action": { "keep": true } }]));
+            bench
+                .run(async |client| {
+                    let id = client.delete("network", &shop.network).await;
+                    client.stuck(&id).await;
+                    let stuck = client
+                        .until_any(&id, |step| {
+                            step.state == StepState::Stuck
+                                && step.action == Action::Delete
+                                && step.resource.key.id == shop.trunk
+                        })
+                        .await;
+                    assert_eq!(stuck.last_error.clone().unwrap().kind, "TrunkDisabled");
+                    if whole {
+                        client.retry(&id).await;
+                    } else {
+                        let command = Command::RetryStep { step_id: stuck.id };
+                        client.submit(command).await.unwrap();
+                    }
+                    client.gone(&id).await;
+                })
+                .await
+                .unwrap();
+            let calls = bench.writes_to(&shop.trunk);
+            let calls: Vec<_> = calls
+                .iter()
+                .map(|sent| (&*sent.method, sent.status))
+                .collect();
+            let refused = ("DELETE", Some(409));
+            let enabled = ("PUT", Some(200));
+            assert_eq!(
+                calls,
+                [enabled, refused, refused, enabled, ("DELETE", Some(204))],
+                "the whole deletion: {whole}"
+            );
+        });
+    }
 }

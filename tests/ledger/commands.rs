@@ -1,6 +1,9 @@
 //! What people ask of a deletion that runs: cancel, pause, retry; and what a program may.
 
-use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase, StepState};
+use gone::domain::model::{
+    Action, DeletionState, ErrorClass, EventKind, Origin, Phase, Plan, StepState,
+};
+use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{Applied, Change, EventFilter, Ledger, Selection, StepChange};
 
 use crate::support::*;
@@ -314,4 +317,111 @@ async fn a_note_changes_nothing_else() {
         (page.events[0].deletion_id.clone(), page.events[0].step_id),
         (None, None)
     );
+}
+
+/// A trunk that is enabled first, and its parent port after it.
+fn trunk() -> Plan {
+    plan(vec![
+        plan_step(0, Action::Enable, key("trunk", "t"), &[]),
+        plan_step(1, Action::Delete, key("trunk", "t"), &[0]),
+        plan_step(2, Action::Delete, key("port", "p"), &[1]),
+    ])
+}
+
+async fn of_all(ledger: &impl Ledger) -> Vec<StepState> {
+    let states = states(ledger, "one").await;
+    states.into_iter().map(|(_, state)| state).collect()
+}
+
+/// Enabled, as the cloud said, and then refused for good.
+async fn refused_although_enabled() -> InlineLedger {
+    let ledger = memory();
+    running(&ledger, "one", &trunk()).await;
+    claim_all_to(&ledger, StepState::Gone).await;
+    claim_all_to(&ledger, StepState::Stuck).await;
+    let stuck = [StepState::Gone, StepState::Stuck, StepState::Stuck];
+    assert_eq!(of_all(&ledger).await, stuck);
+    ledger
+}
+
+#[tokio::test]
+async fn n12_a_retry_enables_again_before_what_needs_it() {
+    let waits = [StepState::Ready, StepState::Waiting, StepState::Waiting];
+    for origin in [Origin::Console, Origin::Gate] {
+        let ledger = refused_although_enabled().await;
+        let again = retry(Selection::Deletion(id("one")), origin, at(3));
+        assert_eq!(one(&ledger, again).await, Applied::Moved(1));
+        assert_eq!(of_all(&ledger).await, waits);
+        // Refused this time: what waits for it is stuck with it, and is retried with it.
+        assert_eq!(claim_all_to(&ledger, StepState::Stuck).await.len(), 1);
+        assert_eq!(of_all(&ledger).await, [StepState::Stuck; 3]);
+        let again = retry(Selection::Deletion(id("one")), origin, at(99));
+        assert_eq!(one(&ledger, again).await, Applied::Moved(1));
+        assert_eq!(of_all(&ledger).await, waits);
+        for step in [Action::Enable, Action::Delete, Action::Delete] {
+            let claimed = claim_all_to(&ledger, StepState::Gone).await;
+            assert_eq!(claimed.len(), 1);
+            assert_eq!(claimed[0].action, step);
+        }
+        assert_eq!(deletion_state(&ledger, "one").await, DeletionState::Gone);
+        let counts = ledger.deletion(&id("one")).await.unwrap().unwrap().counts;
+        assert_eq!((counts.gone, counts.total), (3, 3));
+    }
+}
+
+#[tokio::test]
+async fn p08_cancel_while_it_is_enabled_again_looks_at_what_was_sent() {
+    let ledger = refused_although_enabled().await;
+    let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(3));
+    one(&ledger, again).await;
+    one(&ledger, cancel("one", at(4))).await;
+    let looked_at = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
+    assert_eq!(of_all(&ledger).await, looked_at);
+    // Both are there: the cancelled deletion leaves them, one after the other, and sends nothing.
+    for _ in 0..2 {
+        let due = looks(&ledger, at(5), 9).await.unwrap();
+        assert_eq!(due.len(), 1);
+        let there = outcome(&due[0], StepState::Ready, at(5));
+        assert_eq!(one(&ledger, settle(there)).await, Applied::Done);
+        assert!(claim(&ledger, 9).await.is_empty());
+    }
+    assert_eq!(of_all(&ledger).await, [StepState::Skipped; 3]);
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(deletion.state, DeletionState::Cancelled);
+    assert!(deletion.finished_at.is_some());
+}
+
+#[tokio::test]
+async fn p08_cancel_after_it_could_not_be_enabled_again_looks_at_what_was_sent() {
+    let ledger = refused_although_enabled().await;
+    let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(3));
+    one(&ledger, again).await;
+    claim_all_to(&ledger, StepState::Stuck).await;
+    one(&ledger, cancel("one", at(4))).await;
+    let looked_at = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
+    assert_eq!(of_all(&ledger).await, looked_at);
+    let due = looks(&ledger, at(5), 9).await.unwrap();
+    one(&ledger, settle(outcome(&due[0], StepState::Gone, at(5)))).await;
+    let due = looks(&ledger, at(5), 9).await.unwrap();
+    one(&ledger, settle(outcome(&due[0], StepState::Gone, at(5)))).await;
+    let ended = [StepState::Gone, StepState::Gone, StepState::Skipped];
+    assert_eq!(of_all(&ledger).await, ended);
+}
+
+#[tokio::test]
+async fn n12_what_several_wait_for_is_not_done_again_for_one() {
+    let ledger = memory();
+    let plan = plan(vec![
+        plan_step(0, Action::Enable, key("trunk", "t"), &[]),
+        plan_step(1, Action::Detach, key("subport", "t,a"), &[0]),
+        plan_step(2, Action::Detach, key("subport", "t,b"), &[0]),
+    ]);
+    running(&ledger, "one", &plan).await;
+    claim_all_to(&ledger, StepState::Gone).await;
+    claim_all_to(&ledger, StepState::Stuck).await;
+    let first = step_id(&ledger, "one", "t,a").await;
+    let again = retry(Selection::Steps(vec![first]), Origin::Cli, at(3));
+    assert_eq!(one(&ledger, again).await, Applied::Moved(1));
+    let ready = [StepState::Gone, StepState::Ready, StepState::Stuck];
+    assert_eq!(of_all(&ledger).await, ready);
 }

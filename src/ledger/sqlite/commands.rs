@@ -172,6 +172,7 @@ impl Batch<'_> {
             if !by_person && waits_for_person(candidate.class) {
                 continue;
             }
+            self.enable_again(num, candidate.id, now)?;
             let to = self.put_to_work(&candidate, by_person, now)?;
             self.moved(num, candidate.state, to, 1, now)?;
             moved += 1;
@@ -309,8 +310,14 @@ impl Batch<'_> {
     }
 
     /// What was sent runs to its end, which one look finds out; a call in flight comes to it by
-    /// itself.
+    /// itself, and what waits for one (to be enabled again) after it.
     fn look_at_sent(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
+        let waits = self.execute(
+            "UPDATE steps SET state = 'waiting', since = ?2, held_by = NULL
+             WHERE deletion = ?1 AND state = 'stuck' AND sent = 1 AND waits > 0",
+            &[&num, &rows::micros(now)],
+        )?;
+        self.moved(num, StepState::Stuck, StepState::Waiting, waits as u64, now)?;
         for state in [
             StepState::Ready,
             StepState::Blocked,

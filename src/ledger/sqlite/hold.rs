@@ -10,7 +10,8 @@ use super::rows;
 use crate::domain::model::{ErrorClass, EventKind, StepError, StepState};
 
 impl Batch<'_> {
-    /// A step has ended: those that waited for nothing else are ready.
+    /// A step has ended: those that waited for nothing else are ready. Of a cancelled deletion only
+    /// what was sent waits still: it is looked at (P8).
     pub(super) fn release_dependents(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<()> {
         let free: Vec<i64> = self
             .db
@@ -27,19 +28,52 @@ impl Batch<'_> {
                     .transpose()
             })
             .collect::<Sql<_>>()?;
+        let (to, due) = match self.deletion(num)?.cancelled {
+            true => (StepState::Verifying, Some(rows::micros(now))),
+            false => (StepState::Ready, None),
+        };
         for dependent in &free {
             self.execute(
-                "UPDATE steps SET state = 'ready', since = ?2 WHERE id = ?1",
-                &[dependent, &rows::micros(now)],
+                "UPDATE steps SET state = ?2, since = ?3, next_attempt_at = ?4 WHERE id = ?1",
+                &[dependent, &to.as_str(), &rows::micros(now), &due],
             )?;
         }
-        self.moved(
-            num,
-            StepState::Waiting,
-            StepState::Ready,
-            free.len() as u64,
-            now,
-        )
+        self.moved(num, StepState::Waiting, to, free.len() as u64, now)
+    }
+
+    /// A step is tried again: what made it ready is done again first. The cloud may have answered
+    /// 2xx and ignored it, or have been told otherwise since. A plan enables for one step each time;
+    /// what several wait for stays as it is, and so does what another deletion is enabling.
+    pub(super) fn enable_again(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<()> {
+        let enables: Vec<i64> = self
+            .db
+            .prepare_cached(
+                "UPDATE steps SET state = 'ready', since = ?2, ended_at = NULL, attempts = 0,
+                     looks = 0, last_error = NULL
+                 WHERE action = 'enable' AND state = 'gone'
+                     AND id IN (SELECT dependency FROM edges WHERE dependent = ?1)
+                     AND NOT EXISTS (SELECT 1 FROM edges
+                         WHERE dependency = steps.id AND dependent <> ?1)
+                     AND NOT EXISTS (SELECT 1 FROM steps live WHERE live.resource = steps.resource
+                         AND live.kind = steps.kind AND live.site = steps.site
+                         AND live.action = 'enable' AND live.ended_at IS NULL)
+                 RETURNING id",
+            )?
+            .query_map(params![id, rows::micros(now)], |row| row.get(0))?
+            .collect::<Sql<_>>()?;
+        for enable in &enables {
+            self.execute("UPDATE steps SET waits = waits + 1 WHERE id = ?1", &[&id])?;
+            self.event(
+                Some(num),
+                Some(*enable),
+                EventKind::StepState,
+                "done again, for what is tried again after it",
+                &json!({"state": StepState::Ready.as_str()}),
+                now,
+            )?;
+        }
+        let again = enables.len() as u64;
+        self.moved(num, StepState::Gone, StepState::Ready, again, now)
     }
 
     /// A step is stuck: what waits for it, and what waits for that, is stuck too. With
