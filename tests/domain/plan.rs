@@ -53,14 +53,37 @@ fn n02_floating_ips_go_too_when_they_are_to_be_released() {
         release_floating_ips: true,
         ..cascade()
     };
-    let plan = Topology::web().plan("network", "web", options);
+    let mut cloud = Topology::web();
+    cloud.add_floating_ips_port();
+    let plan = cloud.plan("network", "web", options);
     assert!(names(&plan.steps).contains("floating_ip/fip"));
     assert!(plan.unset.is_empty());
+    assert_eq!(plan.refused, []);
+    let own = plan.automatic.iter().find(|step| step.resource_id == "own");
+    assert_eq!(
+        own.unwrap().why,
+        "is the address of floating ip 203.0.113.9 (fip)"
+    );
     assert!(goes_after(
         &plan,
         "router_interface/r1,s1",
         "floating_ip/fip"
     ));
+}
+
+#[test]
+fn n05_a_floating_ips_own_port_goes_with_it_and_stays_with_it() {
+    let mut cloud = Topology::web();
+    cloud.add_floating_ips_port();
+    let plan = cloud.plan("floating_ip", "fip", PlanOptions::default());
+    assert_eq!(names(&plan.steps), set(&["floating_ip/fip"]));
+    assert_eq!(names(&plan.automatic), set(&["port/own"]));
+    assert_eq!(plan.refused, []);
+    // Where the floating IP is only disassociated, its port is of no concern.
+    cloud.asked.clear();
+    let plan = cloud.plan("network", "web", cascade());
+    assert_eq!(names(&plan.unset), set(&["floating_ip/fip"]));
+    assert!(!names(&plan.automatic).contains("port/own"));
 }
 
 #[test]

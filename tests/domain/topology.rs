@@ -93,6 +93,12 @@ impl Topology {
         cloud
     }
 
+    /// On the external network, without a project, as Neutron makes it with the floating IP.
+    pub fn add_floating_ips_port(&mut self) {
+        self.add("port", json!({ "id": "own", "project_id": "", "network_id": "external", "device_owner": "network:floatingip",
+            "device_id": "fip", "fixed_ips": [{ "subnet_id": "outside", "ip_address": "203.0.113.9" }], "security_groups": [] }));
+    }
+
     pub fn plan(&mut self, kind: &str, id: &str, options: PlanOptions) -> Plan {
         self.plan_guarded(kind, id, options, &|_| None)
     }

@@ -46,18 +46,31 @@ fn n02_floating_ips_are_released_if_the_caller_asks() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
+        // The floating IP's own port, on the external network: the cloud removes it by itself.
+        let own: Vec<String> = bench
+            .rows("ports")
+            .iter()
+            .filter(|port| port["device_id"] == *shop.floating_ip)
+            .map(|port| port["id"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(own.len(), 1);
         bench
             .run(async |client| {
                 let options = PlanOptions {
                     release_floating_ips: true,
                     ..cascade()
                 };
+                let plan = client.plan_with("network", &shop.network, options).await;
+                let automatic = plan.automatic.iter().find(|one| one.resource_id == own[0]);
+                assert!(automatic.unwrap().why.contains(&shop.floating_ip));
                 let id = client.delete_with("network", &shop.network, options).await;
                 client.gone(&id).await;
             })
             .await
             .unwrap();
         assert_eq!(bench.ids("floatingips"), Vec::<String>::new());
+        assert!(!bench.exists("ports", &own[0]));
+        assert_eq!(bench.writes_to(&own[0]), []);
     });
 }
 

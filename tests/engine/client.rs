@@ -48,10 +48,14 @@ impl Client {
     }
 
     pub async fn plan(&self, kind: &str, word: &str) -> Arc<Plan> {
+        self.plan_with(kind, word, cascade()).await
+    }
+
+    pub async fn plan_with(&self, kind: &str, word: &str, options: PlanOptions) -> Arc<Plan> {
         match self
             .submit(Command::Plan {
                 targets: vec![target(kind, word)],
-                options: cascade(),
+                options,
             })
             .await
             .unwrap()
