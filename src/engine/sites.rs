@@ -18,9 +18,6 @@ use crate::domain::policy::Retry;
 use crate::ledger::{Change, NewEvent};
 use crate::system::config::Settings;
 
-/// How often a paused or silent site is signed in to anew.
-const SIGN_IN_EVERY: Duration = Duration::from_secs(30);
-
 pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
     /// Living resources that vouch for listings (I13b).
@@ -255,6 +252,7 @@ impl Shared {
         under_way: &mut UnderWay,
     ) -> Duration {
         let now = self.clock.now();
+        let every = self.settings.engine.sign_in_every;
         let mut next = Duration::MAX;
         let mut due = Vec::new();
         for (name, site) in self.sites.lock().iter() {
@@ -262,7 +260,7 @@ impl Shared {
                 (SiteState::Reachable, _) => continue,
                 (_, None) => Duration::ZERO,
                 (_, Some(asked)) => {
-                    SIGN_IN_EVERY.saturating_sub((now - asked).to_std().unwrap_or_default())
+                    every.saturating_sub((now - asked).to_std().unwrap_or_default())
                 }
             };
             if wait.is_zero() {

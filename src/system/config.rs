@@ -52,6 +52,9 @@ pub struct EngineSettings {
     /// How often what is gone is looked for again (T14).
     #[serde(with = "duration")]
     pub sweep: Duration,
+    /// How often a site that is paused or does not answer is signed in to anew (N13).
+    #[serde(with = "duration")]
+    pub sign_in_every: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -154,6 +157,7 @@ impl Default for EngineSettings {
             call_timeout: Duration::from_secs(60),
             verify_timeout: Duration::from_secs(60),
             sweep: Duration::from_secs(30),
+            sign_in_every: Duration::from_secs(30),
         }
     }
 }

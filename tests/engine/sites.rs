@@ -59,6 +59,42 @@ fn n13_a_refused_token_pauses_the_site_without_an_attempt_and_it_resumes() {
 }
 
 #[test]
+fn n13_a_paused_site_is_signed_in_to_as_often_as_is_set() {
+    for (every, tries) in [(None, 119..=121), (Some(600), 5..=7)] {
+        paused(async {
+            let mut bench = Bench::new(1);
+            if let Some(seconds) = every {
+                bench.settings.engine.sign_in_every = Duration::from_secs(seconds);
+            }
+            let (network, _) = bench.plain_network(1);
+            bench.faults(
+                json!([{ "match": { "path": "/v3/auth/tokens" }, "action": { "status": 401 } }]),
+            );
+            let logins = || {
+                let sent = bench.sent().into_iter();
+                sent.filter(|sent| sent.path == "/v3/auth/tokens").count()
+            };
+            bench
+                .run(async |client| {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    assert_eq!(client.site_status().await.state, SiteState::Paused);
+                    let before = logins();
+                    tokio::time::sleep(Duration::from_secs(3600)).await;
+                    let tried = logins() - before;
+                    assert!(tries.contains(&tried), "{every:?}: {tried}");
+                    bench.faults(json!([]));
+                    tokio::time::sleep(Duration::from_secs(every.unwrap_or(30) + 1)).await;
+                    assert_eq!(client.site_status().await.state, SiteState::Reachable);
+                    let id = client.delete("network", &network).await;
+                    client.gone(&id).await;
+                })
+                .await
+                .unwrap();
+        });
+    }
+}
+
+#[test]
 fn n13_an_expired_token_is_renewed_and_nothing_is_paused() {
     paused(async {
         let mut bench = Bench::new(1);

@@ -95,6 +95,12 @@ fn a_bad_value_names_its_field() {
         ),
         ("[engine]\n\nsweep = '0s'", 3, "engine.sweep", "longer"),
         (
+            "[engine]\nsign_in_every = '0s'",
+            2,
+            "engine.sign_in_every",
+            "longer",
+        ),
+        (
             "[engine]\nconcurrency = 'many'",
             2,
             "engine.concurrency",

@@ -196,6 +196,7 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
         ("engine.call_timeout", engine.call_timeout),
         ("engine.verify_timeout", engine.verify_timeout),
         ("engine.sweep", engine.sweep),
+        ("engine.sign_in_every", engine.sign_in_every),
         ("gc.pending_max", gc.pending_max),
     ];
     for (key, value) in durations {
