@@ -245,8 +245,8 @@ impl Shared {
                         audit,
                         now: self.clock.now(),
                     };
-                    let wanted = self.deletion(&deletion_id).await?.state == DeletionState::Running;
-                    if wanted {
+                    let state = self.deletion(&deletion_id).await?.state;
+                    if matches!(state, DeletionState::Running | DeletionState::Stuck) {
                         self.commit(vec![wake]).await.map_err(ledger_error)?;
                     }
                 }

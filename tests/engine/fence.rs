@@ -243,6 +243,36 @@ fn t06_t15_a_repeated_delete_joins_the_first_and_moves_nothing() {
 }
 
 #[test]
+fn t06_a_repeated_delete_wakes_what_is_stuck_for_one_attempt() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.gc.max_attempts = 1;
+        let (_, ports) = bench.plain_network(1);
+        let refuse = json!({ "status": 409, "type": "PortInUse", "message": "held" });
+        bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 2, "action": refuse }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("port", &ports[0]).await;
+                client.stuck(&id).await;
+                assert_eq!(client.delete("port", &ports[0]).await, id);
+                let woken = client.until(&id, |deletion| deletion.counts.stuck == 0);
+                woken.await;
+                client.stuck(&id).await;
+                assert_eq!(bench.writes().len(), 2, "one attempt more");
+                // Within the minute it is not woken again.
+                assert_eq!(client.delete("port", &ports[0]).await, id);
+                assert_eq!(client.deletion(&id).await.counts.stuck, 1);
+                tokio::time::sleep(std::time::Duration::from_secs(61)).await;
+                assert_eq!(client.delete("port", &ports[0]).await, id);
+                client.gone(&id).await;
+                assert_eq!(bench.writes().len(), 3);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
 fn t08_the_tombstone_survives_failure_and_restart() {
     paused(async {
         let mut bench = Bench::new(1);
