@@ -146,6 +146,10 @@ async fn check(bench: &Bench, before: &BTreeSet<(String, String)>, frozen: &Plan
             .iter()
             .all(|tombstone| tombstone.phase == Phase::Gone)
     );
+    let fenced: BTreeSet<_> = standing.tombstones.iter().map(|one| &one.key).collect();
+    for step in &frozen.steps {
+        assert!(fenced.contains(&step.key()), "{step:?} lost its tombstone");
+    }
 }
 
 fn at_each(point: fn(u64) -> At, concurrency: usize) {
