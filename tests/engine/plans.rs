@@ -213,12 +213,20 @@ fn p05_read_only_sends_no_write_whoever_asks() {
         let mut bench = Bench::new(1);
         bench.settings.gc.max_attempts = 1;
         let (network, _) = bench.plain_network(2);
-        bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "action": { "status": 409, "type": "NetworkInUse" } }]));
-        let id = bench
+        let (_, ports) = bench.plain_network(1);
+        bench.faults(json!([
+            { "match": { "method": "DELETE", "kind": "network" }, "action": { "status": 409, "type": "NetworkInUse" } },
+            { "match": { "method": "DELETE", "id": ports[0] }, "action": { "status": 503 } },
+        ]));
+        let (id, on_its_way) = bench
             .run(async |client| {
                 let id = client.delete("network", &network).await;
                 client.stuck(&id).await;
-                id
+                let on_its_way = client.delete("port", &ports[0]).await;
+                client
+                    .until_step(&on_its_way, "port", StepState::Blocked)
+                    .await;
+                (id, on_its_way)
             })
             .await
             .unwrap();
@@ -256,6 +264,7 @@ fn p05_read_only_sends_no_write_whoever_asks() {
         bench.settings.guard.read_only = false;
         bench
             .run(async |client| {
+                client.gone(&on_its_way).await;
                 client.retry(&id).await;
                 client.gone(&id).await;
             })
