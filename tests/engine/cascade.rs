@@ -227,6 +227,14 @@ fn n06_the_network_goes_last_and_its_subnets_with_it() {
             .unwrap();
         let last = bench.writes().pop().unwrap();
         assert_eq!(last.path, format!("/v2.0/networks/{}", shop.network));
+        // Nothing is sent before its turn: the cloud has nothing to refuse.
+        let refused: Vec<String> = bench
+            .writes()
+            .iter()
+            .filter(|sent| sent.status.is_none_or(|status| status >= 300))
+            .map(Sent::subject)
+            .collect();
+        assert_eq!(refused, Vec::<String>::new());
         assert!(bench.writes_to(&shop.subnet).is_empty());
         assert!(!bench.exists("subnets", &shop.subnet));
         // Nothing went that the plan did not say, and all that it said.
