@@ -141,6 +141,8 @@ fn i13_a_proxys_page_is_not_absence() {
                 assert_eq!(step.last_error.unwrap().status, Some(404));
                 client.until_step(&id, "port", StepState::Verifying).await;
                 client.gone(&id).await;
+                // Not even for a while: the sweep would have found it, and removed it again.
+                assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
             })
             .await
             .unwrap();
