@@ -93,7 +93,7 @@ fn t02_an_unknown_kind_is_refused_with_the_nearest_one() {
                 assert!(matches!(refused, ControlError::Usage { .. }), "{refused:?}");
                 let message = refused.to_string();
                 assert!(
-                    message.contains("netwrk") && message.contains("network"),
+                    message.contains("\"netwrk\"; did you mean \"network\"?"),
                     "{message}"
                 );
                 assert!(client.deletions(Vec::new(), None).await.is_empty());
