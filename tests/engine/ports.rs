@@ -106,7 +106,12 @@ impl Crash {
             .all(|change| matches!(change, Change::Step(_)));
         let mut late = self.late.lock().unwrap();
         match late.as_mut() {
-            Some(late) if next == self.at_write.load(Ordering::SeqCst) && outcomes => {
+            // What an earlier crash held back and has not come yet is not replaced.
+            Some(late)
+                if late.changes.is_empty()
+                    && next == self.at_write.load(Ordering::SeqCst)
+                    && outcomes =>
+            {
                 late.changes = changes.to_vec();
                 true
             }

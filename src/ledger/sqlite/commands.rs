@@ -26,7 +26,7 @@ struct Candidate {
     state: StepState,
     class: Option<ErrorClass>,
     held_by: Option<i64>,
-    waits: u32,
+    waits: u64,
 }
 
 impl Batch<'_> {
@@ -164,7 +164,7 @@ impl Batch<'_> {
         let mut roots = Vec::new();
         let mut moved = 0;
         let mut held_by = None;
-        for candidate in candidates {
+        for mut candidate in candidates {
             if let Some(root) = candidate.held_by {
                 held_by = Some(root);
                 continue;
@@ -172,7 +172,7 @@ impl Batch<'_> {
             if !by_person && waits_for_person(candidate.class) {
                 continue;
             }
-            self.enable_again(num, candidate.id, now)?;
+            candidate.waits += self.enable_again(num, candidate.id, now)?;
             let to = self.put_to_work(&candidate, by_person, now)?;
             self.moved(num, candidate.state, to, 1, now)?;
             moved += 1;

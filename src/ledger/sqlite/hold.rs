@@ -43,8 +43,9 @@ impl Batch<'_> {
 
     /// A step is tried again: what made it ready is done again first. The cloud may have answered
     /// 2xx and ignored it, or have been told otherwise since. A plan enables for one step each time;
-    /// what several wait for stays as it is, and so does what another deletion is enabling.
-    pub(super) fn enable_again(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<()> {
+    /// what several wait for stays as it is, and so does what another deletion is enabling. Answers
+    /// for how many steps it waits anew.
+    pub(super) fn enable_again(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<u64> {
         let enables: Vec<i64> = self
             .db
             .prepare_cached(
@@ -73,7 +74,8 @@ impl Batch<'_> {
             )?;
         }
         let again = enables.len() as u64;
-        self.moved(num, StepState::Gone, StepState::Ready, again, now)
+        self.moved(num, StepState::Gone, StepState::Ready, again, now)?;
+        Ok(again)
     }
 
     /// A step is stuck: what waits for it, and what waits for that, is stuck too. With
