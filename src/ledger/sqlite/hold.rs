@@ -49,8 +49,9 @@ impl Batch<'_> {
         let enables: Vec<i64> = self
             .db
             .prepare_cached(
-                "UPDATE steps SET state = 'ready', since = ?2, ended_at = NULL, attempts = 0,
-                     looks = 0, last_error = NULL
+                // By its few dependencies: SQLite would go through all that is gone, for each retry.
+                "UPDATE steps NOT INDEXED SET state = 'ready', since = ?2, ended_at = NULL,
+                     attempts = 0, looks = 0, last_error = NULL
                  WHERE action = 'enable' AND state = 'gone'
                      AND id IN (SELECT dependency FROM edges WHERE dependent = ?1)
                      AND NOT EXISTS (SELECT 1 FROM edges
