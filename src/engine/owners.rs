@@ -16,9 +16,12 @@ impl Shared {
         options: PlanOptions,
     ) -> Result<Plan, CloudFailure> {
         let mut plan = self.plan_targets(targets, options).await?;
+        if plan.refused.is_empty() {
+            return Ok(plan);
+        }
         let steps = plan.steps.iter();
         let blockers = plan.refused.iter().filter_map(|one| one.blocker.as_ref());
-        // A target's own project is that of its step; what is of another is never one.
+        // The targets' own projects need no name: whoever asks for them knows whose they are.
         let targets: BTreeSet<_> = plan.targets.iter().map(|target| &target.key).collect();
         let own = steps.filter(|step| targets.contains(&step.key()));
         let own: BTreeSet<&str> = own.map(|step| step.project_id.as_str()).collect();
