@@ -15,7 +15,8 @@ use super::openstack::{
 };
 use super::project_names::ProjectNames;
 use super::{
-    Acted, Asked, Call, Cloud, CloudFailure, Fields, ListRows, Names, Row, Rows, SignedIn,
+    Acted, Asked, Call, Cloud, CloudFailure, Fields, ListRows, Names, PAGE_ROWS, Row, Rows,
+    SignedIn,
 };
 use crate::domain::kinds::{AnswerClass, CallTemplate, Kind, ListSpec, fill};
 use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site, StepError};
@@ -24,7 +25,6 @@ use crate::system::clock::Clock;
 
 /// Fronts allow about 8 KB of URL; this much of it for the values of a filter (about 140 ids).
 const FILTER_BYTES_MAX: usize = 6 * 1024;
-const PAGE_ROWS: usize = 500;
 /// Kept of a message in the ledger.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// Ids in a refusal that are looked at; the rest show up when these are gone.

@@ -19,6 +19,9 @@ use crate::domain::model::{Action, Answer, Identity, KindName, Site};
 use crate::domain::plan::Filter;
 use crate::domain::policy::{Outcome, Retry};
 
+/// Rows of a list that one call asks for (N14).
+pub const PAGE_ROWS: usize = 500;
+
 /// Clouds, by site.
 #[async_trait]
 pub trait Cloud: Send + Sync {

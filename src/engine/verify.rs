@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use super::dispatch::facts;
 use super::{Done, Shared, UnderWay};
-use crate::cloud::{Asked, CloudFailure, Fields, ListRows};
+use crate::cloud::{Asked, CloudFailure, Fields, ListRows, PAGE_ROWS};
 use crate::domain::kinds::{Kind, lookup_one};
 use crate::domain::model::{ErrorClass, Identity, KindName, ResourceKey, Site, StepError};
 use crate::domain::plan::Filter;
@@ -30,8 +30,6 @@ use crate::ledger::{ClaimedStep, LedgerError, LooksDue};
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
 /// Steps that one look takes: some 10 MB of rows.
 const LOOKED_AT_MAX: usize = 10_000;
-/// Rows that a page of a list has.
-const PAGE_ROWS: usize = 500;
 /// Up to this many are read one by one: cheaper than finding a witness.
 const READ_MAX: usize = 3;
 /// Reads by id in flight, where there is no witness.
