@@ -131,6 +131,40 @@ fn an_empty_list_is_not_absence(lists: u32) {
 }
 
 #[test]
+fn i13_an_empty_list_by_scope_is_not_absence() {
+    paused(async {
+        let bench = Bench::new(1);
+        // More than are asked for by id: they are listed by their network.
+        let (network, ports) = bench.plain_network(300);
+        let (_, others) = bench.plain_network(3);
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.until(&id, |deletion| deletion.counts.total > 0).await;
+                bench.faults(json!([
+                    { "match": { "method": "DELETE", "kind": "port" }, "times": 300, "action": { "keep": true } },
+                    { "match": { "method": "GET", "path": "/v2.0/ports$" }, "times": 20, "action": { "empty_list": true } },
+                ]));
+                let deletion = client
+                    .until(&id, |deletion| {
+                        deletion.counts.blocked > 0 || deletion.counts.gone > 20
+                    })
+                    .await;
+                assert!(deletion.counts.blocked > 0, "{:?}", deletion.counts);
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let by_network = |sent: &Sent| sent.path.contains("/ports?network_id=");
+        let sent = bench.sent();
+        let first_write = sent.iter().position(Sent::is_write).unwrap();
+        assert!(sent[first_write..].iter().any(by_network));
+        assert!(ports.iter().all(|port| !bench.exists("ports", port)));
+        assert!(others.iter().all(|port| bench.exists("ports", port)));
+    });
+}
+
+#[test]
 fn i13_a_proxys_page_is_not_absence() {
     paused(async {
         let bench = Bench::new(1);
