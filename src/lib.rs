@@ -60,6 +60,13 @@
 //! **A refused deletion can be retried.** Its blockers are listed where stuck steps are, and a retry
 //! plans anew behind a new fence, so that who clears a blocker need not type the target again.
 //!
+//! **Looks wait for each other (`look_wait`).** While a deletion has more to send, what was accepted is
+//! looked for together, or N14 does not hold; so a step may start later than what it waits for has
+//! gone. Slow kinds in front of long chains (balancers) will want looks of their own.
+//!
+//! **What has long been gone is swept for more rarely.** A hold-down of a week over 100,000 tombstones
+//! would cost 720 lists twice a minute. Copies that come back late would want a steady pace again.
+//!
 //! **Projects are named only where another project's resource stands in the way.** A blocker keeps
 //! its owner's id for programs and takes the name for people: one listing by Keystone for a cloud and
 //! hour, outside of plans and their hashes. Names in every list would want a cache of their own.

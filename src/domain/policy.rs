@@ -221,8 +221,9 @@ fn after_failure(
 /// How much longer accepted deletes wait for more of their kind, so that one list looks for many (N14).
 ///
 /// 1. Not at all when their deletion has nothing else to do at the site: what depends on them is next.
-/// 2. Not at all when they fill a list and are twice as many as are still to be sent: looks at two
-///    thirds of what is left each cost few lists, since those show what is left.
+/// 2. Not at all when they fill a list and are twice as many as are still to be sent. A list by scope
+///    shows what is still there, so it is worth its pages once little is; and each look leaves at most
+///    a third, so that there are few looks.
 /// 3. While calls are in flight and nothing is ready: [`GATHER_MAX`], so that one that hangs holds up
 ///    nothing (I12).
 /// 4. Else half of the time that the deletion has taken so far: the longer it takes, the fewer looks.
