@@ -15,7 +15,7 @@ use super::openstack::{
 };
 use super::project_names::ProjectNames;
 use super::{
-    Acted, Asked, Call, Cloud, CloudFailure, Fields, ListRows, Names, PAGE_ROWS, Row, Rows,
+    Acted, Asked, Call, Cloud, CloudFailure, Fields, ListRows, Listed, Names, PAGE_ROWS, Row,
     SignedIn,
 };
 use crate::domain::kinds::{AnswerClass, CallTemplate, Kind, ListSpec, fill};
@@ -130,16 +130,16 @@ impl OpenStack {
         Ok(known.contains(needed))
     }
 
-    async fn list_once(
+    async fn list_part(
         &self,
         connection: &Connection,
-        kind: &Kind,
-        list: &ListSpec,
+        (kind, list): (&Kind, &ListSpec),
         query: Vec<(String, String)>,
         rows_max: Option<usize>,
-    ) -> Result<openstack::Listing, CloudFailure> {
+        listed: &mut (dyn FnMut(Listed) + Send),
+    ) -> Result<Option<Identity>, CloudFailure> {
         let path = format!("{}{}", kind.prefix, list.path);
-        let request = ListRequest {
+        let mut pages = connection.session.pages(ListRequest {
             service: &kind.service,
             path: &path,
             items_key: &list.items,
@@ -148,12 +148,18 @@ impl OpenStack {
             not_found: kind.spec.not_found.first().map(String::as_str),
             rows_max,
             deadline: self.call_timeout,
-        };
-        connection
-            .session
-            .list(request)
-            .await
-            .map_err(|error| failure(&error, Some(kind)))
+        });
+        listed(Listed::Part);
+        let mut identity = None;
+        let failed = |error: CallError| failure(&error, Some(kind));
+        while let Some(page) = pages.next().await.map_err(failed)? {
+            if page.first {
+                listed(Listed::PartAgain);
+            }
+            listed(Listed::Rows(page.items));
+            identity = Some(frozen(&page.identity));
+        }
+        Ok(identity)
     }
 }
 
@@ -205,17 +211,18 @@ impl Cloud for OpenStack {
             .map_err(|error| failure(&error, None))
     }
 
-    async fn list(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure> {
+    async fn list_by_page(
+        &self,
+        request: ListRows<'_>,
+        listed: &mut (dyn FnMut(Listed) + Send),
+    ) -> Result<Option<Identity>, CloudFailure> {
         let connection = self.connection(request.site, false).await?;
         let kind = request.kind;
         let Some(list) = &kind.spec.list else {
             return Err(configuration(format!("kind {} is not listed", kind.name)));
         };
         if !self.has_extension(&connection, kind).await? {
-            return Ok(Rows {
-                rows: Vec::new(),
-                identity: None,
-            });
+            return Ok(None);
         }
         let fields: Vec<(String, String)> = match request.fields {
             Fields::All => Vec::new(),
@@ -226,16 +233,14 @@ impl Cloud for OpenStack {
                 .collect(),
             Fields::Id => vec![("fields".to_owned(), "id".to_owned())],
         };
-        let mut rows = Vec::new();
         let mut identity: Option<Identity> = None;
         for part in parts(request.filter) {
             let mut query = part;
             query.extend(fields.iter().cloned());
-            let listing = self
-                .list_once(&connection, kind, list, query, request.rows_max)
+            let now = self
+                .list_part(&connection, (kind, list), query, request.rows_max, listed)
                 .await?;
-            let now = frozen(&listing.identity);
-            if identity.as_ref().is_some_and(|before| *before != now) {
+            if identity.is_some() && identity != now {
                 return Err(CloudFailure {
                     retry: Retry::SitePaused,
                     class: ErrorClass::Auth,
@@ -249,10 +254,9 @@ impl Cloud for OpenStack {
                     retry_after: None,
                 });
             }
-            identity = Some(now);
-            rows.extend(listing.items);
+            identity = now;
         }
-        Ok(Rows { rows, identity })
+        Ok(identity)
     }
 
     async fn read(&self, site: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure> {

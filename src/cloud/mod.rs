@@ -34,9 +34,27 @@ pub trait Cloud: Send + Sync {
     /// The URL of the service that a kind belongs to: part of a plan's hash.
     async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure>;
 
-    /// All rows of a listed kind, or those that the filter finds. Never a part of a list, or an
-    /// empty one, in place of an error.
-    async fn list(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure>;
+    /// All rows of a listed kind, or those that the filter finds, as they come; then as whom they
+    /// were read: none if the cloud lacks the kind's extension and nothing was asked. Never a part of
+    /// a list, or an empty one, in place of an error.
+    async fn list_by_page(
+        &self,
+        request: ListRows<'_>,
+        listed: &mut (dyn FnMut(Listed) + Send),
+    ) -> Result<Option<Identity>, CloudFailure>;
+
+    /// The same, all at once.
+    async fn list(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure> {
+        let mut rows = Vec::new();
+        let mut part = 0;
+        let mut collect = |listed| match listed {
+            Listed::Part => part = rows.len(),
+            Listed::PartAgain => rows.truncate(part),
+            Listed::Rows(page) => rows.extend(page),
+        };
+        let identity = self.list_by_page(request, &mut collect).await?;
+        Ok(Rows { rows, identity })
+    }
 
     /// One row of a listed kind by id; absent only by the kind's own not-found answer (I13a).
     async fn read(&self, site: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure>;
@@ -99,6 +117,16 @@ pub enum Fields {
     /// What planning needs, as the kind says.
     Planning,
     Id,
+}
+
+/// What comes of a list while it is read.
+#[derive(Clone, Debug)]
+pub enum Listed {
+    /// A part of it begins: a long filter takes several lists.
+    Part,
+    /// That part begins anew, since the row where a page ended is gone: what came of it does not count.
+    PartAgain,
+    Rows(Vec<Value>),
 }
 
 #[derive(Clone, Debug)]

@@ -242,19 +242,23 @@ pub struct PlanStep {
     pub kind: KindName,
     pub resource_id: String,
     pub name: String,
-    pub project_id: String,
+    pub project_id: Arc<str>,
     pub action: Action,
     /// Steps that must be gone before this one is sent.
     pub depends_on: Vec<u32>,
     pub automatic: bool,
     /// Why it is in the plan, for a person: `port on network web`.
-    pub why: String,
+    pub why: Arc<str>,
     /// SHA-256 over what drift compares: project, name, tags, owner, references, protection.
     pub fingerprint: String,
     /// What the kind's calls need beside the id (`router_id`, `port_id` of an interface): also the
     /// incarnation's own handle (I10); and the scope of what is looked for together.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub vars: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "no_vars")]
+    pub vars: Arc<BTreeMap<String, String>>,
+}
+
+fn no_vars(vars: &BTreeMap<String, String>) -> bool {
+    vars.is_empty()
 }
 
 impl PlanStep {

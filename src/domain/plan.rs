@@ -16,16 +16,20 @@
 
 mod build;
 mod graph;
+mod seen;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use ipnet::IpNet;
-use serde_json::Value;
 
 pub use build::{hash as plan_hash, name_owners};
 pub use graph::ranks;
+pub use seen::Found;
 
-use super::kinds::{Kind, Kinds, OnDelete, Reference, ReleaseOption, lookup, lookup_one};
+use seen::{Seen, Texts};
+
+use super::kinds::{Join, Kind, Kinds, OnDelete, Reference, ReleaseOption, Takes};
 use super::model::{Identity, KindName, PlanOptions, Resource, ResourceKey, Site};
 
 /// More filter values than this, and listing the whole collection is cheaper than asking for them.
@@ -51,8 +55,27 @@ pub struct Filter {
 /// needs a clock.
 pub type Protection<'p> = dyn Fn(&Resource) -> Option<String> + Send + Sync + 'p;
 
-/// A listing that was asked for: all of a kind, or those where a key has a value.
-type Asked = (Site, KindName, Option<(String, String)>);
+/// What was asked of a listed kind.
+#[derive(Default)]
+struct Asked {
+    /// All of it, which answers whatever a filter asks.
+    whole: bool,
+    /// By the filter's key.
+    values: HashMap<String, HashSet<String>>,
+}
+
+impl Asked {
+    fn has(&self, key: &str, value: &str) -> bool {
+        self.whole
+            || self
+                .values
+                .get(key)
+                .is_some_and(|values| values.contains(value))
+    }
+}
+
+/// What is wanted next: values by listed kind and filter key; without a key, all of the kind.
+type Wanted = BTreeMap<(Site, KindName, Option<String>), BTreeSet<String>>;
 
 pub struct Planner<'k> {
     kinds: &'k Kinds,
@@ -60,23 +83,21 @@ pub struct Planner<'k> {
     protection: &'k Protection<'k>,
     targets: Vec<ResourceKey>,
     /// Everything seen in listings, of any fate.
-    seen: BTreeMap<ResourceKey, Resource>,
-    seen_by_kind: BTreeMap<(Site, KindName), BTreeSet<ResourceKey>>,
-    going: BTreeMap<ResourceKey, Going>,
-    unset: BTreeMap<ResourceKey, Vec<Link>>,
+    seen: BTreeMap<Arc<ResourceKey>, Seen>,
+    going: BTreeMap<Arc<ResourceKey>, Going<'k>>,
+    unset: BTreeMap<Arc<ResourceKey>, Vec<Link<'k>>>,
     /// Resources whose dependents were asked for.
-    explored: HashSet<ResourceKey>,
-    asked: HashSet<Asked>,
+    explored: HashSet<Arc<ResourceKey>>,
+    asked: HashMap<(Site, KindName), Asked>,
 }
 
 /// A resource that will be gone.
-#[derive(Clone, Debug)]
-struct Going {
+struct Going<'k> {
     fate: Fate,
     /// What pulled it in: the automatic one's removers, or the step's reasons.
-    links: Vec<Link>,
+    links: Vec<Link<'k>>,
     /// Projects of the targets that lead here (P4).
-    roots: BTreeSet<String>,
+    roots: Arc<BTreeSet<Arc<str>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,10 +110,10 @@ enum Fate {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Link {
-    to: ResourceKey,
+struct Link<'k> {
+    to: Arc<ResourceKey>,
     on_delete: OnDelete,
-    says: String,
+    says: &'k str,
 }
 
 impl<'k> Planner<'k> {
@@ -109,30 +130,24 @@ impl<'k> Planner<'k> {
             protection,
             targets: targets.iter().map(|target| target.key.clone()).collect(),
             seen: BTreeMap::new(),
-            seen_by_kind: BTreeMap::new(),
             going: BTreeMap::new(),
             unset: BTreeMap::new(),
             explored: HashSet::new(),
-            asked: HashSet::new(),
+            asked: HashMap::new(),
         };
+        let mut texts = Texts::default();
         for target in targets {
+            let seen = Seen::new(&target, protection, &mut texts);
             let going = Going {
                 fate: Fate::Target,
                 links: Vec::new(),
-                roots: BTreeSet::from([target.project_id.clone()]),
+                roots: Arc::new(BTreeSet::from([seen.project_id.clone()])),
             };
-            planner.going.insert(target.key.clone(), going);
-            planner.see(target);
+            let key = Arc::new(target.key);
+            planner.going.insert(key.clone(), going);
+            planner.seen.insert(key, seen);
         }
         planner
-    }
-
-    fn see(&mut self, resource: Resource) {
-        self.seen_by_kind
-            .entry((resource.key.site.clone(), resource.key.kind.clone()))
-            .or_default()
-            .insert(resource.key.clone());
-        self.seen.insert(resource.key.clone(), resource);
     }
 
     fn kind(&self, name: &KindName) -> Option<&'k Kind> {
@@ -143,42 +158,32 @@ impl<'k> Planner<'k> {
     pub fn wanted(&mut self) -> Vec<Lookup> {
         self.join();
         while self.decide() {}
-        let mut wanted: BTreeMap<(Site, KindName, Option<String>), BTreeSet<String>> =
-            BTreeMap::new();
+        let mut wanted = Wanted::new();
         self.want_joins(&mut wanted);
         if wanted.is_empty() {
             self.want_dependents(&mut wanted);
         }
         let mut lookups = Vec::new();
         for ((site, kind, key), values) in wanted {
-            let whole = (site.clone(), kind.clone(), None);
-            if self.asked.contains(&whole) {
+            let asked = self.asked.entry((site.clone(), kind.clone())).or_default();
+            if asked.whole {
                 continue;
             }
-            let fresh: Vec<String> = match &key {
-                None => Vec::new(),
-                Some(key) => values
-                    .into_iter()
-                    .filter(|value| {
-                        let mark = (
-                            site.clone(),
-                            kind.clone(),
-                            Some((key.clone(), value.clone())),
-                        );
-                        self.asked.insert(mark)
-                    })
-                    .collect(),
-            };
-            let filter = match key {
-                Some(_) if fresh.is_empty() => continue,
-                Some(key) if fresh.len() <= FILTER_VALUES_MAX => {
-                    Some(Filter { key, values: fresh })
+            let filter = key.and_then(|key| {
+                let already = asked.values.entry(key.clone()).or_default();
+                let mut fresh: Vec<String> = values.into_iter().collect();
+                fresh.retain(|value| !already.contains(value));
+                if fresh.len() > FILTER_VALUES_MAX {
+                    return None;
                 }
-                _ => {
-                    self.asked.insert(whole);
-                    None
-                }
-            };
+                already.extend(fresh.iter().cloned());
+                Some(Filter { key, values: fresh })
+            });
+            match &filter {
+                Some(filter) if filter.values.is_empty() => continue,
+                Some(_) => {}
+                None => asked.whole = true,
+            }
             lookups.push(Lookup { site, kind, filter });
         }
         // A whole listing answers every filtered one of its kind.
@@ -197,16 +202,16 @@ impl<'k> Planner<'k> {
         lookups
     }
 
-    /// The rows that a lookup found.
-    pub fn feed(&mut self, lookup: &Lookup, rows: &[Value]) {
-        let Some(listed) = self.kind(&lookup.kind) else {
-            return;
-        };
-        for row in rows {
-            for resource in self.kinds.resources_in(&lookup.site, listed, row) {
-                if !self.seen.contains_key(&resource.key) {
-                    self.see(resource);
-                }
+    /// What takes the rows of a lookup.
+    pub fn found(&self, lookup: &Lookup) -> Found<'k> {
+        Found::new(self.kinds, self.protection, lookup)
+    }
+
+    /// All that a lookup found.
+    pub fn feed(&mut self, found: Found<'k>) {
+        for (key, seen) in found.resources {
+            if !self.seen.contains_key(&key) {
+                self.seen.insert(Arc::new(key), seen);
             }
         }
     }
@@ -215,68 +220,53 @@ impl<'k> Planner<'k> {
     fn join(&mut self) {
         let mut joined = Vec::new();
         for (key, resource) in &self.seen {
-            let Some((join, other)) = self.join_of(resource) else {
-                continue;
-            };
-            let Some(other) = self.seen.get(&other) else {
-                continue;
-            };
-            for field in &join.take {
-                if let Some(value) = other.attributes.get(field) {
-                    joined.push((key.clone(), field.clone(), value.clone()));
-                }
+            if let Some((join, other)) = self.join_of(key, resource)
+                && self.seen.contains_key(&other)
+            {
+                joined.push((key.clone(), join, other));
             }
         }
-        for (key, field, value) in joined {
-            if let Some(Value::Object(attributes)) =
-                self.seen.get_mut(&key).map(|found| &mut found.attributes)
-            {
-                attributes.insert(field, value);
+        for (key, join, other) in joined {
+            if let Some(mut resource) = self.seen.remove(&key) {
+                if let Some(other) = self.seen.get(&other) {
+                    resource.facts.take(&join.take, &other.facts);
+                }
+                self.seen.insert(key, resource);
             }
         }
     }
 
     /// The join that a resource still lacks, and the key of the row that would fill it.
-    fn join_of(&self, resource: &Resource) -> Option<(&'k super::kinds::Join, ResourceKey)> {
-        let join = self
-            .kind(&resource.key.kind)?
-            .spec
-            .derived
-            .as_ref()?
-            .join
-            .as_ref()?;
-        if join
-            .take
-            .iter()
-            .all(|field| resource.attributes.get(field).is_some())
-        {
+    fn join_of(&self, key: &ResourceKey, resource: &Seen) -> Option<(&'k Join, ResourceKey)> {
+        let derived = self.kind(&key.kind)?.spec.derived.as_ref()?;
+        let join = derived.join.as_ref()?;
+        if join.take.iter().all(|field| resource.facts.has(field)) {
             return None;
         }
         let other = ResourceKey {
-            site: resource.key.site.clone(),
+            site: key.site.clone(),
             kind: join.kind.clone(),
-            id: lookup_one(&resource.attributes, &join.by)?,
+            id: resource.facts.one(&join.by)?.to_owned(),
         };
         Some((join, other))
     }
 
-    fn want_joins(
-        &self,
-        wanted: &mut BTreeMap<(Site, KindName, Option<String>), BTreeSet<String>>,
-    ) {
+    fn was_asked(&self, key: &ResourceKey, filter: &str, value: &str) -> bool {
+        self.asked
+            .get(&(key.site.clone(), key.kind.clone()))
+            .is_some_and(|asked| asked.has(filter, value))
+    }
+
+    fn want_joins(&self, wanted: &mut Wanted) {
         for key in self.going.keys() {
-            let Some(resource) = self.seen.get(key) else {
+            let Some((_, other)) = self
+                .seen
+                .get(key)
+                .and_then(|resource| self.join_of(key, resource))
+            else {
                 continue;
             };
-            let Some((_, other)) = self.join_of(resource) else {
-                continue;
-            };
-            let mark = (
-                other.site.clone(),
-                other.kind.clone(),
-                Some(("id".to_owned(), other.id.clone())),
-            );
-            if !self.asked.contains(&mark) {
+            if !self.was_asked(&other, "id", &other.id) {
                 wanted
                     .entry((other.site, other.kind, Some("id".to_owned())))
                     .or_default()
@@ -286,56 +276,58 @@ impl<'k> Planner<'k> {
     }
 
     /// What could point at, or goes along with, each resource that newly goes.
-    fn want_dependents(
-        &mut self,
-        wanted: &mut BTreeMap<(Site, KindName, Option<String>), BTreeSet<String>>,
-    ) {
-        let fresh: Vec<ResourceKey> = self
+    fn want_dependents(&mut self, wanted: &mut Wanted) {
+        let fresh: Vec<Arc<ResourceKey>> = self
             .going
             .keys()
             .filter(|key| !self.explored.contains(*key))
             .cloned()
             .collect();
         for key in fresh {
-            self.explored.insert(key.clone());
-            let Some(resource) = self.seen.get(&key) else {
-                continue;
-            };
-            for (referrer, reference) in self.kinds.referrers(&key.kind) {
-                let listed = self.kinds.listed(referrer).name.clone();
-                match &reference.find {
-                    None => {
-                        wanted.entry((key.site.clone(), listed, None)).or_default();
-                    }
-                    Some(find) => {
-                        let found = target_values(resource, &find.of);
-                        wanted
-                            .entry((key.site.clone(), listed, Some(find.key.clone())))
-                            .or_default()
-                            .extend(found.iter().map(|value| find.value.replace("{}", value)));
-                    }
-                }
+            if let Some(resource) = self.seen.get(&key) {
+                self.want_referrers(&key, resource, wanted);
+                self.want_taken(&key, resource, wanted);
             }
-            let Some(kind) = self.kinds.get(&key.kind) else {
-                continue;
-            };
-            for takes in &kind.spec.takes {
-                let missing = lookup(&resource.attributes, &takes.field)
-                    .into_iter()
-                    .filter(|id| {
-                        !self.seen.contains_key(&ResourceKey {
-                            id: id.clone(),
-                            kind: takes.kind.clone(),
-                            site: key.site.clone(),
-                        })
-                    });
-                wanted
-                    .entry((key.site.clone(), takes.kind.clone(), Some("id".to_owned())))
-                    .or_default()
-                    .extend(missing);
-            }
+            self.explored.insert(key);
         }
         wanted.retain(|(_, _, key), values| key.is_none() || !values.is_empty());
+    }
+
+    fn want_referrers(&self, key: &ResourceKey, resource: &Seen, wanted: &mut Wanted) {
+        for (referrer, reference) in self.kinds.referrers(&key.kind) {
+            let listed = self.kinds.listed(referrer).name.clone();
+            let at = (key.site.clone(), listed);
+            // It was all listed: there is nothing more to find.
+            if self.asked.get(&at).is_some_and(|asked| asked.whole) {
+                continue;
+            }
+            let (site, listed) = at;
+            match &reference.find {
+                None => {
+                    wanted.entry((site, listed, None)).or_default();
+                }
+                Some(find) => {
+                    let values = target_values(key, resource, &find.of);
+                    wanted
+                        .entry((site, listed, Some(find.key.clone())))
+                        .or_default()
+                        .extend(values.map(|value| find.value.replace("{}", value)));
+                }
+            }
+        }
+    }
+
+    fn want_taken(&self, key: &ResourceKey, resource: &Seen, wanted: &mut Wanted) {
+        let takes = self.kind(&key.kind).map(|kind| kind.spec.takes.as_slice());
+        for takes in takes.unwrap_or_default() {
+            let missing = taken_keys(key, resource, takes)
+                .filter(|other| !self.seen.contains_key(other))
+                .map(|other| other.id);
+            wanted
+                .entry((key.site.clone(), takes.kind.clone(), Some("id".to_owned())))
+                .or_default()
+                .extend(missing);
+        }
     }
 
     /// Decides fates from what is seen; true if anything newly goes.
@@ -344,80 +336,72 @@ impl<'k> Planner<'k> {
         let mut newly = Vec::new();
         let mut unset = BTreeMap::new();
         for (key, resource) in &self.seen {
-            let fate_now = self.going.get(key).map(|going| going.fate);
-            if fate_now == Some(Fate::Target) || fate_now == Some(Fate::Taken) {
+            let before = self.going.get(key);
+            if before.is_some_and(|going| matches!(going.fate, Fate::Target | Fate::Taken)) {
                 continue;
             }
-            let links = self.links(resource, &index);
-            let of = |wanted: OnDelete| {
-                links
-                    .iter()
-                    .filter(|link| link.on_delete == wanted)
-                    .cloned()
-                    .collect::<Vec<_>>()
-            };
-            let automatic = of(OnDelete::Automatic);
-            let cascade = of(OnDelete::Cascade);
-            let unsets = of(OnDelete::Unset);
-            let (fate, links) = if !automatic.is_empty() {
-                (Fate::Automatic, automatic)
-            } else if !cascade.is_empty() && self.options.cascade {
-                (Fate::Step, cascade)
+            let mut links = self.links(key, resource, &index);
+            let any = |wanted| links.iter().any(|link| link.on_delete == wanted);
+            let (fate, wanted) = if any(OnDelete::Automatic) {
+                (Fate::Automatic, OnDelete::Automatic)
+            } else if any(OnDelete::Cascade) && self.options.cascade {
+                (Fate::Step, OnDelete::Cascade)
             } else {
-                if !unsets.is_empty() {
-                    unset.insert(key.clone(), unsets);
+                links.retain(|link| link.on_delete == OnDelete::Unset);
+                if !links.is_empty() {
+                    unset.insert(key.clone(), links);
                 }
                 continue;
             };
-            if self
-                .going
-                .get(key)
-                .is_none_or(|going| going.fate != fate || going.links != links)
-            {
+            links.retain(|link| link.on_delete == wanted);
+            if before.is_none_or(|going| going.fate != fate || going.links != links) {
                 newly.push((key.clone(), fate, links));
             }
         }
         newly.extend(self.taken());
+        drop(index);
         self.unset = unset;
         let changed = !newly.is_empty();
         for (key, fate, links) in newly {
-            let roots = links
-                .iter()
-                .filter_map(|link| self.going.get(&link.to))
-                .flat_map(|going| going.roots.iter().cloned())
-                .collect();
+            let roots = self.roots_of(&links);
             self.going.insert(key, Going { fate, links, roots });
         }
         changed
     }
 
-    fn taken(&self) -> Vec<(ResourceKey, Fate, Vec<Link>)> {
-        if !self.options.cascade {
-            return Vec::new();
+    /// The targets' projects that lead here by these links.
+    fn roots_of(&self, links: &[Link<'_>]) -> Arc<BTreeSet<Arc<str>>> {
+        let mut roots: Arc<BTreeSet<Arc<str>>> = Arc::default();
+        for going in links.iter().filter_map(|link| self.going.get(&link.to)) {
+            if roots.is_empty() {
+                roots = going.roots.clone();
+            } else if !going.roots.is_subset(&roots) {
+                Arc::make_mut(&mut roots).extend(going.roots.iter().cloned());
+            }
         }
+        roots
+    }
+
+    fn taken(&self) -> Vec<(Arc<ResourceKey>, Fate, Vec<Link<'k>>)> {
         let mut taken = Vec::new();
+        if !self.options.cascade {
+            return taken;
+        }
         for key in self.going.keys() {
-            let Some(kind) = self.kinds.get(&key.kind) else {
+            let Some((resource, kind)) = self.known(key) else {
                 continue;
             };
             for takes in &kind.spec.takes {
-                let ids = self
-                    .seen
-                    .get(key)
-                    .map(|resource| lookup(&resource.attributes, &takes.field));
-                for id in ids.into_iter().flatten() {
-                    let other = ResourceKey {
-                        site: key.site.clone(),
-                        kind: takes.kind.clone(),
-                        id,
-                    };
-                    if self.seen.contains_key(&other) && !self.going.contains_key(&other) {
+                for other in taken_keys(key, resource, takes) {
+                    if let Some((other, _)) = self.seen.get_key_value(&other)
+                        && !self.going.contains_key(other)
+                    {
                         let link = Link {
                             to: key.clone(),
                             on_delete: OnDelete::Cascade,
-                            says: takes.says.clone(),
+                            says: &takes.says,
                         };
-                        taken.push((other, Fate::Taken, vec![link]));
+                        taken.push((other.clone(), Fate::Taken, vec![link]));
                     }
                 }
             }
@@ -425,8 +409,12 @@ impl<'k> Planner<'k> {
         taken
     }
 
-    /// Going resources by what references match on: `(kind, path, value)`.
-    fn index(&self) -> TargetIndex {
+    fn known(&self, key: &ResourceKey) -> Option<(&Seen, &'k Kind)> {
+        Some((self.seen.get(key)?, self.kind(&key.kind)?))
+    }
+
+    /// Going resources by what references match on.
+    fn index(&self) -> TargetIndex<'_> {
         let mut index = TargetIndex::default();
         for key in self.going.keys() {
             let Some(resource) = self.seen.get(key) else {
@@ -434,12 +422,10 @@ impl<'k> Planner<'k> {
             };
             for (_, reference) in self.kinds.referrers(&key.kind) {
                 let path = first_equals(reference);
-                for value in target_values(resource, path) {
-                    let entry = index
-                        .entry((key.kind.clone(), path.to_owned(), value))
-                        .or_default();
-                    if !entry.contains(key) {
-                        entry.push(key.clone());
+                for value in target_values(key, resource, path) {
+                    let entry = index.entry((&key.kind, path, value)).or_default();
+                    if !entry.contains(&key) {
+                        entry.push(key);
                     }
                 }
             }
@@ -448,44 +434,38 @@ impl<'k> Planner<'k> {
     }
 
     /// What a resource points at among what goes; the first reference that applies to a target wins.
-    fn links(&self, resource: &Resource, index: &TargetIndex) -> Vec<Link> {
-        let Some(kind) = self.kind(&resource.key.kind) else {
+    fn links(&self, key: &ResourceKey, resource: &Seen, index: &TargetIndex<'_>) -> Vec<Link<'k>> {
+        let Some(kind) = self.kind(&key.kind) else {
             return Vec::new();
         };
-        let mut links: Vec<Link> = Vec::new();
+        let mut links: Vec<Link<'k>> = Vec::new();
         for reference in &kind.spec.references {
-            if !super::kinds::holds(&reference.when, &resource.attributes) {
-                continue;
-            }
-            let field = reference.field.as_deref().or_else(|| {
+            let Some(field) = reference.field.as_deref().or_else(|| {
                 reference
                     .matches
                     .iter()
                     .find(|rule| rule.equals.is_some())
                     .map(|rule| rule.field.as_str())
-            });
-            for value in field
-                .map(|field| lookup(&resource.attributes, field))
-                .unwrap_or_default()
-            {
-                let at = (
-                    reference.to.clone(),
-                    first_equals(reference).to_owned(),
-                    value,
-                );
+            }) else {
+                continue;
+            };
+            if !resource.facts.hold(&reference.when) {
+                continue;
+            }
+            for value in resource.facts.all(field) {
+                let at = (&reference.to, first_equals(reference), value);
                 for target in index.get(&at).into_iter().flatten() {
-                    if target.site != resource.key.site
-                        || *target == resource.key
-                        || links.iter().any(|link| link.to == *target)
-                        || !self.fits(resource, reference, target)
+                    if target.site == key.site
+                        && ***target != *key
+                        && !links.iter().any(|link| link.to == **target)
+                        && self.fits(resource, reference, target)
                     {
-                        continue;
+                        links.push(Link {
+                            to: Arc::clone(target),
+                            on_delete: self.effective(reference),
+                            says: &reference.says,
+                        });
                     }
-                    links.push(Link {
-                        to: target.clone(),
-                        on_delete: self.effective(reference),
-                        says: reference.says.clone(),
-                    });
                 }
             }
         }
@@ -501,26 +481,27 @@ impl<'k> Planner<'k> {
         }
     }
 
-    fn fits(&self, resource: &Resource, reference: &Reference, target: &ResourceKey) -> bool {
-        let Some(target) = self.seen.get(target) else {
+    fn fits(&self, resource: &Seen, reference: &Reference, at: &ResourceKey) -> bool {
+        let Some(target) = self.seen.get(at) else {
             return false;
         };
         reference.matches.iter().all(|rule| {
-            let mine = lookup(&resource.attributes, &rule.field);
+            let mut mine = resource.facts.all(&rule.field);
             match (&rule.equals, &rule.in_cidr) {
-                (Some(path), _) => target_values(target, path)
-                    .iter()
-                    .any(|value| mine.contains(value)),
-                (_, Some(path)) => target_values(target, path)
-                    .iter()
-                    .any(|cidr| mine.iter().any(|ip| in_cidr(ip, cidr))),
+                (Some(path), _) => {
+                    mine.any(|mine| target_values(at, target, path).any(|value| value == mine))
+                }
+                (_, Some(path)) => {
+                    mine.any(|ip| target_values(at, target, path).any(|cidr| in_cidr(ip, cidr)))
+                }
                 _ => false,
             }
         })
     }
 }
 
-type TargetIndex = HashMap<(KindName, String, String), Vec<ResourceKey>>;
+/// By kind, path and value.
+type TargetIndex<'s> = HashMap<(&'s KindName, &'s str, &'s str), Vec<&'s Arc<ResourceKey>>>;
 
 /// The path in the target that the index is kept by.
 fn first_equals(reference: &Reference) -> &str {
@@ -532,11 +513,27 @@ fn first_equals(reference: &Reference) -> &str {
 }
 
 /// Values of a target under a path; `id` is its id, composite or not.
-fn target_values(resource: &Resource, path: &str) -> Vec<String> {
-    if path == "id" {
-        return vec![resource.key.id.clone()];
-    }
-    lookup(&resource.attributes, path)
+fn target_values<'s>(
+    key: &'s ResourceKey,
+    resource: &'s Seen,
+    path: &str,
+) -> impl Iterator<Item = &'s str> {
+    let id = (path == "id").then_some(key.id.as_str());
+    let others = id.is_none().then(|| resource.facts.all(path));
+    id.into_iter().chain(others.into_iter().flatten())
+}
+
+/// What goes along with a resource.
+fn taken_keys(
+    key: &ResourceKey,
+    resource: &Seen,
+    takes: &Takes,
+) -> impl Iterator<Item = ResourceKey> {
+    resource.facts.all(&takes.field).map(|id| ResourceKey {
+        site: key.site.clone(),
+        kind: takes.kind.clone(),
+        id: id.to_owned(),
+    })
 }
 
 fn in_cidr(address: &str, cidr: &str) -> bool {

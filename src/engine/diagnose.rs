@@ -182,7 +182,7 @@ impl Shared {
                     other.key(),
                     Obstacle {
                         name: other.name.clone(),
-                        owner: other.project_id.clone(),
+                        owner: other.project_id.to_string(),
                         cascades: true,
                     },
                 );

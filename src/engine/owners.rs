@@ -24,7 +24,7 @@ impl Shared {
         // The targets' own projects need no name: whoever asks for them knows whose they are.
         let targets: BTreeSet<_> = plan.targets.iter().map(|target| &target.key).collect();
         let own = steps.filter(|step| targets.contains(&step.key()));
-        let own: BTreeSet<&str> = own.map(|step| step.project_id.as_str()).collect();
+        let own: BTreeSet<&str> = own.map(|step| &*step.project_id).collect();
         let names = self.owners(blockers, &own).await;
         name_owners(&mut plan.refused, |blocker| {
             names.get(&of(blocker)).cloned()

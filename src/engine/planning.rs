@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
 
 use super::{Done, Shared, UnderWay};
-use crate::cloud::{Asked, CloudFailure, Fields, ListRows};
+use crate::cloud::{Asked, CloudFailure, Fields, ListRows, Listed};
 use crate::control::{ControlError, SiteSpec, TargetSpec};
 use crate::domain::kinds::{Kind, lookup};
 use crate::domain::model::{
@@ -181,14 +182,25 @@ impl Shared {
         let protection = move |resource: &Resource| protected(rules, resource, now);
         let mut planner = Planner::new(&self.kinds, options, &protection, roots);
         loop {
-            let wanted = planner.wanted();
+            let wanted = at_length(|| planner.wanted());
             if wanted.is_empty() {
                 break;
             }
-            let listings = wanted.iter().map(|lookup| self.look_up(lookup));
+            let listings = wanted.iter().map(|lookup| {
+                let mut found = planner.found(lookup);
+                async move {
+                    let mut take = |listed| match listed {
+                        Listed::Part => found.begin(),
+                        Listed::PartAgain => found.begin_again(),
+                        Listed::Rows(rows) => found.add(&rows),
+                    };
+                    let identity = self.look_up_by_page(lookup, &mut take).await?;
+                    Ok::<_, CloudFailure>((found, identity))
+                }
+            });
             let answers = futures_util::future::join_all(listings).await;
             for (lookup, answer) in wanted.iter().zip(answers) {
-                let (rows, identity) = answer?;
+                let (found, identity) = answer?;
                 let site = lookup.site.to_string();
                 if let (Some(seen), Some(first)) = (identity, identities.get(&site))
                     && seen != *first
@@ -197,36 +209,49 @@ impl Shared {
                         "{site}: the user's project or roles changed while it was listed"
                     )));
                 }
-                planner.feed(lookup, &rows);
+                planner.feed(found);
             }
         }
-        Ok(planner.finish(Frozen {
+        let frozen = Frozen {
             identities,
             endpoints,
-        }))
+        };
+        Ok(at_length(|| planner.finish(frozen)))
     }
 
+    /// All rows that a lookup finds.
     pub(super) async fn look_up(
         &self,
         lookup: &Lookup,
     ) -> Result<(Vec<serde_json::Value>, Option<Identity>), CloudFailure> {
+        let listing = self.cloud.list(self.rows_of(lookup)?).await;
+        self.site_answered(&lookup.site, listing.as_ref().err());
+        let listing = listing?;
+        Ok((listing.rows, listing.identity))
+    }
+
+    async fn look_up_by_page(
+        &self,
+        lookup: &Lookup,
+        take: &mut (dyn FnMut(Listed) + Send),
+    ) -> Result<Option<Identity>, CloudFailure> {
+        let listing = self.cloud.list_by_page(self.rows_of(lookup)?, take).await;
+        self.site_answered(&lookup.site, listing.as_ref().err());
+        listing
+    }
+
+    fn rows_of<'r>(&'r self, lookup: &'r Lookup) -> Result<ListRows<'r>, CloudFailure> {
         let kind = self
             .kinds
             .get(&lookup.kind)
             .ok_or_else(|| unreadable(format!("unknown kind {}", lookup.kind)))?;
-        let listing = self
-            .cloud
-            .list(ListRows {
-                site: &lookup.site,
-                kind,
-                filter: lookup.filter.as_ref(),
-                fields: Fields::Planning,
-                rows_max: None,
-            })
-            .await;
-        self.site_answered(&lookup.site, listing.as_ref().err());
-        let listing = listing?;
-        Ok((listing.rows, listing.identity))
+        Ok(ListRows {
+            site: &lookup.site,
+            kind,
+            filter: lookup.filter.as_ref(),
+            fields: Fields::Planning,
+            rows_max: None,
+        })
     }
 
     /// Resources of a kind by their ids, or by their names: one listing, however many.
@@ -466,6 +491,15 @@ pub(super) fn control_error(failure: CloudFailure) -> ControlError {
         }
         _ if failure.status == Some(403) => ControlError::Auth { message },
         _ => ControlError::Usage { message },
+    }
+}
+
+/// Work that takes a second on a large plan: the other tasks of its thread move to others meanwhile.
+fn at_length<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        // The simulation has one thread, and no other could take its tasks.
+        _ => work(),
     }
 }
 

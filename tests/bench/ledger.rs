@@ -77,7 +77,7 @@ fn plan(steps: usize, seed: u64) -> Arc<Plan> {
                 .into_uuid()
                 .to_string(),
             name: format!("name-{id}"),
-            project_id: "8c2a7d4be07f4c2fa5a5bd9e0f5b5d11".to_owned(),
+            project_id: "8c2a7d4be07f4c2fa5a5bd9e0f5b5d11".into(),
             action: Action::Delete,
             depends_on: if is_network {
                 std::mem::take(&mut ports)
@@ -85,10 +85,10 @@ fn plan(steps: usize, seed: u64) -> Arc<Plan> {
                 Vec::new()
             },
             automatic: false,
-            why: "port on network web".to_owned(),
+            why: "port on network web".into(),
             fingerprint: "0d5c7f1b2a3e4d5c6b7a8990a1b2c3d4e5f60718293a4b5c6d7e8f9001122334"
                 .to_owned(),
-            vars: BTreeMap::new(),
+            vars: Arc::default(),
         });
         if !is_network {
             ports.push(id);

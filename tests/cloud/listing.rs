@@ -2,7 +2,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gone::cloud::openstack::{CallError, Listing, Reason, Session};
+use gone::cloud::openstack::{CallError, HttpTransport, Listing, Reason, Session};
+use gone::cloud::{Cloud as _, Fields, ListRows, OpenStack};
+use gone::domain::kinds::Kinds;
+use gone::domain::model::{KindName, Site};
+use gone::domain::plan::Filter;
+use gone::system::clock::Clock;
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path, query_param, query_param_is_missing};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
@@ -174,6 +179,49 @@ async fn a_vanished_marker_starts_the_list_again() {
     let listing = list(&session).await.unwrap();
     assert_eq!(ids(&listing), ["0", "1", "2"]);
     assert_eq!((listing.pages, starts.load(Ordering::SeqCst)), (4, 2));
+}
+
+#[tokio::test]
+async fn a_vanished_marker_drops_the_rows_of_its_part_alone() {
+    let (server, _) = stub_cloud().await;
+    let (first, second) = ("a".repeat(4_000), "b".repeat(4_000));
+    // The second part of the filter: its first page's last row is gone when the next one is asked for.
+    let began = AtomicUsize::new(0);
+    let uri = server.uri();
+    let part_two = move |_: &Request| match began.fetch_add(1, Ordering::SeqCst) {
+        0 => page(rows(2, 4), Some(format!("{uri}/v2.0/ports?marker=3"))),
+        _ => page(rows(2, 3), None),
+    };
+    Mock::given(query_param("id", &second))
+        .respond_with(part_two)
+        .mount(&server)
+        .await;
+    Mock::given(query_param("id", &first))
+        .respond_with(page(rows(0, 2), None))
+        .mount(&server)
+        .await;
+    after(&server, Some("3"), not_found("PortNotFound")).await;
+    let configured = crate::support::password_cloud(&server.uri());
+    let site = Site::region("c", "R1");
+    let cloud = OpenStack::new(
+        vec![(site.clone(), configured)],
+        Box::new(|cloud| Ok(Arc::new(HttpTransport::new(cloud).unwrap()))),
+        Clock::system(),
+        DEADLINE,
+    );
+    let kinds = Kinds::load(&[]).unwrap();
+    let request = ListRows {
+        site: &site,
+        kind: kinds.get(&KindName::new("port")).unwrap(),
+        filter: Some(&Filter {
+            key: "id".into(),
+            values: vec![first, second],
+        }),
+        fields: Fields::All,
+        rows_max: None,
+    };
+    let listed = cloud.list(request).await.unwrap();
+    assert_eq!(listed.rows, rows(0, 3));
 }
 
 #[tokio::test]

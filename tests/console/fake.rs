@@ -66,13 +66,13 @@ pub fn plan_step(id: u32, kind: &str, name: &str, depends_on: &[u32]) -> PlanSte
         kind: KindName::new(kind),
         resource_id: self::id(100 + id),
         name: name.to_owned(),
-        project_id: "demo".to_owned(),
+        project_id: "demo".into(),
         action: Action::Delete,
         depends_on: depends_on.to_vec(),
         automatic: false,
-        why: format!("{kind} on network web"),
+        why: format!("{kind} on network web").into(),
         fingerprint: String::new(),
-        vars: BTreeMap::new(),
+        vars: Arc::default(),
     }
 }
 
@@ -90,7 +90,7 @@ pub fn plan(targets: Vec<Target>, ports: u32) -> Plan {
     steps.push(plan_step(3 + ports, "network", "web", &before));
     let mut dhcp = plan_step(4 + ports, "port", "", &[]);
     dhcp.automatic = true;
-    dhcp.why = "dhcp port on network web".to_owned();
+    dhcp.why = "dhcp port on network web".into();
     let mut floating = plan_step(5 + ports, "floating_ip", "203.0.113.9", &[]);
     floating.action = Action::Unset;
     Plan {

@@ -42,7 +42,7 @@ fn hostile_world() -> World {
     if let Ok(plan) = &mut world.plan {
         for (step, name) in plan.steps.iter_mut().zip(HOSTILE) {
             step.name = name.to_owned();
-            step.why = name.to_owned();
+            step.why = name.into();
         }
         plan.warnings = HOSTILE.map(str::to_owned).to_vec();
     }

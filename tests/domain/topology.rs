@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gone::domain::kinds::{Kinds, lookup};
 use gone::domain::model::{KindName, Plan, PlanOptions, Resource, Site};
-use gone::domain::plan::{Frozen, Lookup, Planner};
+use gone::domain::plan::{Found, Frozen, Lookup, Planner};
 use serde_json::{Value, json};
 
 pub struct Topology {
@@ -12,6 +12,24 @@ pub struct Topology {
     pub rows: BTreeMap<String, Vec<Value>>,
     /// Every lookup that was answered.
     pub asked: Vec<Lookup>,
+}
+
+/// The rows as they come on a bad day: in two parts, of which the second begins anew, since one of its
+/// rows is gone.
+fn found<'k>(planner: &Planner<'k>, lookup: &Lookup, rows: &[Value]) -> Found<'k> {
+    let (first, second) = rows.split_at(rows.len() / 2);
+    let mut found = planner.found(lookup);
+    found.begin();
+    found.add(first);
+    found.begin();
+    for row in second {
+        let mut vanished = row.clone();
+        vanished["id"] = json!("vanished");
+        found.add(&[vanished]);
+    }
+    found.begin_again();
+    found.add(second);
+    found
 }
 
 pub fn site() -> Site {
@@ -120,7 +138,7 @@ impl Topology {
             }
             for lookup in wanted {
                 let rows = self.answer(&lookup);
-                planner.feed(&lookup, &rows);
+                planner.feed(found(&planner, &lookup, &rows));
                 assert!(!self.asked.contains(&lookup), "asked twice: {lookup:?}");
                 self.asked.push(lookup);
             }

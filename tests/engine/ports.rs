@@ -11,7 +11,8 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use gone::cloud::openstack::{Transport, TransportError};
 use gone::cloud::{
-    Acted, Asked, Call, Cloud, CloudFailure, ListRows, Names, OpenStack, Row, Rows, SignedIn,
+    Acted, Asked, Call, Cloud, CloudFailure, ListRows, Listed, Names, OpenStack, Row, Rows,
+    SignedIn,
 };
 use gone::domain::kinds::Kind;
 use gone::domain::model::{Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
@@ -266,6 +267,14 @@ impl Cloud for Client {
 
     async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure> {
         self.inner.endpoint(site, kind).await
+    }
+
+    async fn list_by_page(
+        &self,
+        request: ListRows<'_>,
+        listed: &mut (dyn FnMut(Listed) + Send),
+    ) -> Result<Option<Identity>, CloudFailure> {
+        self.inner.list_by_page(request, listed).await
     }
 
     async fn list(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure> {

@@ -155,7 +155,7 @@ pub fn plan_step(id: u32, kind: &str, depends_on: &[u32], action: Action) -> Pla
         automatic: false,
         why: "port on network web".into(),
         fingerprint: "f".into(),
-        vars: BTreeMap::from([("router_id".into(), "r1".into())]),
+        vars: Arc::new(BTreeMap::from([("router_id".into(), "r1".into())])),
     }
 }
 

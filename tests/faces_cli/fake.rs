@@ -298,7 +298,7 @@ pub fn plan_step(id: u32, kind: &str, name: &str, depends_on: &[u32]) -> PlanSte
         action: Action::Delete,
         depends_on: depends_on.to_vec(),
         automatic: false,
-        why: format!("{kind} on network web"),
+        why: format!("{kind} on network web").into(),
         fingerprint: "f".into(),
         vars: Default::default(),
     }

@@ -86,13 +86,13 @@ pub fn plan_step(position: usize, action: Action, key: ResourceKey, after: &[u32
         kind: key.kind,
         name: format!("name-{}", key.id),
         resource_id: key.id,
-        project_id: "project".to_owned(),
+        project_id: "project".into(),
         action,
         depends_on: after.to_vec(),
         automatic: false,
-        why: "because".to_owned(),
+        why: "because".into(),
         fingerprint: "f00d".to_owned(),
-        vars: BTreeMap::new(),
+        vars: Arc::default(),
     }
 }
 

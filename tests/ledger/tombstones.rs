@@ -1,5 +1,7 @@
 //! The fence: raised before anything else, kept through every failure, one row per identity.
 
+use std::sync::Arc;
+
 use gone::domain::model::{Action, DeletionState, Origin, Phase, Refusal, RefusalRule, StepState};
 use gone::ledger::{Applied, Change, Ledger, NewDeletion, Selection, TombstoneFilter};
 
@@ -382,9 +384,8 @@ async fn a_plan_without_steps_is_gone_at_once() {
 async fn p01_the_plan_is_kept_as_it_was_frozen() {
     let ledger = memory();
     let mut plan = ports(&[("a", &[]), ("b", &[0]), ("c", &[0, 1])]);
-    plan.steps[1]
-        .vars
-        .insert("router_id".to_owned(), "r".to_owned());
+    let vars = Arc::make_mut(&mut plan.steps[1].vars);
+    vars.insert("router_id".to_owned(), "r".to_owned());
     plan.unset = vec![plan_step(3, Action::Unset, key("floating_ip", "f"), &[])];
     assert_eq!(ledger.frozen(&id("one")).await.unwrap(), None);
     running(&ledger, "one", &plan).await;

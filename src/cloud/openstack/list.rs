@@ -56,7 +56,10 @@ pub struct Page {
     pub items: Vec<Value>,
     /// The list begins here; for a second time if a marker vanished: drop what came before.
     pub first: bool,
+    /// No page comes after it.
     pub last: bool,
+    /// The list's end was seen: false until then, and if `rows_max` cut it.
+    pub complete: bool,
     pub identity: Arc<Identity>,
 }
 
@@ -73,6 +76,8 @@ pub struct Pages<'a> {
     identity: Option<Arc<Identity>>,
     restarts: u32,
     asked: usize,
+    /// Rows given since the last start.
+    given: usize,
 }
 
 impl Session {
@@ -81,7 +86,6 @@ impl Session {
     /// # Errors
     /// See [`Reason`].
     pub async fn list(&self, request: ListRequest<'_>) -> Result<Listing, CallError> {
-        let rows_max = request.rows_max.unwrap_or(usize::MAX);
         let mut pages = self.pages(request);
         let mut items: Vec<Value> = Vec::new();
         loop {
@@ -90,13 +94,11 @@ impl Session {
                 items.clear();
             }
             items.extend(page.items);
-            let cut = items.len() > rows_max || (items.len() == rows_max && !page.last);
-            items.truncate(rows_max);
-            if page.last || cut {
+            if page.last {
                 return Ok(Listing {
                     items,
                     pages: pages.asked,
-                    complete: page.last && !cut,
+                    complete: page.complete,
                     identity: page.identity,
                 });
             }
@@ -121,6 +123,7 @@ impl Session {
             identity: None,
             restarts: 0,
             asked: 0,
+            given: 0,
         }
     }
 }
@@ -159,6 +162,7 @@ impl Pages<'_> {
                     self.restarts += 1;
                     self.next = None;
                     self.seen.clear();
+                    self.given = 0;
                 }
                 Err(error) => return Err(error),
             }
@@ -175,7 +179,7 @@ impl Pages<'_> {
             _ => self.identity = Some(answer.identity.clone()),
         }
         let key = self.request.items_key;
-        let items = match answer.json.get_mut(key).map(Value::take) {
+        let mut items = match answer.json.get_mut(key).map(Value::take) {
             Some(Value::Array(items)) => items,
             _ => {
                 return Err(self.fail(Reason::NoItems {
@@ -184,19 +188,23 @@ impl Pages<'_> {
                 }));
             }
         };
-        match next_link(&answer.json, key) {
-            None => self.done = true,
-            Some(link) => {
-                if !self.seen.insert(link.clone()) {
-                    return Err(self.fail(Reason::EndlessList { page: self.asked }));
-                }
-                self.next = Some(link);
+        let link = next_link(&answer.json, key);
+        let left = self.request.rows_max.unwrap_or(usize::MAX) - self.given;
+        let complete = link.is_none() && items.len() <= left;
+        self.done = complete || items.len() >= left;
+        items.truncate(left);
+        self.given += items.len();
+        if let Some(link) = link {
+            if !self.seen.insert(link.clone()) {
+                return Err(self.fail(Reason::EndlessList { page: self.asked }));
             }
+            self.next = Some(link);
         }
         Ok(Page {
             items,
             first,
             last: self.done,
+            complete,
             identity: answer.identity,
         })
     }

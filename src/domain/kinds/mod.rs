@@ -6,7 +6,7 @@
 //! | operator | meaning |
 //! |---|---|
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
-//! | `when` | each path has one of these values |
+//! | `when` | each path has one of these values, compared as they are written |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |
 //! | `match` | `equals` a value of the target, or is an address `in_cidr` of it |
@@ -30,7 +30,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use load::{KindsError, Source};
-pub use value::{fill, lookup, lookup_one};
+pub use value::{fill, lookup, lookup_one, text};
 
 use super::model::{Action, KindName, Resource, ResourceKey, Site};
 
@@ -473,12 +473,20 @@ impl Kind {
 }
 
 /// Whether each path has one of its values.
-pub fn holds(when: &BTreeMap<String, OneOf>, row: &Value) -> bool {
+fn holds(when: &BTreeMap<String, OneOf>, row: &Value) -> bool {
     when.iter().all(|(path, wanted)| {
-        let values = value::values(row, path);
-        match wanted {
-            OneOf::One(one) => values.contains(&one),
-            OneOf::Any(any) => any.iter().any(|one| values.contains(&one)),
-        }
+        let texts = value::values(row, path).into_iter().filter_map(text);
+        texts.into_iter().any(|text| wanted.accepts(&text))
     })
+}
+
+impl OneOf {
+    /// Texts, numbers and booleans are compared as they are written.
+    pub fn accepts(&self, found: &str) -> bool {
+        let is = |one: &Value| text(one).is_some_and(|one| one == found);
+        match self {
+            Self::One(one) => is(one),
+            Self::Any(any) => any.iter().any(is),
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Paths into rows, and templates.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -26,18 +27,25 @@ pub(super) fn values<'v>(row: &'v Value, path: &str) -> Vec<&'v Value> {
 
 /// The non-empty texts under a path; numbers and booleans as they are written.
 pub fn lookup(row: &Value, path: &str) -> Vec<String> {
-    values(row, path).into_iter().filter_map(text).collect()
+    texts(row, path).map(Cow::into_owned).collect()
 }
 
 pub fn lookup_one(row: &Value, path: &str) -> Option<String> {
-    values(row, path).into_iter().find_map(text)
+    texts(row, path).next().map(Cow::into_owned)
 }
 
-fn text(value: &Value) -> Option<String> {
+fn texts<'v>(row: &'v Value, path: &str) -> impl Iterator<Item = Cow<'v, str>> {
+    let found = values(row, path).into_iter().filter_map(text);
+    found.filter(|text| !text.is_empty())
+}
+
+/// A text, number or boolean as it is written.
+pub fn text(value: &Value) -> Option<Cow<'_, str>> {
     match value {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(flag) => Some(flag.to_string()),
+        Value::String(text) => Some(text.into()),
+        Value::Number(number) => Some(number.to_string().into()),
+        Value::Bool(true) => Some("true".into()),
+        Value::Bool(false) => Some("false".into()),
         _ => None,
     }
 }

@@ -1,16 +1,18 @@
 //! From fates to the frozen plan: order, refusals, hash.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::graph::layers;
-use super::{Fate, Frozen, Going, Link, Planner};
-use crate::domain::kinds::{EnableSpec, Kind, OnDelete, holds, lookup, lookup_one};
+use super::seen::{Seen, Texts};
+use super::{Fate, Frozen, Going, Link, Planner, taken_keys};
+use crate::domain::kinds::{EnableSpec, Kind, OnDelete};
 use crate::domain::model::{
-    Action, Blocker, Plan, PlanStep, Refusal, RefusalRule, Resource, ResourceKey, Target,
+    Action, Blocker, Plan, PlanStep, Refusal, RefusalRule, ResourceKey, Target,
 };
 use crate::domain::text::escape;
 
@@ -31,9 +33,10 @@ impl Planner<'_> {
             )
         }));
 
+        let mut writer = Steps::new(&self);
         let mut steps: Vec<PlanStep> = Vec::with_capacity(ordered.len());
         let mut positions: BTreeMap<&ResourceKey, u32> = BTreeMap::new();
-        for key in ordered.iter().chain(&circular) {
+        for key in ordered.into_iter().chain(circular) {
             let Some((resource, kind)) = self.known(key) else {
                 continue;
             };
@@ -47,45 +50,43 @@ impl Planner<'_> {
                 .spec
                 .enable
                 .as_ref()
-                .filter(|enable| holds(&enable.when, &resource.attributes))
+                .filter(|enable| resource.facts.hold(&enable.when))
             {
-                let mut first = self.step(number(&steps), resource, kind, Action::Enable);
-                first.why.clone_from(&enable.why);
+                let mut first = writer.step(key, resource, kind, Action::Enable);
+                first.why = enable.why.as_str().into();
                 depends_on.push(first.id);
                 steps.push(first);
             }
-            let mut step = self.step(number(&steps), resource, kind, kind.action());
+            let mut step = writer.step(key, resource, kind, kind.action());
             depends_on.sort_unstable();
             step.depends_on = depends_on;
             positions.insert(key, step.id);
             steps.push(step);
         }
-        let mut id = number(&steps);
-        let mut aside =
-            |planner: &Self, keys: Vec<&ResourceKey>, action: Action, automatic: bool| {
-                keys.into_iter()
-                    .filter_map(|key| {
-                        let (resource, kind) = planner.known(key)?;
-                        let mut step = planner.step(id, resource, kind, action);
-                        step.automatic = automatic;
-                        id += 1;
-                        Some(step)
-                    })
-                    .collect::<Vec<_>>()
-            };
+        let mut aside = |keys: Vec<&ResourceKey>, action: Action, automatic: bool| {
+            keys.into_iter()
+                .filter_map(|key| {
+                    let (resource, kind) = self.known(key)?;
+                    let mut step = writer.step(key, resource, kind, action);
+                    step.automatic = automatic;
+                    Some(step)
+                })
+                .collect::<Vec<_>>()
+        };
         let automatic_keys = self
             .going
             .iter()
             .filter(|(_, going)| going.fate == Fate::Automatic)
-            .map(|(key, _)| key)
+            .map(|(key, _)| &**key)
             .collect();
-        let automatic = aside(&self, automatic_keys, Action::Delete, true);
+        let automatic = aside(automatic_keys, Action::Delete, true);
         let unset_keys = self
             .unset
             .keys()
             .filter(|key| !self.going.contains_key(*key))
+            .map(|key| &**key)
             .collect();
-        let unset = aside(&self, unset_keys, Action::Unset, false);
+        let unset = aside(unset_keys, Action::Unset, false);
 
         let mut plan = Plan {
             hash: String::new(),
@@ -106,25 +107,21 @@ impl Planner<'_> {
         plan
     }
 
-    fn known(&self, key: &ResourceKey) -> Option<(&Resource, &Kind)> {
-        Some((self.seen.get(key)?, self.kinds.get(&key.kind)?))
-    }
-
     /// For each step, the steps that must be gone before.
     fn order(&self) -> BTreeMap<&ResourceKey, BTreeSet<&ResourceKey>> {
         let index = self.index();
-        let is_step = |going: &Going| going.fate != Fate::Automatic;
+        let is_step = |going: &Going<'_>| going.fate != Fate::Automatic;
         let mut before: BTreeMap<&ResourceKey, BTreeSet<&ResourceKey>> = self
             .going
             .iter()
             .filter(|(_, going)| is_step(going))
-            .map(|(key, _)| (key, BTreeSet::new()))
+            .map(|(key, _)| (&**key, BTreeSet::new()))
             .collect();
         let mut first = |earlier: &ResourceKey, later: &ResourceKey| {
             let Some((earlier, _)) = self.going.get_key_value(earlier) else {
                 return;
             };
-            if earlier != later
+            if **earlier != *later
                 && let Some(waits) = before.get_mut(later)
             {
                 waits.insert(earlier);
@@ -148,7 +145,7 @@ impl Planner<'_> {
                     None => continue,
                 },
             };
-            for link in self.links(resource, &index) {
+            for link in self.links(key, resource, &index) {
                 // The cloud clears these by itself: no order.
                 if matches!(
                     link.on_delete,
@@ -178,7 +175,7 @@ impl Planner<'_> {
     fn taken_after<'s>(
         &'s self,
         key: &'s ResourceKey,
-        going: &Going,
+        going: &Going<'_>,
         first: &mut impl FnMut(&'s ResourceKey, &'s ResourceKey),
     ) {
         if going.fate == Fate::Automatic {
@@ -188,12 +185,7 @@ impl Planner<'_> {
             return;
         };
         for takes in &kind.spec.takes {
-            for id in lookup(&resource.attributes, &takes.field) {
-                let other = ResourceKey {
-                    site: key.site.clone(),
-                    kind: takes.kind.clone(),
-                    id,
-                };
+            for other in taken_keys(key, resource, takes) {
                 if let Some((other, _)) = self.going.get_key_value(&other) {
                     first(key, other);
                 }
@@ -214,9 +206,9 @@ impl Planner<'_> {
                 continue;
             }
             if going.fate == Fate::Automatic {
-                open.extend(going.links.iter().map(|link| &link.to));
+                open.extend(going.links.iter().map(|link| &*link.to));
             } else {
-                found.push(key);
+                found.push(&**key);
             }
         }
         found
@@ -227,15 +219,15 @@ impl Planner<'_> {
         let mut refused = Vec::new();
         for (key, resource) in &self.seen {
             match self.going.get(key) {
-                Some(going) => self.guard(resource, going, &mut refused),
+                Some(going) => self.guard(key, resource, going, &mut refused),
                 None => {
                     let unset = self.unset.get(key);
                     if let Some(links) = unset {
-                        self.guard_unset(resource, links, &mut refused);
+                        self.guard_unset(key, resource, links, &mut refused);
                         continue;
                     }
                     // One refusal a blocker, for the step that it holds rather than for what goes along.
-                    let mut holds: Vec<Link> = self.links(resource, &index);
+                    let mut holds = self.links(key, resource, &index);
                     holds.retain(|link| {
                         matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade)
                     });
@@ -245,7 +237,7 @@ impl Planner<'_> {
                             .is_some_and(|going| going.fate != Fate::Automatic)
                     });
                     if let Some(link) = step.or(holds.first()) {
-                        refused.push(self.in_use(resource, link));
+                        refused.push(self.in_use(key, resource, link));
                     }
                 }
             }
@@ -254,9 +246,14 @@ impl Planner<'_> {
     }
 
     /// The rules that hold for whatever will be gone (P4).
-    fn guard(&self, resource: &Resource, going: &Going, refused: &mut Vec<Refusal>) {
-        let key = &resource.key;
-        if let Some(rule) = (self.protection)(resource) {
+    fn guard(
+        &self,
+        key: &ResourceKey,
+        resource: &Seen,
+        going: &Going<'_>,
+        refused: &mut Vec<Refusal>,
+    ) {
+        if let Some(rule) = &resource.protected {
             refused.push(self.refusal(
                 key,
                 RefusalRule::Protected,
@@ -264,13 +261,13 @@ impl Planner<'_> {
                 None,
             ));
         }
-        if let Some((resource, kind)) = self.known(key)
-            && going.fate != Fate::Automatic
+        if going.fate != Fate::Automatic
+            && let Some(kind) = self.kind(&key.kind)
             && let Some(guard) = kind
                 .spec
                 .guards
                 .iter()
-                .find(|guard| holds(&guard.when, &resource.attributes))
+                .find(|guard| resource.facts.hold(&guard.when))
         {
             refused.push(self.refusal(
                 key,
@@ -279,12 +276,17 @@ impl Planner<'_> {
                 None,
             ));
         }
-        self.other_project(resource, &going.roots, refused);
+        self.other_project(key, resource, &going.roots, refused);
     }
 
-    fn guard_unset(&self, resource: &Resource, links: &[Link], refused: &mut Vec<Refusal>) {
-        let key = &resource.key;
-        if let Some(rule) = (self.protection)(resource) {
+    fn guard_unset(
+        &self,
+        key: &ResourceKey,
+        resource: &Seen,
+        links: &[Link<'_>],
+        refused: &mut Vec<Refusal>,
+    ) {
+        if let Some(rule) = &resource.protected {
             refused.push(self.refusal(
                 key,
                 RefusalRule::Protected,
@@ -295,41 +297,32 @@ impl Planner<'_> {
                 None,
             ));
         }
-        let roots = links
-            .iter()
-            .filter_map(|link| self.going.get(&link.to))
-            .flat_map(|going| going.roots.iter().cloned())
-            .collect();
-        self.other_project(resource, &roots, refused);
+        self.other_project(key, resource, &self.roots_of(links), refused);
     }
 
     /// Another project's resource blocks, even where the cloud would let it go (P4).
     fn other_project(
         &self,
-        resource: &Resource,
-        roots: &BTreeSet<String>,
+        key: &ResourceKey,
+        resource: &Seen,
+        roots: &BTreeSet<Arc<str>>,
         refused: &mut Vec<Refusal>,
     ) {
         if resource.project_id.is_empty() || roots.contains(&resource.project_id) {
             return;
         }
-        let blocker = self.blocker(resource);
-        let reason = not_the_targets(&self.target(&resource.key), &blocker);
-        refused.push(self.refusal(
-            &resource.key,
-            RefusalRule::OtherProject,
-            reason,
-            Some(blocker),
-        ));
+        let blocker = self.blocker(key, resource);
+        let reason = not_the_targets(&self.target(key), &blocker);
+        refused.push(self.refusal(key, RefusalRule::OtherProject, reason, Some(blocker)));
     }
 
-    fn in_use(&self, resource: &Resource, link: &Link) -> Refusal {
+    fn in_use(&self, key: &ResourceKey, resource: &Seen, link: &Link<'_>) -> Refusal {
         let cascades = link.on_delete == OnDelete::Cascade;
         let reason = format!(
             "{} is in use: {} {} it{}",
             self.called(&link.to),
-            self.called(&resource.key),
-            escape(&link.says),
+            self.called(key),
+            escape(link.says),
             if cascades {
                 "; add the cascade to delete it too"
             } else {
@@ -340,20 +333,20 @@ impl Planner<'_> {
             &link.to,
             RefusalRule::InUse,
             reason,
-            Some(self.blocker(resource)),
+            Some(self.blocker(key, resource)),
         )
     }
 
-    fn blocker(&self, resource: &Resource) -> Blocker {
+    fn blocker(&self, key: &ResourceKey, resource: &Seen) -> Blocker {
         Blocker {
-            kind: resource.key.kind.clone(),
-            id: resource.key.id.clone(),
-            name: resource.name.clone(),
-            site: resource.key.site.clone(),
-            owner: resource.project_id.clone(),
+            kind: key.kind.clone(),
+            id: key.id.clone(),
+            name: resource.name.to_string(),
+            site: key.site.clone(),
+            owner: resource.project_id.to_string(),
             owner_name: String::new(),
             since: None,
-            in_plan: self.going.contains_key(&resource.key),
+            in_plan: self.going.contains_key(key),
         }
     }
 
@@ -378,58 +371,15 @@ impl Planner<'_> {
             name: self
                 .seen
                 .get(key)
-                .map(|resource| resource.name.clone())
+                .map(|resource| resource.name.to_string())
                 .unwrap_or_default(),
         }
     }
 
     /// `port web-1 (3f2a…)`, escaped.
     fn called(&self, key: &ResourceKey) -> String {
-        let name = self.seen.get(key).map(|resource| resource.name.as_str());
+        let name = self.seen.get(key).map(|resource| &*resource.name);
         called(key, name.unwrap_or_default())
-    }
-
-    fn step(&self, id: u32, resource: &Resource, kind: &Kind, action: Action) -> PlanStep {
-        let key = &resource.key;
-        let links = self
-            .going
-            .get(key)
-            .map(|going| &going.links)
-            .or_else(|| self.unset.get(key));
-        let why = match links.and_then(|links| links.first()) {
-            Some(link) => format!("{} {}", link.says, self.called(&link.to)),
-            None => "target".to_owned(),
-        };
-        let mut vars: BTreeMap<String, String> = BTreeMap::new();
-        // Only where all that it holds goes: then what a list by it shows will be few.
-        if let Some(scope) = kind.spec.list.as_ref().and_then(|list| list.scope.as_ref())
-            && let Some(value) = lookup_one(&resource.attributes, scope)
-            && links.is_some_and(|links| links.iter().any(|link| link.to.id == value))
-        {
-            vars.insert(scope.clone(), value);
-        }
-        if kind.spec.derived.is_some()
-            && let Value::Object(set) = &resource.attributes
-        {
-            vars.extend(
-                set.iter()
-                    .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))),
-            );
-        }
-        PlanStep {
-            id,
-            site: key.site.clone(),
-            kind: key.kind.clone(),
-            resource_id: key.id.clone(),
-            name: resource.name.clone(),
-            project_id: resource.project_id.clone(),
-            action,
-            depends_on: Vec::new(),
-            automatic: false,
-            why,
-            fingerprint: fingerprint(resource, kind),
-            vars,
-        }
     }
 
     fn warnings(&self, steps: &[PlanStep]) -> Vec<String> {
@@ -480,15 +430,89 @@ pub fn name_owners(refused: &mut [Refusal], name: impl Fn(&Blocker) -> Option<St
     }
 }
 
-fn number(steps: &[PlanStep]) -> u32 {
-    u32::try_from(steps.len()).unwrap_or(u32::MAX)
+/// Makes steps, numbered in the order in which they are made; what many of them say is kept once.
+struct Steps<'p> {
+    planner: &'p Planner<'p>,
+    next: u32,
+    texts: Texts,
+    vars: HashSet<Arc<BTreeMap<String, String>>>,
+}
+
+impl<'p> Steps<'p> {
+    fn new(planner: &'p Planner<'p>) -> Self {
+        Self {
+            planner,
+            next: 0,
+            texts: Texts::default(),
+            vars: HashSet::new(),
+        }
+    }
+
+    fn step(
+        &mut self,
+        key: &ResourceKey,
+        resource: &Seen,
+        kind: &Kind,
+        action: Action,
+    ) -> PlanStep {
+        let links = self.planner.going.get(key).map(|going| &going.links);
+        let links = links.or_else(|| self.planner.unset.get(key));
+        let links = links.map(Vec::as_slice).unwrap_or_default();
+        let why = match links.first() {
+            Some(link) => format!("{} {}", link.says, self.planner.called(&link.to)),
+            None => "target".to_owned(),
+        };
+        let id = self.next;
+        self.next += 1;
+        PlanStep {
+            id,
+            site: key.site.clone(),
+            kind: key.kind.clone(),
+            resource_id: key.id.clone(),
+            name: resource.name.to_string(),
+            project_id: resource.project_id.clone(),
+            action,
+            depends_on: Vec::new(),
+            automatic: false,
+            why: self.texts.shared(&why),
+            fingerprint: fingerprint(resource, kind),
+            vars: self.shared(vars(resource, kind, links)),
+        }
+    }
+
+    fn shared(&mut self, vars: BTreeMap<String, String>) -> Arc<BTreeMap<String, String>> {
+        let vars = Arc::new(vars);
+        match self.vars.get(&vars) {
+            Some(same) => same.clone(),
+            None => {
+                self.vars.insert(vars.clone());
+                vars
+            }
+        }
+    }
+}
+
+fn vars(resource: &Seen, kind: &Kind, links: &[Link<'_>]) -> BTreeMap<String, String> {
+    let mut vars = BTreeMap::new();
+    // Only where all that it holds goes: then what a list by it shows will be few.
+    if let Some(scope) = kind.spec.list.as_ref().and_then(|list| list.scope.as_ref())
+        && let Some(value) = resource.facts.one(scope)
+        && links.iter().any(|link| link.to.id == value)
+    {
+        vars.insert(scope.clone(), value.to_owned());
+    }
+    if kind.spec.derived.is_some() {
+        let set = resource.facts.pairs();
+        vars.extend(set.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+    vars
 }
 
 /// What drift compares of one resource: project, name, tags, owner and references; never status,
 /// times or revision (P1).
-fn fingerprint(resource: &Resource, kind: &Kind) -> String {
-    let mut tags = resource.tags.clone();
-    tags.sort();
+fn fingerprint(resource: &Seen, kind: &Kind) -> String {
+    let mut tags: Vec<&str> = resource.tags.iter().map(|tag| &**tag).collect();
+    tags.sort_unstable();
     let mut references: Vec<String> = kind
         .spec
         .references
@@ -499,47 +523,79 @@ fn fingerprint(resource: &Resource, kind: &Kind) -> String {
                 .iter()
                 .chain(reference.matches.iter().map(|rule| &rule.field));
             fields.flat_map(|field| {
-                lookup(&resource.attributes, field)
-                    .into_iter()
-                    .map(move |value| format!("{field}={value}"))
+                let values = resource.facts.all(field);
+                values.map(move |value| format!("{field}={value}"))
             })
         })
         .collect();
     references.sort();
     references.dedup();
-    let owner = lookup(&resource.attributes, "device_owner");
+    let owner: Vec<&str> = resource.facts.all("device_owner").collect();
     let compared = json!([resource.project_id, resource.name, tags, owner, references]);
     hex(&Sha256::digest(compared.to_string()))
 }
 
-/// SHA-256 over the canonical JSON (keys sorted, no blanks) of what was approved.
+/// SHA-256 over the canonical JSON (keys sorted, no blanks) of what was approved: targets, options,
+/// endpoints, steps, automatic and unset.
 pub fn hash(plan: &Plan) -> String {
-    let approved = json!({
-        "targets": plan.targets,
-        "options": plan.options,
-        "endpoints": plan.endpoints,
-        "steps": plan.steps,
-        "automatic": plan.automatic,
-        "unset": plan.unset,
-    });
-    hex(&Sha256::digest(canonical(&approved)))
+    let mut approved = Canonical(Sha256::new());
+    // Step by step: as one JSON value a large plan would take many times its own memory.
+    approved.text("{\"automatic\":");
+    approved.steps(&plan.automatic);
+    approved.text(",\"endpoints\":");
+    approved.value(&json!(plan.endpoints));
+    approved.text(",\"options\":");
+    approved.value(&json!(plan.options));
+    approved.text(",\"steps\":");
+    approved.steps(&plan.steps);
+    approved.text(",\"targets\":");
+    approved.value(&json!(plan.targets));
+    approved.text(",\"unset\":");
+    approved.steps(&plan.unset);
+    approved.text("}");
+    hex(&approved.0.finalize())
 }
 
-fn canonical(value: &Value) -> String {
-    match value {
-        Value::Object(fields) => {
-            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
-            let inner: Vec<String> = sorted
-                .into_iter()
-                .map(|(key, value)| format!("{}:{}", json!(key), canonical(value)))
-                .collect();
-            format!("{{{}}}", inner.join(","))
+struct Canonical(Sha256);
+
+impl Canonical {
+    fn text(&mut self, text: &str) {
+        self.0.update(text.as_bytes());
+    }
+
+    fn steps(&mut self, steps: &[PlanStep]) {
+        self.list(steps, |canonical, step| canonical.value(&json!(step)));
+    }
+
+    fn list<T>(&mut self, elements: &[T], each: impl Fn(&mut Self, &T)) {
+        self.text("[");
+        for (nth, element) in elements.iter().enumerate() {
+            if nth > 0 {
+                self.text(",");
+            }
+            each(self, element);
         }
-        Value::Array(elements) => {
-            let inner: Vec<String> = elements.iter().map(canonical).collect();
-            format!("[{}]", inner.join(","))
+        self.text("]");
+    }
+
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Object(fields) => {
+                let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+                self.text("{");
+                for (nth, (key, value)) in sorted.into_iter().enumerate() {
+                    if nth > 0 {
+                        self.text(",");
+                    }
+                    self.text(&json!(key).to_string());
+                    self.text(":");
+                    self.value(value);
+                }
+                self.text("}");
+            }
+            Value::Array(elements) => self.list(elements, Self::value),
+            other => self.text(&other.to_string()),
         }
-        other => other.to_string(),
     }
 }
 

@@ -160,9 +160,9 @@ fn cells(step: &PlanStep) -> [String; 6] {
         step.kind.to_string(),
         step.name.clone(),
         step.resource_id.clone(),
-        step.project_id.clone(),
+        step.project_id.to_string(),
         step.site.to_string(),
-        step.why.clone(),
+        step.why.to_string(),
     ]
 }
 

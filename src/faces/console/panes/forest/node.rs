@@ -50,9 +50,9 @@ impl Node {
             kind: step.kind.clone(),
             resource_id: step.resource_id.clone(),
             name: step.name.clone(),
-            project: step.project_id.clone(),
+            project: step.project_id.to_string(),
             action: step.action,
-            why: step.why.clone(),
+            why: step.why.to_string(),
             part,
             // What costs no call is listed by itself, below the tree.
             depends_on: if part == Part::Step {
