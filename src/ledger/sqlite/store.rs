@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use chrono::{DateTime, Utc};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::batch::{Batch, Sql};
@@ -268,6 +269,8 @@ pub(super) fn configure(db: &Connection) -> Sql<()> {
     db.set_prepared_statement_cache_capacity(128);
     // Readers meet a lock only while the file is recovered or closed.
     db.busy_timeout(std::time::Duration::from_secs(5))?;
+    // Else a kept statement is compiled anew whenever a value that it is given changes.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // 64 MiB: the random inserts of a million identities stay in memory.
     db.pragma_update(None, "cache_size", -65_536)
 }

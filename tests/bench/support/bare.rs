@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use gone::domain::model::Plan;
 use gone::ledger::ClaimedStep;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, params};
 
 fn open(path: &Path) -> Connection {
     let db = Connection::open(path).unwrap();
     db.set_prepared_statement_cache_capacity(64);
     db.pragma_update(None, "synchronous", "full").unwrap();
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+        .unwrap();
     db.pragma_update(None, "cache_size", -65_536).unwrap();
     db
 }
