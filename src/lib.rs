@@ -61,8 +61,10 @@
 //! plans anew behind a new fence, so that who clears a blocker need not type the target again.
 //!
 //! **Looks wait for each other (`look_wait`).** While a deletion has more to send, what was accepted is
-//! looked for together, or N14 does not hold; so a step may start later than what it waits for has
-//! gone. Slow kinds in front of long chains (balancers) will want looks of their own.
+//! looked for together and at most every 30 s: else N14 does not hold, and looks take from the deletes
+//! (a real Neutron spends as much on a list of 139 ids as on some of them). So a step may start later
+//! than what it waits for has gone. Slow kinds in front of long chains (balancers) will want looks of
+//! their own.
 //!
 //! **What has long been gone is swept for more rarely.** A hold-down of a week over 100,000 tombstones
 //! would cost 720 lists twice a minute. Copies that come back late would want a steady pace again.

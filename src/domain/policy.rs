@@ -125,6 +125,8 @@ const LOOK_MAX: Duration = Duration::from_secs(10);
 pub const LOOKED_FOR_TOGETHER: usize = 139;
 /// What is accepted waits no longer than this for others whose calls are in flight.
 const GATHER_MAX: Duration = Duration::from_secs(10);
+/// While there is more to send, a look competes with it: it waits at least this long.
+const SEND_FIRST: Duration = Duration::from_secs(30);
 
 /// After a call.
 pub fn after_call(
@@ -226,7 +228,8 @@ fn after_failure(
 ///    a third, so that there are few looks.
 /// 3. While calls are in flight and nothing is ready: [`GATHER_MAX`], so that one that hangs holds up
 ///    nothing (I12).
-/// 4. Else half of the time that the deletion has taken so far: the longer it takes, the fewer looks.
+/// 4. Else [`SEND_FIRST`], and half of the time that the deletion has taken so far: the longer it takes,
+///    the fewer looks.
 pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
     let worth_it =
         gathered.steps >= LOOKED_FOR_TOGETHER as u64 && gathered.steps >= 2 * gathered.unsent;
@@ -235,7 +238,7 @@ pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
     }
     let passed = |since: DateTime<Utc>| (now - since).to_std().unwrap_or_default();
     let patience = match gathered.ready {
-        true => GATHER_MAX.max(passed(gathered.since) / 2),
+        true => SEND_FIRST.max(passed(gathered.since) / 2),
         false => GATHER_MAX,
     };
     patience.saturating_sub(passed(gathered.oldest))
