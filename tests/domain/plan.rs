@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gone::domain::model::{Action, OnFailure, Plan, PlanOptions, PlanStep, RefusalRule};
+use gone::domain::model::{Action, OnFailure, Plan, PlanOptions, PlanStep, RefusalRule, Resource};
 use gone::domain::plan::{name_owners, plan_hash, ranks};
 use proptest::prelude::*;
 use serde_json::json;
@@ -191,6 +191,70 @@ fn n06_the_network_goes_last_and_its_subnets_with_it() {
         assert!(goes_after(&plan, "network/web", port), "{port}");
     }
     assert!(names(&plan.automatic).contains("subnet/s1"));
+}
+
+#[test]
+fn n01_an_address_scope_goes_after_its_pools_their_subnets_and_what_is_on_them() {
+    let mut cloud = Topology::web();
+    cloud.add(
+        "address_scope",
+        json!({ "id": "scope", "name": "scope", "ip_version": 4 }),
+    );
+    cloud.add(
+        "subnet_pool",
+        json!({ "id": "pool", "name": "pool", "address_scope_id": "scope" }),
+    );
+    cloud.change("subnet", "s1", "subnetpool_id", json!("pool"));
+    let plan = cloud.plan("address_scope", "scope", cascade());
+    assert_eq!(plan.refused, []);
+    assert_eq!(
+        names(&plan.steps),
+        set(&[
+            "address_scope/scope",
+            "port/parent",
+            "port/sub1",
+            "port/sub2",
+            "port/vm",
+            "router_interface/r1,s1",
+            "static_route/r1,192.0.2.0/24,10.0.0.9",
+            "subnet/s1",
+            "subnet_pool/pool",
+            "trunk/t1",
+        ])
+    );
+    // The network stays, and so does its DHCP port, without an address.
+    assert!(names(&plan.unset).contains("port/dhcp"));
+    for (later, earlier) in [
+        ("address_scope/scope", "subnet_pool/pool"),
+        ("subnet_pool/pool", "subnet/s1"),
+        ("subnet/s1", "port/vm"),
+    ] {
+        assert!(goes_after(&plan, later, earlier), "{later} {earlier}");
+    }
+}
+
+#[test]
+fn p04_what_shares_a_network_goes_with_it_and_is_listed() {
+    let mut cloud = Topology::web();
+    for (id, kind, object) in [("r1", "network", "web"), ("r2", "network", "storage")] {
+        cloud.add(
+            "rbac_policy",
+            json!({ "id": id, "object_type": kind, "object_id": object, "target_tenant": "*" }),
+        );
+    }
+    let plan = cloud.plan("network", "web", cascade());
+    assert_eq!(plan.refused, []);
+    assert!(names(&plan.automatic).contains("rbac_policy/r1"));
+    let all = [&plan.steps, &plan.automatic, &plan.unset];
+    assert!(
+        !all.iter()
+            .any(|steps| names(steps).contains("rbac_policy/r2"))
+    );
+    cloud.asked.clear();
+    let protected = |resource: &Resource| (resource.key.id == "r1").then(|| "kept".to_owned());
+    let guarded = cloud.plan_guarded("network", "web", cascade(), &protected);
+    assert_eq!(guarded.refused.len(), 1);
+    assert_eq!(guarded.refused[0].rule, RefusalRule::Protected);
 }
 
 #[test]

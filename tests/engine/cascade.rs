@@ -259,6 +259,39 @@ fn n06_the_network_goes_last_and_its_subnets_with_it() {
 }
 
 #[test]
+fn n01_a_pool_goes_after_its_subnets_and_a_400_that_says_in_use_is_blocked() {
+    paused(async {
+        let bench = Bench::new(1);
+        let scope = bench.create("address-scopes", json!({ "name": "all", "ip_version": 4 }));
+        let pool = json!({ "name": "ten", "prefixes": ["10.128.0.0/16"], "default_prefixlen": 24,
+            "address_scope_id": scope });
+        let pool = bench.create("subnetpools", pool);
+        let network = bench.create("networks", json!({ "name": "web" }));
+        let subnet = json!({ "network_id": network, "ip_version": 4, "subnetpool_id": pool });
+        let subnet = bench.create("subnets", subnet);
+        let port = bench.create("ports", json!({ "network_id": network }));
+        // Once, as if someone had taken from the pool meanwhile: 400, and not 409.
+        bench.faults(json!([{ "match": { "method": "DELETE", "id": pool }, "times": 1,
+            "action": { "status": 400, "type": "SubnetPoolDeleteError",
+                "message": "Unable to delete subnet pool: Subnet pool has existing allocations." } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("address_scope", &scope).await;
+                client.gone(&id).await;
+                let step = client.step_of(&id, &pool).await;
+                assert_eq!(step.attempts, 1);
+            })
+            .await
+            .unwrap();
+        let writes = bench.writes();
+        let last = |sent: &Sent| sent.path.rsplit('/').next().unwrap().to_owned();
+        let deleted: Vec<String> = writes.iter().map(last).collect();
+        assert_eq!(deleted, [port, subnet, pool.clone(), pool, scope]);
+        assert!(bench.exists("networks", &network));
+    });
+}
+
+#[test]
 fn n10_each_resource_reports_its_action_status_and_message() {
     paused(async {
         let mut bench = Bench::new(1);

@@ -126,3 +126,38 @@ fn testbed_a_network_of_the_second_region_goes() {
     assert_eq!(done["targets"][0]["site"], "testbed/RegionTwo");
     assert_eq!(bed.holdings().all_ids(), before.without(&bed.networks[1]));
 }
+
+#[test]
+fn testbed_n01_an_address_scope_goes_with_its_pool_and_subnets_and_the_networks_stay() {
+    let shape = "--networks 2 --ports 6 --trunks 0 --fips 1";
+    let Some(bed) = Bed::seeded("RegionOne", shape) else {
+        return;
+    };
+    let own = |collection: &str| {
+        bed.api
+            .rows(collection, &format!("project_id={}", bed.project))
+    };
+    assert_eq!(
+        (own("address-scopes").len(), own("subnetpools").len()),
+        (1, 1)
+    );
+    assert_eq!((own("subnets").len(), own("routers").len()), (2, 1));
+    let line = "--cloud testbed delete address_scope/{}-scope --cascade --yes --wait=5m -o json";
+    let done = bed.gone(&line.replace("{}", &bed.name)).ends_with(0).json();
+    assert_eq!(done["state"], "gone");
+    assert_eq!(
+        (own("address-scopes").len(), own("subnetpools").len()),
+        (0, 0)
+    );
+    assert_eq!((own("subnets").len(), own("routers").len()), (0, 1));
+    assert_eq!((own("networks").len(), own("floatingips").len()), (2, 1));
+    // What is left has no address any more: the DHCP ports.
+    let ports = own("ports");
+    assert!(!ports.is_empty());
+    assert!(
+        ports
+            .iter()
+            .all(|port| port["fixed_ips"] == serde_json::json!([])),
+        "{ports:?}"
+    );
+}

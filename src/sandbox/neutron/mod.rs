@@ -23,6 +23,7 @@ mod ports;
 mod resource;
 mod revival;
 mod routers;
+mod scopes;
 mod seed;
 mod session;
 mod store;
@@ -36,6 +37,7 @@ use pools::{Pool, RbacPolicy};
 use ports::Port;
 use resource::resource;
 use routers::Router;
+use scopes::AddressScope;
 pub(super) use seed::{Seed, Seeded};
 use session::Session;
 use store::{Store, Undo};
@@ -201,6 +203,7 @@ fn route(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answer> {
         }
         ["security-group-rules", rest @ ..] => resource::<Rule>(session, call, rest),
         ["subnetpools", rest @ ..] => resource::<Pool>(session, call, rest),
+        ["address-scopes", rest @ ..] => resource::<AddressScope>(session, call, rest),
         ["rbac-policies", rest @ ..] => resource::<RbacPolicy>(session, call, rest),
         _ => fixed::empty_collection(session, call, path),
     }

@@ -10,6 +10,7 @@ use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, W};
 use super::networks::Network;
 use super::ports::Port;
 use super::revival::Renamed;
+use super::scopes::AddressScope;
 use super::store::{Indexes, Tables, Undo};
 use super::subnets::Subnet;
 use super::{Scope, Session, body};
@@ -20,6 +21,7 @@ pub(super) struct Pool {
     pub(super) meta: Meta,
     pub(super) prefixes: Vec<IpNet>,
     pub(super) default_prefixlen: u8,
+    pub(super) scope: Option<Uuid>,
 }
 
 static KIND: Kind = Kind {
@@ -43,7 +45,7 @@ static KIND: Kind = Kind {
         Attribute::new("prefixes", P | U, Unset::Absent),
         Attribute::new("ip_version", F | S, Unset::Absent),
         Attribute::new("default_quota", F | S | P | U, Unset::Null),
-        Attribute::new("address_scope_id", F | S | P | U, Unset::Null),
+        Attribute::new("address_scope_id", F | S | P | U, Unset::Absent),
         Attribute::new("description", F | P | U, Unset::Absent),
         Attribute::new("tags", F, Unset::Absent),
         Attribute::new("created_at", 0, Unset::Absent),
@@ -84,8 +86,15 @@ impl Row for Pool {
                 Some(IpNet::V6(_)) => 6.into(),
                 _ => 4.into(),
             },
+            "address_scope_id" => self.scope.map(|id| id.to_string()).into(),
             _ => return None,
         })
+    }
+
+    fn rename(&mut self, names: &Renamed) {
+        if let Some(scope) = &mut self.scope {
+            names.swap(scope);
+        }
     }
 
     fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
@@ -94,12 +103,13 @@ impl Row for Pool {
             return Err(body::missing("prefixes"));
         }
         let pool = Self {
-            prefixes,
             default_prefixlen: body
                 .get("default_prefixlen")
                 .and_then(Value::as_u64)
                 .and_then(|bits| u8::try_from(bits).ok())
                 .unwrap_or(24),
+            scope: scope_of(session, body, &prefixes)?,
+            prefixes,
             meta: session.meta::<Self>(body)?,
         };
         Ok(session.insert(pool))
@@ -107,9 +117,13 @@ impl Row for Pool {
 
     fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
         let prefixes = parse_prefixes(body)?;
+        let scope = scope_of(session, body, &prefixes)?;
         session.edit(id, |pool: &mut Self| {
             if !prefixes.is_empty() {
                 pool.prefixes = prefixes;
+            }
+            if body.contains_key("address_scope_id") {
+                pool.scope = scope;
             }
         });
         Ok(())
@@ -134,6 +148,32 @@ impl Row for Pool {
     fn delete(session: &mut Session<'_>, id: Uuid) {
         session.take::<Self>(id);
     }
+}
+
+/// Pools of one scope have prefixes of their own.
+fn scope_of(
+    session: &Session<'_>,
+    body: &Map<String, Value>,
+    prefixes: &[IpNet],
+) -> Result<Option<Uuid>> {
+    let Some(id) = body::id(body, "address_scope_id")? else {
+        return Ok(None);
+    };
+    session.row::<AddressScope>(id)?;
+    let mut others = session.store().all::<Pool>().values();
+    let overlaps = |other: &IpNet| {
+        let mut own = prefixes.iter();
+        own.any(|own| own.contains(other) || other.contains(own))
+    };
+    if others.any(|pool| pool.scope == Some(id) && pool.prefixes.iter().any(overlaps)) {
+        return Err(Refusal::new(
+            StatusCode::CONFLICT,
+            "AddressScopePrefixConflict",
+            "Failed to associate address scope: subnetpools within an address scope must have \
+             unique prefixes.",
+        ));
+    }
+    Ok(Some(id))
 }
 
 fn parse_prefixes(body: &Map<String, Value>) -> Result<Vec<IpNet>> {

@@ -52,6 +52,7 @@ impl Neutron {
                 Undo::Group(_, Some(row)) => put_back(&mut self.store, row, &names),
                 Undo::Rule(_, Some(row)) => put_back(&mut self.store, row, &names),
                 Undo::Pool(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::Scope(_, Some(row)) => put_back(&mut self.store, row, &names),
                 Undo::Policy(_, Some(row)) => put_back(&mut self.store, row, &names),
                 // It was made by the call, so there is nothing to bring back.
                 _ => {}
@@ -75,6 +76,7 @@ fn new_names(changes: &[Undo], store: &Store, ids: &mut Ids) -> Renamed {
             Undo::Group(id, _) => missing::<super::groups::Group>(store, *id),
             Undo::Rule(id, _) => missing::<super::groups::Rule>(store, *id),
             Undo::Pool(id, _) => missing::<super::pools::Pool>(store, *id),
+            Undo::Scope(id, _) => missing::<super::scopes::AddressScope>(store, *id),
             Undo::Policy(id, _) => missing::<super::pools::RbacPolicy>(store, *id),
         };
         if let Some(id) = gone {

@@ -12,6 +12,7 @@ use super::networks::Network;
 use super::pools::{Pool, RbacPolicy};
 use super::ports::Port;
 use super::routers::Router;
+use super::scopes::AddressScope;
 use super::subnets::Subnet;
 use super::trunks::Trunk;
 
@@ -27,6 +28,7 @@ pub(super) struct Tables {
     pub(super) groups: BTreeMap<Uuid, Group>,
     pub(super) rules: BTreeMap<Uuid, Rule>,
     pub(super) pools: BTreeMap<Uuid, Pool>,
+    pub(super) scopes: BTreeMap<Uuid, AddressScope>,
     pub(super) policies: BTreeMap<Uuid, RbacPolicy>,
 }
 
@@ -109,6 +111,7 @@ pub(super) enum Undo {
     Group(Uuid, Option<Group>),
     Rule(Uuid, Option<Rule>),
     Pool(Uuid, Option<Pool>),
+    Scope(Uuid, Option<AddressScope>),
     Policy(Uuid, Option<RbacPolicy>),
 }
 
@@ -194,6 +197,7 @@ impl Store {
                 Undo::Group(id, row) => self.restore(id, row),
                 Undo::Rule(id, row) => self.restore(id, row),
                 Undo::Pool(id, row) => self.restore(id, row),
+                Undo::Scope(id, row) => self.restore(id, row),
                 Undo::Policy(id, row) => self.restore(id, row),
             }
         }

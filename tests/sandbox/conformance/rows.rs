@@ -54,6 +54,7 @@ pub const ROWS: &[(&str, &str)] = &[
     ("default group, as a member", "default group as a member"),
     ("default group, as admin", "default group as admin"),
     ("**subnet pool with subnets**", "subnet pool with subnets"),
+    ("address scope with pools", "address scope with pools"),
     (
         "RBAC policy whose target uses the network",
         "RBAC policy in use",
@@ -88,7 +89,6 @@ pub const ROWS: &[(&str, &str)] = &[
 /// First cells of rows about kinds that the sandbox does not have.
 pub const OUT_OF_SCOPE: &[&str] = &[
     "address group in a rule",
-    "address scope with pools",
     "QoS policy",
     "last segment of a network",
 ];

@@ -391,7 +391,14 @@ fn security_groups() -> Vec<Step> {
 
 fn pools_and_policies() -> Vec<Step> {
     vec![
-        post("/subnetpools", r#"{"subnetpool": {"name": "conformance", "prefixes": ["10.128.0.0/16"], "default_prefixlen": 24}}"#).save("o"),
+        post("/address-scopes", r#"{"address_scope": {"name": "conformance"}}"#).refuses(400, "HTTPBadRequest", "Failed to parse request. Required attribute 'ip_version' not specified"),
+        post("/address-scopes", r#"{"address_scope": {"name": "conformance", "ip_version": 4}}"#).save("a").shows("/address_scope/shared", "false").shows("/address_scope/ip_version", "4"),
+        put("/address-scopes/$a", r#"{"address_scope": {"ip_version": 6}}"#).refuses(400, "HTTPBadRequest", "Cannot update read-only attribute ip_version"),
+        post("/subnetpools", r#"{"subnetpool": {"name": "conformance", "prefixes": ["10.128.0.0/16"], "default_prefixlen": 24, "address_scope_id": "$a"}}"#).save("o").shows("/subnetpool/address_scope_id", r#""$a""#),
+        post("/subnetpools", r#"{"subnetpool": {"name": "conformance", "prefixes": ["10.128.1.0/24"], "address_scope_id": "$a"}}"#).refuses(409, "AddressScopePrefixConflict", "Failed to associate address scope: subnetpools within an address scope must have unique prefixes."),
+        post("/subnetpools", r#"{"subnetpool": {"name": "conformance", "prefixes": ["10.1.0.0/16"], "address_scope_id": "$gone"}}"#).refuses(404, "AddressScopeNotFound", "Address scope $gone could not be found."),
+        delete("/address-scopes/$a").refuses(409, "AddressScopeInUse", "Unable to complete operation on address scope $a. There are one or more subnet pools in use on the address scope.").row("address scope with pools"),
+        get("/subnetpools?address_scope_id=$a&fields=id").shows("/subnetpools", r#"[{"id": "$o"}]"#),
         post("/networks", r#"{"network": {"name": "conformance"}}"#).save("n"),
         post("/subnets", r#"{"subnet": {"network_id": "$n", "ip_version": 4, "subnetpool_id": "$o"}}"#).save("s").shows("/subnet/cidr", r#""10.128.0.0/24""#),
         post("/subnets", r#"{"subnet": {"network_id": "$n", "ip_version": 4, "cidr": "10.1.0.0/24"}}"#).refuses(400, "NetworkSubnetPoolAffinityError", "Subnets hosted on the same network must be allocated from the same subnet pool."),
@@ -410,6 +417,8 @@ fn pools_and_policies() -> Vec<Step> {
         // The message names the type only in the process that has seen it.
         get("/rbac-policies/$b").refuses(404, "RbacPolicyNotFound", "*"),
         delete("/subnetpools/$o"),
+        delete("/address-scopes/$a"),
+        get("/address-scopes/$a").refuses(404, "AddressScopeNotFound", "Address scope $a could not be found."),
     ]
 }
 
