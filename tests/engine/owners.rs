@@ -90,6 +90,9 @@ fn n14_where_nothing_of_another_project_blocks_no_name_is_asked_for() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(3);
+        let demo = bench.demo_project();
+        let theirs = bench.create("networks", json!({ "project_id": demo }));
+        bench.create("ports", json!({ "network_id": theirs, "project_id": demo }));
         bench
             .run(async |client| {
                 // Refused for its own ports, without the cascade: the login knows that project.
@@ -105,6 +108,12 @@ fn n14_where_nothing_of_another_project_blocks_no_name_is_asked_for() {
                         .clone()
                         .any(|blocker| blocker.owner_name == "admin")
                 );
+                // For its own ports too, and whose they are no login tells: it needs no name.
+                let id = client.delete_with("network", &theirs, options).await;
+                let blockers = client.refused(&id).await.refused.into_iter();
+                let blockers = blockers.filter_map(|one| one.blocker);
+                let owners: Vec<String> = blockers.map(|blocker| blocker.owner).collect();
+                assert_eq!(owners, [demo]);
                 let id = client.delete("network", &shop.network).await;
                 client.gone(&id).await;
             })
