@@ -234,6 +234,56 @@ fn n01_an_address_scope_goes_after_its_pools_their_subnets_and_what_is_on_them()
 }
 
 #[test]
+fn n01_an_address_group_goes_after_the_rules_that_name_it() {
+    let mut cloud = Topology::new();
+    cloud.add("address_group", json!({ "id": "a", "name": "a" }));
+    for group in ["g1", "g2"] {
+        cloud.add("security_group", json!({ "id": group, "name": group }));
+        let rule = json!({ "id": format!("{group}-rule"), "security_group_id": group,
+            "remote_address_group_id": "a" });
+        cloud.add("security_group_rule", rule);
+    }
+    let plan = cloud.plan("address_group", "a", cascade());
+    assert_eq!(plan.refused, []);
+    assert_eq!(
+        steps(&plan),
+        [
+            "security_group_rule/g1-rule",
+            "security_group_rule/g2-rule",
+            "address_group/a"
+        ]
+    );
+}
+
+#[test]
+fn n15_who_uses_a_qos_policy_blocks_it_and_is_not_deleted_for_it() {
+    let mut cloud = Topology::web();
+    cloud.add("qos_policy", json!({ "id": "q", "name": "slow" }));
+    cloud.change("network", "storage", "qos_policy_id", json!("q"));
+    cloud.change("port", "vm", "qos_policy_id", json!("q"));
+    cloud.change("floating_ip", "fip", "qos_policy_id", json!("q"));
+    let gateway = json!({ "network_id": "outside", "qos_policy_id": "q" });
+    cloud.change("router", "r1", "external_gateway_info", gateway);
+    let plan = cloud.plan("qos_policy", "q", cascade());
+    assert_eq!(steps(&plan), ["qos_policy/q"]);
+    let blockers: BTreeSet<String> = plan
+        .refused
+        .iter()
+        .map(|refusal| refusal.blocker.as_ref().unwrap())
+        .map(|blocker| format!("{}/{}", blocker.kind, blocker.id))
+        .collect();
+    assert_eq!(
+        blockers,
+        set(&["floating_ip/fip", "network/storage", "port/vm", "router/r1"])
+    );
+    assert!(
+        plan.refused
+            .iter()
+            .all(|refusal| refusal.rule == RefusalRule::InUse)
+    );
+}
+
+#[test]
 fn p04_what_shares_a_network_goes_with_it_and_is_listed() {
     let mut cloud = Topology::web();
     for (id, kind, object) in [("r1", "network", "web"), ("r2", "network", "storage")] {

@@ -292,6 +292,29 @@ fn n01_a_pool_goes_after_its_subnets_and_a_400_that_says_in_use_is_blocked() {
 }
 
 #[test]
+fn n01_address_groups_go_with_the_rules_that_name_them_and_their_security_groups_stay() {
+    paused(async {
+        let bench = Bench::new(1);
+        let addresses = json!({ "name": "offices", "addresses": ["192.0.2.0/24"] });
+        let addresses = bench.create("address-groups", addresses);
+        let group = bench.create("security-groups", json!({ "name": "web" }));
+        let rule = json!({ "security_group_id": group, "direction": "ingress",
+            "remote_address_group_id": addresses });
+        let rule = bench.create("security-group-rules", rule);
+        bench
+            .run(async |client| {
+                let id = client.delete("address_group", &addresses).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("address-groups", &addresses));
+        assert!(!bench.exists("security-group-rules", &rule));
+        assert!(bench.exists("security-groups", &group));
+    });
+}
+
+#[test]
 fn n10_each_resource_reports_its_action_status_and_message() {
     paused(async {
         let mut bench = Bench::new(1);

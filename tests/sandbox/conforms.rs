@@ -58,7 +58,7 @@ macro_rules! conforms {
 
 conforms! {
     networks owners gone router_in_use router_interfaces external_networks port_forwardings trunks
-    disabled_trunks security_groups pools_and_policies permissions if_match revision_numbers
+    disabled_trunks security_groups pools_and_policies address_groups qos_policies permissions if_match revision_numbers
     list_pages list_filters markers bodies bulk tags attributes
 }
 

@@ -128,6 +128,8 @@ conforms! {
     testbed_disabled_trunks disabled_trunks
     testbed_security_groups security_groups
     testbed_pools_and_policies pools_and_policies
+    testbed_address_groups address_groups
+    testbed_qos_policies qos_policies
     testbed_permissions permissions
     testbed_if_match if_match
     testbed_revision_numbers revision_numbers

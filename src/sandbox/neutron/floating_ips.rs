@@ -12,7 +12,7 @@ use super::ports::{FLOATING_IP, Port};
 use super::revival::Renamed;
 use super::routers;
 use super::store::{Indexes, Store, Tables, Undo};
-use super::{Scope, Session, addresses, body};
+use super::{Scope, Session, addresses, body, qos};
 use crate::sandbox::wire::{Refusal, Result};
 
 #[derive(Clone, Debug)]
@@ -136,6 +136,7 @@ impl Row for FloatingIp {
     }
 
     fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
+        qos::check(session, body)?;
         let network = session.referred::<Network>(body, "floating_network_id")?;
         if !network.external {
             return Err(bad_floating_ip(&format!(
@@ -176,6 +177,7 @@ impl Row for FloatingIp {
     }
 
     fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
+        qos::check(session, body)?;
         match body.get("port_id") {
             None => Ok(()),
             Some(Value::Null) => {

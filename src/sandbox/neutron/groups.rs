@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::address_groups::AddressGroup;
 use super::kind::{self, Attribute, F, Kind, Meta, P, Row, S, U, Unset};
 use super::revival::Renamed;
 use super::store::{Indexes, Store, Tables, Undo};
@@ -181,6 +182,7 @@ fn insert_rule(
         meta,
         group,
         remote_group,
+        remote_addresses: None,
         direction: direction.to_owned(),
         ethertype: ethertype.to_owned(),
     });
@@ -191,6 +193,7 @@ pub(super) struct Rule {
     pub(super) meta: Meta,
     group: Uuid,
     remote_group: Option<Uuid>,
+    pub(super) remote_addresses: Option<Uuid>,
     direction: String,
     ethertype: String,
 }
@@ -214,7 +217,7 @@ static RULE: Kind = Kind {
         Attribute::new("port_range_min", F | S | P, Unset::Null),
         Attribute::new("port_range_max", F | S | P, Unset::Null),
         Attribute::new("remote_ip_prefix", F | S | P, Unset::Null),
-        Attribute::new("remote_address_group_id", F | S | P, Unset::Null),
+        Attribute::new("remote_address_group_id", F | S | P, Unset::Absent),
         Attribute::new("normalized_cidr", F, Unset::Null),
         Attribute::new("remote_group_id", F | S | P, Unset::Absent),
         Attribute::new("belongs_to_default_sg", F, Unset::Absent),
@@ -261,6 +264,7 @@ impl Row for Rule {
         Some(match name {
             "security_group_id" => self.group.to_string().into(),
             "remote_group_id" => self.remote_group.map(|id| id.to_string()).into(),
+            "remote_address_group_id" => self.remote_addresses.map(|id| id.to_string()).into(),
             "direction" => self.direction.as_str().into(),
             "ethertype" => self.ethertype.as_str().into(),
             "belongs_to_default_sg" => scope
@@ -274,7 +278,8 @@ impl Row for Rule {
 
     fn rename(&mut self, names: &Renamed) {
         names.swap(&mut self.group);
-        if let Some(remote) = &mut self.remote_group {
+        let remotes = self.remote_group.iter_mut();
+        for remote in remotes.chain(&mut self.remote_addresses) {
             names.swap(remote);
         }
     }
@@ -285,9 +290,14 @@ impl Row for Rule {
             None | Some(Value::Null) => None,
             Some(_) => Some(session.referred::<Group>(body, "remote_group_id")?.meta.id),
         };
+        let remote_addresses = body::id(body, "remote_address_group_id")?;
+        if let Some(addresses) = remote_addresses {
+            session.row::<AddressGroup>(addresses)?;
+        }
         let rule = Self {
             group: group.meta.id,
             remote_group,
+            remote_addresses,
             direction: body::required(body, "direction")?.to_owned(),
             ethertype: body::text(body, "ethertype")?.unwrap_or("IPv4").to_owned(),
             meta: session.meta::<Self>(body)?,
@@ -331,12 +341,12 @@ impl Rule {
                 other.direction == self.direction
                     && other.ethertype == self.ethertype
                     && other.remote_group == self.remote_group
+                    && other.remote_addresses == self.remote_addresses
                     && [
                         "protocol",
                         "port_range_min",
                         "port_range_max",
                         "remote_ip_prefix",
-                        "remote_address_group_id",
                     ]
                     .iter()
                     .all(|name| said(self, name) == said(other, name))

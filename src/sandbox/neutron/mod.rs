@@ -8,6 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use http::Method;
 
+mod address_groups;
 mod addresses;
 mod body;
 mod fixed;
@@ -20,6 +21,7 @@ mod lists;
 mod networks;
 mod pools;
 mod ports;
+mod qos;
 mod resource;
 mod revival;
 mod routers;
@@ -30,11 +32,13 @@ mod store;
 mod subnets;
 mod trunks;
 
+use address_groups::AddressGroup;
 use floating_ips::FloatingIp;
 use groups::{Group, Rule};
 use networks::Network;
 use pools::{Pool, RbacPolicy};
 use ports::Port;
+use qos::QosPolicy;
 use resource::resource;
 use routers::Router;
 use scopes::AddressScope;
@@ -203,6 +207,8 @@ fn route(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answer> {
         }
         ["security-group-rules", rest @ ..] => resource::<Rule>(session, call, rest),
         ["subnetpools", rest @ ..] => resource::<Pool>(session, call, rest),
+        ["address-groups", rest @ ..] => resource::<AddressGroup>(session, call, rest),
+        ["qos", "policies", rest @ ..] => resource::<QosPolicy>(session, call, rest),
         ["address-scopes", rest @ ..] => resource::<AddressScope>(session, call, rest),
         ["rbac-policies", rest @ ..] => resource::<RbacPolicy>(session, call, rest),
         _ => fixed::empty_collection(session, call, path),

@@ -10,7 +10,7 @@ use super::pools::RbacPolicy;
 use super::ports::Port;
 use super::store::{Tables, Undo};
 use super::subnets::Subnet;
-use super::{Scope, Session, body};
+use super::{Scope, Session, body, qos};
 use crate::sandbox::wire::{Refusal, Result};
 
 /// Ports that Neutron removes by itself when their network goes.
@@ -124,6 +124,7 @@ impl Row for Network {
     }
 
     fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
+        qos::check(session, body)?;
         let network = Self {
             admin_state_up: body::flag(body, "admin_state_up")?.unwrap_or(true),
             shared: body::flag(body, "shared")?.unwrap_or(false),
@@ -135,6 +136,7 @@ impl Row for Network {
     }
 
     fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
+        qos::check(session, body)?;
         let admin_state_up = body::flag(body, "admin_state_up")?;
         let shared = body::flag(body, "shared")?;
         let external = body::flag(body, "router:external")?;

@@ -98,7 +98,7 @@ impl Row for Pool {
     }
 
     fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
-        let prefixes = parse_prefixes(body)?;
+        let prefixes = parse_prefixes(body, "prefixes")?;
         if prefixes.is_empty() {
             return Err(body::missing("prefixes"));
         }
@@ -116,7 +116,7 @@ impl Row for Pool {
     }
 
     fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
-        let prefixes = parse_prefixes(body)?;
+        let prefixes = parse_prefixes(body, "prefixes")?;
         let scope = scope_of(session, body, &prefixes)?;
         session.edit(id, |pool: &mut Self| {
             if !prefixes.is_empty() {
@@ -176,8 +176,8 @@ fn scope_of(
     Ok(Some(id))
 }
 
-fn parse_prefixes(body: &Map<String, Value>) -> Result<Vec<IpNet>> {
-    body.get("prefixes")
+pub(super) fn parse_prefixes(body: &Map<String, Value>, name: &str) -> Result<Vec<IpNet>> {
+    body.get(name)
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
@@ -186,7 +186,10 @@ fn parse_prefixes(body: &Map<String, Value>) -> Result<Vec<IpNet>> {
                 .as_str()
                 .and_then(|text| text.parse().ok())
                 .ok_or_else(|| {
-                    body::invalid("prefixes", &format!("'{prefix}' is not a valid IP subnet."))
+                    let shown = prefix
+                        .as_str()
+                        .map_or_else(|| prefix.to_string(), str::to_owned);
+                    body::invalid(name, &format!("'{shown}' is not a valid IP subnet."))
                 })
         })
         .collect()

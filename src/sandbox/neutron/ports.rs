@@ -14,7 +14,7 @@ use super::revival::Renamed;
 use super::routers::Router;
 use super::store::{Indexes, Tables, Undo};
 use super::trunks::Trunk;
-use super::{Scope, Session, body};
+use super::{Scope, Session, body, qos};
 use crate::sandbox::wire::{Refusal, Result};
 
 pub(super) const ROUTER_INTERFACE: &str = "network:router_interface";
@@ -75,7 +75,7 @@ static KIND: Kind = Kind {
         Attribute::new("binding:vif_details", A, Unset::Object),
         Attribute::new("port_security_enabled", P | U, Unset::Absent),
         Attribute::new("qos_policy_id", P | U, Unset::Null),
-        Attribute::new("qos_network_policy_id", 0, Unset::Null),
+        Attribute::new("qos_network_policy_id", 0, Unset::Absent),
         Attribute::new("dns_name", P | U, Unset::Text("")),
         Attribute::new("dns_assignment", 0, Unset::Absent),
         Attribute::new("trunk_details", 0, Unset::Absent),
@@ -149,6 +149,11 @@ impl Row for Port {
             "port_security_enabled" if !self.meta.more.contains_key(name) => {
                 (!self.trusted()).into()
             }
+            "qos_network_policy_id" => scope
+                .store
+                .get::<Network>(self.network)
+                .and_then(|network| network.meta.more.get("qos_policy_id").cloned())
+                .unwrap_or_default(),
             "dns_assignment" => self
                 .fixed_ips
                 .iter()
@@ -218,6 +223,7 @@ impl Row for Port {
     }
 
     fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
+        qos::check(session, body)?;
         let network = session.referred::<Network>(body, "network_id")?;
         let device_owner = body::text(body, "device_owner")?
             .unwrap_or_default()
@@ -253,6 +259,7 @@ impl Row for Port {
     }
 
     fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
+        qos::check(session, body)?;
         let Some(mut port) = session.store().get::<Self>(id).cloned() else {
             return Err(KIND.missing(id));
         };

@@ -53,6 +53,8 @@ impl Neutron {
                 Undo::Rule(_, Some(row)) => put_back(&mut self.store, row, &names),
                 Undo::Pool(_, Some(row)) => put_back(&mut self.store, row, &names),
                 Undo::Scope(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::AddressGroup(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::QosPolicy(_, Some(row)) => put_back(&mut self.store, row, &names),
                 Undo::Policy(_, Some(row)) => put_back(&mut self.store, row, &names),
                 // It was made by the call, so there is nothing to bring back.
                 _ => {}
@@ -77,6 +79,8 @@ fn new_names(changes: &[Undo], store: &Store, ids: &mut Ids) -> Renamed {
             Undo::Rule(id, _) => missing::<super::groups::Rule>(store, *id),
             Undo::Pool(id, _) => missing::<super::pools::Pool>(store, *id),
             Undo::Scope(id, _) => missing::<super::scopes::AddressScope>(store, *id),
+            Undo::AddressGroup(id, _) => missing::<super::address_groups::AddressGroup>(store, *id),
+            Undo::QosPolicy(id, _) => missing::<super::qos::QosPolicy>(store, *id),
             Undo::Policy(id, _) => missing::<super::pools::RbacPolicy>(store, *id),
         };
         if let Some(id) = gone {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use uuid::Uuid;
 
+use super::address_groups::AddressGroup;
 use super::floating_ips::FloatingIp;
 use super::forwardings::Forwarding;
 use super::groups::{Group, Rule};
@@ -11,6 +12,7 @@ use super::kind::Row;
 use super::networks::Network;
 use super::pools::{Pool, RbacPolicy};
 use super::ports::Port;
+use super::qos::QosPolicy;
 use super::routers::Router;
 use super::scopes::AddressScope;
 use super::subnets::Subnet;
@@ -29,6 +31,8 @@ pub(super) struct Tables {
     pub(super) rules: BTreeMap<Uuid, Rule>,
     pub(super) pools: BTreeMap<Uuid, Pool>,
     pub(super) scopes: BTreeMap<Uuid, AddressScope>,
+    pub(super) address_groups: BTreeMap<Uuid, AddressGroup>,
+    pub(super) qos_policies: BTreeMap<Uuid, QosPolicy>,
     pub(super) policies: BTreeMap<Uuid, RbacPolicy>,
 }
 
@@ -112,6 +116,8 @@ pub(super) enum Undo {
     Rule(Uuid, Option<Rule>),
     Pool(Uuid, Option<Pool>),
     Scope(Uuid, Option<AddressScope>),
+    AddressGroup(Uuid, Option<AddressGroup>),
+    QosPolicy(Uuid, Option<QosPolicy>),
     Policy(Uuid, Option<RbacPolicy>),
 }
 
@@ -198,6 +204,8 @@ impl Store {
                 Undo::Rule(id, row) => self.restore(id, row),
                 Undo::Pool(id, row) => self.restore(id, row),
                 Undo::Scope(id, row) => self.restore(id, row),
+                Undo::AddressGroup(id, row) => self.restore(id, row),
+                Undo::QosPolicy(id, row) => self.restore(id, row),
                 Undo::Policy(id, row) => self.restore(id, row),
             }
         }

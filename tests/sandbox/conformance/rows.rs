@@ -55,6 +55,8 @@ pub const ROWS: &[(&str, &str)] = &[
     ("default group, as admin", "default group as admin"),
     ("**subnet pool with subnets**", "subnet pool with subnets"),
     ("address scope with pools", "address scope with pools"),
+    ("address group in a rule", "address group in a rule"),
+    ("QoS policy", "QoS policy in use"),
     (
         "RBAC policy whose target uses the network",
         "RBAC policy in use",
@@ -87,11 +89,7 @@ pub const ROWS: &[(&str, &str)] = &[
 ];
 
 /// First cells of rows about kinds that the sandbox does not have.
-pub const OUT_OF_SCOPE: &[&str] = &[
-    "address group in a rule",
-    "QoS policy",
-    "last segment of a network",
-];
+pub const OUT_OF_SCOPE: &[&str] = &["last segment of a network"];
 
 /// Sections about services that the sandbox does not have.
 pub const OTHER_SERVICES: &[&str] = &["Glance", "Octavia", "For comparison"];

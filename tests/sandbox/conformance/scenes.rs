@@ -16,6 +16,8 @@ pub const SCENES: &[Scene] = &[
     ("disabled_trunks", disabled_trunks),
     ("security_groups", security_groups),
     ("pools_and_policies", pools_and_policies),
+    ("address_groups", address_groups),
+    ("qos_policies", qos_policies),
     ("permissions", permissions),
     ("if_match", if_match),
     ("revision_numbers", revision_numbers),
@@ -387,6 +389,82 @@ fn security_groups() -> Vec<Step> {
             delete("/security-groups/$d").by(Demo).refuses(409, "SecurityGroupCannotRemoveDefault", "Insufficient rights for removing default security group.").row("default group as a member"),
         ],
     ])
+}
+
+fn address_groups() -> Vec<Step> {
+    vec![
+        post("/address-groups", r#"{"address_group": {"name": "conformance", "addresses": ["nonsense"]}}"#).refuses(400, "HTTPBadRequest", "Invalid input for addresses. Reason: 'nonsense' is not a valid IP subnet."),
+        post("/address-groups", r#"{"address_group": {"name": "conformance"}}"#).save("e").shows("/address_group/addresses", "[]").shows("/address_group/revision_number", "0"),
+        post("/address-groups", r#"{"address_group": {"name": "conformance", "addresses": ["192.0.2.0/24"]}}"#).save("a").shows("/address_group/addresses", r#"["192.0.2.0/24"]"#).shows("/address_group/revision_number", "1"),
+        post("/security-groups", r#"{"security_group": {"name": "conformance"}}"#).save("g"),
+        post("/security-group-rules", r#"{"security_group_rule": {"security_group_id": "$g", "direction": "ingress", "remote_address_group_id": "$gone"}}"#).refuses(404, "AddressGroupNotFound", "Address group $gone could not be found."),
+        post("/security-group-rules", r#"{"security_group_rule": {"security_group_id": "$g", "direction": "ingress", "remote_address_group_id": "$a"}}"#).save("r").shows("/security_group_rule/remote_address_group_id", r#""$a""#),
+        get("/security-group-rules?remote_address_group_id=$a&fields=direction").shows("/security_group_rules/0/direction", r#""ingress""#),
+        get("/address-groups?tags=x").refuses(400, "HTTPBadRequest", "['tags'] is invalid attribute for filtering"),
+        delete("/address-groups/$a").refuses(409, "AddressGroupInUse", "Address group $a is in use on one or more security group rules.").row("address group in a rule"),
+        delete("/security-groups/$g"),
+        delete("/address-groups/$a"),
+        delete("/address-groups/$e"),
+        get("/address-groups/$a").refuses(404, "AddressGroupNotFound", "Address group $a could not be found."),
+    ]
+}
+
+fn qos_policies() -> Vec<Step> {
+    vec![
+        post("/qos/policies", r#"{"policy": {"name": "conformance"}}"#)
+            .save("q")
+            .shows("/policy/rules", "[]")
+            .shows("/policy/is_default", "false"),
+        post(
+            "/networks",
+            r#"{"network": {"name": "conformance", "qos_policy_id": "$q"}}"#,
+        )
+        .save("n"),
+        post(
+            "/ports",
+            r#"{"port": {"network_id": "$n", "qos_policy_id": "$gone"}}"#,
+        )
+        .refuses(
+            404,
+            "QosPolicyNotFound",
+            "QoS policy $gone could not be found.",
+        ),
+        post("/ports", r#"{"port": {"network_id": "$n"}}"#)
+            .save("o")
+            .shows("/port/qos_policy_id", "null")
+            .shows("/port/qos_network_policy_id", r#""$q""#),
+        post(
+            "/ports",
+            r#"{"port": {"network_id": "$n", "qos_policy_id": "$q"}}"#,
+        )
+        .save("p")
+        .shows("/port/qos_policy_id", r#""$q""#),
+        get("/ports?qos_policy_id=$q").refuses(
+            400,
+            "HTTPBadRequest",
+            "['qos_policy_id'] is invalid attribute for filtering",
+        ),
+        delete("/qos/policies/$q")
+            .refuses(
+                409,
+                "QosPolicyInUse",
+                "QoS Policy $q is used by network $n.",
+            )
+            .row("QoS policy in use"),
+        put("/networks/$n", r#"{"network": {"qos_policy_id": null}}"#),
+        delete("/qos/policies/$q")
+            .refuses(409, "QosPolicyInUse", "QoS Policy $q is used by port $p.")
+            .row("QoS policy in use"),
+        delete("/ports/$p"),
+        delete("/ports/$o"),
+        delete("/qos/policies/$q"),
+        get("/qos/policies/$q").refuses(
+            404,
+            "QosPolicyNotFound",
+            "QoS policy $q could not be found.",
+        ),
+        delete("/networks/$n"),
+    ]
 }
 
 fn pools_and_policies() -> Vec<Step> {
