@@ -85,10 +85,10 @@ impl Row for QosPolicy {
     fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
         let id = self.meta.id;
         let store = session.store();
-        let user = user::<Network>(store, id)
-            .map(|user| format!("network {user}"))
-            .or_else(|| user::<Port>(store, id).map(|user| format!("port {user}")))
-            .or_else(|| user::<FloatingIp>(store, id).map(|user| format!("floating IP {user}")));
+        let user = user::<Port>(store, id)
+            .map(|user| format!("port {user}"))
+            .or_else(|| user::<Network>(store, id).map(|user| format!("network {user}")))
+            .or_else(|| user::<FloatingIp>(store, id).map(|user| format!("fip {user}")));
         match user {
             None => Ok(()),
             Some(user) => Err(Refusal::new(

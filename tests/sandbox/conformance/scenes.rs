@@ -410,6 +410,11 @@ fn address_groups() -> Vec<Step> {
 }
 
 fn qos_policies() -> Vec<Step> {
+    let used = |by: &'static str| {
+        delete("/qos/policies/$q")
+            .refuses(409, "QosPolicyInUse", by)
+            .row("QoS policy in use")
+    };
     vec![
         post("/qos/policies", r#"{"policy": {"name": "conformance"}}"#)
             .save("q")
@@ -420,6 +425,7 @@ fn qos_policies() -> Vec<Step> {
             r#"{"network": {"name": "conformance", "qos_policy_id": "$q"}}"#,
         )
         .save("n"),
+        used("QoS Policy $q is used by network $n."),
         post(
             "/ports",
             r#"{"port": {"network_id": "$n", "qos_policy_id": "$gone"}}"#,
@@ -444,17 +450,10 @@ fn qos_policies() -> Vec<Step> {
             "HTTPBadRequest",
             "['qos_policy_id'] is invalid attribute for filtering",
         ),
-        delete("/qos/policies/$q")
-            .refuses(
-                409,
-                "QosPolicyInUse",
-                "QoS Policy $q is used by network $n.",
-            )
-            .row("QoS policy in use"),
+        // A port is named before a network.
+        used("QoS Policy $q is used by port $p."),
         put("/networks/$n", r#"{"network": {"qos_policy_id": null}}"#),
-        delete("/qos/policies/$q")
-            .refuses(409, "QosPolicyInUse", "QoS Policy $q is used by port $p.")
-            .row("QoS policy in use"),
+        used("QoS Policy $q is used by port $p."),
         delete("/ports/$p"),
         delete("/ports/$o"),
         delete("/qos/policies/$q"),
