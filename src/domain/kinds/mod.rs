@@ -17,6 +17,7 @@
 //! | `takes` | what goes along, after it |
 //! | `scope` | the field by which one list looks for all rows of what goes |
 //! | `guard` | never deleted while `when` holds |
+//! | `owner` | the field that says what a resource serves; when that changes, it is drift |
 //! | `requires_extension` | where the cloud lacks it, there are none |
 //!
 //! Anything else is a new named operator here with a table test, never an expression language.
@@ -76,6 +77,8 @@ pub struct KindSpec {
     #[serde(default, rename = "guard")]
     pub guards: Vec<GuardRule>,
     pub requires_extension: Option<String>,
+    /// Where a row says what it serves (`device_owner`): a change of that is drift (P1).
+    pub owner: Option<String>,
     /// How "deleting" is shown to readers: field → value.
     #[serde(default)]
     pub deleting: BTreeMap<String, String>,

@@ -530,7 +530,8 @@ fn fingerprint(resource: &Seen, kind: &Kind) -> String {
         .collect();
     references.sort();
     references.dedup();
-    let owner: Vec<&str> = resource.facts.all("device_owner").collect();
+    let owner = kind.spec.owner.iter();
+    let owner: Vec<&str> = owner.flat_map(|path| resource.facts.all(path)).collect();
     let compared = json!([resource.project_id, resource.name, tags, owner, references]);
     hex(&Sha256::digest(compared.to_string()))
 }
