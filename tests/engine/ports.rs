@@ -274,7 +274,10 @@ impl Cloud for Client {
         request: ListRows<'_>,
         listed: &mut (dyn FnMut(Listed) + Send),
     ) -> Result<Option<Identity>, CloudFailure> {
-        self.inner.list_by_page(request, listed).await
+        let Rows { rows, identity } = self.list(request).await?;
+        listed(Listed::Part);
+        listed(Listed::Rows(rows));
+        Ok(identity)
     }
 
     async fn list(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure> {
