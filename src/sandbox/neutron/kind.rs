@@ -114,7 +114,7 @@ pub(super) struct Meta {
     pub(super) created: DateTime<Utc>,
     pub(super) updated: DateTime<Utc>,
     pub(super) revision: u64,
-    /// Attributes that are kept and shown, but which no rule here reads.
+    /// Attributes that are kept and shown as they were given; of them only `qos` reads one.
     pub(super) more: Map<String, Value>,
 }
 
