@@ -1,5 +1,4 @@
 //! Address groups: lists of prefixes that rules of security groups name.
-use std::collections::BTreeMap;
 
 use http::StatusCode;
 use ipnet::IpNet;
@@ -7,9 +6,8 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::groups::Rule;
-use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset};
+use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, stored};
 use super::pools::parse_prefixes;
-use super::store::{Tables, Undo};
 use super::{Scope, Session};
 use crate::sandbox::wire::{Refusal, Result};
 
@@ -44,25 +42,7 @@ static KIND: Kind = Kind {
 impl Row for AddressGroup {
     const KIND: &'static Kind = &KIND;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.address_groups
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.address_groups
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::AddressGroup(id, before)
-    }
+    stored!(address_groups, AddressGroup);
 
     fn attribute(&self, name: &str, _scope: &Scope<'_>) -> Option<Value> {
         (name == "addresses").then(|| self.addresses.iter().map(IpNet::to_string).collect())

@@ -1,17 +1,16 @@
 //! Floating IPs.
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::forwardings::Forwarding;
-use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset};
+use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, stored};
 use super::networks::Network;
 use super::ports::{FLOATING_IP, Port};
 use super::revival::Renamed;
 use super::routers;
-use super::store::{Indexes, Store, Tables, Undo};
+use super::store::{Indexes, Store};
 use super::{Scope, Session, addresses, body, qos};
 use crate::sandbox::wire::{Refusal, Result};
 
@@ -64,25 +63,7 @@ static KIND: Kind = Kind {
 impl Row for FloatingIp {
     const KIND: &'static Kind = &KIND;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.floating_ips
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.floating_ips
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::FloatingIp(id, before)
-    }
+    stored!(floating_ips, FloatingIp);
 
     fn index(&self, indexes: &mut Indexes, present: bool) {
         indexes

@@ -1,15 +1,14 @@
 //! Port forwardings: they live below their floating IP.
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::floating_ips::{FloatingIp, reach};
-use super::kind::{self, Attribute, F, Kind, Meta, P, Row, S, U, Unset};
+use super::kind::{self, Attribute, F, Kind, Meta, P, Row, S, U, Unset, stored};
 use super::ports::Port;
 use super::resource::{attributes_in, resource};
-use super::store::{Indexes, Tables, Undo};
+use super::store::Indexes;
 use super::{Scope, Session, body};
 use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
@@ -50,25 +49,7 @@ static KIND: Kind = Kind {
 impl Row for Forwarding {
     const KIND: &'static Kind = &KIND;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.forwardings
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.forwardings
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::Forwarding(id, before)
-    }
+    stored!(forwardings, Forwarding);
 
     fn index(&self, indexes: &mut Indexes, present: bool) {
         let id = self.meta.id;

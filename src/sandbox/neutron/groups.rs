@@ -1,5 +1,4 @@
 //! Security groups and their rules.
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -7,9 +6,9 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::address_groups::AddressGroup;
-use super::kind::{self, Attribute, F, Kind, Meta, P, Row, S, U, Unset};
+use super::kind::{self, Attribute, F, Kind, Meta, P, Row, S, U, Unset, stored};
 use super::revival::Renamed;
-use super::store::{Indexes, Store, Tables, Undo};
+use super::store::{Indexes, Store};
 use super::{Scope, Session, body};
 use crate::sandbox::wire::{Refusal, Result};
 
@@ -49,25 +48,7 @@ static KIND: Kind = Kind {
 impl Row for Group {
     const KIND: &'static Kind = &KIND;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.groups
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.groups
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::Group(id, before)
-    }
+    stored!(groups, Group);
 
     fn attribute(&self, name: &str, scope: &Scope<'_>) -> Option<Value> {
         Some(match name {
@@ -232,25 +213,7 @@ static RULE: Kind = Kind {
 impl Row for Rule {
     const KIND: &'static Kind = &RULE;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.rules
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.rules
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::Rule(id, before)
-    }
+    stored!(rules, Rule);
 
     fn index(&self, indexes: &mut Indexes, present: bool) {
         let id = self.meta.id;

@@ -118,6 +118,36 @@ pub(super) struct Meta {
     pub(super) more: Map<String, Value>,
 }
 
+/// The part of [`Row`] that is the same for all: where a row's metadata, its table and its undo are.
+macro_rules! stored {
+    ($table:ident, $undo:ident) => {
+        fn meta(&self) -> &crate::sandbox::neutron::kind::Meta {
+            &self.meta
+        }
+
+        fn meta_mut(&mut self) -> &mut crate::sandbox::neutron::kind::Meta {
+            &mut self.meta
+        }
+
+        fn table(
+            tables: &crate::sandbox::neutron::store::Tables,
+        ) -> &std::collections::BTreeMap<uuid::Uuid, Self> {
+            &tables.$table
+        }
+
+        fn table_mut(
+            tables: &mut crate::sandbox::neutron::store::Tables,
+        ) -> &mut std::collections::BTreeMap<uuid::Uuid, Self> {
+            &mut tables.$table
+        }
+
+        fn undo(id: uuid::Uuid, before: Option<Self>) -> crate::sandbox::neutron::store::Undo {
+            crate::sandbox::neutron::store::Undo::$undo(id, before)
+        }
+    };
+}
+pub(super) use stored;
+
 /// One kind of resource, as it is stored.
 pub(super) trait Row: Clone {
     const KIND: &'static Kind;

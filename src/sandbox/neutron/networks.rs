@@ -1,14 +1,12 @@
 //! Networks.
-use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::floating_ips::FloatingIp;
-use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W};
+use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W, stored};
 use super::pools::RbacPolicy;
 use super::ports::Port;
-use super::store::{Tables, Undo};
 use super::subnets::Subnet;
 use super::{Scope, Session, body, qos};
 use crate::sandbox::wire::{Refusal, Result};
@@ -80,25 +78,7 @@ static KIND: Kind = Kind {
 impl Row for Network {
     const KIND: &'static Kind = &KIND;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.networks
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.networks
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::Network(id, before)
-    }
+    stored!(networks, Network);
 
     fn attribute(&self, name: &str, scope: &Scope<'_>) -> Option<Value> {
         Some(match name {

@@ -1,17 +1,16 @@
 //! Subnet pools and RBAC policies: as much of them as networks and subnets need.
-use std::collections::BTreeMap;
 
 use http::StatusCode;
 use ipnet::IpNet;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, W};
+use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, W, stored};
 use super::networks::Network;
 use super::ports::Port;
 use super::revival::Renamed;
 use super::scopes::AddressScope;
-use super::store::{Indexes, Tables, Undo};
+use super::store::Indexes;
 use super::subnets::Subnet;
 use super::{Scope, Session, body};
 use crate::sandbox::wire::{Refusal, Result};
@@ -58,25 +57,7 @@ static KIND: Kind = Kind {
 impl Row for Pool {
     const KIND: &'static Kind = &KIND;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.pools
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.pools
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::Pool(id, before)
-    }
+    stored!(pools, Pool);
 
     fn attribute(&self, name: &str, _scope: &Scope<'_>) -> Option<Value> {
         Some(match name {
@@ -228,25 +209,7 @@ static POLICY: Kind = Kind {
 impl Row for RbacPolicy {
     const KIND: &'static Kind = &POLICY;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.policies
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.policies
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::Policy(id, before)
-    }
+    stored!(policies, Policy);
 
     fn index(&self, indexes: &mut Indexes, present: bool) {
         indexes

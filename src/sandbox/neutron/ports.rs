@@ -1,5 +1,5 @@
 //! Ports.
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
@@ -8,11 +8,11 @@ use uuid::Uuid;
 use super::floating_ips::FloatingIp;
 use super::forwardings::Forwarding;
 use super::groups::{self, Group};
-use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W};
+use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W, stored};
 use super::networks::Network;
 use super::revival::Renamed;
 use super::routers::Router;
-use super::store::{Indexes, Tables, Undo};
+use super::store::Indexes;
 use super::trunks::Trunk;
 use super::{Scope, Session, body, qos};
 use crate::sandbox::wire::{Refusal, Result};
@@ -93,25 +93,7 @@ static KIND: Kind = Kind {
 impl Row for Port {
     const KIND: &'static Kind = &KIND;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.ports
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.ports
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::Port(id, before)
-    }
+    stored!(ports, Port);
 
     fn index(&self, indexes: &mut Indexes, present: bool) {
         let id = self.meta.id;

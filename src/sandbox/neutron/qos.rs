@@ -1,15 +1,14 @@
 //! QoS policies, without their rules: what networks, ports and floating IPs may use.
-use std::collections::BTreeMap;
 
 use http::StatusCode;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::floating_ips::FloatingIp;
-use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, W};
+use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, W, stored};
 use super::networks::Network;
 use super::ports::Port;
-use super::store::{Store, Tables, Undo};
+use super::store::Store;
 use super::{Scope, Session, body};
 use crate::sandbox::wire::{Refusal, Result};
 
@@ -48,25 +47,7 @@ static KIND: Kind = Kind {
 impl Row for QosPolicy {
     const KIND: &'static Kind = &KIND;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.qos_policies
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.qos_policies
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::QosPolicy(id, before)
-    }
+    stored!(qos_policies, QosPolicy);
 
     fn attribute(&self, _name: &str, _scope: &Scope<'_>) -> Option<Value> {
         None

@@ -1,5 +1,4 @@
 //! Routers: interfaces, gateway, extra routes.
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -7,11 +6,11 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::floating_ips::FloatingIp;
-use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W};
+use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W, stored};
 use super::networks::Network;
 use super::ports::{Port, ROUTER_GATEWAY, ROUTER_INTERFACE};
 use super::revival::Renamed;
-use super::store::{Store, Tables, Undo};
+use super::store::Store;
 use super::subnets::Subnet;
 use super::{Scope, Session, addresses, body, interfaces};
 use crate::sandbox::wire::{Refusal, Result};
@@ -75,25 +74,7 @@ static KIND: Kind = Kind {
 impl Row for Router {
     const KIND: &'static Kind = &KIND;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.routers
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.routers
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::Router(id, before)
-    }
+    stored!(routers, Router);
 
     fn attribute(&self, name: &str, scope: &Scope<'_>) -> Option<Value> {
         Some(match name {

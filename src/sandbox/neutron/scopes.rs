@@ -1,13 +1,11 @@
 //! Address scopes: what keeps the prefixes of its pools apart.
-use std::collections::BTreeMap;
 
 use http::StatusCode;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, W};
+use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, W, stored};
 use super::pools::Pool;
-use super::store::{Tables, Undo};
 use super::{Scope, Session, body};
 use crate::sandbox::wire::{Refusal, Result};
 
@@ -39,25 +37,7 @@ static KIND: Kind = Kind {
 impl Row for AddressScope {
     const KIND: &'static Kind = &KIND;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.scopes
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.scopes
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::Scope(id, before)
-    }
+    stored!(scopes, Scope);
 
     fn attribute(&self, name: &str, _scope: &Scope<'_>) -> Option<Value> {
         (name == "ip_version").then(|| self.ip_version.into())

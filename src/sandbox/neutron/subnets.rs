@@ -1,17 +1,16 @@
 //! Subnets, and which address a port gets.
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W};
+use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W, stored};
 use super::networks::{Network, goes_by_itself};
 use super::pools::Pool;
 use super::ports::Port;
 use super::revival::Renamed;
-use super::store::{Indexes, Store, Tables, Undo};
+use super::store::{Indexes, Store};
 use super::{Scope, Session, body};
 use crate::sandbox::wire::{Refusal, Result};
 
@@ -68,25 +67,7 @@ static KIND: Kind = Kind {
 impl Row for Subnet {
     const KIND: &'static Kind = &KIND;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.subnets
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.subnets
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::Subnet(id, before)
-    }
+    stored!(subnets, Subnet);
 
     fn index(&self, indexes: &mut Indexes, present: bool) {
         indexes

@@ -1,13 +1,12 @@
 //! Trunks and their subports.
-use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::interfaces::port_in_use;
-use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset};
+use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, stored};
 use super::ports::Port;
-use super::store::{Indexes, Tables, Undo};
+use super::store::Indexes;
 use super::{Scope, Session, body};
 use crate::sandbox::wire::{Refusal, Result};
 
@@ -55,25 +54,7 @@ static KIND: Kind = Kind {
 impl Row for Trunk {
     const KIND: &'static Kind = &KIND;
 
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut Meta {
-        &mut self.meta
-    }
-
-    fn table(tables: &Tables) -> &BTreeMap<Uuid, Self> {
-        &tables.trunks
-    }
-
-    fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self> {
-        &mut tables.trunks
-    }
-
-    fn undo(id: Uuid, before: Option<Self>) -> Undo {
-        Undo::Trunk(id, before)
-    }
+    stored!(trunks, Trunk);
 
     fn index(&self, indexes: &mut Indexes, present: bool) {
         indexes
