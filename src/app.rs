@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser as _;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::control::remote::RemoteControl;
@@ -327,11 +327,13 @@ async fn attach(socket: &Path) -> Result<Arc<dyn Control>, Failure> {
 async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failure> {
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
-    let mut embedded = embedded::embed(global, settings, &places, around).await?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut told = ToldToEnd::listen()?;
     // Started from a terminal that goes away, it stays.
     let mut hangup = signal(SignalKind::hangup())?;
+    let mut embedded = tokio::select! {
+        embedded = embedded::embed(global, settings, &places, around) => embedded?,
+        () = told.recv() => return Ok(Exit::Done),
+    };
     tracing::info!(
         ledger = %places.ledger.display(),
         socket = %places.serve.display(),
@@ -340,8 +342,7 @@ async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failur
     loop {
         tokio::select! {
             failure = embedded.ended() => return Err(failure),
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
+            () = told.recv() => break,
             _ = hangup.recv() => tracing::info!("the terminal is gone; the engine stays"),
         }
     }
@@ -376,6 +377,7 @@ async fn serve_sandbox(args: SandboxArgs) -> Result<Exit, Failure> {
         world,
         scenario,
     };
+    let mut told = ToldToEnd::listen()?;
     let handle = sandbox::serve(options)
         .await
         .map_err(|error| Failure::usage(tried, error.to_string(), ""))?;
@@ -385,17 +387,35 @@ async fn serve_sandbox(args: SandboxArgs) -> Result<Exit, Failure> {
             Failure::usage(tried, message, "Choose another file for --clouds-yaml.")
         })?;
     }
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
     let ready = handle.ready_line(args.clouds_yaml.as_deref());
     let mut out = Tolerant::new(io::stdout());
     writeln!(out, "{ready}")?;
     out.flush()?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    told.recv().await;
     Ok(Exit::Done)
+}
+
+/// The signals that end a server. Listened for before it says anywhere that it is there: who reads
+/// that may end it in the same instant.
+struct ToldToEnd {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl ToldToEnd {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// Cancelled by the first ctrl-c; the second one ends the process.

@@ -146,6 +146,21 @@ fn who_only_asks_for_the_owner_keeps_no_engine_from_the_ledger() {
     engine.stop().ok();
 }
 
+#[test]
+fn an_engine_told_to_end_while_it_starts_ends_well() {
+    let stage = Stage::new();
+    let ledger = stage.ledger();
+    std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
+    let asked = std::fs::File::create(ledger.with_extension("db.lock")).unwrap();
+    // It gets as far as the lock, and no farther.
+    asked.lock_shared().unwrap();
+    let engine = stage.start("--engine");
+    wait_for("its try", || std::fs::exists(&ledger).unwrap());
+    engine.signal(Signal::TERM);
+    drop(asked);
+    engine.end().ok();
+}
+
 /// No file of this process may grow past so many bytes from now on: its disk is full.
 fn limit_files(engine: &Running, bytes: Option<u64>) {
     let pid = Pid::from_raw(i32::try_from(engine.pid()).unwrap());
