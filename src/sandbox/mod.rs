@@ -5,15 +5,20 @@
 //! the conformance table in `tests/sandbox` runs against it and against those.
 //!
 //! ```text
-//!  client ──▶ server ──▶ World::handle ─▶ faults ─┬▶ keystone ┐
-//!  simulation ──────────▶   (request, now)        └▶ neutron ─┴▶ pace ─▶ Reply{response, delay, fate}
+//!  client ──▶ server ──▶ World::handle ─▶ faults ─┬▶ keystone ──────────────────┐
+//!  simulation ──────────▶   (request, now)        └▶ region ─┬▶ neutron ◀─┐     ├▶ Reply{response, delay, fate}
+//!                                                            ├▶ octavia ──┴▶ pace ┘
+//!                                                            └▶ glance
 //! ```
 mod control;
 mod faults;
+mod glance;
 mod ids;
 mod keystone;
 mod neutron;
+mod octavia;
 mod pace;
+mod region;
 mod scenario;
 mod server;
 mod wire;

@@ -180,6 +180,33 @@ impl Refusal {
         )
     }
 
+    /// Octavia's body, without a type. A 401 comes from keystonemiddleware.
+    pub(super) fn octavia(self) -> Answer {
+        if self.status == StatusCode::UNAUTHORIZED {
+            return self.keystone();
+        }
+        Answer::json(
+            self.status,
+            json!({"faultcode": "Client", "faultstring": self.message, "debuginfo": null}),
+        )
+    }
+
+    /// Glance's body for who accepts JSON. A 401 comes from keystonemiddleware.
+    pub(super) fn glance(self) -> Answer {
+        if self.status == StatusCode::UNAUTHORIZED {
+            return self.keystone();
+        }
+        let title = title(self.status);
+        Answer::json(
+            self.status,
+            json!({
+                "message": format!("{}<br /><br />\n\n\n", self.message),
+                "code": format!("{} {title}", self.status.as_u16()),
+                "title": title,
+            }),
+        )
+    }
+
     pub(super) fn keystone(self) -> Answer {
         Answer::json(
             self.status,

@@ -10,10 +10,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::faults::{Action, Faults, Subject};
+use super::glance::Glance;
 use super::ids::Ids;
 use super::keystone::{Caller, Keystone};
-use super::neutron::{Changes, Neutron};
-use super::pace::Pace;
+use super::neutron::Neutron;
+use super::octavia::Octavia;
+use super::region::{Changes, Region, Service};
 use super::wire::{Answer, Call, Refusal, query_pairs};
 
 /// Calls that the log keeps: two deletions of 100,000 ports and room. Older ones are dropped.
@@ -22,7 +24,7 @@ const LOG_MAX: usize = 300_000;
 /// What a world is made of.
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
-    /// At least one; each has its own Neutron below `/{region}/network`.
+    /// At least one; each has services of its own below `/{region}/network` and so on.
     pub regions: Vec<String>,
     /// Ids follow from it: the same calls make the same ids.
     pub seed: u64,
@@ -34,6 +36,9 @@ pub struct WorldOptions {
     pub token_lifetime: Duration,
     /// Neutron's `pagination_max_limit`: lists are cut even without `limit`.
     pub page_max: Option<usize>,
+    /// Whether an image's deleted member can be added again; without, Glance says that it is a
+    /// duplicate, as on databases whose unique key is image and member alone.
+    pub member_reuse: bool,
 }
 
 impl Default for WorldOptions {
@@ -45,6 +50,7 @@ impl Default for WorldOptions {
             base_url: "http://sandbox.invalid".to_owned(),
             token_lifetime: Duration::from_secs(4 * 60 * 60),
             page_max: None,
+            member_reuse: true,
         }
     }
 }
@@ -83,12 +89,6 @@ pub(super) struct LoggedCall {
     user_agent: Option<String>,
 }
 
-pub(super) struct Region {
-    pub(super) name: String,
-    pub(super) neutron: Neutron,
-    pub(super) pace: Pace,
-}
-
 /// Things that come back, when their time has come.
 struct Revival {
     at: DateTime<Utc>,
@@ -112,26 +112,22 @@ pub struct World {
     calls: u64,
 }
 
-/// Where a path leads.
-enum Service {
-    Keystone,
-    /// Of the region with this index.
-    Neutron(usize),
-}
-
 impl World {
     pub fn new(options: WorldOptions) -> Self {
         let lifetime = TimeDelta::from_std(options.token_lifetime).unwrap_or(TimeDelta::MAX);
         let regions = (1..)
             .zip(&options.regions)
-            .map(|(number, name)| Region {
-                name: name.clone(),
-                neutron: Neutron::new(
-                    options.seed.wrapping_add(number * 0x9e37_79b9),
-                    options.keep_ids,
-                    options.page_max,
-                ),
-                pace: Pace::default(),
+            .map(|(number, name)| {
+                let seed = options.seed.wrapping_add(number * 0x9e37_79b9);
+                let WorldOptions {
+                    keep_ids, page_max, ..
+                } = options;
+                Region::new(
+                    name,
+                    Neutron::new(seed, keep_ids, page_max),
+                    Octavia::new(seed ^ 0x6c62),
+                    Glance::new(seed ^ 0x696d, keep_ids, options.member_reuse),
+                )
             })
             .collect();
         Self {
@@ -158,14 +154,14 @@ impl World {
 
     /// Answers one request that arrives at `now`.
     ///
-    /// 1. What was to come back by `now` has come back.
+    /// 1. What was to end or to come back by `now` has done so.
     /// 2. The effect happens at `now`, whatever the delay: calls take effect in the order in which
     ///    this function is called.
     /// 3. The answer leaves `delay` later. `now` must not go backwards.
     ///
     /// Calls below `/sandbox/v1` are the control's: neither logged nor delayed, nor hit by faults.
     pub fn handle(&mut self, request: Request<Bytes>, now: DateTime<Utc>) -> Reply {
-        self.revive(now);
+        self.catch_up(now);
         let path = request.uri().path().to_owned();
         if let Some(control) = path.strip_prefix("/sandbox/v1") {
             let call = call_of(&request, &self.base_url, &path, control);
@@ -176,7 +172,7 @@ impl World {
                 fate: Fate::Answer,
             };
         }
-        let Some((service, below)) = self.service(&path) else {
+        let Some((place, below)) = self.place(&path) else {
             let answer = Refusal::not_found(
                 "Not Found",
                 "The requested URL was not found on the server.",
@@ -185,15 +181,12 @@ impl World {
             return self.reply(&request, None, answer, None, now);
         };
         let call = call_of(&request, &self.base_url, &path, below);
-        let region = match service {
-            Service::Keystone => None,
-            Service::Neutron(index) => Some(index),
-        };
+        let region = place.map(|(index, _)| index);
         let name = region
             .and_then(|index| self.regions.get(index))
             .map(|region| region.name.as_str());
         let action = self.faults.hit(&subject(&call, &path, name));
-        let answer = self.answer(&call, region, action.as_ref(), now);
+        let answer = self.answer(&call, place, action.as_ref(), now);
         self.reply(&request, region, answer, action.as_ref(), now)
     }
 
@@ -201,25 +194,28 @@ impl World {
         self.regions.get(index?).map(|region| region.name.as_str())
     }
 
-    fn service<'p>(&self, path: &'p str) -> Option<(Service, &'p str)> {
+    /// Where a path leads: to a region's service, or to Keystone; and what follows below it.
+    fn place<'p>(&self, path: &'p str) -> Option<(Option<(usize, Service)>, &'p str)> {
         if path == "/" || path == "/v3" || path.starts_with("/v3/") {
-            return Some((Service::Keystone, path));
+            return Some((None, path));
         }
         let (region, rest) = path.strip_prefix('/')?.split_once('/')?;
         let index = self.regions.iter().position(|known| known.name == region)?;
-        let below = rest.strip_prefix("network")?;
-        (below.is_empty() || below.starts_with('/')).then_some((Service::Neutron(index), below))
+        let end = rest.find('/').unwrap_or(rest.len());
+        let (service, below) = rest.split_at(end);
+        let known = Service::ALL.into_iter().find(|it| it.kind() == service)?;
+        Some((Some((index, known)), below))
     }
 
     /// The answer with all that a fault does to it, but for its delivery.
     fn answer(
         &mut self,
         call: &Call<'_>,
-        region: Option<usize>,
+        place: Option<(usize, Service)>,
         action: Option<&Action>,
         now: DateTime<Utc>,
     ) -> Answer {
-        let Some(index) = region else {
+        let Some((index, service)) = place else {
             let refused = action.and_then(|action| action.refusal(Refusal::keystone));
             return match (refused, action) {
                 (Some(refused), _) => refused,
@@ -233,18 +229,18 @@ impl World {
             return Answer::no_content();
         };
         let Some(action) = action else {
-            return region.neutron.handle(call, caller.as_ref(), now).answer;
+            return region.handle(service, call, caller.as_ref(), now).answer;
         };
-        if let Some(refused) = action.refusal(Refusal::neutron) {
+        if let Some(refused) = action.refusal(|refusal| service.refuse(refusal)) {
             return refused;
         }
         if action.hang {
             return Answer::no_content();
         }
-        let outcome = region.neutron.handle(call, caller.as_ref(), now);
+        let outcome = region.handle(service, call, caller.as_ref(), now);
         let mut answer = action.spoil(outcome.answer);
         if action.keep {
-            region.neutron.roll_back(outcome.changes);
+            region.roll_back(outcome.changes);
             // In use or not: a cloud that lies says that it is done.
             if answer.status == http::StatusCode::CONFLICT {
                 answer = Answer::no_content();
@@ -263,8 +259,11 @@ impl World {
         answer
     }
 
-    /// Brings back what is due, in the order of the due times.
-    fn revive(&mut self, now: DateTime<Utc>) {
+    /// Ends what is pending and brings back what is due, in the order of the due times.
+    fn catch_up(&mut self, now: DateTime<Utc>) {
+        for region in &mut self.regions {
+            region.settle(now);
+        }
         while let Some(index) = self
             .revivals
             .iter()
@@ -275,7 +274,7 @@ impl World {
         {
             let revival = self.revivals.remove(index);
             if let Some(region) = self.regions.get_mut(revival.region) {
-                region.neutron.revive(revival.changes, revival.as_new);
+                region.revive(revival.changes, revival.as_new);
             }
         }
     }
@@ -391,7 +390,7 @@ fn subject<'a>(call: &'a Call<'_>, path: &'a str, region: Option<&'a str>) -> Su
     let segments: Vec<&str> = call
         .segments()
         .into_iter()
-        .filter(|part| !matches!(*part, "v2.0" | "v3" | "auth"))
+        .filter(|part| !matches!(*part, "v2" | "v2.0" | "lbaas" | "v3" | "auth"))
         .collect();
     let mut kinds: Vec<String> = Vec::new();
     let mut ids: Vec<String> = Vec::new();

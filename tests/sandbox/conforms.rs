@@ -1,4 +1,5 @@
-//! The sandbox answers what a real Neutron answered.
+//! The sandbox answers what real services answered.
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use http::Method;
@@ -13,6 +14,7 @@ fn check(scene: &str) {
     let demo = cloud.send(Method::GET, "/v3/auth/projects", Some(&token), None, &[]);
     let demo_project = demo.body["projects"][0]["id"].as_str().unwrap().to_owned();
     let admin = cloud.log_in("admin", "secret").unwrap();
+    let cloud = RefCell::new(cloud);
     let mut send = |request: &Request<'_>| {
         let token = match request.who {
             Who::Admin => &admin,
@@ -24,8 +26,10 @@ fn check(scene: &str) {
             .iter()
             .map(|value| ("if-match", *value))
             .collect();
-        let path = format!("/RegionOne/network/v2.0{}", request.path);
+        let Request { service, path, .. } = request;
+        let path = format!("/RegionOne/{}{}{path}", service.kind(), service.root());
         let method = request.method.parse().unwrap();
+        let mut cloud = cloud.borrow_mut();
         let got = cloud.send(method, &path, Some(token), request.body.as_ref(), &headers);
         Answer {
             status: got.status,
@@ -36,6 +40,7 @@ fn check(scene: &str) {
         url: "http://sandbox.invalid/RegionOne/network/v2.0".to_owned(),
         demo_project,
         send: &mut send,
+        wait: &mut || cloud.borrow_mut().pass(100),
     };
     run(&mut target, scene);
 }

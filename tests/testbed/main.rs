@@ -18,7 +18,7 @@ mod conformance;
 mod api;
 mod bed;
 mod cascade;
+mod conforms;
 mod crash;
-mod neutron;
 mod refusals;
 mod seat;

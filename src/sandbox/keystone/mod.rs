@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::ids::Ids;
+use super::region;
 use super::wire::{Answer, Call, Refusal, Result};
 
 /// The password of both users.
@@ -163,7 +164,7 @@ impl Keystone {
             .into_iter()
             .map(|role| (role, ids.hex()))
             .collect();
-        let mut service = |kind, name, path| Service {
+        let mut service = |kind, name, path: Option<&'static str>| Service {
             id: ids.hex(),
             kind,
             name,
@@ -176,10 +177,9 @@ impl Keystone {
                 .map(|(region, interface)| (region, interface, ids.hex()))
                 .collect(),
         };
-        let services = vec![
-            service("identity", "keystone", None),
-            service("network", "neutron", Some("network")),
-        ];
+        let mut services = vec![service("identity", "keystone", None)];
+        services
+            .extend(region::Service::ALL.map(|of| service(of.kind(), of.name(), Some(of.kind()))));
         Self {
             ids,
             base_url: base_url.to_owned(),

@@ -50,6 +50,7 @@ use trunks::Trunk;
 
 use super::Caller;
 use super::ids::Ids;
+use super::region::{self, Outcome};
 use super::wire::{Answer, Call, Refusal, Result};
 
 /// One region's network service.
@@ -70,11 +71,6 @@ struct Scope<'a> {
 /// What a call changed, so that a fault can take it back, or bring back what it deleted.
 #[derive(Default)]
 pub(super) struct Changes(Vec<Undo>);
-
-pub(super) struct Outcome {
-    pub(super) answer: Answer,
-    pub(super) changes: Changes,
-}
 
 impl Neutron {
     /// `keep_ids`: POST may name the id. `page_max`: Neutron's `pagination_max_limit`.
@@ -98,13 +94,13 @@ impl Neutron {
         if call.segments().is_empty() {
             return Outcome {
                 answer: fixed::versions(call),
-                changes: Changes::default(),
+                changes: region::Changes::default(),
             };
         }
         let Some(caller) = caller else {
             return Outcome {
                 answer: Refusal::unauthorized().neutron(),
-                changes: Changes::default(),
+                changes: region::Changes::default(),
             };
         };
         self.transact(caller, now, |session| {
@@ -146,7 +142,10 @@ impl Neutron {
         };
         Outcome {
             answer,
-            changes: Changes(changes),
+            changes: region::Changes {
+                network: Changes(changes),
+                ..region::Changes::default()
+            },
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a real Neutron answered, as a table of scenes that runs against any cloud: the sandbox in
+//! What real services answered, as a table of scenes that runs against any cloud: the sandbox in
 //! process, and a real one (`tests/testbed`). Where they differ, the sandbox is wrong.
 //!
 //! A scene is a list of calls with what must come back. `$name` stands for the id of what an
@@ -23,10 +23,39 @@ pub enum Who {
     BadToken,
 }
 
+/// Whose API a step calls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Service {
+    Network,
+    LoadBalancer,
+    Image,
+}
+
+impl Service {
+    /// Its type in the catalog.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::LoadBalancer => "load-balancer",
+            Self::Image => "image",
+        }
+    }
+
+    /// What follows the catalog's URL, whose own version is cut off.
+    pub fn root(self) -> &'static str {
+        match self {
+            Self::Network => "/v2.0",
+            Self::LoadBalancer => "/v2.0/lbaas",
+            Self::Image => "/v2",
+        }
+    }
+}
+
 pub struct Request<'a> {
     pub who: Who,
+    pub service: Service,
     pub method: &'a str,
-    /// Behind `/v2.0`.
+    /// Behind the service's root.
     pub path: &'a str,
     pub body: Option<Value>,
     pub if_match: Option<&'a str>,
@@ -39,14 +68,20 @@ pub struct Answer {
 
 /// A cloud under test.
 pub struct Target<'a> {
-    /// Ends with `/v2.0`.
+    /// Of the network service; ends with `/v2.0`.
     pub url: String,
     pub demo_project: String,
     pub send: &'a mut dyn FnMut(&Request<'_>) -> Answer,
+    /// Lets time pass: what is pending goes on.
+    pub wait: &'a mut dyn FnMut(),
 }
+
+/// How often a step that waits looks again.
+const LOOKS_MAX: usize = 300;
 
 pub struct Step {
     who: Who,
+    service: Service,
     method: &'static str,
     path: &'static str,
     body: &'static str,
@@ -58,12 +93,15 @@ pub struct Step {
     /// JSON pointer to an object, and its keys, sorted.
     keys: Option<(&'static str, &'static str)>,
     save: Option<&'static str>,
+    /// Asks again until the answer is as wanted.
+    until: bool,
     pub rows: Vec<&'static str>,
 }
 
 fn step(method: &'static str, path: &'static str) -> Step {
     Step {
         who: Who::Admin,
+        service: Service::Network,
         method,
         path,
         body: "",
@@ -77,6 +115,7 @@ fn step(method: &'static str, path: &'static str) -> Step {
         shows: Vec::new(),
         keys: None,
         save: None,
+        until: false,
         rows: Vec::new(),
     }
 }
@@ -108,6 +147,17 @@ impl Step {
         self
     }
 
+    fn at(mut self, service: Service) -> Self {
+        self.service = service;
+        self
+    }
+
+    /// Asks again until the answer is as wanted: for what takes its time.
+    fn until(mut self) -> Self {
+        self.until = true;
+        self
+    }
+
     fn if_match(mut self, value: &'static str) -> Self {
         self.if_match = Some(value);
         self
@@ -118,7 +168,8 @@ impl Step {
         self
     }
 
-    /// The status, Neutron's type and the whole message; `*` where the message is not always the same.
+    /// The status, Neutron's type (none elsewhere) and the whole message; `*` where the message is not
+    /// always the same.
     fn refuses(mut self, status: u16, kind: &'static str, message: &'static str) -> Self {
         self.status = status;
         self.error = Some((kind, message));
@@ -176,11 +227,30 @@ pub fn run(target: &mut Target<'_>, name: &str) {
 struct Stage {
     saved: BTreeMap<String, Value>,
     /// What takes back what was made, oldest first.
-    made: Vec<(String, String, Option<Value>)>,
+    made: Vec<Made>,
+}
+
+struct Made {
+    service: Service,
+    method: &'static str,
+    path: String,
+    body: Option<Value>,
 }
 
 impl Stage {
     fn play(&mut self, target: &mut Target<'_>, step: &Step) -> Result<(), String> {
+        let mut played = self.play_once(target, step);
+        for _ in 0..LOOKS_MAX {
+            if !step.until || played.is_ok() {
+                break;
+            }
+            (target.wait)();
+            played = self.play_once(target, step);
+        }
+        played
+    }
+
+    fn play_once(&mut self, target: &mut Target<'_>, step: &Step) -> Result<(), String> {
         let path = self.fill(step.path);
         let body = (!step.body.is_empty()).then(|| {
             serde_json::from_str::<Value>(&self.fill(step.body))
@@ -188,6 +258,7 @@ impl Stage {
         });
         let answer = (target.send)(&Request {
             who: step.who,
+            service: step.service,
             method: step.method,
             path: &path,
             body: body.clone(),
@@ -202,20 +273,9 @@ impl Stage {
             return Err(format!("{seen}\n    wanted status {}", step.status));
         }
         if let Some((kind, message)) = step.error {
-            let error = answer.body.get("NeutronError").or(answer.body.get("error"));
-            let is = |name: &str| {
-                error
-                    .and_then(|error| error[name].as_str())
-                    .unwrap_or_default()
-                    .to_owned()
-            };
-            let kind_is = if is("type").is_empty() {
-                is("title")
-            } else {
-                is("type")
-            };
+            let (kind_is, message_is) = error_of(&answer.body);
             let message = self.fill(message);
-            if kind_is != kind || (message != "*" && is("message") != message) {
+            if kind_is != kind || (message != "*" && message_is != message) {
                 return Err(format!("{seen}\n    wanted {kind}: {message}"));
             }
         }
@@ -265,14 +325,22 @@ impl Stage {
                 let items = one.as_array().cloned().unwrap_or_else(|| vec![one.clone()]);
                 for item in items {
                     if let Some(id) = item["id"].as_str() {
-                        self.made
-                            .push(("DELETE".to_owned(), format!("{path}/{id}"), None));
+                        self.made.push(Made {
+                            service: step.service,
+                            method: "DELETE",
+                            path: format!("{path}/{id}"),
+                            body: None,
+                        });
                     }
                 }
             }
         } else if path.ends_with("/add_router_interface") {
-            self.made
-                .push(("PUT".to_owned(), path.replace("/add_", "/remove_"), body));
+            self.made.push(Made {
+                service: step.service,
+                method: "PUT",
+                path: path.replace("/add_", "/remove_"),
+                body,
+            });
         }
         if let Some(name) = step.save {
             self.saved.insert(name.to_owned(), resource);
@@ -282,12 +350,13 @@ impl Stage {
     /// Newest first, and again: what the first pass could not remove may have waited for another.
     fn clean_up(&self, target: &mut Target<'_>) {
         for _ in 0..2 {
-            for (method, path, body) in self.made.iter().rev() {
+            for made in self.made.iter().rev() {
                 (target.send)(&Request {
                     who: Who::Admin,
-                    method,
-                    path,
-                    body: body.clone(),
+                    service: made.service,
+                    method: made.method,
+                    path: &made.path,
+                    body: made.body.clone(),
                     if_match: None,
                 });
             }
@@ -334,4 +403,21 @@ impl Stage {
             None => panic!("no {pointer} in {saved}"),
         }
     }
+}
+
+/// The type (or title) and the message of an error, in the shape of any of the services.
+fn error_of(body: &Value) -> (String, String) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
+    if let Some(message) = body.get("faultstring") {
+        return (String::new(), text(message));
+    }
+    // Glance's JSON is its page's text.
+    if let Some(message) = body.get("message") {
+        return (String::new(), text(message).replace("<br /><br />", ""));
+    }
+    let Some(error) = body.get("NeutronError").or(body.get("error")) else {
+        return Default::default();
+    };
+    let kind = error.get("type").unwrap_or(&error["title"]);
+    (text(kind), text(&error["message"]))
 }

@@ -1,16 +1,34 @@
-//! The conformance table against the testbed's Neutron.
+//! The conformance table against the testbed's services.
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::conformance::{Answer, Request, SCENES, Target, Who, run};
+use crate::conformance::{Answer, Request, SCENES, Service, Target, Who, run};
 
 /// One of the clouds in `clouds.yaml`.
 struct Login {
     token: String,
     project: String,
-    network_url: String,
+    catalog: Value,
+}
+
+impl Login {
+    /// Of a service's API, without a `/` at the end.
+    fn url(&self, service: Service) -> String {
+        let endpoint = self
+            .catalog
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|offered| offered["type"] == service.kind())
+            .flat_map(|offered| offered["endpoints"].as_array().unwrap())
+            .find(|endpoint| endpoint["region"] == "RegionOne" && endpoint["interface"] == "public")
+            .unwrap();
+        let url = endpoint["url"].as_str().unwrap().trim_end_matches('/');
+        let url = url.trim_end_matches("/v2.0").trim_end_matches("/v2");
+        format!("{url}{}", service.root())
+    }
 }
 
 fn log_in(runtime: &Runtime, clouds: &Value, cloud: &str) -> Login {
@@ -35,18 +53,10 @@ fn log_in(runtime: &Runtime, clouds: &Value, cloud: &str) -> Login {
             .unwrap()
             .to_owned();
         let body: Value = answer.json().await.unwrap();
-        let endpoint = body["token"]["catalog"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|service| service["type"] == "network")
-            .flat_map(|service| service["endpoints"].as_array().unwrap())
-            .find(|endpoint| endpoint["region"] == "RegionOne" && endpoint["interface"] == "public")
-            .unwrap();
         Login {
             token,
             project: body["token"]["project"]["id"].as_str().unwrap().to_owned(),
-            network_url: format!("{}/v2.0", endpoint["url"].as_str().unwrap()),
+            catalog: body["token"]["catalog"].clone(),
         }
     })
 }
@@ -74,9 +84,10 @@ fn check(scene: &str) {
             Who::Demo => demo.token.as_str(),
             Who::BadToken => "bad",
         };
-        let url = format!("{}{}", admin.network_url, request.path);
+        let url = format!("{}{}", admin.url(request.service), request.path);
         let mut call = client
             .request(request.method.parse().unwrap(), url)
+            .header("accept", "application/json")
             .header("x-auth-token", token);
         if let Some(body) = &request.body {
             call = call.json(body);
@@ -93,9 +104,10 @@ fn check(scene: &str) {
         })
     };
     let mut target = Target {
-        url: admin.network_url.clone(),
+        url: admin.url(Service::Network),
         demo_project: demo.project.clone(),
         send: &mut send,
+        wait: &mut || std::thread::sleep(Duration::from_millis(100)),
     };
     run(&mut target, scene);
 }

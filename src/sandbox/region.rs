@@ -1,0 +1,115 @@
+//! One region: its services behind one function, and how fast they answer.
+use chrono::{DateTime, Utc};
+
+use super::Caller;
+use super::glance::{self, Glance};
+use super::neutron::{self, Neutron};
+use super::octavia::{self, Octavia};
+use super::pace::Pace;
+use super::wire::{Answer, Call, Refusal};
+
+/// What a region offers beside Keystone, which all regions share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Service {
+    Network,
+    LoadBalancer,
+    Image,
+}
+
+impl Service {
+    pub(super) const ALL: [Self; 3] = [Self::Network, Self::LoadBalancer, Self::Image];
+
+    /// Its type in the catalog, which is also its path below the region's.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::LoadBalancer => "load-balancer",
+            Self::Image => "image",
+        }
+    }
+
+    /// Its name in the catalog.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Network => "neutron",
+            Self::LoadBalancer => "octavia",
+            Self::Image => "glance",
+        }
+    }
+
+    /// Puts a refusal into the service's own shape.
+    pub(super) fn refuse(self, refusal: Refusal) -> Answer {
+        match self {
+            Self::Network => refusal.neutron(),
+            Self::LoadBalancer => refusal.octavia(),
+            Self::Image => refusal.glance(),
+        }
+    }
+}
+
+pub(super) struct Region {
+    pub(super) name: String,
+    pub(super) neutron: Neutron,
+    octavia: Octavia,
+    glance: Glance,
+    pub(super) pace: Pace,
+}
+
+/// What a call changed, so that a fault can take it back, or bring back what it deleted. A balancer
+/// changes its network service too: its VIP's port.
+#[derive(Default)]
+pub(super) struct Changes {
+    pub(super) network: neutron::Changes,
+    pub(super) load_balancer: octavia::Changes,
+    pub(super) image: glance::Changes,
+}
+
+pub(super) struct Outcome {
+    pub(super) answer: Answer,
+    pub(super) changes: Changes,
+}
+
+impl Region {
+    pub(super) fn new(name: &str, neutron: Neutron, octavia: Octavia, glance: Glance) -> Self {
+        Self {
+            name: name.to_owned(),
+            neutron,
+            octavia,
+            glance,
+            pace: Pace::default(),
+        }
+    }
+
+    /// What was to happen by `now` without a call has happened.
+    pub(super) fn settle(&mut self, now: DateTime<Utc>) {
+        self.octavia.settle(&mut self.neutron, now);
+    }
+
+    /// `caller` is `None` for a missing or bad token.
+    pub(super) fn handle(
+        &mut self,
+        service: Service,
+        call: &Call<'_>,
+        caller: Option<&Caller>,
+        now: DateTime<Utc>,
+    ) -> Outcome {
+        match service {
+            Service::Network => self.neutron.handle(call, caller, now),
+            Service::LoadBalancer => self.octavia.handle(call, caller, &mut self.neutron, now),
+            Service::Image => self.glance.handle(call, caller, now),
+        }
+    }
+
+    pub(super) fn roll_back(&mut self, changes: Changes) {
+        self.neutron.roll_back(changes.network);
+        self.octavia.roll_back(changes.load_balancer);
+        self.glance.roll_back(changes.image);
+    }
+
+    /// Brings back what `changes` deleted; `as_new`: under new ids.
+    pub(super) fn revive(&mut self, changes: Changes, as_new: bool) {
+        self.neutron.revive(changes.network, as_new);
+        self.octavia.revive(changes.load_balancer, as_new);
+        self.glance.revive(changes.image, as_new);
+    }
+}
