@@ -18,7 +18,7 @@ use super::{
     Acted, Asked, Call, Cloud, CloudFailure, Fields, ListRows, Listed, Names, PAGE_ROWS, Row,
     SignedIn,
 };
-use crate::domain::kinds::{AnswerClass, CallTemplate, Kind, ListSpec, fill};
+use crate::domain::kinds::{AnswerClass, CallTemplate, FilterValues, Kind, ListSpec, fill};
 use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::policy::{Failure, Outcome, Retry};
 use crate::system::clock::Clock;
@@ -98,12 +98,12 @@ impl OpenStack {
         Ok(connection)
     }
 
-    /// Whether the site has what the kind needs; asked once.
-    async fn has_extension(
-        &self,
-        connection: &Connection,
-        kind: &Kind,
-    ) -> Result<bool, CloudFailure> {
+    /// Whether the site has the service and the extension that the kind needs; asked once.
+    async fn has(&self, connection: &Connection, kind: &Kind) -> Result<bool, CloudFailure> {
+        let offers = connection.session.offers(&kind.service).await;
+        if !offers.map_err(|error| failure(&error, None))? {
+            return Ok(false);
+        }
         let Some(needed) = &kind.spec.requires_extension else {
             return Ok(true);
         };
@@ -134,11 +134,10 @@ impl OpenStack {
         &self,
         connection: &Connection,
         (kind, list): (&Kind, &ListSpec),
-        query: Vec<(String, String)>,
+        Part { path, query }: Part,
         rows_max: Option<usize>,
         listed: &mut (dyn FnMut(Listed) + Send),
     ) -> Result<Option<Identity>, CloudFailure> {
-        let path = format!("{}{}", kind.prefix, list.path);
         let mut pages = connection.session.pages(ListRequest {
             service: &kind.service,
             path: &path,
@@ -221,7 +220,7 @@ impl Cloud for OpenStack {
         let Some(list) = &kind.spec.list else {
             return Err(configuration(format!("kind {} is not listed", kind.name)));
         };
-        if !self.has_extension(&connection, kind).await? {
+        if !self.has(&connection, kind).await? {
             return Ok(None);
         }
         let fields: Vec<(String, String)> = match request.fields {
@@ -231,14 +230,14 @@ impl Cloud for OpenStack {
                 .iter()
                 .map(|field| ("fields".to_owned(), field.clone()))
                 .collect(),
+            Fields::Id if list.fields.is_empty() => Vec::new(),
             Fields::Id => vec![("fields".to_owned(), "id".to_owned())],
         };
         let mut identity: Option<Identity> = None;
-        for part in parts(request.filter) {
-            let mut query = part;
-            query.extend(fields.iter().cloned());
+        for mut part in parts(kind, list, request.filter)? {
+            part.query.extend(fields.iter().cloned());
             let now = self
-                .list_part(&connection, (kind, list), query, request.rows_max, listed)
+                .list_part(&connection, (kind, list), part, request.rows_max, listed)
                 .await?;
             if identity.is_some() && identity != now {
                 return Err(CloudFailure {
@@ -267,24 +266,20 @@ impl Cloud for OpenStack {
                 kind.name
             )));
         };
-        if !self.has_extension(&connection, kind).await? {
+        if !self.has(&connection, kind).await? {
             return Ok(Row {
                 row: None,
                 identity: None,
             });
         }
-        let path = format!(
-            "{}{}/{}",
-            kind.prefix,
-            list.path,
-            utf8_percent_encode(id, SEGMENT)
-        );
+        let variables = kind.id_variables(id);
+        let path = row_path(kind, list, &variables)?;
         let answer = connection
             .session
             .request(&kind.service, Method::GET, &path, None, self.call_timeout)
             .await;
         match answer {
-            Ok(answer) => match answer.json.get(&list.item) {
+            Ok(answer) => match row_in(&answer.json, list) {
                 Some(row @ Value::Object(_)) => Ok(Row {
                     row: Some(row.clone()),
                     identity: Some(frozen(&answer.identity)),
@@ -294,12 +289,15 @@ impl Cloud for OpenStack {
                     class: ErrorClass::Unavailable,
                     status: Some(answer.status),
                     kind: String::new(),
-                    message: format!("{site}: GET {path}: the answer has no \"{}\"", list.item),
+                    message: format!(
+                        "{site}: GET {path}: the answer has no \"{}\"",
+                        list.item.as_deref().unwrap_or("id")
+                    ),
                     request_id: answer.request_id.unwrap_or_default(),
                     retry_after: None,
                 }),
             },
-            Err(error) => match absent(&error, kind) {
+            Err(error) => match absent(&error, kind, &variables) {
                 Some((_, identity)) => Ok(Row {
                     row: None,
                     identity,
@@ -327,7 +325,8 @@ impl Cloud for OpenStack {
                 return not_sent(failed, line);
             }
         };
-        let (method, path, body) = match rendered(&call) {
+        let variables = variables(&call);
+        let (method, path, body) = match rendered(&call, &variables) {
             Ok(rendered) => rendered,
             Err(failed) => {
                 return not_sent(failed, format!("{} was not sent", call.action.as_str()));
@@ -364,7 +363,7 @@ impl Cloud for OpenStack {
                     status: error.status(),
                     request_id: error.request_id().map(str::to_owned),
                 };
-                if let Some((status, _)) = absent(&error, call.kind) {
+                if let Some((status, _)) = absent(&error, call.kind, &variables) {
                     let kind = error
                         .remote()
                         .and_then(|remote| remote.kind.clone())
@@ -426,45 +425,143 @@ fn frozen(identity: &TokenIdentity) -> Identity {
     }
 }
 
-/// The queries that together ask for all values of a filter; one without any filter asks for all.
-fn parts(filter: Option<&crate::domain::plan::Filter>) -> Vec<Vec<(String, String)>> {
-    let Some(filter) = filter else {
-        return vec![Vec::new()];
-    };
-    let mut parts = Vec::new();
-    let mut part: Vec<(String, String)> = Vec::new();
-    let mut bytes = 0;
-    for value in &filter.values {
-        let more = filter.key.len() + value.len() + 2;
-        if bytes + more > FILTER_BYTES_MAX && !part.is_empty() {
-            parts.push(std::mem::take(&mut part));
-            bytes = 0;
-        }
-        bytes += more;
-        part.push((filter.key.clone(), value.clone()));
-    }
-    if !part.is_empty() {
-        parts.push(part);
-    }
-    parts
+/// One of the lists that together ask for all values of a filter.
+struct Part {
+    path: String,
+    query: Vec<(String, String)>,
 }
 
-fn rendered(call: &Call<'_>) -> Result<(Method, String, Option<Value>), CloudFailure> {
-    let template: &CallTemplate = match (call.action, &call.kind.spec.enable) {
-        (Action::Enable, Some(enable)) => &enable.call,
-        _ => &call.kind.spec.delete,
+/// The lists that together ask for all values of a filter; one without any filter asks for all.
+fn parts(
+    kind: &Kind,
+    list: &ListSpec,
+    filter: Option<&crate::domain::plan::Filter>,
+) -> Result<Vec<Part>, CloudFailure> {
+    let at = |query: Vec<(String, String)>| Part {
+        path: format!("{}{}", kind.prefix, list.path),
+        query,
     };
-    let mut plain = call.vars.clone();
-    plain.insert("id".to_owned(), call.id.to_owned());
-    let escaped: BTreeMap<String, String> = plain
-        .iter()
-        .map(|(name, value)| {
-            (
-                name.clone(),
-                utf8_percent_encode(value, SEGMENT).to_string(),
-            )
-        })
-        .collect();
+    let key = filter.map(|filter| filter.key.as_str());
+    if let Some(within) = &list.within {
+        let Some(filter) = filter.filter(|filter| filter.key == *within) else {
+            let name = &kind.name;
+            return Err(configuration(format!(
+                "{name} is listed by {within} alone, not by {}",
+                key.unwrap_or("nothing")
+            )));
+        };
+        let path = |value: &String| {
+            let variables = BTreeMap::from([(within.clone(), value.clone())]);
+            list_path(kind, list, &variables)
+        };
+        let parts = filter.values.iter().map(|value| {
+            Ok(Part {
+                path: path(value)?,
+                query: Vec::new(),
+            })
+        });
+        return parts.collect();
+    }
+    let Some(filter) = filter else {
+        return Ok(vec![at(Vec::new())]);
+    };
+    let pair = |value: String| (filter.key.clone(), value);
+    let repeated = |values: &[String]| at(values.iter().cloned().map(pair).collect());
+    let listed = |values: &[String]| {
+        let quoted: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+        at(vec![pair(format!("in:{}", quoted.join(",")))])
+    };
+    let runs = runs_of(&filter.values, filter.key.len() + 2);
+    Ok(match kind.values_of(&filter.key) {
+        FilterValues::Single => filter.values.chunks(1).map(repeated).collect(),
+        FilterValues::Repeated => runs.into_iter().map(repeated).collect(),
+        FilterValues::Listed => runs.into_iter().map(listed).collect(),
+    })
+}
+
+/// As Glance reads the values of a list: a comma in one of them ends it, unless it is quoted.
+fn quoted(value: &str) -> String {
+    match value.contains([',', '"', '\\']) {
+        true => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
+        false => value.to_owned(),
+    }
+}
+
+/// The values, in as many runs as a URL's length demands; `more` bytes come with each.
+fn runs_of(values: &[String], more: usize) -> Vec<&[String]> {
+    let mut runs = Vec::new();
+    let mut start = 0;
+    let mut bytes = 0;
+    for (at, value) in values.iter().enumerate() {
+        bytes += value.len() + more;
+        if bytes > FILTER_BYTES_MAX && at > start {
+            runs.extend(values.get(start..at));
+            start = at;
+            bytes = value.len() + more;
+        }
+    }
+    runs.extend(values.get(start..).filter(|rest| !rest.is_empty()));
+    runs
+}
+
+fn escaped(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let escape = |value: &str| utf8_percent_encode(value, SEGMENT).to_string();
+    let escaped = variables.iter();
+    escaped
+        .map(|(name, value)| (name.clone(), escape(value)))
+        .collect()
+}
+
+fn list_path(
+    kind: &Kind,
+    list: &ListSpec,
+    variables: &BTreeMap<String, String>,
+) -> Result<String, CloudFailure> {
+    let path = fill(&list.path, &escaped(variables)).map_err(|name| {
+        configuration(format!("{}: its list's path needs \"{name}\"", kind.name))
+    })?;
+    Ok(format!("{}{path}", kind.prefix))
+}
+
+/// Where one row is: below the list, under its id or what is left of that.
+fn row_path(
+    kind: &Kind,
+    list: &ListSpec,
+    variables: &BTreeMap<String, String>,
+) -> Result<String, CloudFailure> {
+    let last = list.id.last().and_then(|name| variables.get(name));
+    let last = utf8_percent_encode(last.map_or("", String::as_str), SEGMENT);
+    Ok(format!("{}/{last}", list_path(kind, list, variables)?))
+}
+
+fn row_in<'j>(answer: &'j Value, list: &ListSpec) -> Option<&'j Value> {
+    match &list.item {
+        Some(item) => answer.get(item),
+        None => answer.get(list.id.last()?).map(|_| answer),
+    }
+}
+
+/// What the call's templates may name.
+fn variables(call: &Call<'_>) -> BTreeMap<String, String> {
+    let mut variables = call.vars.clone();
+    variables.extend(call.kind.id_variables(call.id));
+    variables
+}
+
+fn rendered(
+    call: &Call<'_>,
+    plain: &BTreeMap<String, String>,
+) -> Result<(Method, String, Option<Value>), CloudFailure> {
+    let spec = &call.kind.spec;
+    let template: &CallTemplate = match (call.action, &spec.enable, &spec.delete) {
+        (Action::Enable, Some(enable), _) => &enable.call,
+        (_, _, Some(delete)) => delete,
+        (_, _, None) => {
+            let name = &call.kind.name;
+            return Err(configuration(format!("{name}: it is never deleted itself")));
+        }
+    };
+    let escaped = escaped(plain);
     let missing = |name: String| {
         configuration(format!(
             "{} {}: the step has no \"{name}\"",
@@ -475,7 +572,7 @@ fn rendered(call: &Call<'_>) -> Result<(Method, String, Option<Value>), CloudFai
     let body = template
         .body
         .as_ref()
-        .map(|body| fill_body(body, &plain))
+        .map(|body| fill_body(body, plain))
         .transpose()
         .map_err(missing)?;
     let method = Method::from_bytes(template.method.as_bytes()).map_err(|_| {
@@ -507,11 +604,17 @@ fn fill_body(body: &Value, variables: &BTreeMap<String, String>) -> Result<Value
 }
 
 /// The kind's own not-found answer, in the service's own words (I13a).
-fn absent(error: &CallError, kind: &Kind) -> Option<(u16, Option<Identity>)> {
+fn absent(
+    error: &CallError,
+    kind: &Kind,
+    variables: &BTreeMap<String, String>,
+) -> Option<(u16, Option<Identity>)> {
     let Reason::Refused(remote) = &error.reason else {
         return None;
     };
-    let known = remote.own && kind.is_not_found(remote.status, remote.kind.as_deref()?);
+    let error_type = remote.kind.as_deref().unwrap_or_default();
+    let said = (remote.status, error_type, remote.message.as_str());
+    let known = remote.own && kind.is_not_found(said, variables);
     known.then(|| (remote.status, remote.identity.as_deref().map(frozen)))
 }
 

@@ -29,11 +29,16 @@ pub use seen::Found;
 
 use seen::{Seen, Texts};
 
-use super::kinds::{Join, Kind, Kinds, OnDelete, Reference, ReleaseOption, Takes};
+use super::kinds::{
+    FilterValues, Find, GuardRule, Join, Kind, Kinds, Match, OnDelete, Reference, ReleaseOption,
+    Takes,
+};
 use super::model::{Identity, KindName, PlanOptions, Resource, ResourceKey, Site};
 
 /// More filter values than this, and listing the whole collection is cheaper than asking for them.
 const FILTER_VALUES_MAX: usize = 700;
+/// The same where each value takes a call of its own.
+const SINGLE_VALUES_MAX: usize = 4;
 
 /// A listing that the planner needs: all rows of a listed kind, or those that a filter finds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -165,6 +170,7 @@ impl<'k> Planner<'k> {
         }
         let mut lookups = Vec::new();
         for ((site, kind, key), values) in wanted {
+            let values_max = self.values_max(&kind, key.as_deref());
             let asked = self.asked.entry((site.clone(), kind.clone())).or_default();
             if asked.whole {
                 continue;
@@ -173,7 +179,7 @@ impl<'k> Planner<'k> {
                 let already = asked.values.entry(key.clone()).or_default();
                 let mut fresh: Vec<String> = values.into_iter().collect();
                 fresh.retain(|value| !already.contains(value));
-                if fresh.len() > FILTER_VALUES_MAX {
+                if fresh.len() > values_max {
                     return None;
                 }
                 already.extend(fresh.iter().cloned());
@@ -200,6 +206,31 @@ impl<'k> Planner<'k> {
             return self.wanted();
         }
         lookups
+    }
+
+    /// With more values than this, all of a kind is listed, if that can be.
+    fn values_max(&self, kind: &KindName, filter: Option<&str>) -> usize {
+        let (Some(kind), Some(filter)) = (self.kind(kind), filter) else {
+            return FILTER_VALUES_MAX;
+        };
+        let within = kind
+            .spec
+            .list
+            .as_ref()
+            .and_then(|list| list.within.as_ref());
+        match kind.values_of(filter) {
+            _ if within.is_some() => usize::MAX,
+            FilterValues::Single => SINGLE_VALUES_MAX,
+            FilterValues::Repeated | FilterValues::Listed => FILTER_VALUES_MAX,
+        }
+    }
+
+    /// Where calls will go: the sites and services of all that goes, each with one of its kinds.
+    pub fn services(&self) -> BTreeMap<(&Site, &str), &'k Kind> {
+        let going = self.going.keys().chain(self.unset.keys());
+        let used = going.filter_map(|key| Some((&key.site, self.kind(&key.kind)?)));
+        used.map(|(site, kind)| ((site, kind.service.as_str()), kind))
+            .collect()
     }
 
     /// What takes the rows of a lookup.
@@ -306,6 +337,7 @@ impl<'k> Planner<'k> {
                 None => {
                     wanted.entry((site, listed, None)).or_default();
                 }
+                Some(Find { when, .. }) if !resource.facts.hold(when) => {}
                 Some(find) => {
                     let values = target_values(key, resource, &find.of);
                     wanted
@@ -439,20 +471,19 @@ impl<'k> Planner<'k> {
             return Vec::new();
         };
         let mut links: Vec<Link<'k>> = Vec::new();
+        let stays = self.left_in(resource, kind).map(|(_, kind)| kind);
         for reference in &kind.spec.references {
-            let Some(field) = reference.field.as_deref().or_else(|| {
-                reference
-                    .matches
-                    .iter()
-                    .find(|rule| rule.equals.is_some())
-                    .map(|rule| rule.field.as_str())
-            }) else {
+            let rule = reference.matches.iter().find(|rule| rule.equals.is_some());
+            let Some(field) = reference.field.as_ref().or(rule.map(|rule| &rule.field)) else {
                 continue;
             };
-            if !resource.facts.hold(&reference.when) {
+            if stays == Some(&reference.to) || !resource.facts.hold(&reference.when) {
                 continue;
             }
             for value in resource.facts.all(field) {
+                let Some(value) = rule.map_or(Some(value), |rule| rule.referred(value)) else {
+                    continue;
+                };
                 let at = (&reference.to, first_equals(reference), value);
                 for target in index.get(&at).into_iter().flatten() {
                     if target.site == key.site
@@ -473,20 +504,31 @@ impl<'k> Planner<'k> {
     }
 
     fn effective(&self, reference: &Reference) -> OnDelete {
-        match reference.released_by {
-            Some(ReleaseOption::ReleaseFloatingIps) if self.options.release_floating_ips => {
+        match (reference.on_delete, reference.released_by) {
+            (_, Some(ReleaseOption::ReleaseFloatingIps)) if self.options.release_floating_ips => {
                 OnDelete::Cascade
             }
-            _ => reference.on_delete,
+            (OnDelete::WithCascade, _) if self.options.cascade => OnDelete::Automatic,
+            (OnDelete::WithCascade, _) => OnDelete::Cascade,
+            (on_delete, _) => on_delete,
         }
+    }
+
+    /// The guard by which a resource stays where it is when what it is part of goes, and of which kind
+    /// that is.
+    fn left_in(&self, resource: &Seen, kind: &'k Kind) -> Option<(&'k GuardRule, &'k KindName)> {
+        let guards = kind.spec.guards.iter();
+        let mut left = guards.filter_map(|guard| Some((guard, guard.left_in.as_ref()?)));
+        left.find(|(guard, _)| resource.facts.hold(&guard.when))
     }
 
     fn fits(&self, resource: &Seen, reference: &Reference, at: &ResourceKey) -> bool {
         let Some(target) = self.seen.get(at) else {
             return false;
         };
-        reference.matches.iter().all(|rule| {
-            let mut mine = resource.facts.all(&rule.field);
+        reference.matches.iter().all(|rule: &Match| {
+            let mine = resource.facts.all(&rule.field);
+            let mut mine = mine.filter_map(|value| rule.referred(value));
             match (&rule.equals, &rule.in_cidr) {
                 (Some(path), _) => {
                     mine.any(|mine| target_values(at, target, path).any(|value| value == mine))

@@ -55,6 +55,10 @@ pub enum Looked {
     Absent,
     /// Still there, the same incarnation.
     Present,
+    /// Still there, and the cloud works on what it accepted.
+    Settling(StepError),
+    /// Still there: the cloud has failed at what it accepted.
+    Failed(StepError),
     /// Could not tell: the listing failed, or lies.
     Unclear(StepError),
 }
@@ -250,7 +254,9 @@ pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
 /// 2. Present after a call whose answer was lost: the call did not take effect; it is sent again.
 /// 3. Present after an accepted call: looked for again, twice as late each time, until
 ///    `verify_max`; then the acceptance counts as a refused attempt.
-/// 4. Unclear: looked again later, no attempt used.
+/// 4. Settling: looked for again, no attempt used, until `pending_max`; then stuck (I6).
+/// 5. Failed: a refused attempt.
+/// 6. Unclear: looked again later, no attempt used.
 pub fn after_look(
     step: StepFacts<'_>,
     looked: Looked,
@@ -299,6 +305,35 @@ pub fn after_look(
             };
             after_failure(step, failure, now, schedule, chance)
         }
+        Looked::Settling(error) => {
+            let since = step.blocked_since.unwrap_or(now);
+            let age = (now - since).to_std().unwrap_or_default();
+            let kept = Decision {
+                blocked_since: Some(since),
+                error: Some(error),
+                ..plain(step, StepState::Verifying)
+            };
+            if age >= schedule.pending_max {
+                return Decision {
+                    to: StepState::Stuck,
+                    ..kept
+                };
+            }
+            Decision {
+                next_attempt_at: Some(together(now + SNOOZE.max(age / 8).min(SNOOZE_MAX))),
+                looked_again: true,
+                ..kept
+            }
+        }
+        Looked::Failed(error) => {
+            let failure = Failure {
+                retry: Retry::Scheduled,
+                error,
+                blockers: Vec::new(),
+                retry_after: None,
+            };
+            after_failure(step, failure, now, schedule, chance)
+        }
         // Keeps what was known of the call: an unclear look tells nothing of that.
         Looked::Unclear(error) => {
             let error = step
@@ -328,6 +363,13 @@ fn plain(step: StepFacts<'_>, to: StepState) -> Decision {
 
 fn jittered(wait: Duration, jitter: f64, chance: f64) -> Duration {
     wait.mul_f64(1.0 + jitter * chance)
+}
+
+/// The next even second: what settles at different times is looked for in one list (N14).
+fn together(at: DateTime<Utc>) -> DateTime<Utc> {
+    let step = SNOOZE.as_millis() as i64;
+    let late = at.timestamp_millis().rem_euclid(step);
+    at + chrono::TimeDelta::milliseconds((step - late) % step)
 }
 
 fn look_delay(looks: u32) -> Duration {

@@ -309,14 +309,19 @@ impl Shared {
     fn schedule(&self, kind: &KindName) -> Schedule {
         let gc = &self.settings.gc;
         let own = gc.kind.get(kind.as_str());
+        let settles = self
+            .kinds
+            .get(kind)
+            .and_then(|kind| kind.spec.settles.as_ref());
+        let usual = settles.map_or(gc.pending_max, |it| {
+            Duration::from_secs(60 * it.minutes_max)
+        });
         Schedule {
             waits: own
                 .and_then(|own| own.schedule.clone())
                 .unwrap_or_else(|| gc.schedule.clone()),
             jitter: gc.jitter,
-            pending_max: own
-                .and_then(|own| own.pending_max)
-                .unwrap_or(gc.pending_max),
+            pending_max: own.and_then(|own| own.pending_max).unwrap_or(usual),
             verify_max: self.settings.engine.verify_timeout,
         }
     }

@@ -1,10 +1,10 @@
 //! From a command to a plan: targets resolved, the cloud listed, blockers found behind the fence and
 //! before the first write (T3, N15).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDateTime, Utc};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
 
@@ -143,7 +143,6 @@ impl Shared {
         options: PlanOptions,
     ) -> Result<Plan, CloudFailure> {
         let mut identities: BTreeMap<String, Identity> = BTreeMap::new();
-        let mut endpoints = BTreeMap::new();
         let mut wanted: BTreeMap<Wanted<'_>, BTreeSet<&str>> = BTreeMap::new();
         for ResourceKey { site, kind, id } in targets.iter().map(|target| &target.key) {
             wanted
@@ -157,12 +156,8 @@ impl Shared {
                 .kinds
                 .get(kind)
                 .ok_or_else(|| unreadable(format!("unknown kind {kind}")))?;
-            let name = site.to_string();
-            if let std::collections::btree_map::Entry::Vacant(entry) = endpoints.entry(name.clone())
-            {
-                entry.insert(self.cloud.endpoint(site, kind).await?);
-                let now = self.cloud.identity(site, Asked::Now).await?;
-                identities.insert(name, now.identity);
+            if let btree_map::Entry::Vacant(entry) = identities.entry(site.to_string()) {
+                entry.insert(self.cloud.identity(site, Asked::Now).await?.identity);
             }
             let found = self.find(site, kind, &ids, By::Id).await?;
             if let Some(missing) = ids
@@ -211,6 +206,11 @@ impl Shared {
                 }
                 planner.feed(found);
             }
+        }
+        let mut endpoints = BTreeMap::new();
+        for ((site, service), kind) in planner.services() {
+            let url = self.cloud.endpoint(site, kind).await?;
+            endpoints.insert(format!("{site} {service}"), url);
         }
         let frozen = Frozen {
             identities,
@@ -263,15 +263,19 @@ impl Shared {
         by: By,
     ) -> Result<Vec<Resource>, CloudFailure> {
         let listed = self.kinds.listed(kind);
-        let (key, parent_only) = match (&kind.spec.derived, &listed.spec.list, by) {
-            (Some(derived), _, By::Id) => (derived.find_by.as_str(), true),
-            (None, _, By::Id) => ("id", false),
-            (None, Some(list), By::Name) => (list.name.as_str(), false),
-            (Some(_), _, By::Name) | (None, None, By::Name) => return Ok(Vec::new()),
+        let key = match (&kind.spec.derived, &listed.spec.list, by) {
+            (Some(derived), _, By::Id) => derived.find_by.as_str(),
+            (None, _, By::Id) => match listed.id_filter() {
+                Some(filter) => filter,
+                None => return self.read_all(site, listed, words).await,
+            },
+            (None, Some(list), By::Name) if list.within.is_none() => list.name.as_str(),
+            (_, _, By::Name) => return Ok(Vec::new()),
         };
         // A composite id begins with its parent's, by which it is found.
-        let part = |word: &&str| match word.split_once(',') {
-            Some((parent, _)) if parent_only => parent.to_owned(),
+        let composite = kind.spec.derived.is_some() || listed.id_filter() != Some("id");
+        let part = |word: &&str| match (word.split_once(','), by) {
+            (Some((parent, _)), By::Id) if composite => parent.to_owned(),
             _ => (*word).to_owned(),
         };
         let values: BTreeSet<String> = words.iter().map(part).collect();
@@ -293,6 +297,26 @@ impl Shared {
             .filter(|found| found.key.kind == kind.name)
             .filter(|found| words.contains(by.word(found)))
             .collect())
+    }
+
+    /// The same where the cloud has no filter by id.
+    async fn read_all(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        ids: &BTreeSet<&str>,
+    ) -> Result<Vec<Resource>, CloudFailure> {
+        let mut found = Vec::new();
+        for id in ids {
+            let read = self.cloud.read(site, kind, id).await;
+            self.site_answered(site, read.as_ref().err());
+            let row = read?.row;
+            found.extend(
+                row.iter()
+                    .flat_map(|row| self.kinds.resources_in(site, kind, row)),
+            );
+        }
+        Ok(found)
     }
 
     /// Each target as exactly one resource; a word that fits several is refused, and they are listed.
@@ -320,7 +344,8 @@ impl Shared {
         Ok(found.swap_remove(0))
     }
 
-    /// One resource for each, in order: looked up by site and kind, not one by one.
+    /// One resource for each, in order, or one in each region of what all share: looked up by site and
+    /// kind, not one by one.
     async fn resolve_all(&self, specs: &[TargetSpec]) -> Result<Vec<Resource>, ControlError> {
         let mut asked = Vec::new();
         for spec in specs {
@@ -360,23 +385,22 @@ impl Shared {
             let (at, resources) = answer.map_err(control_error)?;
             found.insert(at, resources);
         }
-        asked
-            .iter()
-            .map(|(kind, sites, word)| {
-                let fits = sites.iter().flat_map(|site| {
-                    let kind = &kind.name;
-                    let here = found.get(&Wanted { site, kind }).into_iter().flatten();
-                    let here: Vec<&Resource> = here.collect();
-                    let by = match here.iter().any(|found| found.key.id == *word) {
-                        true => By::Id,
-                        false => By::Name,
-                    };
-                    here.into_iter()
-                        .filter(move |found| by.word(found) == *word)
-                });
-                only_one(kind, sites, word, fits.collect())
-            })
-            .collect()
+        let mut meant = Vec::new();
+        for (kind, sites, word) in &asked {
+            let fits = sites.iter().flat_map(|site| {
+                let kind = &kind.name;
+                let here = found.get(&Wanted { site, kind }).into_iter().flatten();
+                let here: Vec<&Resource> = here.collect();
+                let by = match here.iter().any(|found| found.key.id == *word) {
+                    true => By::Id,
+                    false => By::Name,
+                };
+                here.into_iter()
+                    .filter(move |found| by.word(found) == *word)
+            });
+            meant.extend(the_one(kind, sites, word, fits.collect())?);
+        }
+        Ok(meant)
     }
 
     pub(super) fn sites_of(&self, spec: &SiteSpec) -> Result<Vec<Site>, ControlError> {
@@ -432,14 +456,19 @@ struct Wanted<'a> {
     kind: &'a KindName,
 }
 
-fn only_one(
+fn the_one(
     kind: &Kind,
     sites: &[Site],
     word: &str,
     fits: Vec<&Resource>,
-) -> Result<Resource, ControlError> {
+) -> Result<Vec<Resource>, ControlError> {
     match fits.as_slice() {
-        [one] => Ok((*one).clone()),
+        [one] => Ok(vec![(*one).clone()]),
+        [first, others @ ..]
+            if kind.spec.in_all_regions && others.iter().all(|it| it.key.id == first.key.id) =>
+        {
+            Ok(fits.into_iter().cloned().collect())
+        }
         [] => {
             let sites: Vec<String> = sites.iter().map(Site::to_string).collect();
             Err(ControlError::NotFound {
@@ -505,9 +534,12 @@ fn at_length<T>(work: impl FnOnce() -> T) -> T {
 
 /// The protection rule that a resource falls under, in words (P4).
 fn protected(rules: &[ProtectRule], resource: &Resource, now: DateTime<Utc>) -> Option<String> {
-    let created = lookup(&resource.attributes, "created_at")
-        .first()
-        .and_then(|text| text.parse::<DateTime<Utc>>().ok());
+    let created = lookup(&resource.attributes, "created_at");
+    // Octavia writes UTC without saying so.
+    let created = created.first().and_then(|text| {
+        let utc = text.parse::<NaiveDateTime>().map(|time| time.and_utc());
+        text.parse::<DateTime<Utc>>().or(utc).ok()
+    });
     let age = created.and_then(|created| (now - created).to_std().ok());
     rules.iter().find_map(|rule| {
         let mut said = Vec::new();

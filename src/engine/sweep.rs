@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Fields, ListRows};
+use crate::domain::kinds::FilterValues;
 use crate::domain::model::{
     Actor, KindName, Origin, PlanOptions, ResourceKey, Site, Target, Tombstone,
 };
@@ -63,11 +64,12 @@ impl Shared {
             after = last.record_id;
             let mut groups: BTreeMap<(Site, KindName), Vec<Tombstone>> = BTreeMap::new();
             for tombstone in page {
-                let listed = self
-                    .kinds
-                    .get(&tombstone.key.kind)
-                    .is_some_and(|kind| kind.spec.list.is_some());
-                if listed
+                // A natural key is another's the next time (T14).
+                let kind = self.kinds.get(&tombstone.key.kind);
+                let certain = kind
+                    .and_then(|kind| kind.spec.list.as_ref())
+                    .is_some_and(|list| list.id.len() == 1);
+                if certain
                     && self.sites.may_look(&tombstone.key.site)
                     && !self.sites.read_only(&tombstone.key.site)
                 {
@@ -106,7 +108,9 @@ impl Shared {
             .list(ListRows {
                 site,
                 kind,
-                filter: Some(&filter),
+                // Rather all in one list than each by itself.
+                filter: (batch.len() == 1 || kind.values_of("id") != FilterValues::Single)
+                    .then_some(&filter),
                 fields: Fields::Planning,
                 rows_max: None,
             })
@@ -118,13 +122,10 @@ impl Shared {
                 return Ok(());
             }
         };
-        let back: BTreeSet<&str> = rows
-            .iter()
-            .filter_map(|row| row.get("id")?.as_str())
-            .collect();
+        let back: BTreeSet<String> = rows.iter().filter_map(|row| kind.id_of(row)).collect();
         for tombstone in batch
             .iter()
-            .filter(|tombstone| back.contains(tombstone.key.id.as_str()))
+            .filter(|tombstone| back.contains(&tombstone.key.id))
         {
             self.remove_again(tombstone).await?;
         }

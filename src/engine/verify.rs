@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use super::dispatch::facts;
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure, Fields, ListRows, PAGE_ROWS};
-use crate::domain::kinds::{Kind, lookup_one};
+use crate::domain::kinds::{FilterValues, Kind, Settling, lookup_one};
 use crate::domain::model::{ErrorClass, Identity, KindName, ResourceKey, Site, StepError};
 use crate::domain::plan::Filter;
 use crate::domain::policy::{LOOKED_FOR_TOGETHER, Looked, Retry, after_look, look_wait};
@@ -107,6 +107,9 @@ impl Shared {
                 let message = match &looked {
                     Looked::Absent => "looked: gone".to_owned(),
                     Looked::Present => "looked: still there".to_owned(),
+                    Looked::Settling(error) | Looked::Failed(error) => {
+                        format!("looked: {}", error.message)
+                    }
                     Looked::Unclear(error) => format!("looked: unclear: {}", error.message),
                 };
                 let decision = after_look(
@@ -143,7 +146,9 @@ impl Shared {
         for step in steps {
             let row = self.parent_id(step).and_then(|id| seen.rows.get(&id));
             looked.push(match (row, &seen.failure) {
-                (Some(Some(row)), _) if self.shows(site, kind, row, step) => Looked::Present,
+                (Some(Some(row)), _) if self.shows(site, kind, row, step) => {
+                    self.still_there(kind, row, step)
+                }
                 (Some(_), _) => self.absent(site, step, seen.identity.as_ref()).await,
                 (None, Some(failure)) => Looked::Unclear(failure.to_step_error(self.clock.now())),
                 (None, None) => Looked::Unclear(self.unclear(format!(
@@ -159,6 +164,31 @@ impl Shared {
     fn shows(&self, site: &Site, kind: &Kind, row: &Value, step: &ClaimedStep) -> bool {
         let shown = self.kinds.resources_in(site, kind, row);
         shown.iter().any(|found| found.key == step.key)
+    }
+
+    /// What a row that is still there says of the delete.
+    fn still_there(&self, kind: &Kind, row: &Value, step: &ClaimedStep) -> Looked {
+        // An edge's parent tells of itself.
+        if step.key.kind != kind.name {
+            return Looked::Present;
+        }
+        let (settling, status) = kind.settling(row);
+        let error = |words: &str| StepError {
+            class: ErrorClass::Blocked,
+            status: None,
+            message: format!(
+                "the delete was accepted; the {} {words} {status}",
+                kind.name
+            ),
+            kind: status.clone(),
+            request_id: String::new(),
+            at: self.clock.now(),
+        };
+        match settling {
+            Settling::GoesOn => Looked::Settling(error("is still")),
+            Settling::Failed => Looked::Failed(error("has become")),
+            Settling::None => Looked::Present,
+        }
     }
 
     /// Absence counts on the rights that the plan froze.
@@ -180,7 +210,23 @@ impl Shared {
             .collect();
         let project = project_of(steps);
         let mut seen = Seen::default();
-        if left.len() <= READ_MAX {
+        let list = kind.spec.list.as_ref();
+        if kind.values_of("id") == FilterValues::Single
+            && list.is_some_and(|it| it.within.is_none())
+        {
+            // One list for all that settles, whatever a filter by id takes.
+            let filter = project.map(|project| Filter {
+                key: list.map(|list| list.project.clone()).unwrap_or_default(),
+                values: vec![project.to_owned()],
+            });
+            self.list_around(site, kind, &mut left, filter.as_ref(), &mut seen)
+                .await;
+            if seen.failure.is_none() {
+                self.read_each(site, kind, left, &mut seen).await;
+            }
+            return seen;
+        }
+        if left.len() <= READ_MAX || list.is_some_and(|list| list.within.is_some()) {
             self.read_each(site, kind, left, &mut seen).await;
             return seen;
         }
@@ -255,6 +301,35 @@ impl Shared {
         }
     }
 
+    /// All rows of a project, or of all; if one is not looked for, it vouches for those that are. What
+    /// nothing is known of is left.
+    async fn list_around(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        left: &mut BTreeSet<String>,
+        filter: Option<&Filter>,
+        seen: &mut Seen,
+    ) {
+        let Some(rows) = self.list_rows(site, kind, filter, seen).await else {
+            return;
+        };
+        let rows = rows.into_iter();
+        let mut present: HashMap<String, Value> = rows
+            .filter_map(|row| Some((kind.id_of(&row)?, row)))
+            .collect();
+        let vouched = present.keys().any(|id| !left.contains(id));
+        seen.vouched_by_another_project |= filter.is_none();
+        left.retain(|id| {
+            let row = present.remove(id);
+            let known = vouched || row.is_some();
+            if known {
+                seen.rows.insert(id.clone(), row);
+            }
+            !known
+        });
+    }
+
     /// All rows of what goes along with them; a living one vouches for those of its scope.
     async fn list_scopes(
         &self,
@@ -268,14 +343,14 @@ impl Shared {
             key: scopes.key.to_owned(),
             values: scopes.steps.keys().map(|&value| value.to_owned()).collect(),
         };
-        let Some(rows) = self.list_rows(site, kind, &filter, seen).await else {
+        let Some(rows) = self.list_rows(site, kind, Some(&filter), seen).await else {
             return;
         };
         let text = |row: &Value, field: &str| lookup_one(row, field).unwrap_or_default();
         let mut vouched: HashMap<String, bool> = HashMap::new();
         let mut present: HashMap<String, Value> = HashMap::new();
         for row in rows {
-            let same = project.is_some_and(|project| text(&row, "project_id") == project);
+            let same = project.is_some_and(|project| kind.project_of(&row) == project);
             *vouched.entry(text(&row, scopes.key)).or_default() |= same;
             present.insert(text(&row, "id"), row);
         }
@@ -304,12 +379,12 @@ impl Shared {
             key: "id".into(),
             values: ids.iter().cloned().chain([witness.id.clone()]).collect(),
         };
-        let Some(rows) = self.list_rows(site, kind, &filter, seen).await else {
+        let Some(rows) = self.list_rows(site, kind, Some(&filter), seen).await else {
             return;
         };
         let mut present: HashMap<String, Value> = rows
             .into_iter()
-            .filter_map(|row| Some((lookup_one(&row, "id")?, row)))
+            .filter_map(|row| Some((kind.id_of(&row)?, row)))
             .collect();
         let vouched = present.contains_key(&witness.id);
         if !vouched {
@@ -330,7 +405,7 @@ impl Shared {
         &self,
         site: &Site,
         kind: &Kind,
-        filter: &Filter,
+        filter: Option<&Filter>,
         seen: &mut Seen,
     ) -> Option<Vec<Value>> {
         let listing = self
@@ -338,7 +413,7 @@ impl Shared {
             .list(ListRows {
                 site,
                 kind,
-                filter: Some(filter),
+                filter,
                 fields: Fields::Planning,
                 rows_max: None,
             })
@@ -376,7 +451,12 @@ impl Shared {
         let mut candidates = Vec::new();
         if let Some(project) = project {
             let filter = Filter {
-                key: "project_id".into(),
+                key: kind
+                    .spec
+                    .list
+                    .as_ref()
+                    .map(|it| it.project.clone())
+                    .unwrap_or_default(),
                 values: vec![project.to_owned()],
             };
             candidates = self.candidates(site, kind, ids, Some(&filter)).await?;
@@ -424,8 +504,8 @@ impl Shared {
         let listing = self.cloud.list(request).await?;
         let found = listing.rows.iter().filter_map(|row| {
             Some(Witness {
-                id: lookup_one(row, "id")?,
-                project_id: lookup_one(row, "project_id").unwrap_or_default(),
+                id: kind.id_of(row)?,
+                project_id: kind.project_of(row),
             })
         });
         Ok(found.filter(|witness| !ids.contains(&witness.id)).collect())

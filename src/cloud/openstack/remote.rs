@@ -103,6 +103,10 @@ fn said(body: &Value) -> Option<(Option<String>, String)> {
         let message = message.replace("<br />", " ");
         return Some((text(body, "title"), message.trim().to_owned()));
     }
+    // Octavia's own for a parent that is not there.
+    if let (Some(said), true) = (text(body, "description"), body.get("code").is_some()) {
+        return Some((text(body, "title"), said));
+    }
     if let Some(error) = body.get("error").filter(|e| e.get("message").is_some()) {
         return Some((text(error, "title"), text(error, "message")?));
     }

@@ -142,6 +142,24 @@ impl Session {
             .map_err(|error| fail(Reason::Catalog(Box::new(error))))
     }
 
+    /// Whether the catalog has a service in the session's region.
+    ///
+    /// # Errors
+    /// See [`Reason`].
+    pub async fn offers(&self, service: &str) -> Result<bool, CallError> {
+        match self.endpoint(service, None, None).await {
+            Ok(_) => Ok(true),
+            Err(error) => match &error.reason {
+                Reason::Catalog(missing)
+                    if matches!(**missing, CatalogError::NoSuchService { .. }) =>
+                {
+                    Ok(false)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
     /// One call. `path_and_query` begins with the version, such as `/v2.0/ports?limit=1`; names
     /// and ids in it are percent-encoded.
     ///

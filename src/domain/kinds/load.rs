@@ -6,7 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
 
-use super::{AnswerRule, CallTemplate, Kind, KindName, KindSpec, Kinds, OnDelete, value};
+use super::{
+    AnswerRule, CallTemplate, FilterValues, Kind, KindName, KindSpec, Kinds, OnDelete, Reference,
+    value,
+};
 use crate::domain::text::did_you_mean;
 
 /// One kinds file: where it is from, and its text.
@@ -31,15 +34,33 @@ struct File {
     service: String,
     #[serde(default)]
     prefix: String,
+    #[serde(default)]
+    values: FilterValues,
+    #[serde(default)]
+    listed: Vec<String>,
     #[serde(default, rename = "answer")]
     answers: Vec<AnswerRule>,
     kind: BTreeMap<KindName, Spanned<KindSpec>>,
 }
 
-const EMBEDDED: &[(&str, &str)] = &[(
-    "kinds/openstack/network.toml",
-    include_str!("../../../assets/kinds/openstack/network.toml"),
-)];
+const EMBEDDED: &[(&str, &str)] = &[
+    (
+        "kinds/openstack/identity.toml",
+        include_str!("../../../assets/kinds/openstack/identity.toml"),
+    ),
+    (
+        "kinds/openstack/image.toml",
+        include_str!("../../../assets/kinds/openstack/image.toml"),
+    ),
+    (
+        "kinds/openstack/load-balancer.toml",
+        include_str!("../../../assets/kinds/openstack/load-balancer.toml"),
+    ),
+    (
+        "kinds/openstack/network.toml",
+        include_str!("../../../assets/kinds/openstack/network.toml"),
+    ),
+];
 
 impl Kinds {
     /// The kinds that the program brings, and the user's: a later file replaces a kind by its name.
@@ -68,6 +89,8 @@ impl Kinds {
                     service: file.service.clone(),
                     answers,
                     prefix: file.prefix.clone(),
+                    values: file.values,
+                    listed: file.listed.clone(),
                     spec,
                 };
                 origins.insert(name.clone(), (source.file.clone(), line));
@@ -90,19 +113,68 @@ impl Kinds {
 
     fn validate(&self, kind: &Kind) -> Result<(), String> {
         let spec = &kind.spec;
+        self.validate_source(spec)?;
+        for reference in &spec.references {
+            self.validate_reference(spec, reference)?;
+        }
+        for takes in &spec.takes {
+            self.known("takes.kind", &takes.kind)?;
+        }
+        for rule in &kind.answers {
+            if let Some(ids) = &rule.ids {
+                self.known("answer.ids", ids)?;
+            }
+        }
+        for guard in &spec.guards {
+            if let Some(kind) = &guard.left_in {
+                self.known("guard.left_in", kind)?;
+            }
+        }
+        match (&spec.delete, &spec.stays) {
+            (Some(delete), None) => self.validate_call(kind, "delete", delete)?,
+            (None, Some(_)) => {}
+            _ => return Err("needs \"delete\" or \"stays\", one of them".into()),
+        }
+        if spec.delete.is_some() && spec.not_found.is_empty() && spec.not_found_says.is_empty() {
+            return Err(
+                "needs \"not_found\" or \"not_found_says\": absence is never assumed".into(),
+            );
+        }
+        for template in &spec.not_found_says {
+            validate_variables(kind, "not_found_says", value::variables(template))?;
+        }
+        if let Some(enable) = &spec.enable {
+            self.validate_call(kind, "enable.call", &enable.call)?;
+        }
+        Ok(())
+    }
+
+    /// Where its resources are seen.
+    fn validate_source(&self, spec: &KindSpec) -> Result<(), String> {
         match (&spec.list, &spec.derived) {
             (Some(_), Some(_)) => {
-                return Err("has both \"list\" and \"derived\"; a kind has one of them".into());
+                Err("has both \"list\" and \"derived\"; a kind has one of them".into())
             }
             (None, None) => {
-                return Err("has neither \"list\" nor \"derived\"; a kind has one of them".into());
+                Err("has neither \"list\" nor \"derived\"; a kind has one of them".into())
             }
             (Some(list), None) => {
-                if let Some(scope) = list.scope.as_ref().filter(|it| !list.fields.contains(it)) {
-                    return Err(format!(
-                        "list.scope: \"{scope}\" is not among list.fields{}",
-                        did_you_mean(scope, list.fields.iter().map(String::as_str))
-                    ));
+                let read = list.scope.iter().map(|field| ("list.scope", field));
+                let settles = spec.settles.iter();
+                let read = read.chain(settles.map(|it| ("settles.field", &it.field)));
+                for (word, field) in read {
+                    if !list.fields.is_empty() && !list.fields.contains(field) {
+                        return Err(format!(
+                            "{word}: \"{field}\" is not among list.fields{}",
+                            did_you_mean(field, list.fields.iter().map(String::as_str))
+                        ));
+                    }
+                }
+                match &list.within {
+                    Some(within) if list.id.first() != Some(within) => Err(format!(
+                        "list.within: \"{within}\" must be the first of list.id"
+                    )),
+                    _ => Ok(()),
                 }
             }
             (None, Some(derived)) => {
@@ -121,44 +193,40 @@ impl Kinds {
                 if let Some(join) = &derived.join {
                     self.known("derived.join.kind", &join.kind)?;
                 }
+                Ok(())
             }
         }
-        for reference in &spec.references {
-            self.known("reference.to", &reference.to)?;
-            if reference.field.is_none() == reference.matches.is_empty() {
+    }
+
+    fn validate_reference(&self, spec: &KindSpec, reference: &Reference) -> Result<(), String> {
+        let Reference { to, matches, .. } = reference;
+        self.known("reference.to", to)?;
+        if reference.field.is_none() == matches.is_empty() {
+            return Err(format!(
+                "reference to \"{to}\" needs \"field\" or \"match\", one of them"
+            ));
+        }
+        for rule in matches {
+            if rule.equals.is_some() == rule.in_cidr.is_some() {
                 return Err(format!(
-                    "reference to \"{}\" needs \"field\" or \"match\", one of them",
-                    reference.to
-                ));
-            }
-            for rule in &reference.matches {
-                if rule.equals.is_some() == rule.in_cidr.is_some() {
-                    return Err(format!(
-                        "match of \"{}\" needs \"equals\" or \"in_cidr\", one of them",
-                        rule.field
-                    ));
-                }
-            }
-            if reference.released_by.is_some() && reference.on_delete != OnDelete::Unset {
-                return Err(format!(
-                    "reference to \"{}\": \"released_by\" goes with on_delete = \"unset\"",
-                    reference.to
+                    "match of \"{}\" needs \"equals\" or \"in_cidr\", one of them",
+                    rule.field
                 ));
             }
         }
-        for takes in &spec.takes {
-            self.known("takes.kind", &takes.kind)?;
+        if reference.released_by.is_some() && reference.on_delete != OnDelete::Unset {
+            return Err(format!(
+                "reference to \"{to}\": \"released_by\" goes with on_delete = \"unset\""
+            ));
         }
-        for rule in &kind.answers {
-            if let Some(ids) = &rule.ids {
-                self.known("answer.ids", ids)?;
-            }
+        let within = spec.list.as_ref().and_then(|list| list.within.as_ref());
+        let key = reference.find.as_ref().map(|find| &find.key);
+        match within {
+            Some(within) if key != Some(within) => Err(format!(
+                "reference to \"{to}\": \"find.key\" must be \"{within}\", without which it is not listed"
+            )),
+            _ => Ok(()),
         }
-        self.validate_call(kind, "delete", &spec.delete)?;
-        if let Some(enable) = &spec.enable {
-            self.validate_call(kind, "enable.call", &enable.call)?;
-        }
-        Ok(())
     }
 
     fn known(&self, field: &str, name: &KindName) -> Result<&Kind, String> {
@@ -181,32 +249,38 @@ impl Kinds {
                 did_you_mean(&call.method, METHODS)
             ));
         }
-        for name in call.variables() {
-            if !kind.variables().any(|known| known == name) {
-                return Err(format!(
-                    "{field}: no variable \"{{{name}}}\"{}",
-                    did_you_mean(&name, kind.variables())
-                ));
-            }
-        }
-        Ok(())
+        validate_variables(kind, field, call.variables().iter().map(String::as_str))
+    }
+}
+
+fn validate_variables<'n>(
+    kind: &Kind,
+    field: &str,
+    mut names: impl Iterator<Item = &'n str>,
+) -> Result<(), String> {
+    match names.find(|name| !kind.variables().any(|known| known == *name)) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "{field}: no variable \"{{{name}}}\"{}",
+            did_you_mean(name, kind.variables())
+        )),
     }
 }
 
 impl Kind {
-    /// What templates may name: `id`, and what a derived kind sets.
+    /// What templates may name: `id` and its parts, `cascade`, and what a derived kind sets.
     fn variables(&self) -> impl Iterator<Item = &str> {
-        let set = self
-            .spec
-            .derived
-            .iter()
-            .flat_map(|derived| derived.set.keys());
-        std::iter::once("id").chain(set.map(String::as_str))
+        let derived = self.spec.derived.iter();
+        let set = derived.flat_map(|derived| derived.set.keys());
+        let parts = self.spec.list.iter().flat_map(|list| &list.id);
+        ["id", "cascade"]
+            .into_iter()
+            .chain(set.chain(parts).map(String::as_str))
     }
 }
 
 impl CallTemplate {
-    fn variables(&self) -> Vec<String> {
+    pub(in crate::domain) fn variables(&self) -> Vec<String> {
         let mut names: Vec<String> = value::variables(&self.path).map(str::to_owned).collect();
         let mut rest: Vec<&Value> = self.body.iter().collect();
         while let Some(value) = rest.pop() {

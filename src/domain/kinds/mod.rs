@@ -5,18 +5,22 @@
 //!
 //! | operator | meaning |
 //! |---|---|
+//! | `values`, `listed` | of a service: a filter's values may be repeated, or only a single one; some as a list |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
 //! | `when` | each path has one of these values, compared as they are written |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |
-//! | `match` | `equals` a value of the target, or is an address `in_cidr` of it |
+//! | `within` | a kind that the cloud lists below its parent alone (an image's members) |
+//! | `match` | `equals` a value of the target, behind a prefix or not, or is an address `in_cidr` of it |
 //! | `find` | the server-side filter that finds referrers set at a time |
-//! | call template | method, path and body with `{variables}` |
+//! | call template | method, path and body with `{variables}`; `{cascade}` is `true` or `false` |
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
 //! | `enable` | a call that must come before the delete while `when` holds |
 //! | `takes` | what goes along, after it |
 //! | `scope` | the field by which one list looks for all rows of what goes |
-//! | `guard` | never deleted while `when` holds |
+//! | `guard` | never deleted while `when` holds; or left where it is, when that goes which it is `left_in` |
+//! | `settles` | a delete that the cloud only begins: how a row shows that it goes on, or failed |
+//! | `stays` | only what belongs to it goes (a project) |
 //! | `owner` | the field that says what a resource serves; when that changes, it is drift |
 //! | `requires_extension` | where the cloud lacks it, there are none |
 //!
@@ -52,6 +56,24 @@ pub struct Kind {
     pub answers: Vec<AnswerRule>,
     /// Prepended to every path: `/v2.0`.
     pub prefix: String,
+    /// How its service takes several values of a filter, if not as a list.
+    pub values: FilterValues,
+    /// The filters whose values it takes as a list.
+    pub listed: Vec<String>,
+}
+
+/// How a service takes several values of a filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilterValues {
+    /// `id=A&id=B`.
+    #[default]
+    Repeated,
+    /// One call for each.
+    Single,
+    /// `id=in:A,B`.
+    #[serde(skip)]
+    Listed,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -62,9 +84,16 @@ pub struct KindSpec {
     /// How it is listed; a kind has this or `derived`.
     pub list: Option<ListSpec>,
     pub derived: Option<DerivedSpec>,
-    pub delete: CallTemplate,
+    /// A kind has this or `stays`.
+    pub delete: Option<CallTemplate>,
+    /// Why it is not deleted itself.
+    pub stays: Option<String>,
+    /// The same in all regions of a cloud: to name it is to name it in each.
+    #[serde(default)]
+    pub in_all_regions: bool,
     #[serde(default)]
     pub action: ActionWord,
+    pub settles: Option<Settles>,
     pub enable: Option<EnableSpec>,
     #[serde(default, rename = "reference")]
     pub references: Vec<Reference>,
@@ -73,7 +102,11 @@ pub struct KindSpec {
     #[serde(default, rename = "answer")]
     pub answers: Vec<AnswerRule>,
     /// Error types that mean: this very resource does not exist (I13).
+    #[serde(default)]
     pub not_found: Vec<String>,
+    /// The same for services whose errors have no type: whole messages, with `{variables}`.
+    #[serde(default)]
+    pub not_found_says: Vec<String>,
     #[serde(default, rename = "guard")]
     pub guards: Vec<GuardRule>,
     pub requires_extension: Option<String>,
@@ -93,20 +126,68 @@ pub struct ListSpec {
     pub path: String,
     /// The key of the array in the answer.
     pub items: String,
-    /// The key of the object when one is read by `{path}/{id}`.
-    pub item: String,
-    /// What planning needs of each row; asked for with `fields=`.
+    /// The key of the object when one is read by `{path}/{id}`; none where it stands by itself.
+    pub item: Option<String>,
+    /// What planning needs of each row; asked for with `fields=`. None where the service cannot.
+    #[serde(default)]
     pub fields: Vec<String>,
+    /// The fields that make its id, with commas between; the templates' variables too.
+    #[serde(default = "id_fields")]
+    pub id: Vec<String>,
     /// Where the shown name is, if not under `name`.
     #[serde(default = "name_field")]
     pub name: String,
+    /// Where the project's id is, and by what the cloud filters by it, if not `project_id`.
+    #[serde(default = "project_field")]
+    pub project: String,
+    /// The filter without which it is not listed: it stands in the path (`/images/{image_id}/members`),
+    /// and is the first part of the id.
+    pub within: Option<String>,
+    /// Whether the cloud filters by the id. Else each is read.
+    #[serde(default = "yes")]
+    pub by_id: bool,
     /// A field that never changes, and by which the cloud filters, of what a row is part of: when that
     /// goes with all its rows, one list by it looks for all of them (N14).
     pub scope: Option<String>,
 }
 
+fn id_fields() -> Vec<String> {
+    vec!["id".into()]
+}
+
 fn name_field() -> String {
     "name".into()
+}
+
+fn project_field() -> String {
+    "project_id".into()
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A delete that the cloud accepts and then works on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settles {
+    /// Where a row shows it.
+    pub field: String,
+    /// While it goes on.
+    pub pending: Vec<String>,
+    /// When it has failed.
+    pub failed: Vec<String>,
+    /// How long it may go on, if nothing else is configured (I6).
+    pub minutes_max: u64,
+}
+
+/// Where a delete is that the cloud works on, as a row shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settling {
+    GoesOn,
+    Failed,
+    /// Nothing is under way.
+    None,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -202,6 +283,8 @@ pub enum ReleaseOption {
 pub struct Match {
     /// Path in the referrer.
     pub field: String,
+    /// Cut off the referrer's value first; one without it does not refer.
+    pub strip_prefix: Option<String>,
     /// Path in the target; `id` is its id.
     pub equals: Option<String>,
     /// Path in the target to a network in CIDR notation.
@@ -219,6 +302,9 @@ pub struct Find {
     /// Path in the target; `id` is its id.
     #[serde(default = "id_path")]
     pub of: String,
+    /// Only such targets have referrers of this kind.
+    #[serde(default)]
+    pub when: BTreeMap<String, OneOf>,
 }
 
 fn braces() -> String {
@@ -238,6 +324,8 @@ pub enum OnDelete {
     Cascade,
     /// The cloud removes it along with the target.
     Automatic,
+    /// The same, if the call says so: where a cascade was asked for. Else it blocks.
+    WithCascade,
     /// The cloud clears the reference.
     Unset,
     /// The reference stays and points at nothing.
@@ -258,6 +346,8 @@ pub struct Takes {
 pub struct GuardRule {
     pub when: BTreeMap<String, OneOf>,
     pub reason: String,
+    /// Does not refuse the deletion of what it belongs to by being of this kind, but stays.
+    pub left_in: Option<KindName>,
 }
 
 /// First match wins; an absent key matches all.
@@ -403,9 +493,71 @@ impl Kind {
         })
     }
 
-    /// Whether a 404 of this type says that this very resource is not there (I13).
-    pub fn is_not_found(&self, status: u16, error_type: &str) -> bool {
-        status == 404 && self.spec.not_found.iter().any(|known| known == error_type)
+    /// Whether a 404 of this type and message says that this very resource is not there (I13).
+    pub fn is_not_found(
+        &self,
+        (status, error_type, message): (u16, &str, &str),
+        variables: &BTreeMap<String, String>,
+    ) -> bool {
+        let says = |template: &String| fill(template, variables).is_ok_and(|text| text == message);
+        status == 404
+            && (self.spec.not_found.iter().any(|known| known == error_type)
+                || self.spec.not_found_says.iter().any(says))
+    }
+
+    /// Where a delete of what the row shows is, with the status that tells it.
+    pub fn settling(&self, row: &Value) -> (Settling, String) {
+        let Some(settles) = &self.spec.settles else {
+            return (Settling::None, String::new());
+        };
+        let status = lookup_one(row, &settles.field).unwrap_or_default();
+        let settling = if settles.pending.contains(&status) {
+            Settling::GoesOn
+        } else if settles.failed.contains(&status) {
+            Settling::Failed
+        } else {
+            Settling::None
+        };
+        (settling, status)
+    }
+
+    /// How several values of this filter are asked for.
+    pub fn values_of(&self, filter: &str) -> FilterValues {
+        match self.listed.iter().any(|listed| listed == filter) {
+            true => FilterValues::Listed,
+            false => self.values,
+        }
+    }
+
+    /// The filter that finds resources of this listed kind by their ids, or by what those begin with;
+    /// none where each is read.
+    pub fn id_filter(&self) -> Option<&str> {
+        let list = self.spec.list.as_ref().filter(|list| list.by_id)?;
+        list.within.as_deref().or(Some("id"))
+    }
+
+    /// The parts of an id, by their names: `id`, and for a composite one each of its fields.
+    pub fn id_variables(&self, id: &str) -> BTreeMap<String, String> {
+        let mut variables = BTreeMap::from([("id".to_owned(), id.to_owned())]);
+        if let Some(list) = self.spec.list.as_ref().filter(|list| list.id.len() > 1) {
+            let parts = id.splitn(list.id.len(), ',').map(str::to_owned);
+            variables.extend(list.id.iter().cloned().zip(parts));
+        }
+        variables
+    }
+
+    /// The id that a row of this listed kind has.
+    pub fn id_of(&self, row: &Value) -> Option<String> {
+        let fields = &self.spec.list.as_ref()?.id;
+        let parts: Option<Vec<String>> = fields.iter().map(|it| lookup_one(row, it)).collect();
+        Some(parts?.join(","))
+    }
+
+    /// The project that a row of this listed kind belongs to; empty where the cloud tells none.
+    pub fn project_of(&self, row: &Value) -> String {
+        let list = self.spec.list.as_ref();
+        list.and_then(|list| lookup_one(row, &list.project))
+            .unwrap_or_default()
     }
 
     fn own(&self, site: &Site, row: &Value) -> Option<Resource> {
@@ -414,10 +566,10 @@ impl Kind {
             key: ResourceKey {
                 site: site.clone(),
                 kind: self.name.clone(),
-                id: lookup_one(row, "id")?,
+                id: self.id_of(row)?,
             },
             name: lookup_one(row, &list.name).unwrap_or_default(),
-            project_id: lookup_one(row, "project_id").unwrap_or_default(),
+            project_id: self.project_of(row),
             tags: lookup(row, "tags[]"),
             attributes: row.clone(),
         })
@@ -466,12 +618,22 @@ impl Kind {
                         id: parts?.join(","),
                     },
                     name: lookup_one(row, name_path).unwrap_or_default(),
-                    project_id: lookup_one(row, "project_id").unwrap_or_default(),
+                    project_id: listed.project_of(row),
                     tags: lookup(row, "tags[]"),
                     attributes: Value::Object(set),
                 })
             })
             .collect()
+    }
+}
+
+impl Match {
+    /// What the referrer's value says of the target's.
+    pub fn referred<'v>(&self, value: &'v str) -> Option<&'v str> {
+        match &self.strip_prefix {
+            Some(prefix) => value.strip_prefix(prefix.as_str()),
+            None => Some(value),
+        }
     }
 }
 

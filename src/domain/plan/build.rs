@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::graph::layers;
 use super::seen::{Seen, Texts};
 use super::{Fate, Frozen, Going, Link, Planner, taken_keys};
-use crate::domain::kinds::{EnableSpec, Kind, OnDelete};
+use crate::domain::kinds::{CallTemplate, EnableSpec, Kind, OnDelete};
 use crate::domain::model::{
     Action, Blocker, Plan, PlanStep, Refusal, RefusalRule, ResourceKey, Target,
 };
@@ -40,6 +40,9 @@ impl Planner<'_> {
             let Some((resource, kind)) = self.known(key) else {
                 continue;
             };
+            if kind.spec.stays.is_some() {
+                continue;
+            }
             let mut depends_on: Vec<u32> = before
                 .get(key)
                 .into_iter()
@@ -147,10 +150,7 @@ impl Planner<'_> {
             };
             for link in self.links(key, resource, &index) {
                 // The cloud clears these by itself: no order.
-                if matches!(
-                    link.on_delete,
-                    OnDelete::Unset | OnDelete::Dangling | OnDelete::Automatic
-                ) {
+                if !matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade) {
                     continue;
                 }
                 for later in self.when_gone(&link.to) {
@@ -382,8 +382,27 @@ impl Planner<'_> {
         called(key, name.unwrap_or_default())
     }
 
+    /// What stays though it belongs to something that goes, and why.
+    fn left(&self) -> Vec<String> {
+        let left = self
+            .seen
+            .iter()
+            .filter(|(key, _)| !self.going.contains_key(*key));
+        let left = left.filter_map(|(key, resource)| {
+            let kind = self.kind(&key.kind)?;
+            let (guard, of) = self.left_in(resource, kind)?;
+            self.going.keys().find(|going| going.kind == *of)?;
+            Some(format!("{} is skipped: {}", self.called(key), guard.reason))
+        });
+        let stays = self.going.keys().filter_map(|key| {
+            let why = self.kind(&key.kind)?.spec.stays.as_ref()?;
+            Some(format!("{}: {why}", self.called(key)))
+        });
+        stays.chain(left).collect()
+    }
+
     fn warnings(&self, steps: &[PlanStep]) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = self.left();
         let enables = |kind: &Kind| kind.spec.enable.clone();
         for step in steps.iter().filter(|step| step.action == Action::Enable) {
             let why: Option<EnableSpec> = self.kinds.get(&step.kind).and_then(enables);
@@ -476,7 +495,7 @@ impl<'p> Steps<'p> {
             automatic: false,
             why: self.texts.shared(&why),
             fingerprint: fingerprint(resource, kind),
-            vars: self.shared(vars(resource, kind, links)),
+            vars: self.shared(self.planner.vars(key, resource, kind, links)),
         }
     }
 
@@ -492,7 +511,32 @@ impl<'p> Steps<'p> {
     }
 }
 
-fn vars(resource: &Seen, kind: &Kind, links: &[Link<'_>]) -> BTreeMap<String, String> {
+impl Planner<'_> {
+    /// What a step's calls name.
+    fn vars(
+        &self,
+        key: &ResourceKey,
+        resource: &Seen,
+        kind: &Kind,
+        links: &[Link<'_>],
+    ) -> BTreeMap<String, String> {
+        let mut vars = kind.id_variables(&key.id);
+        // The call knows the id by itself.
+        vars.remove("id");
+        let delete = kind.spec.delete.iter();
+        if delete
+            .flat_map(CallTemplate::variables)
+            .any(|it| it == "cascade")
+        {
+            vars.insert("cascade".to_owned(), self.options.cascade.to_string());
+        }
+        vars.extend(scope_vars(resource, kind, links));
+        vars
+    }
+}
+
+/// What a derived resource is part of, and by what all that goes along with one is listed.
+fn scope_vars(resource: &Seen, kind: &Kind, links: &[Link<'_>]) -> BTreeMap<String, String> {
     let mut vars = BTreeMap::new();
     // Only where all that it holds goes: then what a list by it shows will be few.
     if let Some(scope) = kind.spec.list.as_ref().and_then(|list| list.scope.as_ref())
