@@ -19,8 +19,8 @@ use super::{
     SignedIn,
 };
 use crate::domain::kinds::{AnswerClass, CallTemplate, FilterValues, Kind, ListSpec, fill};
-use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site, StepError};
-use crate::domain::policy::{Failure, Outcome, Retry};
+use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site};
+use crate::domain::policy::{Outcome, Retry};
 use crate::system::clock::Clock;
 
 /// Fronts allow about 8 KB of URL; this much of it for the values of a filter (about 140 ids).
@@ -308,28 +308,19 @@ impl Cloud for OpenStack {
     }
 
     async fn act(&self, call: Call<'_>) -> Acted {
-        let not_sent = |failed: CloudFailure, line: String| Acted {
-            // Of the login, if that is what was answered.
-            answer: Answer {
-                status: failed.status,
-                request_id: Some(failed.request_id.clone()).filter(|id| !id.is_empty()),
-            },
-            outcome: failed_outcome(failed, self.clock.now()),
-            named: Vec::new(),
-            line,
-        };
         let connection = match self.connection(call.site, false).await {
             Ok(connection) => connection,
             Err(failed) => {
                 let line = failed.message.clone();
-                return not_sent(failed, line);
+                return Acted::not_sent(failed, line, self.clock.now());
             }
         };
         let variables = variables(&call);
         let (method, path, body) = match rendered(&call, &variables) {
             Ok(rendered) => rendered,
             Err(failed) => {
-                return not_sent(failed, format!("{} was not sent", call.action.as_str()));
+                let line = format!("{} was not sent", call.action.as_str());
+                return Acted::not_sent(failed, line, self.clock.now());
             }
         };
         let sent = connection
@@ -387,7 +378,7 @@ impl Cloud for OpenStack {
                     named: named(&error, &call),
                     line: line(with_request_id(answered, error.request_id())),
                     answer,
-                    outcome: failed_outcome(failed, self.clock.now()),
+                    outcome: failed.into_outcome(self.clock.now()),
                 }
             }
         }
@@ -650,18 +641,6 @@ fn named(error: &CallError, call: &Call<'_>) -> Vec<(KindName, String)> {
         .take(NAMED_MAX)
         .map(|id| (kind.clone(), id))
         .collect()
-}
-
-fn failed_outcome(failed: CloudFailure, at: chrono::DateTime<chrono::Utc>) -> Outcome {
-    Outcome::Failed(Failure {
-        retry: failed.retry,
-        retry_after: failed.retry_after,
-        blockers: Vec::new(),
-        error: StepError {
-            message: failed.message.clone(),
-            ..failed.to_step_error(at)
-        },
-    })
 }
 
 fn configuration(message: String) -> CloudFailure {

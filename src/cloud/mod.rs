@@ -10,14 +10,15 @@ mod project_names;
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 pub use by_kinds::{OpenStack, TransportFor};
 
 use crate::domain::kinds::Kind;
-use crate::domain::model::{Action, Answer, Identity, KindName, Site};
+use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::plan::Filter;
-use crate::domain::policy::{Outcome, Retry};
+use crate::domain::policy::{Failure, Outcome, Retry};
 
 /// Rows of a list that one call asks for (N14).
 pub const PAGE_ROWS: usize = 500;
@@ -164,12 +165,28 @@ pub struct Acted {
     pub answer: Answer,
 }
 
+impl Acted {
+    /// What came of a call that was not sent; its answer is that of the login or of the look before
+    /// it, if one came.
+    pub fn not_sent(failed: CloudFailure, line: String, at: DateTime<Utc>) -> Self {
+        Self {
+            answer: Answer {
+                status: failed.status,
+                request_id: Some(failed.request_id.clone()).filter(|id| !id.is_empty()),
+            },
+            outcome: failed.into_outcome(at),
+            named: Vec::new(),
+            line,
+        }
+    }
+}
+
 /// Why a cloud could not be asked, classified.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct CloudFailure {
     pub retry: Retry,
-    pub class: crate::domain::model::ErrorClass,
+    pub class: ErrorClass,
     pub status: Option<u16>,
     pub kind: String,
     /// What was tried, on what, why it failed.
@@ -179,11 +196,17 @@ pub struct CloudFailure {
 }
 
 impl CloudFailure {
-    pub fn to_step_error(
-        &self,
-        at: chrono::DateTime<chrono::Utc>,
-    ) -> crate::domain::model::StepError {
-        crate::domain::model::StepError {
+    fn into_outcome(self, at: DateTime<Utc>) -> Outcome {
+        Outcome::Failed(Failure {
+            retry: self.retry,
+            retry_after: self.retry_after,
+            blockers: Vec::new(),
+            error: self.to_step_error(at),
+        })
+    }
+
+    pub fn to_step_error(&self, at: DateTime<Utc>) -> StepError {
+        StepError {
             class: self.class,
             status: self.status,
             kind: self.kind.clone(),

@@ -157,8 +157,7 @@ fn after_failure(
     schedule: &Schedule,
     chance: f64,
 ) -> Decision {
-    let since = step.blocked_since.unwrap_or(now);
-    let age = (now - since).to_std().unwrap_or_default();
+    let (since, age) = waiting(step, now);
     let kept = Decision {
         blocked_since: Some(since),
         blockers: failure.blockers,
@@ -269,6 +268,15 @@ pub fn after_look(
         looked_again: true,
         ..decision
     };
+    let refused = |error: StepError| {
+        let failure = Failure {
+            retry: Retry::Scheduled,
+            error,
+            blockers: Vec::new(),
+            retry_after: None,
+        };
+        after_failure(step, failure, now, schedule, chance)
+    };
     match looked {
         Looked::Absent => plain(step, StepState::Gone),
         Looked::Present if step.cancelled => plain(step, StepState::Skipped),
@@ -297,17 +305,11 @@ pub fn after_look(
                 request_id: String::new(),
                 at: now,
             };
-            let failure = Failure {
-                retry: Retry::Scheduled,
-                error,
-                blockers: Vec::new(),
-                retry_after: None,
-            };
-            after_failure(step, failure, now, schedule, chance)
+            refused(error)
         }
+        Looked::Failed(error) => refused(error),
         Looked::Settling(error) => {
-            let since = step.blocked_since.unwrap_or(now);
-            let age = (now - since).to_std().unwrap_or_default();
+            let (since, age) = waiting(step, now);
             let kept = Decision {
                 blocked_since: Some(since),
                 error: Some(error),
@@ -325,15 +327,6 @@ pub fn after_look(
                 ..kept
             }
         }
-        Looked::Failed(error) => {
-            let failure = Failure {
-                retry: Retry::Scheduled,
-                error,
-                blockers: Vec::new(),
-                retry_after: None,
-            };
-            after_failure(step, failure, now, schedule, chance)
-        }
         // Keeps what was known of the call: an unclear look tells nothing of that.
         Looked::Unclear(error) => {
             let error = step
@@ -347,6 +340,12 @@ pub fn after_look(
             })
         }
     }
+}
+
+/// Since when a step has been held up, and for how long.
+fn waiting(step: StepFacts<'_>, now: DateTime<Utc>) -> (DateTime<Utc>, Duration) {
+    let since = step.blocked_since.unwrap_or(now);
+    (since, (now - since).to_std().unwrap_or_default())
 }
 
 fn plain(step: StepFacts<'_>, to: StepState) -> Decision {

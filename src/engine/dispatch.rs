@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{Done, Shared};
 use crate::cloud::{Acted, Call};
+use crate::domain::kinds::Kind;
 use crate::domain::model::{Action, Answer, ErrorClass, StepError};
 use crate::domain::policy::{Decision, Failure, Outcome, Retry, StepFacts, after_call};
 use crate::ledger::{Change, ClaimedStep, LedgerError, StepChange};
@@ -40,17 +42,7 @@ impl Shared {
         let site = step.key.site.clone();
         let began = Instant::now();
         let acted = match self.kinds.get(&step.key.kind) {
-            Some(kind) => {
-                self.cloud
-                    .act(Call {
-                        site: &site,
-                        kind,
-                        action: step.action,
-                        id: &step.key.id,
-                        vars: &step.vars,
-                    })
-                    .await
-            }
+            Some(kind) => self.call(kind, &step).await,
             None => unknown_kind(&step, self.clock.now()),
         };
         let (retry, reason) = match &acted.outcome {
@@ -77,6 +69,31 @@ impl Shared {
         );
         self.settle(vec![self.settled(&step, decision, line, Some(answer))])
             .await;
+    }
+
+    async fn call(&self, kind: &Kind, step: &ClaimedStep) -> Acted {
+        if kind.spec.incarnation.is_some() {
+            let read = self.cloud.read(&step.key.site, kind, &step.key.id).await;
+            match read.map(|read| read.row) {
+                Ok(Some(row)) if !kind.same_incarnation(&row, &step.vars) => {
+                    return made_anew(step);
+                }
+                // What is not there is told by the call's own answer.
+                Ok(_) => {}
+                Err(failed) => {
+                    let line = format!("not sent: {}", failed.message);
+                    return Acted::not_sent(failed, line, self.clock.now());
+                }
+            }
+        }
+        let call = Call {
+            site: &step.key.site,
+            kind,
+            action: step.action,
+            id: &step.key.id,
+            vars: &step.vars,
+        };
+        self.cloud.act(call).await
     }
 
     /// What an answer is worth: a 404 is looked at as a 2xx is, so that absence counts only on the
@@ -145,7 +162,17 @@ pub(super) fn facts(step: &ClaimedStep) -> StepFacts<'_> {
     }
 }
 
-fn unknown_kind(step: &ClaimedStep, at: chrono::DateTime<chrono::Utc>) -> Acted {
+/// Another one has its id now: ours is gone (I10).
+fn made_anew(step: &ClaimedStep) -> Acted {
+    Acted {
+        outcome: Outcome::Absent { status: 404 },
+        named: Vec::new(),
+        line: format!("{} was made anew: not deleted", step.key),
+        answer: Answer::default(),
+    }
+}
+
+fn unknown_kind(step: &ClaimedStep, at: DateTime<Utc>) -> Acted {
     let message = format!(
         "the kind {} is no longer known: the plan was made with other kinds files",
         step.key.kind

@@ -163,7 +163,7 @@ impl Shared {
     /// Whether a row shows a step's resource: the row's own, or an edge in it.
     fn shows(&self, site: &Site, kind: &Kind, row: &Value, step: &ClaimedStep) -> bool {
         let shown = self.kinds.resources_in(site, kind, row);
-        shown.iter().any(|found| found.key == step.key)
+        shown.iter().any(|found| found.key == step.key) && kind.same_incarnation(row, &step.vars)
     }
 
     /// What a row that is still there says of the delete.

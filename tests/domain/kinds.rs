@@ -90,3 +90,70 @@ fn a_users_file_replaces_a_kind_by_its_name() {
     assert_eq!(kinds.resolve("subnet").unwrap().spec.not_found, ["Mine"]);
     assert!(kinds.resolve("port").is_ok());
 }
+
+/// A kinds file with one kind, `thing`, that holds these lines.
+fn with_a_thing(kind: &str, list: &str) -> String {
+    format!(
+        "service = \"things\"\n[kind.thing]\nnot_found = [\"ThingNotFound\"]\n{kind}\n[kind.thing.list]\npath = \"/things\"\nitems = \"things\"\n{list}\n"
+    )
+}
+
+const DELETE: &str = "delete = { method = \"DELETE\", path = \"/things/{id}\" }";
+
+#[test]
+fn a_kind_is_deleted_or_stays() {
+    let both = format!("{DELETE}\nstays = \"it is an heirloom\"");
+    for kind in ["", &both] {
+        let message = error_of(with_a_thing(kind, ""));
+        assert!(
+            message.ends_with("kind \"thing\": needs \"delete\" or \"stays\", one of them"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn i13_a_kind_that_is_deleted_says_how_its_absence_is_told() {
+    let text = with_a_thing(DELETE, "").replace("not_found = [\"ThingNotFound\"]", "");
+    let message = error_of(text);
+    assert!(
+        message.contains("needs \"not_found\" or \"not_found_says\""),
+        "{message}"
+    );
+    let says = format!("{DELETE}\nnot_found_says = [\"no thing {{idd}}\"]");
+    let message = error_of(with_a_thing(&says, ""));
+    assert!(
+        message.ends_with("not_found_says: no variable \"{idd}\"; did you mean \"id\"?"),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_is_listed_within_its_parent_is_found_by_that_alone() {
+    let list = "within = \"box_id\"\nid = [\"id\", \"box_id\"]";
+    let message = error_of(with_a_thing(DELETE, list));
+    assert!(
+        message.ends_with("list.within: \"box_id\" must be the first of list.id"),
+        "{message}"
+    );
+    let list = "within = \"box_id\"\nid = [\"box_id\", \"id\"]\n[[kind.thing.reference]]\nto = \"network\"\nfield = \"network_id\"\nfind = { key = \"network_id\" }\non_delete = \"cascade\"\nsays = \"on\"";
+    let message = error_of(with_a_thing(DELETE, list));
+    assert!(
+        message.ends_with("\"find.key\" must be \"box_id\", without which it is not listed"),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_shows_that_a_delete_goes_on_is_among_the_fields() {
+    let settles = format!(
+        "{DELETE}\nsettles = {{ field = \"statu\", pending = [\"GOING\"], failed = [], minutes_max = 1 }}"
+    );
+    let message = error_of(with_a_thing(&settles, "fields = [\"id\", \"status\"]"));
+    assert!(
+        message.ends_with(
+            "settles.field: \"statu\" is not among list.fields; did you mean \"status\"?"
+        ),
+        "{message}"
+    );
+}

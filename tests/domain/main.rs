@@ -10,4 +10,5 @@ mod kinds;
 mod plan;
 mod policy;
 mod rooms;
+mod services;
 mod topology;

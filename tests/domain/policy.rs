@@ -421,3 +421,51 @@ fn i12_looks_wait_but_shortly_for_calls_that_hang() {
     };
     assert_eq!(look_wait(&late, now()), Duration::ZERO);
 }
+
+/// What a look says of a balancer whose delete the cloud works on.
+fn settling() -> Looked {
+    Looked::Settling(StepError {
+        status: None,
+        kind: "PENDING_DELETE".into(),
+        ..error(ErrorClass::Blocked)
+    })
+}
+
+#[test]
+fn i06_what_the_cloud_works_on_uses_no_attempt_and_is_stuck_at_its_limit() {
+    let look = |step| after_look(step, settling(), now(), &schedule(), 0.0);
+    let first = look(fresh());
+    assert_eq!(first.to, StepState::Verifying);
+    assert_eq!((first.attempts, first.blocked_since), (0, Some(now())));
+    assert_eq!(first.error.as_ref().unwrap().kind, "PENDING_DELETE");
+    let later = look(blocked_for(599));
+    assert_eq!((later.to, later.attempts), (StepState::Verifying, 0));
+    let end = look(blocked_for(600));
+    assert_eq!((end.to, end.attempts), (StepState::Stuck, 0));
+    assert_eq!(end.error.unwrap().kind, "PENDING_DELETE");
+    assert_eq!(end.next_attempt_at, None);
+}
+
+#[test]
+fn n14_what_settles_at_different_times_is_looked_for_at_the_same_even_second() {
+    let at = |millis: i64| {
+        let now = now() + chrono::TimeDelta::milliseconds(millis);
+        let decision = after_look(fresh(), settling(), now, &schedule(), 0.0);
+        let next = decision.next_attempt_at.unwrap();
+        assert!(
+            next - now >= chrono::TimeDelta::seconds(2),
+            "no more than one list in 2 s"
+        );
+        next
+    };
+    assert_eq!(at(1_001), at(2_999));
+    assert_eq!(at(1_001).timestamp_millis() % 2_000, 0);
+}
+
+#[test]
+fn i06_what_the_cloud_has_failed_at_is_a_refused_attempt() {
+    let looked = Looked::Failed(error(ErrorClass::Blocked));
+    let decision = after_look(fresh(), looked, now(), &schedule(), 0.0);
+    assert_eq!((decision.to, decision.attempts), (StepState::Blocked, 1));
+    assert_eq!(wait_of(&decision), MINUTE);
+}

@@ -172,6 +172,13 @@ impl Topology {
                 "security_groups" => lookup(row, "security_groups[]")
                     .iter()
                     .any(|id| filter.values.contains(id)),
+                // Octavia's filters are called otherwise than its fields.
+                "load_balancer_id" | "loadbalancer_id" => lookup(row, "loadbalancers[].id")
+                    .iter()
+                    .any(|id| filter.values.contains(id)),
+                "pool_id" => lookup(row, "pools[].id")
+                    .iter()
+                    .any(|id| filter.values.contains(id)),
                 key => lookup(row, key)
                     .iter()
                     .any(|value| filter.values.contains(value)),

@@ -21,6 +21,7 @@
 //! | `guard` | never deleted while `when` holds; or left where it is, when that goes which it is `left_in` |
 //! | `settles` | a delete that the cloud only begins: how a row shows that it goes on, or failed |
 //! | `stays` | only what belongs to it goes (a project) |
+//! | `incarnation` | the field by which one made anew under the same id is known (I10) |
 //! | `owner` | the field that says what a resource serves; when that changes, it is drift |
 //! | `requires_extension` | where the cloud lacks it, there are none |
 //!
@@ -110,6 +111,9 @@ pub struct KindSpec {
     #[serde(default, rename = "guard")]
     pub guards: Vec<GuardRule>,
     pub requires_extension: Option<String>,
+    /// For ids that may be given again (image and project): a field that is another's then. It is read
+    /// just before the call (I10).
+    pub incarnation: Option<String>,
     /// Where a row says what it serves (`device_owner`): a change of that is drift (P1).
     pub owner: Option<String>,
     /// How "deleting" is shown to readers: field → value.
@@ -503,6 +507,14 @@ impl Kind {
         status == 404
             && (self.spec.not_found.iter().any(|known| known == error_type)
                 || self.spec.not_found_says.iter().any(says))
+    }
+
+    /// Whether a row shows what the step's variables tell of, and not one made anew under its id.
+    pub fn same_incarnation(&self, row: &Value, variables: &BTreeMap<String, String>) -> bool {
+        self.spec.incarnation.as_ref().is_none_or(|field| {
+            let planned = variables.get(field);
+            planned.is_none() || lookup_one(row, field).as_ref() == planned
+        })
     }
 
     /// Where a delete of what the row shows is, with the status that tells it.

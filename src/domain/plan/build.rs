@@ -530,6 +530,11 @@ impl Planner<'_> {
         {
             vars.insert("cascade".to_owned(), self.options.cascade.to_string());
         }
+        if let Some(field) = &kind.spec.incarnation
+            && let Some(value) = resource.facts.one(field)
+        {
+            vars.insert(field.clone(), value.to_owned());
+        }
         vars.extend(scope_vars(resource, kind, links));
         vars
     }
