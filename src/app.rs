@@ -11,6 +11,7 @@ mod console;
 mod console;
 mod embedded;
 mod examine;
+mod upkeep;
 
 use std::io::{self, BufRead as _, BufWriter, Write};
 use std::os::unix::net::UnixStream;
@@ -26,9 +27,11 @@ use tokio_util::sync::CancellationToken;
 use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::model::Origin;
-use crate::faces::cli::args::{Cli, Format, Global, OnOff, SandboxArgs, Verb};
+use crate::faces::cli::args::{
+    Cli, CompletionsArgs, Format, Global, LedgerWork, ManArgs, OnOff, SandboxArgs, Verb,
+};
 use crate::faces::cli::output::{Style, Tolerant};
-use crate::faces::cli::{self, Exit, Failure, ReadLine, Session};
+use crate::faces::cli::{self, Exit, Failure, ReadLine, Session, describe};
 use crate::ledger::sqlite::owner;
 use crate::sandbox::{self, WorldOptions};
 use crate::system::clock::Clock;
@@ -91,6 +94,9 @@ pub enum Mode {
     /// The practice cloud alone.
     SandboxServer(SandboxArgs),
     Doctor,
+    Ledger(LedgerWork),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
     /// A client of an engine.
     Client(Verb),
 }
@@ -104,6 +110,9 @@ pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode
         (false, false, None) => Ok(Mode::Console),
         (false, false, Some(Verb::Sandbox(args))) => Ok(Mode::SandboxServer(args)),
         (false, false, Some(Verb::Doctor)) => Ok(Mode::Doctor),
+        (false, false, Some(Verb::Ledger(args))) => Ok(Mode::Ledger(args.work)),
+        (false, false, Some(Verb::Completions(args))) => Ok(Mode::Completions(args)),
+        (false, false, Some(Verb::Man(args))) => Ok(Mode::Man(args)),
         (false, false, Some(verb)) => Ok(Mode::Client(verb)),
         _ => Err(Failure::usage(
             "understand the command line",
@@ -222,6 +231,18 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
             out.write_all(config::DEFAULTS.as_bytes())?;
             Ok(Exit::Done)
         }
+        Mode::Completions(args) => {
+            describe::completions(args.shell, &mut Tolerant::new(io::stdout().lock()))?;
+            Ok(Exit::Done)
+        }
+        Mode::Man(ManArgs { verb, out: None }) => {
+            describe::man(verb.as_deref(), &mut Tolerant::new(io::stdout().lock()))?;
+            Ok(Exit::Done)
+        }
+        Mode::Man(ManArgs {
+            out: Some(folder), ..
+        }) => write_manual(&folder),
+        Mode::Ledger(work) => upkeep::run(&global, around, style, &work),
         Mode::Doctor => runtime()?.block_on(examine::examine(&global, around, style)),
         Mode::Client(verb) => {
             log_to_stderr(&global, style, false)?;
@@ -241,6 +262,18 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
         complain(&failure, style, global.output);
         failure.exit
     })
+}
+
+fn write_manual(folder: &Path) -> Result<Exit, Failure> {
+    describe::write_manual(folder).map_err(|error| {
+        let tried = format!("write the manual into {}", folder.display());
+        Failure::usage(
+            tried,
+            error.to_string(),
+            "Name a folder that is there and writable.",
+        )
+    })?;
+    Ok(Exit::Done)
 }
 
 fn runtime() -> io::Result<tokio::runtime::Runtime> {

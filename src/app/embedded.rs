@@ -153,7 +153,7 @@ async fn open_ledger(global: &Global, places: &Places) -> Result<Arc<SqliteLedge
     }
 }
 
-fn ledger_failure(error: &LedgerError) -> Failure {
+pub(super) fn ledger_failure(error: &LedgerError) -> Failure {
     let exit = match error {
         LedgerError::Held { .. } => Exit::Unreachable,
         LedgerError::Newer { .. } | LedgerError::Corrupt { .. } | LedgerError::Io { .. } => {

@@ -42,7 +42,8 @@ pub(super) async fn examine(
     cloud_facts(global, &settings, &mut facts).await?;
     let checks = doctor::examine(&facts);
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
-    let exit = cli::doctor::report(&mut out, style, global.output, &checks)?;
+    let next = "Next: `gone` opens the console; `gone plan` shows what a deletion does.";
+    let exit = cli::doctor::report(&mut out, style, global.output, &checks, next)?;
     out.flush()?;
     Ok(exit)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use gone::domain::model::{Action, ErrorClass, OnFailure, Origin, Plan, StepState};
+use gone::ledger::sqlite::upkeep::RULES;
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store};
 use gone::ledger::{Applied, Change, ClaimedStep, Ledger, Selection, StepChange, audit};
 use proptest::prelude::*;
@@ -214,83 +215,8 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
     })
 }
 
-/// Statements that count what breaks a rule; each must give 0.
-const BROKEN: [(&str, &str); 17] = [
-    ("counts sum to the total",
-     "SELECT count(*) FROM deletions WHERE total <> waiting + ready + running + verifying + blocked
-          + stuck + gone + skipped + purged
-        OR total <> (SELECT count(*) FROM steps WHERE deletion = num)"),
-    ("counts equal a recount",
-     "SELECT count(*) FROM deletions d WHERE EXISTS (
-          SELECT 1 FROM json_each(json_object('waiting', waiting, 'ready', ready,
-              'running', running, 'verifying', verifying, 'blocked', blocked, 'stuck', stuck,
-              'gone', gone, 'skipped', skipped, 'purged', purged)) c
-          WHERE c.value <> (SELECT count(*) FROM steps WHERE deletion = d.num AND state = c.key))"),
-    ("the sums over all steps equal a recount",
-     "SELECT count(*) FROM counters WHERE name LIKE 'step\\_%' ESCAPE '\\'
-          AND n <> (SELECT count(*) FROM steps WHERE 'step_' || state = counters.name)"),
-    ("the sums over all deletions equal a recount",
-     "SELECT count(*) FROM counters WHERE name LIKE 'deletion\\_%' ESCAPE '\\'
-          AND n <> (SELECT count(*) FROM deletions WHERE 'deletion_' || state = counters.name)"),
-    ("waits equal a recount",
-     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND waits <> (
-          SELECT count(*) FROM edges JOIN steps t ON t.id = dependency
-          WHERE dependent = s.id AND t.ended_at IS NULL)"),
-    ("who waits has something to wait for, who works has not",
-     "SELECT count(*) FROM steps WHERE (state = 'waiting' AND waits = 0)
-          OR (state IN ('ready', 'running', 'verifying', 'blocked') AND waits > 0)"),
-    ("n12: nothing waits for what is stuck",
-     "SELECT count(*) FROM steps s WHERE state = 'waiting' AND EXISTS (
-          SELECT 1 FROM edges JOIN steps t ON t.id = dependency
-          WHERE dependent = s.id AND t.state = 'stuck')"),
-    ("what is held is held by a stuck step of its deletion that is not",
-     "SELECT count(*) FROM steps s WHERE held_by IS NOT NULL AND (state <> 'stuck'
-          OR NOT EXISTS (SELECT 1 FROM steps t WHERE t.id = s.held_by AND t.state = 'stuck'
-              AND t.held_by IS NULL AND t.deletion = s.deletion))"),
-    ("n11: a stopped deletion has nothing left to send",
-     "SELECT count(*) FROM steps s JOIN deletions d ON d.num = deletion WHERE stops
-          AND s.state IN ('waiting', 'ready') AND sent = 0 AND EXISTS (
-          SELECT 1 FROM steps t WHERE t.deletion = d.num AND t.state = 'stuck')"),
-    ("a step has ended when its state says so",
-     "SELECT count(*) FROM steps
-          WHERE (ended_at IS NOT NULL) <> (state IN ('gone', 'skipped', 'purged'))"),
-    ("m1: one row per identity",
-     "SELECT count(*) FROM (SELECT 1 FROM tombstones GROUP BY site, kind, id HAVING count(*) > 1)"),
-    ("i9: one live step per identity and action",
-     "SELECT count(*) FROM (SELECT 1 FROM steps WHERE ended_at IS NULL
-          GROUP BY site, kind, resource, action HAVING count(*) > 1)"),
-    ("t1: what is being deleted has its fence",
-     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND action <> 'enable' AND NOT EXISTS (
-          SELECT 1 FROM tombstones t WHERE t.record_id = s.record AND t.phase = 'deleting'
-              AND t.deletion = s.deletion AND t.id = s.resource)"),
-    ("t9: no fence outlives its step",
-     "SELECT count(*) FROM tombstones t WHERE phase = 'deleting' AND NOT EXISTS (
-          SELECT 1 FROM steps s WHERE s.record = t.record_id AND s.deletion = t.deletion
-              AND s.ended_at IS NULL)"),
-    ("t3: checking lasts as long as planning",
-     "SELECT count(*) FROM tombstones t JOIN deletions d ON d.num = t.deletion
-          WHERE phase = 'checking' AND d.state <> 'planning'"),
-    ("the state is the derived one",
-     "SELECT count(*) FROM (SELECT state, finished_at,
-              waiting + ready + running + verifying + blocked AS live,
-              CASE WHEN state IN ('planning', 'refused') AND NOT cancelled THEN state
-                   WHEN cancelled THEN 'cancelled'
-                   WHEN paused THEN 'paused'
-                   WHEN waiting + ready + running + verifying + blocked > 0 THEN 'running'
-                   WHEN stuck > 0 THEN 'stuck'
-                   WHEN purged > 0 THEN 'purged'
-                   ELSE 'gone' END AS derived FROM deletions)
-          WHERE state <> derived OR (finished_at IS NOT NULL) <>
-              (live = 0 AND state NOT IN ('planning', 'running', 'paused'))"),
-    ("i7: a person is told once each time that a deletion becomes stuck",
-     "SELECT count(*) FROM deletions d WHERE
-          (SELECT count(*) FROM events WHERE deletion = d.num AND kind = 'needs_person') <>
-          (SELECT count(*) FROM events WHERE deletion = d.num AND kind = 'deletion_state'
-              AND data ->> 'state' = 'stuck')"),
-];
-
 fn check(db: &Connection, after: &Op) -> Result<(), TestCaseError> {
-    for (rule, sql) in BROKEN {
+    for (rule, sql) in RULES {
         let broken: i64 = db
             .prepare_cached(sql)
             .unwrap()

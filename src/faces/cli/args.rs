@@ -153,9 +153,18 @@ pub enum Verb {
     /// Check clouds, rights, ledger, socket and terminal, and say what to do
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor,
+    /// Check, copy or write out the ledger, also while an engine works on it
+    #[command(after_help = LEDGER_EXAMPLES)]
+    Ledger(LedgerArgs),
     /// Serve the practice cloud, and nothing else
     #[command(after_help = SANDBOX_EXAMPLES)]
     Sandbox(SandboxArgs),
+    /// Write what a shell needs to complete verbs and options
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+    /// Write the manual's pages, as `man` reads them
+    #[command(after_help = MAN_EXAMPLES)]
+    Man(ManArgs),
 }
 
 const PLAN_EXAMPLES: &str = "\
@@ -227,6 +236,24 @@ Prints one line of JSON when it is ready: its url, the clouds.yaml that it wrote
 Examples:
   gone sandbox --clouds-yaml clouds.yaml
   gone sandbox --listen 127.0.0.1:5000 --regions RegionOne,RegionTwo --member-reuse off";
+
+const LEDGER_EXAMPLES: &str = "\
+Examples:
+  gone ledger check                     every rule that must hold; exit 1 if one does not
+  gone ledger backup /backup/gone.db    whole and consistent; give it back with --ledger
+  gone ledger export > ledger.jsonl     each row of each table as a line of JSON";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  gone completions bash > ~/.local/share/bash-completion/completions/gone
+  gone completions zsh > \"${fpath[1]}/_gone\"
+  gone completions fish > ~/.config/fish/completions/gone.fish";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  gone man | man -l -
+  gone man delete | man -l -
+  gone man --out /usr/local/share/man/man1";
 
 #[derive(Clone, Debug, Args)]
 pub struct PlanArgs {
@@ -385,4 +412,39 @@ pub struct SandboxArgs {
 pub enum OnOff {
     On,
     Off,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CompletionsArgs {
+    #[arg(value_enum, value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ManArgs {
+    /// The page of this verb; without one that of the program
+    #[arg(value_name = "VERB")]
+    pub verb: Option<String>,
+    /// Write all pages into this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with = "verb")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct LedgerArgs {
+    #[command(subcommand)]
+    pub work: LedgerWork,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum LedgerWork {
+    /// Check the file, every rule that must hold in it, and the audit's chain
+    Check,
+    /// Copy it, as it is at one moment, into a new file
+    Backup {
+        #[arg(value_name = "FILE")]
+        to: PathBuf,
+    },
+    /// Write every row of every table as a line of JSON
+    Export,
 }

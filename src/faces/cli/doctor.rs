@@ -1,4 +1,4 @@
-//! `gone doctor`, shown.
+//! `gone doctor` and `gone ledger check`, shown.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use super::exit::Exit;
 use super::output::{Sheet, Style, write_rows};
 use crate::faces::offline::doctor::{Check, Health, Trouble};
 
-/// Writes the checks, and what comes next; the code says whether one failed.
+/// Writes the checks, and what comes next if all is well; the code says whether one failed.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -16,6 +16,7 @@ pub fn report(
     style: Style,
     format: Format,
     checks: &[Check],
+    next: &str,
 ) -> io::Result<Exit> {
     let mut sheet = Sheet::new(["STATE", "CHECK", "FOUND"]);
     for check in checks {
@@ -42,10 +43,7 @@ pub fn report(
             }
         }
         if exit == Exit::Done {
-            writeln!(
-                out,
-                "\nNext: `gone` opens the console; `gone plan` shows what a deletion does."
-            )?;
+            writeln!(out, "\n{next}")?;
         }
     }
     Ok(exit)
@@ -60,6 +58,7 @@ pub fn exit(checks: &[Check]) -> Exit {
                 (Health::Ok | Health::Warn, _) => Exit::Done,
                 (Health::Fail, Some(Trouble::Auth)) => Exit::Auth,
                 (Health::Fail, Some(Trouble::Unreachable)) => Exit::Unreachable,
+                (Health::Fail, Some(Trouble::Damage)) => Exit::Internal,
                 (Health::Fail, Some(Trouble::Configuration) | None) => Exit::Usage,
             }),
     )

@@ -6,6 +6,7 @@
 mod act;
 pub mod args;
 mod delete;
+pub mod describe;
 pub mod doctor;
 pub mod exit;
 pub mod failure;
@@ -31,7 +32,7 @@ use args::{Format, Verb};
 
 /// Carries out a verb that needs the control, and tells on standard error what went wrong.
 ///
-/// `doctor` and `sandbox` need none, and are not for here.
+/// `doctor`, `ledger`, `sandbox`, `completions` and `man` need none, and are not for here.
 pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
     let session = &mut session;
     let done = match check_format(session, &verb) {
@@ -47,7 +48,11 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
             Verb::Cancel(args) => act::run(session, Act::Cancel, args).await,
             Verb::Pause(args) => act::run(session, Act::Pause, args).await,
             Verb::Resume(args) => act::run(session, Act::Resume, args).await,
-            Verb::Doctor | Verb::Sandbox(_) => Err(Failure::unexpected("run without an engine")),
+            Verb::Doctor
+            | Verb::Ledger(_)
+            | Verb::Sandbox(_)
+            | Verb::Completions(_)
+            | Verb::Man(_) => Err(Failure::unexpected("run without an engine")),
         },
     };
     let flushed = session.out.flush().map_err(Failure::from);

@@ -37,6 +37,8 @@ pub enum Trouble {
     Configuration,
     Auth,
     Unreachable,
+    /// The ledger is not what was written.
+    Damage,
 }
 
 /// One thing that was looked at.

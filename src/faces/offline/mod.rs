@@ -1,3 +1,4 @@
 //! What needs no engine: reports as values, which the command line and the console render.
 
 pub mod doctor;
+pub mod ledger;

@@ -26,6 +26,7 @@ mod rows;
 mod schema;
 mod start;
 mod store;
+pub mod upkeep;
 
 use std::time::Duration;
 

@@ -1,0 +1,251 @@
+//! What is done beside an engine at work, or without one: the ledger checked, copied and written out.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags};
+use serde_json::{Map, Value};
+
+use super::batch::Sql;
+use super::reads;
+use super::store::{check_version, fault};
+use crate::ledger::{LedgerError, audit};
+
+/// Rules that hold in every ledger at any time, each with a statement that counts what breaks it.
+pub const RULES: [(&str, &str); 18] = [
+    ("counts sum to the total",
+     "SELECT count(*) FROM deletions WHERE total <> waiting + ready + running + verifying + blocked
+          + stuck + gone + skipped + purged
+"),
+    ("each total equals a recount",
+     "SELECT count(*) FROM deletions
+          LEFT JOIN (SELECT deletion, count(*) AS found FROM steps GROUP BY deletion) ON deletion = num
+          WHERE total <> coalesce(found, 0)"),
+    ("counts equal a recount",
+     "SELECT count(*) FROM deletions d WHERE EXISTS (
+          SELECT 1 FROM json_each(json_object('waiting', waiting, 'ready', ready,
+              'running', running, 'verifying', verifying, 'blocked', blocked, 'stuck', stuck,
+              'gone', gone, 'skipped', skipped, 'purged', purged)) c
+          WHERE c.value <> (SELECT count(*) FROM steps WHERE deletion = d.num AND state = c.key))"),
+    ("the sums over all steps equal a recount",
+     "SELECT count(*) FROM counters WHERE name LIKE 'step\\_%' ESCAPE '\\'
+          AND n <> (SELECT count(*) FROM steps WHERE 'step_' || state = counters.name)"),
+    ("the sums over all deletions equal a recount",
+     "SELECT count(*) FROM counters WHERE name LIKE 'deletion\\_%' ESCAPE '\\'
+          AND n <> (SELECT count(*) FROM deletions WHERE 'deletion_' || state = counters.name)"),
+    ("waits equal a recount",
+     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND waits <> (
+          SELECT count(*) FROM edges JOIN steps t ON t.id = dependency
+          WHERE dependent = s.id AND t.ended_at IS NULL)"),
+    ("who waits has something to wait for, who works has not",
+     "SELECT count(*) FROM steps WHERE (state = 'waiting' AND waits = 0)
+          OR (state IN ('ready', 'running', 'verifying', 'blocked') AND waits > 0)"),
+    ("n12: nothing waits for what is stuck",
+     "SELECT count(*) FROM steps s WHERE state = 'waiting' AND EXISTS (
+          SELECT 1 FROM edges JOIN steps t ON t.id = dependency
+          WHERE dependent = s.id AND t.state = 'stuck')"),
+    ("what is held is held by a stuck step of its deletion that is not",
+     "SELECT count(*) FROM steps s WHERE held_by IS NOT NULL AND (state <> 'stuck'
+          OR NOT EXISTS (SELECT 1 FROM steps t WHERE t.id = s.held_by AND t.state = 'stuck'
+              AND t.held_by IS NULL AND t.deletion = s.deletion))"),
+    ("n11: a stopped deletion has nothing left to send",
+     "SELECT count(*) FROM steps s JOIN deletions d ON d.num = deletion WHERE stops
+          AND s.state IN ('waiting', 'ready') AND sent = 0 AND EXISTS (
+          SELECT 1 FROM steps t WHERE t.deletion = d.num AND t.state = 'stuck')"),
+    ("a step has ended when its state says so",
+     "SELECT count(*) FROM steps
+          WHERE (ended_at IS NOT NULL) <> (state IN ('gone', 'skipped', 'purged'))"),
+    ("m1: one row per identity",
+     "SELECT count(*) FROM (SELECT 1 FROM tombstones GROUP BY site, kind, id HAVING count(*) > 1)"),
+    ("i9: one live step per identity and action",
+     "SELECT count(*) FROM (SELECT 1 FROM steps WHERE ended_at IS NULL
+          GROUP BY site, kind, resource, action HAVING count(*) > 1)"),
+    ("t1: what is being deleted has its fence",
+     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND action <> 'enable' AND NOT EXISTS (
+          SELECT 1 FROM tombstones t WHERE t.record_id = s.record AND t.phase = 'deleting'
+              AND t.deletion = s.deletion AND t.id = s.resource)"),
+    ("t9: no fence outlives its step",
+     "SELECT count(*) FROM tombstones WHERE phase = 'deleting' AND (record_id, deletion) NOT IN (
+          SELECT record, deletion FROM steps WHERE ended_at IS NULL AND record IS NOT NULL)"),
+    ("t3: checking lasts as long as planning",
+     "SELECT count(*) FROM tombstones t JOIN deletions d ON d.num = t.deletion
+          WHERE phase = 'checking' AND d.state <> 'planning'"),
+    ("the state is the derived one",
+     "SELECT count(*) FROM (SELECT state, finished_at,
+              waiting + ready + running + verifying + blocked AS live,
+              CASE WHEN state IN ('planning', 'refused') AND NOT cancelled THEN state
+                   WHEN cancelled THEN 'cancelled'
+                   WHEN paused THEN 'paused'
+                   WHEN waiting + ready + running + verifying + blocked > 0 THEN 'running'
+                   WHEN stuck > 0 THEN 'stuck'
+                   WHEN purged > 0 THEN 'purged'
+                   ELSE 'gone' END AS derived FROM deletions)
+          WHERE state <> derived OR (finished_at IS NOT NULL) <>
+              (live = 0 AND state NOT IN ('planning', 'running', 'paused'))"),
+    ("i7: a person is told once each time that a deletion becomes stuck",
+     "SELECT count(*) FROM deletions d WHERE
+          (SELECT count(*) FROM events WHERE deletion = d.num AND kind = 'needs_person') <>
+          (SELECT count(*) FROM events WHERE deletion = d.num AND kind = 'deletion_state'
+              AND data ->> 'state' = 'stuck')"),
+];
+
+/// Rows of the audit that are checked at a time.
+const AUDIT_ROWS: usize = 1_000;
+
+/// A rule, and how much of the ledger breaks it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct RuleChecked {
+    pub rule: String,
+    pub broken: u64,
+    /// What is wrong, as far as it can be told.
+    pub detail: String,
+}
+
+/// Checks the file, every rule of [`RULES`] and the audit's chain, all as of one moment.
+///
+/// # Errors
+/// The ledger cannot be read at all.
+pub fn check(path: &Path) -> Result<Vec<RuleChecked>, LedgerError> {
+    let (db, name) = open(path)?;
+    let failed = |error: rusqlite::Error| fault(&name, &error);
+    let mut checked = Vec::with_capacity(RULES.len() + 2);
+    let mut add = |rule: &str, broken: u64, detail: String| {
+        checked.push(RuleChecked {
+            rule: rule.to_owned(),
+            broken,
+            detail,
+        });
+    };
+    let tx = db.unchecked_transaction().map_err(failed)?;
+    let damage: Vec<String> = strings(&tx, "PRAGMA integrity_check(20)").map_err(failed)?;
+    match damage.as_slice() {
+        [one] if one == "ok" => add("the file is whole", 0, String::new()),
+        found => add("the file is whole", found.len() as u64, found.join("; ")),
+    }
+    for (rule, sql) in RULES {
+        let broken = tx
+            .query_row(sql, (), |row| row.get::<_, i64>(0))
+            .map_err(failed)?;
+        add(rule, broken.unsigned_abs(), String::new());
+    }
+    let rule = "p6: the audit's chain holds";
+    match chain(&tx).map_err(failed)? {
+        Ok(()) => add(rule, 0, String::new()),
+        Err(broken) => add(rule, 1, broken.to_string()),
+    }
+    Ok(checked)
+}
+
+fn chain(db: &Connection) -> Sql<Result<(), audit::Broken>> {
+    let (mut after, mut last) = (0, audit::GENESIS.to_owned());
+    loop {
+        let rows = reads::audit(db, after, AUDIT_ROWS)?;
+        let Some(row) = rows.last() else {
+            return Ok(Ok(()));
+        };
+        after = row.seq;
+        match audit::verify(&last, &rows) {
+            Ok(hash) => last = hash,
+            Err(broken) => return Ok(Err(broken)),
+        }
+    }
+}
+
+/// Copies the ledger as it is at one moment into a new private file, also while an engine writes it.
+/// Returns the copy's size in bytes.
+///
+/// # Errors
+/// The file is there already, or cannot be written; the ledger cannot be read.
+pub fn backup(path: &Path, to: &Path) -> Result<u64, LedgerError> {
+    let (db, name) = open(path)?;
+    let copy = to.display().to_string();
+    let failed = |error: io::Error| LedgerError::Io {
+        path: copy.clone(),
+        detail: error.to_string(),
+    };
+    // SQLite takes an empty file for none: so it is private from its first byte.
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(to);
+    drop(made.map_err(failed)?);
+    let copied = db.execute("VACUUM INTO ?1", [&copy]);
+    if let Err(error) = copied {
+        // A copy that is not whole is none; what matters is why.
+        let _ = std::fs::remove_file(to);
+        return Err(fault(&name, &error));
+    }
+    let file = std::fs::File::open(to).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    Ok(file.metadata().map_err(failed)?.len())
+}
+
+/// Writes every row of every table as a line of JSON, `{"table": …, …columns}`, all as of one moment.
+/// Returns how many.
+///
+/// # Errors
+/// The ledger cannot be read, or the output not be written.
+pub fn export(path: &Path, out: &mut dyn Write) -> Result<u64, LedgerError> {
+    let (db, name) = open(path)?;
+    let failed = |error: rusqlite::Error| fault(&name, &error);
+    let tx = db.unchecked_transaction().map_err(failed)?;
+    let tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name";
+    let mut lines = 0;
+    for table in strings(&tx, tables).map_err(failed)? {
+        lines += export_table(&tx, &table, out, &name)?;
+    }
+    Ok(lines)
+}
+
+fn export_table(
+    db: &Connection,
+    table: &str,
+    out: &mut dyn Write,
+    ledger: &str,
+) -> Result<u64, LedgerError> {
+    let failed = |error: rusqlite::Error| fault(ledger, &error);
+    let mut all = db
+        .prepare(&format!("SELECT * FROM \"{table}\""))
+        .map_err(failed)?;
+    let columns: Vec<String> = all.column_names().into_iter().map(str::to_owned).collect();
+    let mut rows = all.query(()).map_err(failed)?;
+    let mut lines = 0;
+    while let Some(row) = rows.next().map_err(failed)? {
+        let mut line = Map::from_iter([("table".to_owned(), Value::from(table))]);
+        for (at, column) in columns.iter().enumerate() {
+            line.insert(column.clone(), json(row.get_ref(at).map_err(failed)?));
+        }
+        writeln!(out, "{}", Value::Object(line)).map_err(|error| LedgerError::Io {
+            path: "the output".to_owned(),
+            detail: error.to_string(),
+        })?;
+        lines += 1;
+    }
+    Ok(lines)
+}
+
+/// The ledger's columns hold numbers and texts only.
+fn json(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null | ValueRef::Blob(_) => Value::Null,
+        ValueRef::Integer(number) => number.into(),
+        ValueRef::Real(number) => number.into(),
+        ValueRef::Text(text) => String::from_utf8_lossy(text).into(),
+    }
+}
+
+fn strings(db: &Connection, sql: &str) -> Sql<Vec<String>> {
+    db.prepare(sql)?.query_map((), |row| row.get(0))?.collect()
+}
+
+fn open(path: &Path) -> Result<(Connection, String), LedgerError> {
+    let name = path.display().to_string();
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags).map_err(|error| fault(&name, &error))?;
+    check_version(&db, &name)?;
+    Ok((db, name))
+}
