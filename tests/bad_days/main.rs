@@ -17,4 +17,5 @@ mod ledger;
 mod secrets;
 mod support;
 mod tls;
+mod upkeep;
 mod waiting;

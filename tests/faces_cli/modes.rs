@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory as _, Parser as _};
+use clap_complete::Shell;
 use gone::app::{Mode, Places, Way, mode, places, way};
 use gone::domain::model::{ErrorClass, Site};
 use gone::faces::cli::args::{Cli, Format, Global, Verb, Wait};
 use gone::faces::cli::output::Style;
-use gone::faces::cli::{Exit, doctor as view};
+use gone::faces::cli::{Exit, describe, doctor as view};
 use gone::faces::offline::doctor::{
     EngineFacts, Facts, FoundCloud, Health, LedgerFacts, Login, TerminalFacts, can_write, examine,
 };
@@ -310,7 +311,8 @@ fn doctor_judges_what_it_finds() {
 fn doctor_is_shown_with_the_next_step() {
     let show = |facts: &Facts, format| {
         let mut out = Vec::new();
-        let exit = view::report(&mut out, Style::default(), format, &examine(facts)).unwrap();
+        let checks = examine(facts);
+        let exit = view::report(&mut out, Style::default(), format, &checks, "Next").unwrap();
         (exit, String::from_utf8(out).unwrap())
     };
     let (exit, text) = show(&well(), Format::Table);
@@ -344,4 +346,44 @@ fn a_ledger_is_writable_where_its_folder_can_be_made() {
     std::fs::write(&file, "").unwrap();
     assert_eq!(can_write(&file), Ok(()));
     assert!(can_write(&file.join("ledger.db")).is_err());
+}
+
+fn written(by: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut text = Vec::new();
+    by(&mut text);
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn shells_are_told_every_verb() {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let script = written(|out| describe::completions(shell, out).unwrap());
+        for verb in Cli::command().get_subcommands() {
+            assert!(
+                script.contains(verb.get_name()),
+                "{shell}: {}",
+                verb.get_name()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_verb_has_a_page_with_its_examples() {
+    let program = written(|out| describe::man(None, out).unwrap());
+    for verb in Cli::command().get_subcommands() {
+        let name = verb.get_name();
+        assert!(
+            program.contains(&format!("gone\\-{name}(1)")),
+            "{name}: {program}"
+        );
+        let page = written(|out| describe::man(Some(name), out).unwrap());
+        assert!(page.contains("Examples:"), "{name}");
+    }
+    let failure = describe::man(Some("delte"), &mut Vec::new()).unwrap_err();
+    assert_eq!(failure.exit, Exit::Usage);
+    assert!(
+        failure.message.contains("did you mean \"delete\"?"),
+        "{failure:?}"
+    );
 }

@@ -138,6 +138,9 @@ pub enum Verb {
     /// Say why a resource does not go, or what would hold it
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
+    /// Tell what happens, as it happens; of one deletion until it is settled
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch(WatchArgs),
     /// Put what is stuck or blocked back to work
     #[command(after_help = RETRY_EXAMPLES)]
     Retry(IdArgs),
@@ -207,6 +210,12 @@ const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   gone explain network/web@prod
   gone explain loadbalancer/api -o json";
+
+const WATCH_EXAMPLES: &str = "\
+Examples:
+  gone watch                            all that happens, until ctrl-c
+  gone watch 9f86d081                   one deletion, with its exit code
+  gone watch -o jsonl | jq .message";
 
 const RETRY_EXAMPLES: &str = "\
 Examples:
@@ -371,6 +380,12 @@ pub struct ListArgs {
 pub struct IdArg {
     /// A deletion's id, or its last 8 characters
     pub id: String,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct WatchArgs {
+    /// A deletion's id, or its last 8 characters; without one, all
+    pub id: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -20,6 +20,7 @@ mod session;
 mod show;
 pub mod tree;
 pub mod wait;
+mod watch;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
@@ -44,6 +45,7 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
             Verb::Show(args) => show::show(session, args).await,
             Verb::Tree(args) => show::tree(session, args).await,
             Verb::Explain(args) => show::explain(session, args).await,
+            Verb::Watch(args) => watch::run(session, args).await,
             Verb::Retry(args) => act::run(session, Act::Retry, args).await,
             Verb::Cancel(args) => act::run(session, Act::Cancel, args).await,
             Verb::Pause(args) => act::run(session, Act::Pause, args).await,

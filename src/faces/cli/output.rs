@@ -290,7 +290,7 @@ fn neutral(cell: &str, style: Style) -> String {
     }
 }
 
-fn write_json<T: Serialize>(
+pub(super) fn write_json<T: Serialize>(
     out: &mut dyn Write,
     style: Style,
     value: &T,

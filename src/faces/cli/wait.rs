@@ -17,7 +17,7 @@ use crate::domain::model::{
 /// Without a duration, what is tried again only after this is not waited for.
 const HORIZON: TimeDelta = TimeDelta::minutes(60);
 /// How long an engine that went away may take to come back (a restart, a hand-over).
-const ENGINE_AWAY_MAX: Duration = Duration::from_secs(10);
+pub(super) const ENGINE_AWAY_MAX: Duration = Duration::from_secs(10);
 /// A person reads four progress lines a second at most, and the engine is asked no more often.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Events wake the wait; without any, it looks this often at the clock.
@@ -125,7 +125,11 @@ pub(super) async fn follow(
 }
 
 /// The deletion now. An engine that has gone away is given some time to come back.
-async fn look(session: &Session<'_>, tried: &str, deletion_id: &str) -> Result<Deletion, Failure> {
+pub(super) async fn look(
+    session: &Session<'_>,
+    tried: &str,
+    deletion_id: &str,
+) -> Result<Deletion, Failure> {
     let since = Instant::now();
     loop {
         match session.deletion(tried, deletion_id).await {
@@ -208,6 +212,15 @@ fn site_states(session: &Session<'_>, deletion: &Deletion) -> Vec<SiteState> {
         .filter(|row| targets.contains(&&row.site))
         .map(|row| row.state)
         .collect()
+}
+
+/// The code that a deletion that is settled ends with.
+pub(super) async fn exit_of_settled(
+    session: &Session<'_>,
+    tried: &str,
+    deletion: &Deletion,
+) -> Result<Exit, Failure> {
+    exit_of(session, tried, deletion, Verdict::Settled, None).await
 }
 
 async fn exit_of(

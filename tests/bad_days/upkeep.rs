@@ -1,0 +1,114 @@
+//! The ledger's upkeep: checked, copied and written out, also beside an engine at work.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::{Value, json};
+
+use super::support::{Stage, text};
+
+const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes -o json";
+
+#[test]
+fn a_copy_taken_while_an_engine_works_is_whole_private_and_replaces_nothing() {
+    let stage = Stage::new();
+    stage.network("web", 60);
+    stage.limits(json!({"latency_ms": 20, "parallel": 4}));
+    let engine = stage.engine();
+    let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
+    stage.await_writes(10);
+    let copy = stage.path("copy.db");
+    let backup = format!("ledger backup {} -o json", copy.display());
+    let said = stage.gone(&backup).ok().json();
+    let metadata = std::fs::metadata(&copy).unwrap();
+    assert_eq!(said["bytes"], metadata.len());
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    let before = std::fs::read(&copy).unwrap();
+    stage
+        .gone(&backup)
+        .ends_with(2)
+        .says(&["copy.db", "File exists"]);
+    assert!(
+        before == std::fs::read(&copy).unwrap(),
+        "it was written over"
+    );
+
+    let of_copy = format!("--ledger {}", copy.display());
+    stage.gone(&format!("ledger check {of_copy}")).ok();
+    let db = rusqlite::Connection::open(&copy).unwrap();
+    let known: i64 = db
+        .query_row(
+            "SELECT count(*) FROM deletions WHERE id = ?1",
+            [&id],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(known, 1);
+    // The engine was not held up, and its own ledger is as good.
+    stage.await_state(&id, "gone");
+    stage.gone("ledger check").ok();
+    engine.stop().ok();
+}
+
+#[test]
+fn a_ledger_that_was_changed_by_hand_is_1_and_says_which_rule_is_broken() {
+    let stage = Stage::new();
+    stage.network("web", 2);
+    stage.gone(DELETE_WEB).ok();
+    stage.gone("ledger check").ok();
+    let db = rusqlite::Connection::open(stage.ledger()).unwrap();
+    db.execute(
+        "UPDATE deletions SET gone = gone + 1, total = total + 1",
+        (),
+    )
+    .unwrap();
+    db.execute("UPDATE audit SET reason = 'another' WHERE seq = 1", ())
+        .unwrap();
+    drop(db);
+    let checked = stage.gone("ledger check -o json").ends_with(1).json();
+    let broken: Vec<&str> = checked
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["health"] == "fail")
+        .map(|check| check["name"].as_str().unwrap())
+        .collect();
+    let rules = [
+        "each total equals a recount",
+        "counts equal a recount",
+        "p6: the audit's chain holds",
+    ];
+    assert_eq!(broken, rules);
+}
+
+#[test]
+fn an_export_holds_every_row_as_a_line_of_json() {
+    let stage = Stage::new();
+    stage.network("web", 2);
+    let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
+    let out = stage.gone("ledger export").ok().out;
+    let lines: Vec<Value> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |table: &str| lines.iter().filter(|line| line["table"] == table).count();
+    assert_eq!(of("deletions"), 1);
+    assert_eq!(of("steps"), 3);
+    assert!(lines.iter().any(|line| line["id"] == id.as_str()));
+    let db = rusqlite::Connection::open(stage.ledger()).unwrap();
+    let events: i64 = db
+        .query_row("SELECT count(*) FROM events", (), |row| row.get(0))
+        .unwrap();
+    assert_eq!(of("events") as i64, events);
+}
+
+#[test]
+fn without_a_ledger_it_says_so_and_makes_none() {
+    let stage = Stage::new();
+    for line in ["ledger check", "ledger export", "ledger backup x.db"] {
+        stage
+            .gone(line)
+            .ends_with(2)
+            .says(&["ledger.db", "--ledger"]);
+    }
+    assert!(!stage.ledger().exists());
+}
