@@ -403,7 +403,12 @@ fn subject<'a>(call: &'a Call<'_>, path: &'a str, region: Option<&'a str>) -> Su
         ["images", image, "members", rest @ ..] => {
             kinds.push("image_member".to_owned());
             ids.extend(rest.first().map(|id| (*id).to_owned()));
-            ids.extend(call.json().get("member").and_then(Value::as_str).map(str::to_owned));
+            ids.extend(
+                call.json()
+                    .get("member")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
+            );
             ids.push((*image).to_owned());
         }
         [collection, rest @ ..] => {

@@ -5,7 +5,9 @@ use serde_json::{Map, json};
 use sha2::{Digest, Sha512};
 
 use super::image::{File, Image, Status};
-use super::refusal::{bad, forbidden, no_such_path, not_found, unauthorized_action, unsupported_media};
+use super::refusal::{
+    bad, forbidden, no_such_path, not_found, unauthorized_action, unsupported_media,
+};
 use super::schema;
 use super::session::Session;
 use crate::sandbox::wire::{Answer, Body, Call, Refusal, Result};

@@ -118,7 +118,11 @@ pub(super) fn list(session: &Session<'_>, call: &Call<'_>) -> Result<Answer> {
 
 /// Relative to the service's URL.
 fn link(pairs: &[(String, String)]) -> String {
-    let written = |text: &str| utf8_percent_encode(text, PLAIN).to_string().replace(' ', "+");
+    let written = |text: &str| {
+        utf8_percent_encode(text, PLAIN)
+            .to_string()
+            .replace(' ', "+")
+    };
     let query: Vec<String> = pairs
         .iter()
         .map(|(key, value)| format!("{}={}", written(key), written(value)))

@@ -151,7 +151,9 @@ fn set_status(
 ) -> Result<Answer> {
     let body = body(call)?;
     let Some(body) = body.as_object() else {
-        return Err(bad("Expected a status in the form: {\"status\": \"status\"}"));
+        return Err(bad(
+            "Expected a status in the form: {\"status\": \"status\"}",
+        ));
     };
     let Some(status) = body.get("status") else {
         return Err(bad("Status not specified"));

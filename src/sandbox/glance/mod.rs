@@ -25,8 +25,8 @@ mod session;
 
 use image::Image;
 pub(super) use refusal::page as refuse;
-pub(super) use seed::check_count;
 use refusal::{forbidden, no_such_path, not_allowed, not_found};
+pub(super) use seed::check_count;
 use session::{Session, no_body};
 
 use super::Caller;

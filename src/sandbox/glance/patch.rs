@@ -154,9 +154,7 @@ impl Change {
                 properties::set(image, name, &self.value)?;
             }
             Operation::Add | Operation::Replace => {
-                image
-                    .properties
-                    .insert(name.to_owned(), self.value.clone());
+                image.properties.insert(name.to_owned(), self.value.clone());
             }
         }
         Ok(())
@@ -187,7 +185,9 @@ fn newer_form(raw: &Map<String, Value>) -> Result<(&str, &str)> {
         )));
     };
     let Some(word) = word.as_str().filter(|word| OPERATIONS.contains(word)) else {
-        let shown = word.as_str().map_or_else(|| word.to_string(), str::to_owned);
+        let shown = word
+            .as_str()
+            .map_or_else(|| word.to_string(), str::to_owned);
         return Err(bad(format!(
             "Invalid operation: `{shown}`. It must be one of the following: {known}."
         )));
@@ -201,7 +201,9 @@ fn newer_form(raw: &Map<String, Value>) -> Result<(&str, &str)> {
 
 /// `{"add": path}`.
 fn older_form(raw: &Map<String, Value>) -> Result<(&str, &str)> {
-    let mut given = OPERATIONS.into_iter().filter(|word| raw.contains_key(*word));
+    let mut given = OPERATIONS
+        .into_iter()
+        .filter(|word| raw.contains_key(*word));
     let members = "member named \"add\", \"remove\", or \"replace\".";
     let Some(word) = given.next() else {
         return Err(bad(format!(
@@ -241,7 +243,11 @@ fn pointer(path: &str) -> Result<Vec<String>> {
         )));
     }
     let plain = |part: &str| part.replace("~1", "/").replace("~0", "~").trim().to_owned();
-    Ok(below.trim_start_matches('/').split('/').map(plain).collect())
+    Ok(below
+        .trim_start_matches('/')
+        .split('/')
+        .map(plain)
+        .collect())
 }
 
 /// Only locations have parts, and this is how deep.

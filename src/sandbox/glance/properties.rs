@@ -77,10 +77,7 @@ pub(super) fn set(image: &mut Image, name: &str, value: &Value) -> Result<()> {
         "min_ram" => image.min_ram = number(name, value)?,
         _ => {
             let tags = value.as_array().into_iter().flatten();
-            image.tags = tags
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect();
+            image.tags = tags.filter_map(Value::as_str).map(str::to_owned).collect();
         }
     }
     Ok(())

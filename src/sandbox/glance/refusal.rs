@@ -95,9 +95,7 @@ pub(super) fn denied(detail: &str) -> Refusal {
 pub(super) fn conflicting(detail: &str) -> Refusal {
     Refusal::conflict(
         "",
-        format!(
-            "There was a conflict when trying to complete your request.{BREAK}\n{detail}\n\n"
-        ),
+        format!("There was a conflict when trying to complete your request.{BREAK}\n{detail}\n\n"),
     )
 }
 

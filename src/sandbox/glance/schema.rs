@@ -26,7 +26,8 @@ enum Rule {
     Strings(usize),
 }
 
-const UUID_PATTERN: &str = "^([0-9a-fA-F]){8}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){12}$";
+const UUID_PATTERN: &str =
+    "^([0-9a-fA-F]){8}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){12}$";
 const VISIBILITIES: &[&str] = &["community", "public", "private", "shared"];
 const CONTAINER_FORMATS: &[&str] = &[
     "ami",
@@ -217,15 +218,16 @@ impl Property {
             return Err(self.refuse(&format!("is not of type {}", self.types), "type", value));
         }
         match self.rule {
-            Rule::Uuid if !is_uuid(value) => {
-                Err(self.refuse(&format!("does not match '{UUID_PATTERN}'"), "pattern", value))
-            }
+            Rule::Uuid if !is_uuid(value) => Err(self.refuse(
+                &format!("does not match '{UUID_PATTERN}'"),
+                "pattern",
+                value,
+            )),
             Rule::Length(max) if length(value) > max => {
                 Err(self.refuse("is too long", "maxLength", value))
             }
             Rule::Choice(words) if !chosen(words, value) => {
-                let mut shown: Vec<String> =
-                    words.iter().map(|word| format!("'{word}'")).collect();
+                let mut shown: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
                 if (self.fits)(&Value::Null) {
                     shown.insert(0, "None".to_owned());
                 }

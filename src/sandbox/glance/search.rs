@@ -61,9 +61,7 @@ fn condition(key: &str, value: &str) -> Result<Condition> {
 fn text_condition(key: &str, value: &str) -> Condition {
     let (key, wanted) = (key.to_owned(), value.to_owned());
     if is_column(&key) {
-        return Box::new(move |image| {
-            column(image, &key).is_some_and(|is| same(&is, &wanted))
-        });
+        return Box::new(move |image| column(image, &key).is_some_and(|is| same(&is, &wanted)));
     }
     // A property that no image has shows none.
     Box::new(move |image| {
@@ -166,7 +164,14 @@ fn moment(key: &str, value: &str) -> Result<Condition> {
     };
     let created = key == "created_at";
     Ok(Box::new(move |image| {
-        fits(if created { image.created } else { image.updated }, limit)
+        fits(
+            if created {
+                image.created
+            } else {
+                image.updated
+            },
+            limit,
+        )
     }))
 }
 

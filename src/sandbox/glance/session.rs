@@ -66,8 +66,8 @@ pub(super) fn body(call: &Call<'_>) -> Result<Value> {
     if call.body.is_empty() {
         return Err(bad("Body expected in request."));
     }
-    let body: Value = serde_json::from_slice(call.body)
-        .map_err(|_| bad("Malformed JSON in request body."))?;
+    let body: Value =
+        serde_json::from_slice(call.body).map_err(|_| bad("Malformed JSON in request body."))?;
     if !body.is_object() && !body.is_array() {
         return Err(bad("Unexpected body type. Expected list/dict."));
     }
