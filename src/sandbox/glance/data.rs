@@ -6,10 +6,10 @@ use sha2::{Digest, Sha512};
 
 use super::image::{File, Image, Status};
 use super::refusal::{
-    bad, forbidden, no_such_path, not_found, unauthorized_action, unsupported_media,
+    bad, forbidden, internal_error, no_such_path, not_found, unauthorized_action, unsupported_media,
 };
-use super::schema;
 use super::session::Session;
+use super::{refuse, schema};
 use crate::sandbox::wire::{Answer, Body, Call, Refusal, Result};
 
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
@@ -70,20 +70,25 @@ pub(super) fn upload(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Re
         ));
     }
     has_formats(&image)?;
-    let format = image.disk_format.as_deref().unwrap_or_default();
-    let found = format_of(call.body);
-    if format != found && !FORMLESS.contains(&format) {
-        let detail = format!("Image disk_format {format} does not match stream data {found}");
-        return Err(unsupported_media(call, &detail));
+    if image.file.is_some() {
+        return Err(internal_error());
     }
     image.file = Some(File {
         bytes: call.body.to_vec().into(),
         checksum: hexadecimal(&Md5::digest(call.body)),
         hash: hexadecimal(&Sha512::digest(call.body)),
     });
-    image.status = Status::Active;
+    let format = image.disk_format.clone().unwrap_or_default();
+    let found = format_of(call.body);
+    if format == found || FORMLESS.contains(&format.as_str()) {
+        image.status = Status::Active;
+        session.save(image);
+        return Ok(Answer::no_content());
+    }
+    // Glance looks at the bytes while it stores them: they stay, though it refuses them.
     session.save(image);
-    Ok(Answer::no_content())
+    let detail = format!("Image disk_format {format} does not match stream data {found}");
+    Ok(refuse(unsupported_media(call, &detail), call))
 }
 
 fn has_formats(image: &Image) -> Result<()> {

@@ -158,9 +158,10 @@ impl Image {
         open || caller.admin || self.owner.is_none() || self.owned_by(caller)
     }
 
-    /// Bytes.
+    /// Bytes; unknown while the image waits for its file, even after an upload that failed.
     pub(super) fn size(&self) -> Option<usize> {
-        self.file.as_ref().map(|file| file.bytes.len())
+        let file = self.file.as_ref()?;
+        (self.status != Status::Queued).then(|| file.bytes.len())
     }
 
     pub(super) fn virtual_size(&self) -> Option<usize> {

@@ -42,9 +42,16 @@ pub(super) struct Glance {
     member_reuse: bool,
 }
 
-/// The images that a call changed, oldest first, and what they were before; `None`: not there.
+/// What a call changed, so that a fault can take it back, or bring back what it deleted. No call
+/// changes more than one image.
 #[derive(Default)]
-pub(super) struct Changes(Vec<(Uuid, Option<Image>)>);
+pub(super) struct Changes(Option<Change>);
+
+struct Change {
+    /// `None`: the image was not there.
+    before: Option<Image>,
+    after: Image,
+}
 
 impl Glance {
     /// `member_reuse`: a deleted member can be added again. Without it, Glance says that it is a

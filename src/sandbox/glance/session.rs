@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::image::{Image, seconds};
 use super::refusal::{bad, no_image, unauthorized_action};
-use super::{Changes, Glance};
+use super::{Change, Changes, Glance};
 use crate::sandbox::Caller;
 use crate::sandbox::wire::{Call, Refusal, Result};
 
@@ -51,7 +51,10 @@ impl<'a> Session<'a> {
     /// changed nothing.
     pub(super) fn put(&mut self, image: Image) {
         let before = self.glance.images.insert(image.id, image.clone());
-        self.changes.0.push((image.id, before));
+        self.changes.0 = Some(Change {
+            before,
+            after: image,
+        });
     }
 
     /// The same, for what Glance calls an update.

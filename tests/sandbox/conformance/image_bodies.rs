@@ -526,6 +526,17 @@ pub(super) fn files() -> Vec<Step> {
             "The request media type application/octet-stream is not supported by this server.\n\nImage disk_format qcow2 does not match stream data raw",
         )
         .row("upload of another format"),
+        get("/images/$q")
+            .shows("/status", r#""queued""#)
+            .shows("/size", "null")
+            .shows("/checksum", r#""5d41402abc4b2a76b9719d911017c592""#)
+            .shows("/stores", r#""files""#),
+        get("/images/$q/file").shows("", HELLO),
+        refuses(
+            upload("/images/$q/file", HELLO),
+            500,
+            "The server has either erred or is incapable of performing the requested operation.",
+        ),
         refuses(
             post("/images/$q/actions/deactivate", ""),
             403,

@@ -103,7 +103,12 @@ pub(super) fn filters() -> Vec<Step> {
         finds(ours!("&protected=true"), &[D]),
         finds(ours!("&disk_format=raw"), &[C]),
         finds(ours!("&tag=t1"), &[A, B]),
-        finds(ours!("&tag=t1&tag=t2"), &[A]).row("tag given twice"),
+        finds(ours!("&tag=t1&tag=t2&limit=1"), &[A])
+            .shows(
+                "/next",
+                r#""/v2/images?k=$fresh&sort=name%3Aasc&tag=t2&limit=1&marker=$a""#,
+            )
+            .row("tag given twice"),
         finds(ours!("&nosuch=x"), &[]),
         finds(ours!("&fields=id"), &[]).row("unknown filter"),
         finds(ours!("&min_disk=7"), &[A]),
