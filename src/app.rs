@@ -387,16 +387,13 @@ async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failur
 /// The practice cloud alone, for any client: until it is told to end.
 async fn serve_sandbox(args: SandboxArgs) -> Result<Exit, Failure> {
     let tried = "serve the practice cloud";
-    if args.member_reuse == OnOff::Off {
-        let message = "--member-reuse off is not supported by this version";
-        return Err(Failure::usage(tried, message, "Leave it out."));
-    }
     let scenario = match &args.scenario {
         Some(name) => Some(embedded::scenario(&name.to_string_lossy())?),
         None => None,
     };
     let mut world = WorldOptions {
         keep_ids: args.keep_ids,
+        member_reuse: args.member_reuse == OnOff::On,
         ..WorldOptions::default()
     };
     match &scenario {

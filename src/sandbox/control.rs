@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::faults::Rule;
+use super::glance::check_count;
 use super::keystone::{TokenChange, UserChange};
 use super::neutron::{Seed, Seeded};
 use super::pace::Limits;
@@ -96,8 +97,15 @@ impl World {
             .admin_of(project)
             .ok_or_else(|| format!("project: no project {project}"))?;
         let index = self.region_index(seed.region.as_deref())?;
+        check_count(seed.images)?;
+        let members = self.keystone.other_projects(&caller.project);
         let region = self.regions.get_mut(index).ok_or("region: there is none")?;
-        region.neutron.seed(seed, &caller, now)
+        let mut made = region.neutron.seed(seed, &caller, now)?;
+        let owner = &caller.project;
+        made.images = region
+            .glance
+            .seed(seed.images, seed.prefix(), owner, &members, now);
+        Ok(made)
     }
 
     pub(super) fn limit(&mut self, limits: Limits) -> Result<()> {

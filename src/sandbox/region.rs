@@ -38,11 +38,11 @@ impl Service {
     }
 
     /// Puts a refusal into the service's own shape.
-    pub(super) fn refuse(self, refusal: Refusal) -> Answer {
+    pub(super) fn refuse(self, refusal: Refusal, call: &Call<'_>) -> Answer {
         match self {
             Self::Network => refusal.neutron(),
             Self::LoadBalancer => refusal.octavia(),
-            Self::Image => refusal.glance(),
+            Self::Image => glance::refuse(refusal, call),
         }
     }
 }
@@ -51,7 +51,7 @@ pub(super) struct Region {
     pub(super) name: String,
     pub(super) neutron: Neutron,
     octavia: Octavia,
-    glance: Glance,
+    pub(super) glance: Glance,
     pub(super) pace: Pace,
 }
 

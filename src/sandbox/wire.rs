@@ -56,6 +56,9 @@ pub(super) enum Body {
     Empty,
     Json(Value),
     Html(String),
+    Text(String),
+    /// A file.
+    Octets(Bytes),
 }
 
 impl Answer {
@@ -110,6 +113,8 @@ impl Answer {
             Body::Empty => (None, Bytes::new()),
             Body::Json(value) => (Some("application/json"), Bytes::from(value.to_string())),
             Body::Html(page) => (Some("text/html; charset=UTF-8"), Bytes::from(page)),
+            Body::Text(text) => (Some("text/plain; charset=UTF-8"), Bytes::from(text)),
+            Body::Octets(bytes) => (Some("application/octet-stream"), bytes),
         };
         let length = bytes.len();
         let mut response = http::Response::new(bytes);
@@ -188,22 +193,6 @@ impl Refusal {
         Answer::json(
             self.status,
             json!({"faultcode": "Client", "faultstring": self.message, "debuginfo": null}),
-        )
-    }
-
-    /// Glance's body for who accepts JSON. A 401 comes from keystonemiddleware.
-    pub(super) fn glance(self) -> Answer {
-        if self.status == StatusCode::UNAUTHORIZED {
-            return self.keystone();
-        }
-        let title = title(self.status);
-        Answer::json(
-            self.status,
-            json!({
-                "message": format!("{}<br /><br />\n\n\n", self.message),
-                "code": format!("{} {title}", self.status.as_u16()),
-                "title": title,
-            }),
         )
     }
 

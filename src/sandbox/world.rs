@@ -126,7 +126,7 @@ impl World {
                     name,
                     Neutron::new(seed, keep_ids, page_max),
                     Octavia::new(seed ^ 0x6c62),
-                    Glance::new(seed ^ 0x696d, keep_ids, options.member_reuse),
+                    Glance::new(seed ^ 0x696d, options.member_reuse),
                 )
             })
             .collect();
@@ -231,7 +231,7 @@ impl World {
         let Some(action) = action else {
             return region.handle(service, call, caller.as_ref(), now).answer;
         };
-        if let Some(refused) = action.refusal(|refusal| service.refuse(refusal)) {
+        if let Some(refused) = action.refusal(|refusal| service.refuse(refusal, call)) {
             return refused;
         }
         if action.hang {
@@ -399,6 +399,17 @@ fn subject<'a>(call: &'a Call<'_>, path: &'a str, region: Option<&'a str>) -> Su
             kinds.push("port_forwarding".to_owned());
             ids.extend(rest.first().map(|id| (*id).to_owned()));
             ids.push((*ip).to_owned());
+        }
+        ["images", image, "members", rest @ ..] => {
+            kinds.push("image_member".to_owned());
+            ids.extend(rest.first().map(|id| (*id).to_owned()));
+            ids.extend(
+                call.json()
+                    .get("member")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
+            );
+            ids.push((*image).to_owned());
         }
         [collection, rest @ ..] => {
             kinds.extend(

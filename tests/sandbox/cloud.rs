@@ -105,6 +105,18 @@ impl Cloud {
         body: Option<&Value>,
         headers: &[(&str, &str)],
     ) -> Got {
+        let bytes = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+        self.send_bytes(method, path, token, bytes, headers)
+    }
+
+    pub fn send_bytes(
+        &mut self,
+        method: Method,
+        path: &str,
+        token: Option<&str>,
+        bytes: Bytes,
+        headers: &[(&str, &str)],
+    ) -> Got {
         let mut request = Request::builder().method(method).uri(path);
         if let Some(token) = token {
             request = request.header("x-auth-token", token);
@@ -112,7 +124,6 @@ impl Cloud {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let bytes = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
         let reply = self.world.handle(request.body(bytes).unwrap(), self.now);
         Got {
             status: reply.response.status().as_u16(),

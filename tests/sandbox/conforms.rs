@@ -21,20 +21,13 @@ fn check(scene: &str) {
             Who::Demo => &token,
             Who::BadToken => "bad",
         };
-        let headers: Vec<(&str, &str)> = request
-            .if_match
-            .iter()
-            .map(|value| ("if-match", *value))
-            .collect();
         let Request { service, path, .. } = request;
         let path = format!("/RegionOne/{}{}{path}", service.kind(), service.root());
         let method = request.method.parse().unwrap();
         let mut cloud = cloud.borrow_mut();
-        let got = cloud.send(method, &path, Some(token), request.body.as_ref(), &headers);
-        Answer {
-            status: got.status,
-            body: got.body,
-        }
+        let headers = request.all_headers();
+        let got = cloud.send_bytes(method, &path, Some(token), request.bytes(), &headers);
+        Answer::new(got.status, got.reply.response.body())
     };
     let mut target = Target {
         url: "http://sandbox.invalid/RegionOne/network/v2.0".to_owned(),
@@ -65,6 +58,8 @@ conforms! {
     networks owners gone router_in_use router_interfaces external_networks port_forwardings trunks
     disabled_trunks security_groups pools_and_policies address_groups qos_policies permissions if_match revision_numbers
     list_pages list_filters markers bodies bulk tags attributes
+    images image_members image_member_again image_visibility image_deletion image_bodies image_schema image_patches
+    image_files image_tags image_lists image_filters image_sorting image_pages image_refusals image_paths
 }
 
 /// The first cells of the tables, but for the sections of other services.

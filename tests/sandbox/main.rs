@@ -12,5 +12,6 @@ mod conformance;
 mod conforms;
 mod control;
 mod identity;
+mod images;
 mod scenarios;
 mod served;

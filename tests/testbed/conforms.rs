@@ -87,20 +87,15 @@ fn check(scene: &str) {
         let url = format!("{}{}", admin.url(request.service), request.path);
         let mut call = client
             .request(request.method.parse().unwrap(), url)
-            .header("accept", "application/json")
-            .header("x-auth-token", token);
-        if let Some(body) = &request.body {
-            call = call.json(body);
-        }
-        if let Some(value) = request.if_match {
-            call = call.header("if-match", value);
+            .header("x-auth-token", token)
+            .body(request.bytes());
+        for (name, value) in request.all_headers() {
+            call = call.header(name, value);
         }
         runtime.block_on(async {
             let answer = call.send().await.unwrap();
-            Answer {
-                status: answer.status().as_u16(),
-                body: serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap_or_default(),
-            }
+            let status = answer.status().as_u16();
+            Answer::new(status, &answer.bytes().await.unwrap())
         })
     };
     let mut target = Target {
@@ -152,4 +147,20 @@ conforms! {
     testbed_bulk bulk
     testbed_tags tags
     testbed_attributes attributes
+    testbed_images images
+    testbed_image_members image_members
+    testbed_image_member_again image_member_again
+    testbed_image_visibility image_visibility
+    testbed_image_deletion image_deletion
+    testbed_image_bodies image_bodies
+    testbed_image_schema image_schema
+    testbed_image_patches image_patches
+    testbed_image_files image_files
+    testbed_image_tags image_tags
+    testbed_image_lists image_lists
+    testbed_image_filters image_filters
+    testbed_image_sorting image_sorting
+    testbed_image_pages image_pages
+    testbed_image_refusals image_refusals
+    testbed_image_paths image_paths
 }

@@ -203,6 +203,12 @@ impl Keystone {
         self.project(wanted).map(|project| project.id.as_str())
     }
 
+    /// The ids of all projects but this one.
+    pub(super) fn other_projects(&self, project: &str) -> Vec<String> {
+        let ids = self.projects.iter().map(|project| &project.id);
+        ids.filter(|id| *id != project).cloned().collect()
+    }
+
     fn project(&self, wanted: &str) -> Option<&Project> {
         self.projects
             .iter()

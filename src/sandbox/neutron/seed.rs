@@ -60,8 +60,15 @@ pub(in crate::sandbox) struct Seed {
     servers: u32,
     /// Only 0: the sandbox has no Octavia.
     load_balancers: u32,
-    /// Only 0: the sandbox has no Glance.
-    images: u32,
+    /// Shared, with two members each.
+    pub(in crate::sandbox) images: u32,
+}
+
+impl Seed {
+    /// What every name starts with.
+    pub(in crate::sandbox) fn prefix(&self) -> &str {
+        self.name.as_deref().unwrap_or("seed")
+    }
 }
 
 /// The ids of what a seed made.
@@ -75,6 +82,7 @@ pub(in crate::sandbox) struct Seeded {
     trunks: Vec<Uuid>,
     /// Of the devices; their ports are among `ports`.
     servers: Vec<Uuid>,
+    pub(in crate::sandbox) images: Vec<Uuid>,
     external_network: Option<Uuid>,
 }
 
@@ -103,13 +111,8 @@ impl Neutron {
         };
         needs(seed.trunks, "trunks")?;
         needs(seed.servers, "servers")?;
-        for (wanted, what) in [
-            (seed.load_balancers, "load_balancers"),
-            (seed.images, "images"),
-        ] {
-            if wanted > 0 {
-                return Err(format!("{what}: this sandbox has no service for them"));
-            }
+        if seed.load_balancers > 0 {
+            return Err("load_balancers: this sandbox has no service for them".to_owned());
         }
         if seed.floating_ips > 0 && seed.routers == 0 {
             return Err("floating_ips: needs at least one router".to_owned());
@@ -130,7 +133,7 @@ impl Neutron {
 
 fn build(session: &mut Session<'_>, seed: &Seed, made: &mut Seeded) -> Result<()> {
     let project = session.caller().project.clone();
-    let prefix = seed.name.as_deref().unwrap_or("seed");
+    let prefix = seed.prefix();
     let group = groups::ensure_default(session, &project);
     let base = session.store().all::<Network>().len();
     for number in 0..seed.networks {

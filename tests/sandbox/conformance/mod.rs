@@ -3,11 +3,15 @@
 //!
 //! A scene is a list of calls with what must come back. `$name` stands for the id of what an
 //! earlier step saved, `$name.path.to.value` for a value in it; also in expected texts.
+mod image_bodies;
+mod image_lists;
+mod images;
 pub mod rows;
 mod scenes;
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 pub use scenes::SCENES;
@@ -59,11 +63,59 @@ pub struct Request<'a> {
     pub path: &'a str,
     pub body: Option<Value>,
     pub if_match: Option<&'a str>,
+    /// Beside the usual ones, or instead of them; an empty value takes one away.
+    pub headers: &'a [(&'static str, &'static str)],
+}
+
+/// What an upload sends; its step's body is the text.
+const OCTETS: &str = "application/octet-stream";
+/// What Glance takes for a patch.
+const IMAGE_PATCH: &str = "application/openstack-images-v2.1-json-patch";
+
+impl Request<'_> {
+    /// All headers but the token.
+    pub fn all_headers(&self) -> Vec<(&str, &str)> {
+        let media = match self.method {
+            "PATCH" => IMAGE_PATCH,
+            _ => "application/json",
+        };
+        let mut headers = vec![("accept", "application/json")];
+        headers.extend(self.body.is_some().then_some(("content-type", media)));
+        headers.extend(self.if_match.map(|value| ("if-match", value)));
+        for (name, value) in self.headers {
+            headers.retain(|(known, _)| known != name);
+            headers.extend((!value.is_empty()).then_some((*name, *value)));
+        }
+        headers
+    }
+
+    pub fn bytes(&self) -> Bytes {
+        let is_file = self.headers.contains(&("content-type", OCTETS));
+        match &self.body {
+            None => Bytes::new(),
+            Some(Value::String(text)) if is_file => Bytes::from(text.clone()),
+            Some(body) => Bytes::from(body.to_string()),
+        }
+    }
 }
 
 pub struct Answer {
     pub status: u16,
     pub body: Value,
+}
+
+impl Answer {
+    /// A body that is no JSON is its text.
+    pub fn new(status: u16, body: &[u8]) -> Self {
+        let text = || match String::from_utf8_lossy(body).into_owned() {
+            text if text.is_empty() => Value::Null,
+            text => text.into(),
+        };
+        Self {
+            status,
+            body: serde_json::from_slice(body).unwrap_or_else(|_| text()),
+        }
+    }
 }
 
 /// A cloud under test.
@@ -86,6 +138,7 @@ pub struct Step {
     path: &'static str,
     body: &'static str,
     if_match: Option<&'static str>,
+    headers: Vec<(&'static str, &'static str)>,
     status: u16,
     error: Option<(&'static str, &'static str)>,
     /// JSON pointer and the value there, as JSON.
@@ -106,6 +159,7 @@ fn step(method: &'static str, path: &'static str) -> Step {
         path,
         body: "",
         if_match: None,
+        headers: Vec::new(),
         status: match method {
             "POST" => 201,
             "DELETE" => 204,
@@ -130,6 +184,10 @@ fn post(path: &'static str, body: &'static str) -> Step {
 
 fn put(path: &'static str, body: &'static str) -> Step {
     step("PUT", path).body(body)
+}
+
+fn patch(path: &'static str, body: &'static str) -> Step {
+    step("PATCH", path).body(body)
 }
 
 fn delete(path: &'static str) -> Step {
@@ -160,6 +218,12 @@ impl Step {
 
     fn if_match(mut self, value: &'static str) -> Self {
         self.if_match = Some(value);
+        self
+    }
+
+    /// Beside the usual headers, or instead of one; an empty value takes it away.
+    fn header(mut self, name: &'static str, value: &'static str) -> Self {
+        self.headers.push((name, value));
         self
     }
 
@@ -209,6 +273,7 @@ pub fn run(target: &mut Target<'_>, name: &str) {
             ("url".to_owned(), json!(target.url)),
             ("demo".to_owned(), json!(target.demo_project)),
             ("lonely".to_owned(), json!(LONELY_PROJECT)),
+            ("fresh".to_owned(), json!(uuid::Uuid::new_v4().to_string())),
             (
                 "gone".to_owned(),
                 json!("11111111-2222-4333-8444-555555555555"),
@@ -228,6 +293,18 @@ struct Stage {
     saved: BTreeMap<String, Value>,
     /// What takes back what was made, oldest first.
     made: Vec<Made>,
+}
+
+/// An image that is protected must be given free before it goes.
+fn made_image(image: &Value) -> [Made; 2] {
+    let path = format!("/images/{}", image["id"].as_str().unwrap_or_default());
+    let free = json!([{"op": "replace", "path": "/protected", "value": false}]);
+    [("DELETE", None), ("PATCH", Some(free))].map(|(method, body)| Made {
+        service: Service::Image,
+        method,
+        path: path.clone(),
+        body,
+    })
 }
 
 struct Made {
@@ -263,6 +340,7 @@ impl Stage {
             path: &path,
             body: body.clone(),
             if_match: step.if_match,
+            headers: &step.headers,
         });
         let seen = format!(
             "{} {path} {:?} -> {} {}",
@@ -315,7 +393,9 @@ impl Stage {
             Value::Array(items) => items.into_iter().next().unwrap_or_default(),
             other => other,
         };
-        if step.method == "POST" {
+        if step.method == "POST" && path == "/images" {
+            self.made.extend(made_image(&resource));
+        } else if step.method == "POST" {
             for one in answer
                 .body
                 .as_object()
@@ -358,6 +438,7 @@ impl Stage {
                     path: &made.path,
                     body: made.body.clone(),
                     if_match: None,
+                    headers: &[],
                 });
             }
         }
@@ -381,6 +462,11 @@ impl Stage {
                 .find(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '.'))
                 .unwrap_or(after.len());
             let word = after[..end].trim_end_matches('.');
+            if word.is_empty() {
+                filled.push('$');
+                rest = after;
+                continue;
+            }
             filled.push_str(&self.value(word));
             rest = &after[word.len()..];
         }
@@ -413,7 +499,8 @@ fn error_of(body: &Value) -> (String, String) {
     }
     // Glance's JSON is its page's text.
     if let Some(message) = body.get("message") {
-        return (String::new(), text(message).replace("<br /><br />", ""));
+        let message = text(message).replace("<br /><br />", "");
+        return (String::new(), message.trim().to_owned());
     }
     let Some(error) = body.get("NeutronError").or(body.get("error")) else {
         return Default::default();

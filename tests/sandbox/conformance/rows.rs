@@ -86,10 +86,88 @@ pub const ROWS: &[(&str, &str)] = &[
         "`PUT /routers/{id}` external_gateway_info null or {} with floating IPs or forwardings",
         "gateway with floating IPs",
     ),
+    ("DELETE image with members", "image with members"),
+    ("DELETE image, protected", "protected image"),
+    (
+        "DELETE another's image that the caller sees (public, community, shared with him)",
+        "another's image that is seen",
+    ),
+    (
+        "DELETE another's image that the caller does not see",
+        "another's image that is not seen",
+    ),
+    ("DELETE image, again", "image again"),
+    ("bad token, Glance", "image call with a bad token"),
+    (
+        "**POST image with the id of a deleted one**",
+        "image with the id of a deleted one",
+    ),
+    ("POST member of a shared image", "member of a shared image"),
+    ("POST member that is there", "member again"),
+    ("POST member that was deleted", "deleted member again"),
+    (
+        "POST, PUT, DELETE member of a private, public or community image",
+        "member of another image",
+    ),
+    (
+        "GET members of a private, public or community image",
+        "list of members of another image",
+    ),
+    (
+        "members of an image that was private for a while",
+        "members of an image that was private for a while",
+    ),
+    (
+        "member that is not there, or that the caller does not see",
+        "unknown member",
+    ),
+    (
+        "DELETE member, as the member itself",
+        "member removes itself",
+    ),
+    (
+        "PUT status of a member, as the image's owner",
+        "owner accepts for a member",
+    ),
+    (
+        "GET file of an image without one",
+        "file of an image that has none",
+    ),
+    ("PUT file without formats", "upload without formats"),
+    ("PUT file", "upload"),
+    (
+        "PUT file of another format than disk_format",
+        "upload of another format",
+    ),
+    ("PUT file again", "upload again"),
+    (
+        "GET file of a deactivated image, as a member",
+        "file of a deactivated image",
+    ),
+    ("as a member", "list as a member"),
+    (
+        "`member_status=all` (or pending, rejected), as a member",
+        "list of all shared images as a member",
+    ),
+    ("**`id=A&id=B`**", "filter given twice"),
+    ("`id=in:A,B`, `name=in:A,B`", "many values of a filter"),
+    ("`tag=A&tag=B`", "tag given twice"),
+    (
+        "**an unknown filter, `fields` among them**",
+        "unknown filter",
+    ),
+    ("`name=a` of an image A", "filter in another case"),
+    ("`limit`, `marker`", "page"),
+    ("no `limit`", "page of no size"),
+    ("a marker that was deleted, as a member", "deleted marker"),
+    (
+        "a marker that was deleted, as an admin",
+        "deleted marker as an admin",
+    ),
 ];
 
 /// First cells of rows about kinds that the sandbox does not have.
 pub const OUT_OF_SCOPE: &[&str] = &["last segment of a network"];
 
 /// Sections about services that the sandbox does not have.
-pub const OTHER_SERVICES: &[&str] = &["Glance", "Octavia", "For comparison"];
+pub const OTHER_SERVICES: &[&str] = &["Octavia", "For comparison"];

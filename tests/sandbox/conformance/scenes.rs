@@ -1,6 +1,6 @@
 //! The scenes, in the order of `tests/testbed/behaviour.py`.
 use super::Who::{BadToken, Demo};
-use super::{Step, delete, get, post, put};
+use super::{Step, delete, get, image_bodies, image_lists, images, post, put};
 
 pub type Scene = (&'static str, fn() -> Vec<Step>);
 
@@ -28,6 +28,22 @@ pub const SCENES: &[Scene] = &[
     ("bulk", bulk),
     ("tags", tags),
     ("attributes", attributes),
+    ("images", images::images),
+    ("image_members", images::members),
+    ("image_member_again", images::member_again),
+    ("image_visibility", images::visibility),
+    ("image_deletion", images::deletion),
+    ("image_bodies", image_bodies::bodies),
+    ("image_schema", image_bodies::schema),
+    ("image_patches", image_bodies::patches),
+    ("image_files", image_bodies::files),
+    ("image_tags", image_bodies::tags),
+    ("image_lists", image_lists::lists),
+    ("image_filters", image_lists::filters),
+    ("image_sorting", image_lists::sorting),
+    ("image_pages", image_lists::pages),
+    ("image_refusals", image_lists::refusals),
+    ("image_paths", image_lists::paths),
 ];
 
 /// A network `n` with a subnet `s`.
