@@ -8,6 +8,7 @@ use super::faults::Rule;
 use super::glance::check_count;
 use super::keystone::{TokenChange, UserChange};
 use super::neutron::{Seed, Seeded};
+use super::octavia::BalancerChange;
 use super::pace::Limits;
 use super::wire::{Answer, Call};
 use super::world::World;
@@ -21,6 +22,7 @@ type Result<T> = std::result::Result<T, String>;
 /// | `PUT /faults` | a list of [`Rule`]; replaces all | 204 |
 /// | `PUT /limits` | [`Limits`], or a list of them | 204 |
 /// | `PUT /tokens` | [`TokenChange`] | 204 |
+/// | `PUT /balancers` | [`BalancerChange`] | 204 |
 /// | `PUT /users` | [`UserChange`] | 204 |
 /// | `GET /calls?after=N` | | 200 `{"calls": […]}` |
 ///
@@ -42,6 +44,9 @@ pub(super) fn handle(world: &mut World, call: &Call<'_>, now: DateTime<Utc>) -> 
             .map(|()| Answer::no_content()),
         ("PUT", ["tokens"]) => parse::<TokenChange>(call.body)
             .and_then(|change| world.keystone.change_tokens(&change, now))
+            .map(|()| Answer::no_content()),
+        ("PUT", ["balancers"]) => parse::<BalancerChange>(call.body)
+            .and_then(|change| world.direct(&change, now))
             .map(|()| Answer::no_content()),
         ("PUT", ["users"]) => parse::<UserChange>(call.body)
             .and_then(|change| world.keystone.change_user(change))
@@ -106,6 +111,12 @@ impl World {
             .glance
             .seed(seed.images, seed.prefix(), owner, &members, now);
         Ok(made)
+    }
+
+    fn direct(&mut self, change: &BalancerChange, now: DateTime<Utc>) -> Result<()> {
+        let index = self.region_index(change.region.as_deref())?;
+        let region = self.regions.get_mut(index).ok_or("region: there is none")?;
+        region.octavia.direct(change, now)
     }
 
     pub(super) fn limit(&mut self, limits: Limits) -> Result<()> {

@@ -50,7 +50,7 @@ impl Service {
 pub(super) struct Region {
     pub(super) name: String,
     pub(super) neutron: Neutron,
-    octavia: Octavia,
+    pub(super) octavia: Octavia,
     pub(super) glance: Glance,
     pub(super) pace: Pace,
 }
@@ -109,7 +109,8 @@ impl Region {
     /// Brings back what `changes` deleted; `as_new`: under new ids.
     pub(super) fn revive(&mut self, changes: Changes, as_new: bool) {
         self.neutron.revive(changes.network, as_new);
-        self.octavia.revive(changes.load_balancer, as_new);
+        self.octavia
+            .revive(changes.load_balancer, as_new, &mut self.neutron);
         self.glance.revive(changes.image, as_new);
     }
 }

@@ -190,9 +190,14 @@ impl Refusal {
         if self.status == StatusCode::UNAUTHORIZED {
             return self.keystone();
         }
+        let code = if self.status.is_server_error() {
+            "Server"
+        } else {
+            "Client"
+        };
         Answer::json(
             self.status,
-            json!({"faultcode": "Client", "faultstring": self.message, "debuginfo": null}),
+            json!({"faultcode": code, "faultstring": self.message, "debuginfo": null}),
         )
     }
 

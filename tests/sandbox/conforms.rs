@@ -6,7 +6,7 @@ use http::Method;
 
 use crate::cloud::Cloud;
 use crate::conformance::rows::{OTHER_SERVICES, OUT_OF_SCOPE, ROWS};
-use crate::conformance::{Answer, Request, SCENES, Target, Who, run};
+use crate::conformance::{Answer, Request, Target, Who, run, scenes};
 
 fn check(scene: &str) {
     let mut cloud = Cloud::new();
@@ -31,6 +31,7 @@ fn check(scene: &str) {
     };
     let mut target = Target {
         url: "http://sandbox.invalid/RegionOne/network/v2.0".to_owned(),
+        balancers_url: "http://sandbox.invalid/RegionOne/load-balancer/v2.0/lbaas".to_owned(),
         demo_project,
         send: &mut send,
         wait: &mut || cloud.borrow_mut().pass(100),
@@ -48,7 +49,7 @@ macro_rules! conforms {
         #[test]
         fn every_scene_is_played() {
             let played = [$(stringify!($scene)),*];
-            let known: Vec<&str> = SCENES.iter().map(|(name, _)| *name).collect();
+            let known: Vec<&str> = scenes().map(|(name, _)| *name).collect();
             assert_eq!(played.as_slice(), known.as_slice());
         }
     };
@@ -60,6 +61,7 @@ conforms! {
     list_pages list_filters markers bodies bulk tags attributes
     images image_members image_member_again image_visibility image_deletion image_bodies image_schema image_patches
     image_files image_tags image_lists image_filters image_sorting image_pages image_refusals image_paths
+    balancers balancer_children balancer_deletions balancer_updates balancer_vips balancer_ports balancer_graphs balancer_lists balancer_filters balancer_permissions balancer_bodies balancer_child_bodies
 }
 
 /// The first cells of the tables, but for the sections of other services.
@@ -86,8 +88,7 @@ fn recorded_rows() -> Vec<String> {
 
 #[test]
 fn every_recorded_row_is_covered_or_named_as_out_of_scope() {
-    let shown: BTreeSet<&str> = SCENES
-        .iter()
+    let shown: BTreeSet<&str> = scenes()
         .flat_map(|(_, scene)| scene())
         .flat_map(|step| step.rows)
         .collect();

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::conformance::{Answer, Request, SCENES, Service, Target, Who, run};
+use crate::conformance::{Answer, Request, Service, Target, Who, run, scenes};
 
 /// One of the clouds in `clouds.yaml`.
 struct Login {
@@ -100,6 +100,7 @@ fn check(scene: &str) {
     };
     let mut target = Target {
         url: admin.url(Service::Network),
+        balancers_url: admin.url(Service::LoadBalancer),
         demo_project: demo.project.clone(),
         send: &mut send,
         wait: &mut || std::thread::sleep(Duration::from_millis(100)),
@@ -117,7 +118,7 @@ macro_rules! conforms {
         #[test]
         fn testbed_plays_every_scene() {
             let played = [$(stringify!($scene)),*];
-            let known: Vec<&str> = SCENES.iter().map(|(name, _)| *name).collect();
+            let known: Vec<&str> = scenes().map(|(name, _)| *name).collect();
             assert_eq!(played.as_slice(), known.as_slice());
         }
     };
@@ -163,4 +164,16 @@ conforms! {
     testbed_image_pages image_pages
     testbed_image_refusals image_refusals
     testbed_image_paths image_paths
+    testbed_balancers balancers
+    testbed_balancer_children balancer_children
+    testbed_balancer_deletions balancer_deletions
+    testbed_balancer_updates balancer_updates
+    testbed_balancer_vips balancer_vips
+    testbed_balancer_ports balancer_ports
+    testbed_balancer_graphs balancer_graphs
+    testbed_balancer_lists balancer_lists
+    testbed_balancer_filters balancer_filters
+    testbed_balancer_permissions balancer_permissions
+    testbed_balancer_bodies balancer_bodies
+    testbed_balancer_child_bodies balancer_child_bodies
 }

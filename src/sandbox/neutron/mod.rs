@@ -31,6 +31,7 @@ mod session;
 mod store;
 mod subnets;
 mod trunks;
+mod vips;
 
 use address_groups::AddressGroup;
 use floating_ips::FloatingIp;
@@ -47,6 +48,7 @@ use session::Session;
 use store::{Store, Undo};
 use subnets::Subnet;
 use trunks::Trunk;
+pub(super) use vips::{VipPort, VipSubnet, WantedPort};
 
 use super::Caller;
 use super::ids::Ids;

@@ -103,7 +103,7 @@ fn put_back<R: Row>(store: &mut Store, mut row: R, names: &Renamed) {
 }
 
 /// A port cannot come back without its network.
-fn put_back_port(store: &mut Store, mut port: Port, names: &Renamed) {
+pub(super) fn put_back_port(store: &mut Store, mut port: Port, names: &Renamed) {
     port.rename(names);
     if store.get::<Network>(port.network).is_some() {
         put_back(store, port, names);

@@ -220,6 +220,17 @@ impl Subnet {
         ranges
     }
 
+    /// Addresses in the allocation pools, used or not.
+    pub(super) fn room(&self) -> u128 {
+        let number = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) => u128::from(u32::from(ip)),
+            IpAddr::V6(ip) => u128::from(ip),
+        };
+        let ranges = self.ranges().into_iter();
+        let sizes = ranges.map(|(start, end)| (number(end) - number(start)).saturating_add(1));
+        sizes.fold(0, u128::saturating_add)
+    }
+
     /// The next free address: behind the highest one in use, else the lowest gap.
     pub(super) fn free_address(&self, store: &Store) -> Option<IpAddr> {
         let ranges = self.ranges();

@@ -1,40 +1,167 @@
 //! Octavia v2 of one region.
+//!
+//! A balancer takes one change at a time: it is PENDING_* until `settle` ends the change, and
+//! refuses others meanwhile. All kinds are stored alike, as `Item`s that know what they are in;
+//! what is special about each stands in `balancers` and `children`. The port of a VIP is made and
+//! deleted in the region's network service, which makes its networks "in use" by Neutron's own
+//! rules.
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
+use http::{Method, StatusCode};
+use serde_json::json;
+use uuid::Uuid;
+
+mod attributes;
+mod balancers;
+mod body;
+mod children;
+mod graph;
+mod kind;
+mod lists;
+mod policies;
+mod resource;
+mod revival;
+mod session;
+mod settling;
+mod store;
+mod versions;
+mod view;
+
+use revival::Tree;
+use session::Session;
+pub(super) use settling::BalancerChange;
+use store::{Store, Undo};
+use versions::versions;
 
 use super::Caller;
-use super::neutron::Neutron;
+use super::ids::Ids;
+use super::neutron::{self, Neutron};
 use super::region::{self, Outcome};
-use super::wire::{Call, Refusal};
+use super::wire::{Answer, Call, Refusal, Result};
 
 /// One region's load-balancer service.
-pub(super) struct Octavia;
+pub(super) struct Octavia {
+    store: Store,
+    ids: Ids,
+    /// What comes back as soon as it is gone, and whether under new ids.
+    returns: BTreeMap<Uuid, (Tree, bool)>,
+}
 
-/// What a call changed.
+/// What a call changed, so that a fault can take it back, or bring back what it deleted.
 #[derive(Default)]
-pub(super) struct Changes;
+pub(super) struct Changes {
+    undone: Vec<Undo>,
+    deleted: Vec<Tree>,
+}
 
 impl Octavia {
-    pub(super) fn new(_seed: u64) -> Self {
-        Self
-    }
-
-    /// Ends what was pending until `now`.
-    pub(super) fn settle(&mut self, _neutron: &mut Neutron, _now: DateTime<Utc>) {}
-
-    pub(super) fn handle(
-        &mut self,
-        _call: &Call<'_>,
-        _caller: Option<&Caller>,
-        _neutron: &mut Neutron,
-        _now: DateTime<Utc>,
-    ) -> Outcome {
-        Outcome {
-            answer: Refusal::not_found("Not Found", "Not Found").octavia(),
-            changes: region::Changes::default(),
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            store: Store::default(),
+            ids: Ids::new(seed),
+            returns: BTreeMap::new(),
         }
     }
 
-    pub(super) fn roll_back(&mut self, _changes: Changes) {}
+    /// `caller` is `None` for a missing or bad token.
+    pub(super) fn handle(
+        &mut self,
+        call: &Call<'_>,
+        caller: Option<&Caller>,
+        neutron: &mut Neutron,
+        now: DateTime<Utc>,
+    ) -> Outcome {
+        let unchanged = |answer| Outcome {
+            answer,
+            changes: region::Changes::default(),
+        };
+        if call.segments().is_empty() {
+            return unchanged(versions(call));
+        }
+        let Some(caller) = caller else {
+            return unchanged(Refusal::unauthorized().octavia());
+        };
+        self.transact(caller, neutron, now, |session| route(session, call))
+    }
 
-    pub(super) fn revive(&mut self, _changes: Changes, _as_new: bool) {}
+    fn transact(
+        &mut self,
+        caller: &Caller,
+        neutron: &mut Neutron,
+        now: DateTime<Utc>,
+        work: impl FnOnce(&mut Session<'_>) -> Result<Answer>,
+    ) -> Outcome {
+        self.store.record();
+        let mut session = Session {
+            octavia: self,
+            neutron,
+            caller,
+            now,
+            network: neutron::Changes::default(),
+            deleted: Vec::new(),
+        };
+        let result = work(&mut session);
+        let Session {
+            network, deleted, ..
+        } = session;
+        let undone = self.store.recorded();
+        match result {
+            Ok(answer) => Outcome {
+                answer,
+                changes: region::Changes {
+                    network,
+                    load_balancer: Changes { undone, deleted },
+                    ..region::Changes::default()
+                },
+            },
+            Err(refusal) => {
+                self.store.roll_back(undone);
+                neutron.roll_back(network);
+                Outcome {
+                    answer: shaped(refusal),
+                    changes: region::Changes::default(),
+                }
+            }
+        }
+    }
+
+    pub(super) fn roll_back(&mut self, changes: Changes) {
+        self.store.roll_back(changes.undone);
+    }
+}
+
+/// A refusal from before the API's own functions, which has a title, has the shape of a page.
+fn shaped(refusal: Refusal) -> Answer {
+    if refusal.kind.is_empty() {
+        return refusal.octavia();
+    }
+    Answer::json(
+        refusal.status,
+        json!({
+            "code": refusal.status.as_u16(),
+            "title": refusal.kind,
+            "description": refusal.message,
+        }),
+    )
+}
+
+fn no_page() -> Refusal {
+    Refusal::not_found("Not Found", "")
+}
+
+fn no_method() -> Refusal {
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed", "")
+}
+
+fn route(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answer> {
+    let segments = call.segments();
+    let path = match segments.as_slice() {
+        ["v2.0" | "v2"] | ["v2.0" | "v2", "lbaas"] if call.method == Method::GET => {
+            return Ok(Answer::ok("v2".into()));
+        }
+        ["v2.0" | "v2", "lbaas", path @ ..] | ["v2.0" | "v2", path @ ..] => path,
+        _ => return Err(no_page()),
+    };
+    resource::route(session, call, path)
 }

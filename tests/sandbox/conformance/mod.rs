@@ -3,6 +3,7 @@
 //!
 //! A scene is a list of calls with what must come back. `$name` stands for the id of what an
 //! earlier step saved, `$name.path.to.value` for a value in it; also in expected texts.
+mod balancers;
 mod image_bodies;
 mod image_lists;
 mod images;
@@ -14,10 +15,15 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-pub use scenes::SCENES;
+use scenes::Scene;
 
 /// A project that nobody else uses, for the scene about default groups.
 const LONELY_PROJECT: &str = "5b1ff7d2c0aa4d0f8d7d0c9f4c1e2a3b";
+
+/// All scenes, by the services that they are about.
+pub fn scenes() -> impl Iterator<Item = &'static Scene> {
+    scenes::SCENES.iter().chain(balancers::SCENES)
+}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Who {
@@ -122,6 +128,8 @@ impl Answer {
 pub struct Target<'a> {
     /// Of the network service; ends with `/v2.0`.
     pub url: String,
+    /// Of the load-balancer service; ends with `/lbaas`.
+    pub balancers_url: String,
     pub demo_project: String,
     pub send: &'a mut dyn FnMut(&Request<'_>) -> Answer,
     /// Lets time pass: what is pending goes on.
@@ -264,13 +272,13 @@ impl Step {
 
 /// Runs a scene; panics with the step that came out otherwise. What it made is removed.
 pub fn run(target: &mut Target<'_>, name: &str) {
-    let (_, scene) = SCENES
-        .iter()
+    let (_, scene) = scenes()
         .find(|(known, _)| *known == name)
         .unwrap_or_else(|| panic!("no scene {name}"));
     let mut stage = Stage {
         saved: BTreeMap::from([
             ("url".to_owned(), json!(target.url)),
+            ("balancers_url".to_owned(), json!(target.balancers_url)),
             ("demo".to_owned(), json!(target.demo_project)),
             ("lonely".to_owned(), json!(LONELY_PROJECT)),
             ("fresh".to_owned(), json!(uuid::Uuid::new_v4().to_string())),
@@ -431,6 +439,10 @@ impl Stage {
     fn clean_up(&self, target: &mut Target<'_>) {
         for _ in 0..2 {
             for made in self.made.iter().rev() {
+                if made.service == Service::LoadBalancer {
+                    remove_balancer(target, made);
+                    continue;
+                }
                 (target.send)(&Request {
                     who: Who::Admin,
                     service: made.service,
@@ -491,11 +503,37 @@ impl Stage {
     }
 }
 
+/// A balancer takes its children with it, when it is not pending; and it takes its time.
+fn remove_balancer(target: &mut Target<'_>, made: &Made) {
+    if !made.path.starts_with("/loadbalancers/") {
+        return;
+    }
+    let path = format!("{}?cascade=true", made.path);
+    for _ in 0..LOOKS_MAX {
+        let answer = (target.send)(&Request {
+            who: Who::Admin,
+            service: made.service,
+            method: made.method,
+            path: &path,
+            headers: &[],
+            body: None,
+            if_match: None,
+        });
+        if answer.status == 404 {
+            return;
+        }
+        (target.wait)();
+    }
+}
+
 /// The type (or title) and the message of an error, in the shape of any of the services.
 fn error_of(body: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
     if let Some(message) = body.get("faultstring") {
         return (String::new(), text(message));
+    }
+    if let Some(message) = body.get("description") {
+        return (text(&body["title"]), text(message));
     }
     // Glance's JSON is its page's text.
     if let Some(message) = body.get("message") {

@@ -164,10 +164,39 @@ pub const ROWS: &[(&str, &str)] = &[
         "a marker that was deleted, as an admin",
         "deleted marker as an admin",
     ),
+    (
+        "DELETE load balancer with children",
+        "balancer with children",
+    ),
+    ("`?cascade=true`", "cascade"),
+    ("again meanwhile", "deleted again meanwhile"),
+    (
+        "a child while the balancer is PENDING_*",
+        "child of a pending balancer",
+    ),
+    ("gone", "gone balancer"),
+    (
+        "POST of a child of a balancer that is gone",
+        "child of a gone balancer",
+    ),
+    ("pool that an L7 policy redirects to", "pool of a policy"),
+    (
+        "L7 policy with rules; listener with L7 policies; pool with members and a monitor",
+        "things with children",
+    ),
+    ("the VIP's port, in Neutron", "VIP's port"),
+    (
+        "balancer on a port that the user made (vip_port_id)",
+        "the user's VIP port",
+    ),
+    (
+        "another project's balancer or child, as a member",
+        "another project's balancer",
+    ),
 ];
 
 /// First cells of rows about kinds that the sandbox does not have.
 pub const OUT_OF_SCOPE: &[&str] = &["last segment of a network"];
 
 /// Sections about services that the sandbox does not have.
-pub const OTHER_SERVICES: &[&str] = &["Octavia", "For comparison"];
+pub const OTHER_SERVICES: &[&str] = &["For comparison"];

@@ -1,0 +1,117 @@
+//! Deleted things that come back: another system, a resync or an import made them anew.
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::session::Session;
+use super::store::{Item, Status};
+use super::view::users_of;
+use super::{Changes, Octavia};
+use crate::sandbox::neutron::{Neutron, VipPort};
+
+/// A thing with all that is in it, as it was when its deletion was asked for.
+#[derive(Clone)]
+pub(super) struct Tree {
+    /// The outer before the inner; the first is the thing itself.
+    items: Vec<Item>,
+    /// The port that goes with a balancer.
+    port: Option<VipPort>,
+    /// The listeners that have a pool as their default one.
+    users: Vec<Uuid>,
+}
+
+impl Tree {
+    pub(super) fn of(session: &Session<'_>, item: &Item) -> Self {
+        let store = session.store();
+        let ids = store.tree(item.id);
+        let owned = item.root.as_ref().filter(|root| root.vip.owned);
+        Self {
+            items: ids
+                .into_iter()
+                .filter_map(|id| store.get(id).cloned())
+                .collect(),
+            port: owned.and_then(|root| session.neutron.vip_port(session.caller, root.vip.port)),
+            users: users_of(store, item),
+        }
+    }
+}
+
+impl Octavia {
+    /// Brings back what `changes` deleted, with all that was in it and the VIP's port. What is not
+    /// gone yet comes back when it is. `as_new`: under new ids.
+    pub(in crate::sandbox) fn revive(
+        &mut self,
+        changes: Changes,
+        as_new: bool,
+        neutron: &mut Neutron,
+    ) {
+        for tree in changes.deleted {
+            let Some(root) = tree.items.first().map(|item| item.id) else {
+                continue;
+            };
+            if self.store.get(root).is_some() {
+                self.returns.insert(root, (tree, as_new));
+            } else {
+                self.put_back(tree, as_new, neutron);
+            }
+        }
+    }
+
+    /// Brings back at once what was to come back when it is gone.
+    pub(super) fn bring_back(&mut self, gone: Uuid, neutron: &mut Neutron) {
+        if let Some((tree, as_new)) = self.returns.remove(&gone) {
+            self.put_back(tree, as_new, neutron);
+        }
+    }
+
+    fn put_back(&mut self, tree: Tree, as_new: bool, neutron: &mut Neutron) {
+        let Tree { items, port, users } = tree;
+        let mut names = BTreeMap::new();
+        if as_new {
+            for item in &items {
+                names.insert(item.id, self.ids.uuid());
+            }
+        }
+        let named = |id: Uuid| names.get(&id).copied().unwrap_or(id);
+        let mut first = true;
+        for mut item in items {
+            item.id = named(item.id);
+            item.balancer = named(item.balancer);
+            item.parent = named(item.parent);
+            for name in ["default_pool_id", "redirect_pool_id"] {
+                if let Some(pool) = item.refers_to(name) {
+                    let pool = named(pool).to_string();
+                    item.values.insert(name.to_owned(), pool.into());
+                }
+            }
+            item.status = Status::Active;
+            if let (Some(root), Some(port)) = (&mut item.root, &port) {
+                let other = as_new.then_some(item.id);
+                root.vip.port = neutron.put_back_vip_port(port.clone(), other);
+                root.due = None;
+            }
+            // A part cannot come back without the whole.
+            let whole = item.root.is_some() || self.store.get(item.parent).is_some();
+            if !whole || self.store.get(item.id).is_some() {
+                continue;
+            }
+            if first {
+                self.use_again(&users, &item);
+            }
+            first = false;
+            self.store.put(item);
+        }
+    }
+
+    /// Listeners without a default pool get theirs back.
+    fn use_again(&mut self, users: &[Uuid], pool: &Item) {
+        for listener in users {
+            self.store.edit(*listener, |listener| {
+                if listener.refers_to("default_pool_id").is_none() {
+                    let pool = pool.id.to_string().into();
+                    listener.values.insert("default_pool_id".to_owned(), pool);
+                }
+            });
+        }
+    }
+}
