@@ -221,6 +221,159 @@ fn only_admins_look_at_others_tokens_and_projects() {
     );
 }
 
+/// The names, or the status and the message.
+fn projects(cloud: &mut Cloud, token: &str, query: &str) -> Value {
+    let path = format!("/v3/projects{query}");
+    let got = cloud.send(Method::GET, &path, Some(token), None, &[]);
+    match got.body["projects"].as_array() {
+        Some(listed) => listed
+            .iter()
+            .map(|project| &project["name"])
+            .cloned()
+            .collect(),
+        None => json!([got.status, got.body["error"]["message"]]),
+    }
+}
+
+#[test]
+fn a_list_of_projects_is_filtered_as_keystone_does() {
+    let mut cloud = Cloud::new();
+    let admin = cloud.log_in("admin", "secret").unwrap();
+    let all = json!(["admin", "demo", "service"]);
+    let demo = json!(["demo"]);
+    let none = json!([]);
+    for (query, wanted) in [
+        ("", &all),
+        // No filter of its own: it is ignored, and so is what is none at all.
+        ("?id=11111111222243338444555555555555", &all),
+        ("?nosuch=x", &all),
+        ("?name=DEMO", &demo),
+        ("?name=demo&name=DEMO", &demo),
+        ("?name=demo&name=admin", &none),
+        ("?name=demo&enabled=true", &demo),
+        ("?name=demo&enabled=", &demo),
+        ("?name=demo&enabled=no", &none),
+        ("?enabled=0", &none),
+        ("?enabled=true&enabled=false", &none),
+        ("?domain_id=DEFAULT", &all),
+        ("?domain_id=nosuch", &none),
+        ("?parent_id=11111111222243338444555555555555", &none),
+        ("?is_domain=false", &all),
+        ("?is_domain=1", &json!(["Default"])),
+        ("?is_domain=true&name=demo", &none),
+    ] {
+        assert_eq!(projects(&mut cloud, &admin, query), *wanted, "{query}");
+    }
+    let refused = |field: &str, value: &str, problem: &str| {
+        let told = format!("Invalid input for field/attribute {field}. Value: {value}. {problem}");
+        json!([400, told])
+    };
+    let booleans = "'t' is not one of [True, 'True', 'TRUE', 'true', False, 'False', 'FALSE', 'false', '', '1', '0', 'y', 'Y', 'n', 'N', 'on', 'ON', 'off', 'OFF', 'yes', 'no']";
+    for (query, field, value, problem) in [
+        ("?enabled=t", "enabled", "t", booleans),
+        ("?is_domain=t", "is_domain", "t", booleans),
+        ("?name=", "name", "", "'' should be non-empty"),
+        ("?domain_id=", "domain_id", "", "'' should be non-empty"),
+        (
+            "?domain_id=a!",
+            "domain_id",
+            "a!",
+            "'a!' does not match '^[a-zA-Z0-9-]+$'",
+        ),
+        (
+            "?parent_id=default",
+            "parent_id",
+            "default",
+            "'default' is not a 'uuid'",
+        ),
+    ] {
+        let wanted = refused(field, value, problem);
+        assert_eq!(projects(&mut cloud, &admin, query), wanted, "{query}");
+    }
+    let member = cloud.log_in("demo", "secret").unwrap();
+    let forbidden = json!([
+        403,
+        "You are not authorized to perform the requested action: identity:list_projects."
+    ]);
+    assert_eq!(projects(&mut cloud, &member, "?name=demo"), forbidden);
+    // A query is looked at first.
+    let wanted = refused("name", "", "'' should be non-empty");
+    assert_eq!(projects(&mut cloud, &member, "?name="), wanted);
+
+    let got = cloud.send(
+        Method::GET,
+        "/v3/projects?name=demo",
+        Some(&admin),
+        None,
+        &[],
+    );
+    assert_eq!(
+        got.body["links"]["self"],
+        "http://sandbox.invalid/v3/projects?name=demo"
+    );
+}
+
+#[test]
+fn one_project_is_shown_to_its_own_and_to_admins() {
+    let mut cloud = Cloud::new();
+    let admin = cloud.log_in("admin", "secret").unwrap();
+    let demo = cloud.log_in("demo", "secret").unwrap();
+    let listed = cloud.send(
+        Method::GET,
+        "/v3/projects?name=demo",
+        Some(&admin),
+        None,
+        &[],
+    );
+    let own = listed.body["projects"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut show = |token: &str, id: &str| {
+        let path = format!("/v3/projects/{id}");
+        let got = cloud.send(Method::GET, &path, Some(token), None, &[]);
+        let told = got.body["error"]["message"].as_str().unwrap_or_default();
+        (
+            got.status,
+            told.to_owned(),
+            got.body["project"]["name"].clone(),
+        )
+    };
+    let shown = |name: &str| (200, String::new(), json!(name));
+    let told = |status: u16, message: &str| (status, message.to_owned(), Value::Null);
+    let forbidden = "You are not authorized to perform the requested action: identity:get_project.";
+    assert_eq!(show(&admin, &own), shown("demo"));
+    assert_eq!(show(&demo, &own), shown("demo"));
+    assert_eq!(show(&demo, &own.to_uppercase()), shown("demo"));
+    assert_eq!(show(&admin, "default"), shown("Default"));
+    assert_eq!(show(&demo, "default"), told(403, forbidden));
+    assert_eq!(
+        show(&admin, "nosuch"),
+        told(404, "Could not find project: nosuch.")
+    );
+    assert_eq!(show(&demo, "nosuch"), told(403, forbidden));
+}
+
+#[test]
+fn domains_are_listed_to_admins_and_regions_to_all() {
+    let mut cloud = Cloud::new();
+    let admin = cloud.log_in("admin", "secret").unwrap();
+    let demo = cloud.log_in("demo", "secret").unwrap();
+    for (path, to_admin, to_demo) in [
+        ("/v3/domains", 200, 403),
+        ("/v3/domains/default", 200, 200),
+        ("/v3/domains/nosuch", 404, 403),
+        ("/v3/regions", 200, 200),
+        ("/v3/regions/RegionTwo", 200, 200),
+        ("/v3/regions/nosuch", 404, 404),
+    ] {
+        for (token, status) in [(&admin, to_admin), (&demo, to_demo)] {
+            let got = cloud.send(Method::GET, path, Some(token), None, &[]);
+            assert_eq!(got.status, status, "{path}: {got:?}");
+        }
+    }
+}
+
 #[test]
 fn every_answer_has_a_request_id_of_its_own() {
     let mut cloud = Cloud::new();

@@ -16,7 +16,7 @@ const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 const OCTETS: &str = "application/octet-stream";
 
 /// Formats that any bytes may have.
-const FORMLESS: [&str; 4] = ["raw", "ami", "ari", "aki"];
+const FORMLESS: [&str; 5] = ["raw", "ami", "ari", "aki", "ploop"];
 
 /// How the formats begin that show what they are: place, bytes.
 const MAGIC: [(&str, usize, &[u8]); 6] = [

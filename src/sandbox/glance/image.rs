@@ -164,8 +164,10 @@ impl Image {
         (self.status != Status::Queued).then(|| file.bytes.len())
     }
 
+    /// Bytes of the disk; told for raw ones alone.
     pub(super) fn virtual_size(&self) -> Option<usize> {
-        self.size().filter(|size| *size > 0)
+        let raw = self.disk_format.as_deref() == Some("raw");
+        self.size().filter(|size| raw && *size > 0)
     }
 
     pub(super) fn checksum(&self) -> Option<&str> {

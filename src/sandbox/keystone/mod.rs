@@ -1,6 +1,7 @@
 //! Keystone v3: users, projects, tokens, the catalog.
 mod login;
 mod pages;
+mod projects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -3,6 +3,7 @@ use chrono::{DateTime, Utc};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use super::projects::{self, Filters};
 use super::{Keystone, Project, SUBJECT_TOKEN, Token, User, no_page, not_found, unknown_token};
 use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
@@ -53,22 +54,26 @@ impl Keystone {
                 )))
             }
             ["projects"] => {
+                let filters = Filters::of(call)?;
                 admin_only("list_projects")?;
-                let wanted = self
-                    .projects
-                    .iter()
-                    .filter(|project| call.param("name").is_none_or(|name| project.name == name));
-                Ok(Answer::ok(self.listed(
-                    call,
-                    "projects",
-                    self.projects_shown(wanted),
-                )))
+                let wanted = self.projects.iter().filter(|project| filters.fit(project));
+                let mut shown: Vec<Value> =
+                    wanted.map(|project| self.project_shown(project)).collect();
+                if filters.fit_domain() {
+                    shown.push(projects::domain_shown(&self.base_url));
+                }
+                Ok(Answer::ok(self.listed(call, "projects", shown.into())))
             }
             ["projects", id] => {
-                let project = self.projects.iter().find(|project| project.id == *id);
-                let mine = caller.is_some_and(|caller| *caller.project == **id);
+                let same = |project: &&Project| project.id.eq_ignore_ascii_case(id);
+                let project = self.projects.iter().find(same);
+                let mine = caller.is_some_and(|caller| caller.project.eq_ignore_ascii_case(id));
                 if !mine {
                     admin_only("get_project")?;
+                }
+                if *id == "default" {
+                    let domain = projects::domain_shown(&self.base_url);
+                    return Ok(Answer::ok(json!({"project": domain})));
                 }
                 let project = project.ok_or_else(|| not_found("project", id))?;
                 Ok(Answer::ok(json!({"project": self.project_shown(project)})))
@@ -92,21 +97,24 @@ impl Keystone {
                 Ok(Answer::ok(json!({"user": self.user_shown(user)})))
             }
             ["regions"] => {
-                let regions: Value = self
-                    .regions
-                    .iter()
-                    .map(
-                        |region| json!({"id": region, "description": "", "parent_region_id": null}),
-                    )
-                    .collect();
-                Ok(Answer::ok(self.listed(call, "regions", regions)))
+                let regions = self.regions.iter().map(|region| self.region_shown(region));
+                Ok(Answer::ok(self.listed(call, "regions", regions.collect())))
             }
-            ["domains", "default"] => Ok(Answer::ok(json!({"domain": domain_shown()}))),
-            ["domains"] => Ok(Answer::ok(self.listed(
-                call,
-                "domains",
-                json!([domain_shown()]),
-            ))),
+            ["regions", id] => {
+                let region = self.regions.iter().find(|region| region == id);
+                let region = region.ok_or_else(|| not_found("region", id))?;
+                Ok(Answer::ok(json!({"region": self.region_shown(region)})))
+            }
+            ["domains", "default"] => Ok(Answer::ok(json!({"domain": self.domain_shown()}))),
+            ["domains", id] => {
+                admin_only("get_domain")?;
+                Err(not_found("domain", id))
+            }
+            ["domains"] => {
+                admin_only("list_domains")?;
+                let domains = json!([self.domain_shown()]);
+                Ok(Answer::ok(self.listed(call, "domains", domains)))
+            }
             _ => Err(no_page()),
         }
     }
@@ -126,7 +134,7 @@ impl Keystone {
         body.insert(name.to_owned(), items);
         body.insert(
             "links".to_owned(),
-            json!({"next": null, "self": call.url, "previous": null}),
+            json!({"next": null, "self": address(call), "previous": null}),
         );
         Value::Object(body)
     }
@@ -149,6 +157,27 @@ impl Keystone {
             "tags": [],
             "options": {},
             "links": {"self": format!("{}/v3/projects/{}", self.base_url, project.id)},
+        })
+    }
+
+    fn region_shown(&self, region: &str) -> Value {
+        json!({
+            "id": region,
+            "description": "",
+            "parent_region_id": null,
+            "links": {"self": format!("{}/v3/regions/{region}", self.base_url)},
+        })
+    }
+
+    fn domain_shown(&self) -> Value {
+        json!({
+            "id": "default",
+            "name": "Default",
+            "description": "The default domain",
+            "enabled": true,
+            "tags": [],
+            "options": {},
+            "links": {"self": format!("{}/v3/domains/default", self.base_url)},
         })
     }
 
@@ -219,8 +248,15 @@ impl Keystone {
     }
 }
 
-fn domain_shown() -> Value {
-    json!({"id": "default", "name": "Default", "description": "The default domain", "enabled": true, "tags": [], "options": {}})
+/// The request's own, with its query.
+fn address(call: &Call<'_>) -> String {
+    let url = &call.url;
+    if call.query.is_empty() {
+        return url.clone();
+    }
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(&call.query);
+    format!("{url}?{}", query.finish())
 }
 
 fn timestamp(at: DateTime<Utc>) -> Value {

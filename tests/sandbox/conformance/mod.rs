@@ -5,7 +5,9 @@
 //! earlier step saved, `$name.path.to.value` for a value in it; also in expected texts.
 mod balancers;
 mod image_bodies;
+mod image_files;
 mod image_lists;
+mod image_patches;
 mod images;
 pub mod rows;
 mod scenes;

@@ -1,6 +1,8 @@
 //! The scenes, in the order of `tests/testbed/behaviour.py`.
 use super::Who::{BadToken, Demo};
-use super::{Step, delete, get, image_bodies, image_lists, images, post, put};
+use super::{
+    Step, delete, get, image_bodies, image_files, image_lists, image_patches, images, post, put,
+};
 
 pub type Scene = (&'static str, fn() -> Vec<Step>);
 
@@ -35,9 +37,9 @@ pub const SCENES: &[Scene] = &[
     ("image_deletion", images::deletion),
     ("image_bodies", image_bodies::bodies),
     ("image_schema", image_bodies::schema),
-    ("image_patches", image_bodies::patches),
-    ("image_files", image_bodies::files),
-    ("image_tags", image_bodies::tags),
+    ("image_patches", image_patches::patches),
+    ("image_files", image_files::files),
+    ("image_tags", image_files::tags),
     ("image_lists", image_lists::lists),
     ("image_filters", image_lists::filters),
     ("image_sorting", image_lists::sorting),

@@ -1,0 +1,142 @@
+//! The filters of `GET /v3/projects`. What is no filter (`id` among it) is ignored.
+use serde_json::{Value, json};
+
+use super::Project;
+use crate::sandbox::wire::{Call, Refusal, Result};
+
+/// Characters.
+const NAME_MAX: usize = 64;
+
+const WORDS: [&str; 19] = [
+    "True", "TRUE", "true", "False", "FALSE", "false", "", "1", "0", "y", "Y", "n", "N", "on",
+    "ON", "off", "OFF", "yes", "no",
+];
+const NO: [&str; 9] = ["False", "FALSE", "false", "0", "n", "N", "no", "off", "OFF"];
+
+/// What a list of projects was asked for.
+pub(super) struct Filters(Vec<(Filter, String)>);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Filter {
+    Name,
+    Domain,
+    Parent,
+    Enabled,
+    IsDomain,
+}
+
+impl Filters {
+    /// Checked before anybody asks who the caller is.
+    pub(super) fn of(call: &Call<'_>) -> Result<Self> {
+        let mut filters = Vec::new();
+        for (key, value) in &call.query {
+            let filter = match key.as_str() {
+                "name" => Filter::Name,
+                "domain_id" => Filter::Domain,
+                "parent_id" => Filter::Parent,
+                "enabled" => Filter::Enabled,
+                "is_domain" => Filter::IsDomain,
+                _ => continue,
+            };
+            if let Some(problem) = filter.problem(value) {
+                return Err(Refusal::bad_request(
+                    "Bad Request",
+                    format!("Invalid input for field/attribute {key}. Value: {value}. {problem}"),
+                ));
+            }
+            filters.push((filter, value.clone()));
+        }
+        Ok(Self(filters))
+    }
+
+    /// A filter that is given twice must be met twice.
+    pub(super) fn fit(&self, project: &Project) -> bool {
+        self.wants_domains(false)
+            && self.0.iter().all(|(filter, value)| match filter {
+                Filter::Name => same(value, &project.name),
+                Filter::Domain => same(value, "default"),
+                // All hang below the domain, whose id is no UUID and cannot be asked for.
+                Filter::Parent => false,
+                Filter::Enabled => is_yes(value),
+                Filter::IsDomain => true,
+            })
+    }
+
+    /// The domain, seen as a project.
+    pub(super) fn fit_domain(&self) -> bool {
+        self.wants_domains(true)
+            && self.0.iter().all(|(filter, value)| match filter {
+                Filter::Name => same(value, "Default"),
+                Filter::Domain | Filter::Parent => false,
+                Filter::Enabled => is_yes(value),
+                Filter::IsDomain => true,
+            })
+    }
+
+    /// A list shows projects, unless it says that it wants domains.
+    fn wants_domains(&self, wanted: bool) -> bool {
+        let mut asked = self
+            .0
+            .iter()
+            .filter(|(filter, _)| *filter == Filter::IsDomain)
+            .peekable();
+        if asked.peek().is_none() {
+            return !wanted;
+        }
+        asked.all(|(_, value)| is_yes(value) == wanted)
+    }
+}
+
+impl Filter {
+    /// What is wrong with a value.
+    fn problem(self, value: &str) -> Option<String> {
+        let too_long = value.chars().count() > NAME_MAX;
+        match self {
+            Self::Name | Self::Domain if value.is_empty() => {
+                Some("'' should be non-empty".to_owned())
+            }
+            Self::Name | Self::Domain if too_long => Some(format!("'{value}' is too long")),
+            Self::Domain
+                if !value
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || letter == '-') =>
+            {
+                Some(format!("'{value}' does not match '^[a-zA-Z0-9-]+$'"))
+            }
+            Self::Parent if value.parse::<uuid::Uuid>().is_err() => {
+                Some(format!("'{value}' is not a 'uuid'"))
+            }
+            Self::Enabled | Self::IsDomain if !WORDS.contains(&value) => Some(format!(
+                "'{value}' is not one of [True, 'True', 'TRUE', 'true', False, 'False', 'FALSE', \
+                 'false', '', '1', '0', 'y', 'Y', 'n', 'N', 'on', 'ON', 'off', 'OFF', 'yes', 'no']"
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// As the database compares: without regard to case and to blanks at the end.
+fn same(one: &str, other: &str) -> bool {
+    one.trim_end_matches(' ')
+        .eq_ignore_ascii_case(other.trim_end_matches(' '))
+}
+
+fn is_yes(word: &str) -> bool {
+    !NO.contains(&word)
+}
+
+/// The domain, as a project.
+pub(super) fn domain_shown(base_url: &str) -> Value {
+    json!({
+        "id": "default",
+        "name": "Default",
+        "domain_id": null,
+        "description": "The default domain",
+        "enabled": true,
+        "parent_id": null,
+        "is_domain": true,
+        "tags": [],
+        "options": {},
+        "links": {"self": format!("{base_url}/v3/projects/default")},
+    })
+}

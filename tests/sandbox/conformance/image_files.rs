@@ -1,0 +1,166 @@
+//! Glance's scenes about what was uploaded, and about tags.
+use super::Who::Demo;
+use super::images::{NAMED, refuses, scene};
+use super::{OCTETS, Step, delete, get, patch, post, put};
+
+fn upload(path: &'static str, text: &'static str) -> Step {
+    put(path, text).header("content-type", OCTETS).status(204)
+}
+
+const HELLO: &str = r#""hello""#;
+
+pub(super) fn files() -> Vec<Step> {
+    scene(vec![
+        post("/images", NAMED).save("i"),
+        get("/images/$i/file").status(204).row("file of an image that has none"),
+        refuses(get("/images/nosuch/file"), 404, "No image found with ID nosuch"),
+        refuses(upload("/images/nosuch/file", HELLO), 404, "No image found with ID nosuch"),
+        refuses(
+            upload("/images/$i/file", HELLO),
+            400,
+            "Properties disk_format, container_format must be set prior to saving data.",
+        ),
+        patch("/images/$i", r#"[{"op": "replace", "path": "/disk_format", "value": "raw"}]"#),
+        refuses(
+            upload("/images/$i/file", HELLO),
+            400,
+            "Property container_format must be set prior to saving data.",
+        )
+        .row("upload without formats"),
+        patch("/images/$i", r#"[{"op": "replace", "path": "/container_format", "value": "bare"}]"#),
+        refuses(
+            upload("/images/$i/file", HELLO).header("content-type", "application/json"),
+            415,
+            "The request media type application/json is not supported by this server.\n\nInvalid content type application/json",
+        ),
+        upload("/images/$i/file", HELLO).row("upload"),
+        get("/images/$i")
+            .shows("/status", r#""active""#)
+            .shows("/size", "5")
+            .shows("/virtual_size", "5")
+            .shows("/checksum", r#""5d41402abc4b2a76b9719d911017c592""#)
+            .shows("/os_hash_algo", r#""sha512""#)
+            .shows("/os_hash_value", r#""9b71d224bd62f3785d96d46ad3ea3d73319bfbc2890caadae2dff72519673ca72323c3d99ba5c11d7c7acc6e14b8c5da0c4663475c2e5c3adef46f73bcdec043""#)
+            .shows("/stores", r#""files""#),
+        get("/images/$i/file").shows("", HELLO),
+        refuses(
+            upload("/images/$i/file", HELLO),
+            409,
+            "Image status transition from active to saving is not allowed",
+        )
+        .row("upload again"),
+        refuses(
+            patch("/images/$i", r#"[{"op": "replace", "path": "/disk_format", "value": "qcow2"}]"#),
+            403,
+            "Attribute disk_format can be only replaced for a queued image.",
+        ),
+        patch("/images/$i", r#"[{"op": "replace", "path": "/visibility", "value": "public"}]"#),
+        refuses(
+            upload("/images/$i/file", HELLO).by(Demo),
+            403,
+            "You are not authorized to complete upload_image action.",
+        ),
+        get("/images/$i/file").by(Demo).shows("", HELLO),
+        refuses(
+            post("/images/$i/actions/deactivate", "").by(Demo),
+            403,
+            "You are not authorized to complete deactivate action.",
+        ),
+        post("/images/$i/actions/deactivate", "").status(204),
+        post("/images/$i/actions/deactivate", "").status(204),
+        get("/images/$i").shows("/status", r#""deactivated""#),
+        refuses(
+            get("/images/$i/file").by(Demo),
+            403,
+            "The requested image has been deactivated. Image data download is forbidden.",
+        )
+        .row("file of a deactivated image"),
+        get("/images/$i/file").shows("", HELLO),
+        post("/images/$i/actions/reactivate", "").status(204),
+        post("/images/$i/actions/reactivate", "").status(204),
+        get("/images/$i").shows("/status", r#""active""#),
+        post("/images", r#"{"disk_format": "qcow2", "container_format": "bare"}"#).save("q"),
+        refuses(
+            upload("/images/$q/file", HELLO),
+            415,
+            "The request media type application/octet-stream is not supported by this server.\n\nImage disk_format qcow2 does not match stream data raw",
+        )
+        .row("upload of another format"),
+        get("/images/$q")
+            .shows("/status", r#""queued""#)
+            .shows("/size", "null")
+            .shows("/checksum", r#""5d41402abc4b2a76b9719d911017c592""#)
+            .shows("/stores", r#""files""#),
+        refuses(
+            upload("/images/$q/file", HELLO),
+            500,
+            "The server has either erred or is incapable of performing the requested operation.",
+        ),
+        refuses(
+            post("/images/$q/actions/deactivate", ""),
+            403,
+            "Not allowed to deactivate image in status 'queued'",
+        ),
+        post(
+            "/images",
+            r#"{"disk_format": "ami", "container_format": "ami"}"#,
+        )
+        .save("m"),
+        upload("/images/$m/file", HELLO),
+        get("/images/$m")
+            .shows("/size", "5")
+            .shows("/virtual_size", "null"),
+        refuses(
+            post("/images/nosuch/actions/reactivate", ""),
+            404,
+            "No image found with ID nosuch",
+        ),
+        delete("/images/$i"),
+    ])
+}
+
+pub(super) fn tags() -> Vec<Step> {
+    scene(vec![
+        post("/images", NAMED).save("i"),
+        put("/images/$i/tags/a", "").status(204),
+        put("/images/$i/tags/a", "").status(204),
+        get("/images/$i").shows("/tags", r#"["a"]"#),
+        refuses(
+            put("/images/$i/tags/a", "{}"),
+            400,
+            "A body is not expected with this request.",
+        ),
+        delete("/images/$i/tags/a"),
+        refuses(
+            delete("/images/$i/tags/a"),
+            404,
+            "The resource could not be found.",
+        ),
+        refuses(
+            put("/images/$i/tags/a", "").by(Demo),
+            404,
+            "Image $i not found.",
+        ),
+        refuses(
+            put("/images/nosuch/tags/a", ""),
+            404,
+            "Image nosuch not found.",
+        ),
+        refuses(
+            delete("/images/nosuch/tags/a"),
+            404,
+            "Image nosuch not found.",
+        ),
+        post("/images/$i/members", r#"{"member": "$demo"}"#).status(200),
+        refuses(
+            put("/images/$i/tags/a", "").by(Demo),
+            403,
+            "You are not authorized to complete modify_image action.",
+        ),
+        refuses(
+            delete("/images/$i/tags/a").by(Demo),
+            403,
+            "You are not authorized to complete modify_image action.",
+        ),
+    ])
+}
