@@ -102,7 +102,13 @@ impl World {
             .ok_or_else(|| format!("project: no project {project}"))?;
         let index = self.region_index(seed.region.as_deref())?;
         let region = self.regions.get_mut(index).ok_or("region: there is none")?;
-        region.neutron.seed(seed, &caller, now)
+        let mut made = region.neutron.seed(seed, &caller, now)?;
+        if let Some(subnet) = made.first_subnet() {
+            let neutron = &mut region.neutron;
+            let octavia = &mut region.octavia;
+            made.load_balancers = octavia.seed(seed, subnet, &caller, neutron, now)?;
+        }
+        Ok(made)
     }
 
     fn direct(&mut self, change: &BalancerChange, now: DateTime<Utc>) -> Result<()> {

@@ -25,6 +25,8 @@ use crate::sandbox::wire::{Answer, Refusal, Result};
 const NETWORKS_MAX: u32 = 10_000;
 /// Hosts of a /16, less gateway, DHCP port and room for trunks and routes.
 const PORTS_MAX: u32 = 60_000;
+/// VIPs beside so many ports in a /16.
+const LOAD_BALANCERS_MAX: u32 = 5_000;
 /// Owners of the ports of a seeded network, repeated.
 const OWNERS: [&str; 8] = [
     "compute:nova",
@@ -58,8 +60,8 @@ pub(in crate::sandbox) struct Seed {
     trunks: u32,
     /// Each a `compute:nova` port with a device of its own, round the networks.
     servers: u32,
-    /// Only 0: the sandbox has no Octavia.
-    load_balancers: u32,
+    /// On the first network, each with a listener, a pool of two members and a health monitor.
+    pub(in crate::sandbox) load_balancers: u32,
     /// Only 0: the sandbox has no Glance.
     images: u32,
 }
@@ -76,6 +78,20 @@ pub(in crate::sandbox) struct Seeded {
     /// Of the devices; their ports are among `ports`.
     servers: Vec<Uuid>,
     external_network: Option<Uuid>,
+    pub(in crate::sandbox) load_balancers: Vec<Uuid>,
+}
+
+impl Seed {
+    /// What every name starts with.
+    pub(in crate::sandbox) fn prefix(&self) -> &str {
+        self.name.as_deref().unwrap_or("seed")
+    }
+}
+
+impl Seeded {
+    pub(in crate::sandbox) fn first_subnet(&self) -> Option<Uuid> {
+        self.subnets.first().copied()
+    }
 }
 
 impl Neutron {
@@ -103,13 +119,12 @@ impl Neutron {
         };
         needs(seed.trunks, "trunks")?;
         needs(seed.servers, "servers")?;
-        for (wanted, what) in [
-            (seed.load_balancers, "load_balancers"),
-            (seed.images, "images"),
-        ] {
-            if wanted > 0 {
-                return Err(format!("{what}: this sandbox has no service for them"));
-            }
+        needs(seed.load_balancers, "load_balancers")?;
+        if seed.load_balancers > LOAD_BALANCERS_MAX {
+            return Err(format!("load_balancers: at most {LOAD_BALANCERS_MAX}"));
+        }
+        if seed.images > 0 {
+            return Err("images: this sandbox has no service for them".to_owned());
         }
         if seed.floating_ips > 0 && seed.routers == 0 {
             return Err("floating_ips: needs at least one router".to_owned());
@@ -130,7 +145,7 @@ impl Neutron {
 
 fn build(session: &mut Session<'_>, seed: &Seed, made: &mut Seeded) -> Result<()> {
     let project = session.caller().project.clone();
-    let prefix = seed.name.as_deref().unwrap_or("seed");
+    let prefix = seed.prefix();
     let group = groups::ensure_default(session, &project);
     let base = session.store().all::<Network>().len();
     for number in 0..seed.networks {
