@@ -110,6 +110,11 @@ impl World {
         made.images = region
             .glance
             .seed(seed.images, seed.prefix(), owner, &members, now);
+        if let Some(subnet) = made.first_subnet() {
+            let neutron = &mut region.neutron;
+            let octavia = &mut region.octavia;
+            made.load_balancers = octavia.seed(seed, subnet, &caller, neutron, now)?;
+        }
         Ok(made)
     }
 

@@ -411,6 +411,12 @@ fn subject<'a>(call: &'a Call<'_>, path: &'a str, region: Option<&'a str>) -> Su
             );
             ids.push((*image).to_owned());
         }
+        ["pools", holder, within @ "members", rest @ ..]
+        | ["l7policies", holder, within @ "rules", rest @ ..] => {
+            kinds.push((*within).to_owned());
+            ids.extend(rest.first().map(|id| (*id).to_owned()));
+            ids.push((*holder).to_owned());
+        }
         [collection, rest @ ..] => {
             kinds.extend(
                 rest.get(1)

@@ -157,6 +157,14 @@ impl Cloud {
         self.call("DELETE", path, Value::Null)
     }
 
+    /// As admin, to RegionOne's Octavia; the path begins behind `/lbaas`.
+    pub fn balancing(&mut self, method: &str, path: &str, body: Value) -> Got {
+        let token = self.admin.clone();
+        let body = Some(&body).filter(|body| !body.is_null());
+        let path = format!("/RegionOne/load-balancer/v2.0/lbaas{path}");
+        self.send(method.parse().unwrap(), &path, Some(&token), body, &[])
+    }
+
     /// A network with a subnet: both ids.
     pub fn network(&mut self, name: &str, cidr: &str) -> (String, String) {
         let network = self

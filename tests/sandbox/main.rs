@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod balancers;
 mod cloud;
 mod conformance;
 mod conforms;

@@ -25,6 +25,8 @@ use crate::sandbox::wire::{Answer, Refusal, Result};
 const NETWORKS_MAX: u32 = 10_000;
 /// Hosts of a /16, less gateway, DHCP port and room for trunks and routes.
 const PORTS_MAX: u32 = 60_000;
+/// VIPs beside so many ports in a /16.
+const LOAD_BALANCERS_MAX: u32 = 5_000;
 /// Owners of the ports of a seeded network, repeated.
 const OWNERS: [&str; 8] = [
     "compute:nova",
@@ -58,17 +60,10 @@ pub(in crate::sandbox) struct Seed {
     trunks: u32,
     /// Each a `compute:nova` port with a device of its own, round the networks.
     servers: u32,
-    /// Only 0: the sandbox has no Octavia.
-    load_balancers: u32,
+    /// On the first network, each with a listener, a pool of two members and a health monitor.
+    pub(in crate::sandbox) load_balancers: u32,
     /// Shared, with two members each.
     pub(in crate::sandbox) images: u32,
-}
-
-impl Seed {
-    /// What every name starts with.
-    pub(in crate::sandbox) fn prefix(&self) -> &str {
-        self.name.as_deref().unwrap_or("seed")
-    }
 }
 
 /// The ids of what a seed made.
@@ -84,6 +79,20 @@ pub(in crate::sandbox) struct Seeded {
     servers: Vec<Uuid>,
     pub(in crate::sandbox) images: Vec<Uuid>,
     external_network: Option<Uuid>,
+    pub(in crate::sandbox) load_balancers: Vec<Uuid>,
+}
+
+impl Seed {
+    /// What every name starts with.
+    pub(in crate::sandbox) fn prefix(&self) -> &str {
+        self.name.as_deref().unwrap_or("seed")
+    }
+}
+
+impl Seeded {
+    pub(in crate::sandbox) fn first_subnet(&self) -> Option<Uuid> {
+        self.subnets.first().copied()
+    }
 }
 
 impl Neutron {
@@ -111,8 +120,9 @@ impl Neutron {
         };
         needs(seed.trunks, "trunks")?;
         needs(seed.servers, "servers")?;
-        if seed.load_balancers > 0 {
-            return Err("load_balancers: this sandbox has no service for them".to_owned());
+        needs(seed.load_balancers, "load_balancers")?;
+        if seed.load_balancers > LOAD_BALANCERS_MAX {
+            return Err(format!("load_balancers: at most {LOAD_BALANCERS_MAX}"));
         }
         if seed.floating_ips > 0 && seed.routers == 0 {
             return Err("floating_ips: needs at least one router".to_owned());

@@ -34,6 +34,11 @@ impl VipSubnet {
             .is_ok_and(|address| self.cidr.contains(&address))
     }
 
+    /// Its hosts' addresses, in ascending order.
+    pub(in crate::sandbox) fn hosts(&self) -> impl Iterator<Item = IpAddr> {
+        self.cidr.hosts()
+    }
+
     pub(in crate::sandbox) fn is_version_4(&self) -> bool {
         matches!(self.cidr, ipnet::IpNet::V4(_))
     }

@@ -22,6 +22,7 @@ mod lists;
 mod policies;
 mod resource;
 mod revival;
+mod seed;
 mod session;
 mod settling;
 mod store;
@@ -106,23 +107,21 @@ impl Octavia {
             network, deleted, ..
         } = session;
         let undone = self.store.recorded();
-        match result {
-            Ok(answer) => Outcome {
-                answer,
-                changes: region::Changes {
-                    network,
-                    load_balancer: Changes { undone, deleted },
-                    ..region::Changes::default()
-                },
-            },
+        let (answer, load_balancer) = match result {
+            Ok(answer) => (answer, Changes { undone, deleted }),
+            // What was made in the network service stays there, as Octavia leaves it.
             Err(refusal) => {
                 self.store.roll_back(undone);
-                neutron.roll_back(network);
-                Outcome {
-                    answer: shaped(refusal),
-                    changes: region::Changes::default(),
-                }
+                (shaped(refusal), Changes::default())
             }
+        };
+        Outcome {
+            answer,
+            changes: region::Changes {
+                network,
+                load_balancer,
+                ..region::Changes::default()
+            },
         }
     }
 

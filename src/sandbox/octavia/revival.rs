@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
+use super::kind::Kind;
 use super::session::Session;
 use super::store::{Item, Status};
 use super::view::users_of;
@@ -73,7 +74,6 @@ impl Octavia {
             }
         }
         let named = |id: Uuid| names.get(&id).copied().unwrap_or(id);
-        let mut first = true;
         for mut item in items {
             item.id = named(item.id);
             item.balancer = named(item.balancer);
@@ -95,10 +95,9 @@ impl Octavia {
             if !whole || self.store.get(item.id).is_some() {
                 continue;
             }
-            if first {
+            if item.kind == Kind::Pool {
                 self.use_again(&users, &item);
             }
-            first = false;
             self.store.put(item);
         }
     }

@@ -38,7 +38,7 @@ impl Octavia {
         }
     }
 
-    fn finish(&mut self, balancer: Uuid, at: DateTime<Utc>, neutron: &mut Neutron) {
+    pub(super) fn finish(&mut self, balancer: Uuid, at: DateTime<Utc>, neutron: &mut Neutron) {
         let Some(item) = self.store.get(balancer).cloned() else {
             return;
         };

@@ -190,6 +190,10 @@ pub const ROWS: &[(&str, &str)] = &[
         "the user's VIP port",
     ),
     (
+        "**POST of a whole balancer that is refused for what is in it**",
+        "a refused balancer's port",
+    ),
+    (
         "another project's balancer or child, as a member",
         "another project's balancer",
     ),
