@@ -161,24 +161,32 @@ pub enum Lies {
 pub struct Sent {
     pub at: DateTime<Utc>,
     pub method: String,
-    /// With the query; Neutron's without what stands before `/v2.0`.
+    /// With the query; but Keystone's without what stands before the version.
     pub path: String,
     pub body: String,
     /// None if no answer was given.
     pub status: Option<u16>,
-    /// The type in Neutron's own error body.
+    /// The type in Neutron's own error body, the message in another service's.
     pub error: String,
 }
 
 impl Sent {
-    /// Changes something in Neutron.
+    /// Changes something, not in Keystone.
     pub fn is_write(&self) -> bool {
-        self.method != "GET" && self.path.starts_with("/v2.0")
+        self.method != "GET" && self.path.starts_with("/v2")
     }
 
-    /// A list, or one resource, of Neutron.
+    /// A list, or one resource, not of Keystone.
     pub fn is_read(&self) -> bool {
-        self.method == "GET" && self.path.starts_with("/v2.0")
+        self.method == "GET" && self.path.starts_with("/v2")
+    }
+
+    /// Whether the service said, in its own words and not in a fault's, that what it was about is gone.
+    pub fn found_nothing(&self) -> bool {
+        let by_type = self.error.ends_with("NotFound") && self.error != "HTTPNotFound";
+        let by_words = ["not found.", "Failed to find image", "No image found"];
+        self.status == Some(404)
+            && (by_type || by_words.iter().any(|words| self.error.contains(words)))
     }
 
     /// What the call is about, wherever it stands: two calls with the same subject are repetitions.
@@ -205,7 +213,7 @@ impl Transport for InProcess {
         self.crash.alive().await;
         let at = self.clock.now();
         let whole = request.uri().path_and_query().unwrap().to_string();
-        let path = match whole.find("/v2.0") {
+        let path = match whole.find("/v2") {
             Some(start) => whole[start..].to_owned(),
             None => whole,
         };
@@ -213,7 +221,8 @@ impl Transport for InProcess {
         let reply = self.world.lock().unwrap().handle(request, at);
         let answer: serde_json::Value =
             serde_json::from_slice(reply.response.body()).unwrap_or_default();
-        let error = answer["NeutronError"]["type"].as_str().unwrap_or_default();
+        let said = [&answer["NeutronError"]["type"], &answer["faultstring"], &answer["message"]];
+        let error = said.into_iter().find_map(|it| it.as_str()).unwrap_or_default();
         self.sent.lock().unwrap().push(Sent {
             at,
             method,
