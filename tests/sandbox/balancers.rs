@@ -1,4 +1,5 @@
 //! What the sandbox alone does with load balancers: seeds, faults, and states on demand.
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::cloud::Cloud;
@@ -231,4 +232,28 @@ fn a_member_is_a_kind_of_its_own_for_faults() {
     let back = cloud.balancing("GET", &path, Value::Null).body;
     assert_eq!(back["pool"]["members"].as_array().unwrap().len(), 1);
     assert_eq!(back["pool"]["listeners"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_versions_need_no_token_and_both_spellings_lead_to_the_same() {
+    let (mut cloud, id) = with_balancer();
+    let versions = cloud.send(Method::GET, "/RegionOne/load-balancer/", None, None, &[]);
+    assert_eq!(versions.status, 200);
+    let last = versions.body["versions"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap();
+    assert_eq!(last["id"], "v2.30");
+    assert_eq!(last["status"], "CURRENT");
+    assert_eq!(
+        last["links"][0]["href"],
+        "http://sandbox.invalid/RegionOne/load-balancer/v2"
+    );
+    let token = cloud.log_in("admin", "secret").unwrap();
+    let path = "/RegionOne/load-balancer/v2/lbaas/loadbalancers?limit=1";
+    let page = cloud.send(Method::GET, path, Some(&token), None, &[]).body;
+    assert_eq!(page["loadbalancers"][0]["id"], *id);
+    let next = format!("http://sandbox.invalid{path}&marker={id}");
+    assert_eq!(page["loadbalancers_links"][0]["href"], *next);
 }

@@ -373,12 +373,7 @@ pub(super) static POLICY: Form = Form {
         Attribute::new("listener_id", Shape::Id, P | M | R, Unset::Absent),
         Attribute::new("rules", Shape::Children(Kind::Rule), G, Unset::Absent),
         TAGS,
-        Attribute::new(
-            "redirect_http_code",
-            Shape::Number(301, 308),
-            P | U | F,
-            Unset::Null,
-        ),
+        Attribute::new("redirect_http_code", Shape::Code, P | U | F, Unset::Null),
         CREATED,
         UPDATED,
     ],

@@ -9,6 +9,8 @@ use super::kind::{Attribute, Form, G, Kind, M, P, R, Shape, U};
 use crate::sandbox::wire::{Call, Refusal, Result};
 
 const PERSISTENCES: [&str; 3] = ["APP_COOKIE", "HTTP_COOKIE", "SOURCE_IP"];
+/// Statuses that a redirection may have.
+const CODES: [i64; 5] = [301, 302, 303, 307, 308];
 const VIP_FIELDS: [&str; 3] = ["subnet_id", "ip_address", "port_id"];
 
 pub(super) fn bad(message: impl Into<String>) -> Refusal {
@@ -208,6 +210,13 @@ impl Reader<'_> {
                 number.into()
             }
             Shape::Decimal => value.clone(),
+            Shape::Code => match self.number(value)? {
+                code if CODES.contains(&code) => code.into(),
+                _ => {
+                    let codes = CODES.map(|code| code.to_string()).join(", ");
+                    return Err(wrong(&format!("Value should be one of: {codes}")));
+                }
+            },
             Shape::Choice(choices) => choice(attribute.name, value, choices)?,
             Shape::Address => match value.as_str().map(str::parse::<IpAddr>) {
                 Some(Ok(_)) => value.clone(),

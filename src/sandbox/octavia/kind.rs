@@ -78,6 +78,8 @@ pub(super) enum Shape {
     /// Least and most.
     Number(i64, i64),
     Decimal,
+    /// The status of a redirection.
+    Code,
     Choice(&'static [&'static str]),
     Address,
     Url,

@@ -684,6 +684,7 @@ fn balancer_child_bodies() -> Vec<Step> {
             post("/l7policies", r#"{"l7policy": {"listener_id": "$gone", "action": "REJECT"}}"#).refuses(404, "", "Listener $gone not found."),
             post("/l7policies", r#"{"l7policy": {"listener_id": "$l", "action": "REDIRECT_TO_POOL"}}"#).refuses(400, "", "Invalid L7 Policy arguments: redirect_pool_id or redirect_pool must not be None"),
             post("/l7policies", r#"{"l7policy": {"listener_id": "$l", "action": "REDIRECT_TO_POOL", "redirect_pool_id": "$gone"}}"#).refuses(404, "", "Pool $gone not found."),
+            post("/l7policies", r#"{"l7policy": {"listener_id": "$l", "action": "REDIRECT_TO_URL", "redirect_url": "http://a.example/", "redirect_http_code": 304}}"#).refuses(400, "", "*"),
             post("/l7policies", r#"{"l7policy": {"listener_id": "$l", "action": "REDIRECT_TO_URL"}}"#).refuses(400, "", "Invalid L7 Policy arguments: redirect_url must not be None"),
             post("/l7policies", r#"{"l7policy": {"listener_id": "$l", "action": "REDIRECT_TO_URL", "redirect_url": "x"}}"#).refuses(400, "", "Invalid input for field/attribute redirect_url. Value: 'x'. Value must be a valid URL string"),
         ],
