@@ -219,7 +219,7 @@ impl Shared {
                 key: list.map(|list| list.project.clone()).unwrap_or_default(),
                 values: vec![project.to_owned()],
             });
-            self.list_around(site, kind, &mut left, filter.as_ref(), &mut seen)
+            self.list_around(site, kind, &mut left, (filter.as_ref(), project), &mut seen)
                 .await;
             if seen.failure.is_none() {
                 self.read_each(site, kind, left, &mut seen).await;
@@ -308,7 +308,7 @@ impl Shared {
         site: &Site,
         kind: &Kind,
         left: &mut BTreeSet<String>,
-        filter: Option<&Filter>,
+        (filter, project): (Option<&Filter>, Option<&str>),
         seen: &mut Seen,
     ) {
         let Some(rows) = self.list_rows(site, kind, filter, seen).await else {
@@ -318,8 +318,11 @@ impl Shared {
         let mut present: HashMap<String, Value> = rows
             .filter_map(|row| Some((kind.id_of(&row)?, row)))
             .collect();
-        let vouched = present.keys().any(|id| !left.contains(id));
-        seen.vouched_by_another_project |= filter.is_none();
+        // A page's link may have lost the filter, so that others' rows come too.
+        let witnesses = || present.iter().filter(|(id, _)| !left.contains(*id));
+        let same = witnesses().any(|(_, row)| Some(kind.project_of(row).as_str()) == project);
+        let vouched = witnesses().next().is_some();
+        seen.vouched_by_another_project |= !same;
         left.retain(|id| {
             let row = present.remove(id);
             let known = vouched || row.is_some();

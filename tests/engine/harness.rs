@@ -23,7 +23,7 @@ use super::ports::{Client as CloudClient, Faulty, InProcess, copy_ledger};
 pub use super::ports::{Crash, Lies, Sent};
 
 /// What the sandbox lists, by the names of its collections.
-pub const COLLECTIONS: [&str; 7] = [
+pub const COLLECTIONS: [&str; 12] = [
     "networks",
     "subnets",
     "ports",
@@ -31,7 +31,25 @@ pub const COLLECTIONS: [&str; 7] = [
     "floatingips",
     "trunks",
     "security-groups",
+    "loadbalancers",
+    "listeners",
+    "pools",
+    "healthmonitors",
+    "images",
 ];
+
+/// Where a collection is, below its service.
+pub fn path_of(collection: &str) -> String {
+    match collection {
+        "loadbalancers" | "listeners" | "pools" | "healthmonitors" | "l7policies" => {
+            format!("{BALANCERS}/{collection}")
+        }
+        "images" => format!("/v2/{collection}"),
+        _ => format!("/v2.0/{collection}"),
+    }
+}
+
+const BALANCERS: &str = "/v2.0/lbaas";
 
 /// Read once for all engines of a run.
 static KINDS: LazyLock<Arc<Kinds>> = LazyLock::new(|| Arc::new(Kinds::load(&[]).unwrap()));
@@ -144,11 +162,10 @@ impl Bench {
 
     /// As the admin sees the cloud's rows now, by a listing of its own.
     pub fn rows(&self, collection: &str) -> Vec<Value> {
-        self.api("GET", &format!("/v2.0/{collection}"), Value::Null)
-            .1[collection.replace('-', "_")]
-        .as_array()
-        .unwrap()
-        .clone()
+        self.api("GET", &path_of(collection), Value::Null).1[collection.replace('-', "_")]
+            .as_array()
+            .unwrap()
+            .clone()
     }
 
     pub fn ids(&self, collection: &str) -> Vec<String> {
@@ -161,13 +178,18 @@ impl Bench {
         ids
     }
 
-    /// A call to Neutron as its admin, beside the engine. Faults hit it too.
+    /// A call to the service that the path is of, as its admin, beside the engine. Faults hit it too.
     pub fn api(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         self.api_as("admin", method, path, body)
     }
 
     /// A call as a user in the project of that name.
     pub fn api_as(&self, user: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let service = match path {
+            path if path.starts_with(BALANCERS) => "load-balancer",
+            path if path.starts_with("/v2.0") => "network",
+            _ => "image",
+        };
         let now = self.clock.now();
         let mut world = self.world.lock().unwrap();
         let login = json!({ "auth": {
@@ -180,7 +202,7 @@ impl Bench {
         let token = reply.response.headers()["x-subject-token"].clone();
         let request = http::Request::builder()
             .method(method)
-            .uri(format!("http://sandbox.invalid/RegionOne/network{path}"))
+            .uri(format!("http://sandbox.invalid/RegionOne/{service}{path}"))
             .header("x-auth-token", token)
             .body(if body.is_null() {
                 Bytes::new()
@@ -197,15 +219,22 @@ impl Bench {
     pub fn create(&self, collection: &str, fields: Value) -> String {
         let item = collection.trim_end_matches('s').replace('-', "_");
         let body = json!({ (item.as_str()): fields });
-        let (status, answer) = self.api("POST", &format!("/v2.0/{collection}"), body);
+        let (status, answer) = self.api("POST", &path_of(collection), body);
         assert_eq!(status, 201, "{answer}");
         answer[item.as_str()]["id"].as_str().unwrap().to_owned()
     }
 
+    /// Makes a balancer as the admin; its id. It is pending for a second.
+    pub fn create_balancer(&self, fields: Value) -> String {
+        let body = json!({ "loadbalancer": fields });
+        let (status, answer) = self.api("POST", &path_of("loadbalancers"), body);
+        assert_eq!(status, 201, "{answer}");
+        answer["loadbalancer"]["id"].as_str().unwrap().to_owned()
+    }
+
     pub fn exists(&self, collection: &str, id: &str) -> bool {
-        self.api("GET", &format!("/v2.0/{collection}/{id}"), Value::Null)
-            .0
-            == 200
+        let path = format!("{}/{id}", path_of(collection));
+        self.api("GET", &path, Value::Null).0 == 200
     }
 
     /// Every id in the cloud, as (collection, id). Faults must be off.

@@ -181,19 +181,12 @@ fn agree(steps: &[Step], tombstones: &[Tombstone]) -> Result<(), String> {
 
 /// Nothing is sent again once it has taken effect: whoever does not know looks first.
 fn repetitions(bench: &Bench) -> Result<(), String> {
-    let mut answers: BTreeMap<String, Vec<(Option<u16>, String)>> = BTreeMap::new();
+    let mut answers: BTreeMap<String, Vec<Sent>> = BTreeMap::new();
     for sent in bench.writes() {
-        answers
-            .entry(sent.subject())
-            .or_default()
-            .push((sent.status, sent.error));
+        answers.entry(sent.subject()).or_default().push(sent);
     }
     for (subject, answers) in answers {
-        // The sandbox's own words; those of the faults are others.
-        let too_late = answers.iter().any(|(status, error)| {
-            *status == Some(404) && error.ends_with("NotFound") && error != "HTTPNotFound"
-        });
-        if too_late {
+        if answers.iter().any(Sent::found_nothing) {
             return Err(format!(
                 "{subject} was sent after it had taken effect: {answers:?}"
             ));

@@ -20,5 +20,6 @@ mod plans;
 mod planted;
 mod ports;
 mod seeds;
+mod services;
 mod sites;
 mod sweep;

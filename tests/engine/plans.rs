@@ -84,14 +84,15 @@ fn n14_calls_are_bounded(seed: impl FnOnce(&Bench) -> Vec<String>) {
 
 /// Collection and filter, without paging; what is read by id is no list.
 fn list_of(sent: &Sent) -> Option<String> {
-    let path = sent.path.strip_prefix("/v2.0/")?;
-    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let (path, query) = sent.path.split_once('?').unwrap_or((&sent.path, ""));
+    let collection = path.rsplit('/').next()?;
     let filters: BTreeSet<&str> = query
         .split('&')
         .filter_map(|pair| pair.split_once('=').map(|(key, _)| key))
         .filter(|key| !["limit", "marker", "fields", "page_reverse"].contains(key))
         .collect();
-    (sent.is_read() && COLLECTIONS.contains(&path)).then(|| format!("{path}?{filters:?}"))
+    let known = COLLECTIONS.contains(&collection) && path_of(collection) == path;
+    (sent.is_read() && known).then(|| format!("{collection}?{filters:?}"))
 }
 
 fn lists(sent: &[Sent]) -> BTreeMap<String, usize> {

@@ -221,8 +221,15 @@ impl Transport for InProcess {
         let reply = self.world.lock().unwrap().handle(request, at);
         let answer: serde_json::Value =
             serde_json::from_slice(reply.response.body()).unwrap_or_default();
-        let said = [&answer["NeutronError"]["type"], &answer["faultstring"], &answer["message"]];
-        let error = said.into_iter().find_map(|it| it.as_str()).unwrap_or_default();
+        let said = [
+            &answer["NeutronError"]["type"],
+            &answer["faultstring"],
+            &answer["message"],
+        ];
+        let error = said
+            .into_iter()
+            .find_map(|it| it.as_str())
+            .unwrap_or_default();
         self.sent.lock().unwrap().push(Sent {
             at,
             method,

@@ -24,7 +24,7 @@ pub struct Day {
     seed: u64,
     dice: fastrand::Rng,
     pub bench: Bench,
-    target: String,
+    target: (&'static str, String),
     options: PlanOptions,
     /// The ports that floating IPs have on the external network, with whose they are: they go along.
     pub owned: BTreeMap<String, String>,
@@ -44,14 +44,26 @@ impl Day {
         gc.max_attempts = dice.u32(2..5);
         let networks = dice.u32(1..4);
         let routers = dice.u32(0..2);
+        // An external network, which a router makes, is never deleted: its project neither.
+        let project = if routers == 0 && dice.bool() {
+            "demo"
+        } else {
+            "admin"
+        };
         let made = bench.seed(json!({
+            "project": project,
             "networks": networks,
             "ports_per_network": *dice.choice(&[0, 1, 3, 5, 8]).unwrap(),
             "routers": routers,
             "floating_ips": if routers > 0 { dice.u32(0..3) } else { 0 },
             "trunks": dice.u32(0..2),
+            "load_balancers": dice.u32(0..3),
+            "images": dice.u32(0..2),
         }));
-        let target = made["networks"][0].as_str().unwrap().to_owned();
+        let target = match project {
+            "demo" => ("project", project.to_owned()),
+            _ => ("network", made["networks"][0].as_str().unwrap().to_owned()),
+        };
         if let Some(trunk) = made["trunks"][0].as_str().filter(|_| dice.u8(0..4) == 0) {
             let off = json!({ "trunk": { "admin_state_up": false } });
             bench.api("PUT", &format!("/v2.0/trunks/{trunk}"), off);
@@ -91,12 +103,33 @@ impl Day {
         let dice = &mut self.dice;
         let rules = (0..dice.u32(0..7)).map(|_| {
             let (method, kinds): (&str, &[&str]) = match dice.u8(0..5) {
-                0 | 1 => ("GET", &["port", "network", "router", "trunk"]),
+                0 | 1 => (
+                    "GET",
+                    &[
+                        "port",
+                        "network",
+                        "router",
+                        "trunk",
+                        "loadbalancer",
+                        "listener",
+                        "image",
+                    ],
+                ),
                 2 => (
                     "PUT",
                     &["router_interface", "static_route", "trunk", "subport"],
                 ),
-                _ => ("DELETE", &["port", "network", "trunk", "floating_ip"]),
+                _ => (
+                    "DELETE",
+                    &[
+                        "port",
+                        "network",
+                        "trunk",
+                        "floating_ip",
+                        "loadbalancer",
+                        "image",
+                    ],
+                ),
             };
             let action = match dice.u8(0..13) {
                 0 => json!({ "status": 409, "type": "SomethingInUse" }),
@@ -113,8 +146,8 @@ impl Day {
                 11 => json!({ "status": 404, "html": true }),
                 _ => json!({ "status": 404, "type": "HTTPNotFound" }),
             };
-            // Neutron only: a session that cannot be begun is a matter of its own.
-            let mut wanted = json!({ "method": method, "path": "/v2.0/" });
+            // Not Keystone: a session that cannot be begun is a matter of its own.
+            let mut wanted = json!({ "method": method, "path": "/v2" });
             if dice.u8(0..4) > 0 {
                 wanted["kind"] = json!(dice.choice(kinds));
             }
@@ -162,11 +195,12 @@ async fn live(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
             CRASHES_MAX => day.bench.crash.never(),
             _ => day.plan_a_crash(),
         }
-        let (target, options) = (day.target.clone(), day.options);
+        let ((kind, target), options) = (day.target.clone(), day.options);
         let bench = &day.bench;
         let (known, later) = (&mut acknowledged, &mut later);
-        let life = bench
-            .run(async move |client| person(bench, &client, &target, options, known, later).await);
+        let life = bench.run(async move |client| {
+            person(bench, &client, (kind, &target), options, known, later).await
+        });
         match life.await {
             Some(ended) => break ended,
             None => crashes += 1,
@@ -213,7 +247,7 @@ async fn live(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
 async fn person(
     bench: &Bench,
     client: &Client,
-    target_id: &str,
+    (kind, target): (&str, &str),
     options: PlanOptions,
     acknowledged: &mut Option<String>,
     later: &mut Option<Value>,
@@ -227,7 +261,7 @@ async fn person(
         if let Some(known) = client.deletions(Vec::new(), None).await.first() {
             break known.id.clone();
         }
-        match client.try_delete("network", target_id, options).await {
+        match client.try_delete(kind, target, options).await {
             Ok(id) => {
                 *acknowledged = Some(id.clone());
                 break id;

@@ -312,7 +312,8 @@ fn doctor_is_shown_with_the_next_step() {
     let show = |facts: &Facts, format| {
         let mut out = Vec::new();
         let checks = examine(facts);
-        let exit = view::report(&mut out, Style::default(), format, &checks, "Next: `gone`").unwrap();
+        let exit =
+            view::report(&mut out, Style::default(), format, &checks, "Next: `gone`").unwrap();
         (exit, String::from_utf8(out).unwrap())
     };
     let (exit, text) = show(&well(), Format::Table);

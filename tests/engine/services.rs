@@ -1,0 +1,283 @@
+//! Several services in one cascade: balancers, images, and all that a project has.
+
+use std::time::Duration;
+
+use super::harness::*;
+use gone::domain::model::{DeletionState, Step, StepState};
+use serde_json::{Value, json};
+
+/// A network with ports, and so many balancers on it: their ids.
+fn with_balancers(bench: &Bench, count: u32) -> (String, Vec<String>) {
+    let made =
+        bench.seed(json!({ "networks": 1, "ports_per_network": 3, "load_balancers": count }));
+    let ids = made["load_balancers"].as_array().unwrap().iter();
+    let ids = ids.map(|id| id.as_str().unwrap().to_owned());
+    (
+        made["networks"][0].as_str().unwrap().to_owned(),
+        ids.collect(),
+    )
+}
+
+/// Every balancer's next change takes so long, or for ever, and may end in ERROR.
+fn slow(bench: &Bench, balancer: &str, more: Value) {
+    let mut change = json!({ "id": balancer });
+    change
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    bench.control("PUT", "/balancers", change);
+}
+
+async fn step_of(client: &Client, deletion: &str, resource: &str) -> Step {
+    let steps = client.steps(deletion).await;
+    let of = |step: &Step| step.resource.key.id == resource;
+    steps.into_iter().find(of).unwrap()
+}
+
+#[test]
+fn n04_a_network_goes_with_its_balancers_each_by_one_call() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, balancers) = with_balancers(&bench, 3);
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        for collection in ["loadbalancers", "listeners", "pools", "healthmonitors"] {
+            assert_eq!(bench.ids(collection), Vec::<String>::new(), "{collection}");
+        }
+        assert!(!bench.exists("networks", &network));
+        for balancer in &balancers {
+            let sent = bench.writes_to(balancer);
+            assert_eq!(sent.len(), 1, "{sent:?}");
+            assert!(sent[0].path.ends_with("?cascade=true"), "{sent:?}");
+        }
+        // Neither children nor VIP ports cost a call.
+        let writes = bench.writes();
+        assert!(
+            writes.iter().all(|sent| !sent.path.contains("listeners")),
+            "{writes:?}"
+        );
+    });
+}
+
+#[test]
+fn n14_balancers_that_settle_are_looked_for_by_one_list_in_two_seconds() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, balancers) = with_balancers(&bench, 8);
+        for balancer in &balancers {
+            slow(&bench, balancer, json!({ "for_s": 60 }));
+        }
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let sent = bench.sent();
+        let first_write = sent.iter().position(Sent::is_write).unwrap();
+        let balancers = |call: &&Sent| call.path.starts_with(&path_of("loadbalancers"));
+        let reads: Vec<&Sent> = sent[first_write..]
+            .iter()
+            .filter(|call| call.is_read())
+            .filter(balancers)
+            .collect();
+        assert!(reads.len() <= 60 / 2 + 20, "{} reads", reads.len());
+        let lists = reads.iter().filter(|call| call.path.contains('?'));
+        let at: Vec<_> = lists.map(|call| call.at).collect();
+        // The first look is due at once.
+        for pair in at[1..].windows(2) {
+            assert!(pair[1] - pair[0] >= chrono::TimeDelta::seconds(2), "{at:?}");
+        }
+    });
+}
+
+#[test]
+fn i06_i12_a_balancer_that_settles_for_hours_is_stuck_in_the_end_and_holds_up_nothing_else() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, balancers) = with_balancers(&bench, 2);
+        slow(&bench, &balancers[0], json!({}));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                // The other one has gone, with the ports that depend on neither.
+                assert!(!bench.exists("loadbalancers", &balancers[1]));
+                assert_eq!(client.deletion(&id).await.state, DeletionState::Running);
+                let step = step_of(&client, &id, &balancers[0]).await;
+                assert_eq!((step.state, step.attempts), (StepState::Verifying, 0));
+                let error = step.last_error.unwrap();
+                assert_eq!(error.kind, "PENDING_DELETE");
+                assert!(step.blocked_since.is_some());
+                tokio::time::sleep(Duration::from_secs(3 * 60 * 60)).await;
+                client.stuck(&id).await;
+                let step = step_of(&client, &id, &balancers[0]).await;
+                assert_eq!((step.state, step.attempts), (StepState::Stuck, 0));
+                assert_eq!(step.last_error.unwrap().kind, "PENDING_DELETE");
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.writes_to(&balancers[0]).len(), 1, "asked once");
+    });
+}
+
+#[test]
+fn i03_a_balancer_that_ends_in_error_is_deleted_again_on_the_collectors_schedule() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, balancers) = with_balancers(&bench, 1);
+        slow(
+            &bench,
+            &balancers[0],
+            json!({ "for_s": 5, "ends_in": "ERROR" }),
+        );
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client
+                    .until_step(&id, "load_balancer", StepState::Blocked)
+                    .await;
+                let step = client.step(&id, "load_balancer").await;
+                assert_eq!(step.attempts, 1);
+                assert_eq!(step.last_error.unwrap().kind, "ERROR");
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.writes_to(&balancers[0]).len(), 2);
+    });
+}
+
+#[test]
+fn i06_a_balancer_that_changes_already_is_snoozed_and_uses_no_attempt() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, balancers) = with_balancers(&bench, 1);
+        let updating = json!({ "provisioning_status": "PENDING_UPDATE", "for_s": 30 });
+        slow(&bench, &balancers[0], updating);
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client
+                    .until_step(&id, "load_balancer", StepState::Blocked)
+                    .await;
+                assert_eq!(client.step(&id, "load_balancer").await.attempts, 0);
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn n04_a_port_that_the_user_made_survives_its_balancer_and_goes_after_it() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, _) = bench.plain_network(2);
+        let port = bench.create("ports", json!({ "network_id": network }));
+        let lb = bench.create_balancer(json!({ "name": "mine", "vip_port_id": port }));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let at = |id: &str| {
+            let writes = bench.writes();
+            writes
+                .iter()
+                .position(|sent| sent.path.contains(id))
+                .unwrap()
+        };
+        assert!(at(&lb) < at(&port));
+        assert!(!bench.exists("networks", &network));
+    });
+}
+
+#[test]
+fn a_project_goes_with_all_that_it_has_and_keeps_itself_and_its_default_group() {
+    paused(async {
+        let bench = Bench::new(1);
+        let made = bench.seed(
+            json!({ "project": "demo", "networks": 2, "ports_per_network": 3, "trunks": 1,
+            "load_balancers": 1, "images": 2 }),
+        );
+        let kept = bench.seed(json!({ "networks": 1, "ports_per_network": 2, "images": 1 }));
+        let steps = bench
+            .run(async |client| {
+                let id = client.delete("project", "demo").await;
+                client.gone(&id).await;
+                client.steps(&id).await
+            })
+            .await
+            .unwrap();
+        let mine = |collection: &str| {
+            let key = collection.replace("loadbalancers", "load_balancers");
+            let ids = made[key.as_str()].as_array().unwrap().iter();
+            ids.map(|id| id.as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        for collection in ["networks", "ports", "trunks", "loadbalancers", "images"] {
+            let there = bench.ids(collection);
+            assert!(
+                mine(collection).iter().all(|id| !there.contains(id)),
+                "{collection}"
+            );
+        }
+        assert_eq!(bench.ids("images"), [kept["images"][0].as_str().unwrap()]);
+        assert!(bench.exists("networks", kept["networks"][0].as_str().unwrap()));
+        let names: Vec<&str> = steps
+            .iter()
+            .map(|step| step.resource.key.kind.as_str())
+            .collect();
+        assert!(
+            !names.contains(&"project") && !names.contains(&"security_group"),
+            "{names:?}"
+        );
+    });
+}
+
+#[test]
+fn i10_a_member_that_was_added_again_is_another_and_stays() {
+    paused(async {
+        let bench = Bench::new(1);
+        let made = bench.seed(json!({ "images": 1 }));
+        let image = made["images"][0].as_str().unwrap();
+        let members = format!("/v2/images/{image}/members");
+        let demo = bench.demo_project();
+        bench.api("DELETE", &format!("{members}/{demo}"), Value::Null);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let (status, answer) = bench.api("POST", &members, json!({ "member": demo }));
+        assert_eq!(status, 200, "{answer}");
+        let fault = json!([{ "match": { "kind": "image_member", "method": "DELETE" }, "times": 1,
+            "action": { "status": 503, "retry_after": 30 } }]);
+        bench.faults(fault);
+        bench
+            .run(async |client| {
+                let member = format!("{image},{demo}");
+                let id = client.delete("image_member", &member).await;
+                client
+                    .until_step(&id, "image_member", StepState::Blocked)
+                    .await;
+                // Taken away by another, and added again: not what was asked for.
+                bench.api("DELETE", &format!("{members}/{demo}"), Value::Null);
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                bench.api("POST", &members, json!({ "member": demo }));
+                let before = bench.writes().len();
+                client.gone(&id).await;
+                assert_eq!(bench.writes().len(), before, "nothing more was sent");
+            })
+            .await
+            .unwrap();
+        let (status, _) = bench.api("GET", &format!("{members}/{demo}"), Value::Null);
+        assert_eq!(status, 200);
+    });
+}
