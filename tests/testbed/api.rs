@@ -33,7 +33,12 @@ pub struct Api {
     keystone: String,
     /// With `/v2.0`.
     pub network_url: String,
+    /// Of the other services of the region that there are, with what their paths begin with.
+    others: BTreeMap<&'static str, String>,
 }
+
+/// Services that are not in every region, and where their API begins.
+const OTHERS: [(&str, &str); 2] = [("load-balancer", "/v2.0/lbaas"), ("image", "/v2")];
 
 impl Api {
     /// As a cloud of this `clouds.yaml`.
@@ -63,21 +68,50 @@ impl Api {
             let token = answer.headers()["x-subject-token"].to_str().unwrap();
             (token.to_owned(), answer.json::<Value>().await.unwrap())
         });
-        let service = |service: &&Value| service["type"] == "network";
         let catalog = body["token"]["catalog"].as_array().unwrap();
-        let endpoints = catalog.iter().find(service).unwrap()["endpoints"].as_array();
-        let endpoint = endpoints
-            .unwrap()
-            .iter()
-            .find(|endpoint| endpoint["region"] == region && endpoint["interface"] == "public");
-        let network_url = format!("{}/v2.0", text(&endpoint.unwrap()["url"]));
+        let url_of = |service: &str| {
+            let mut offered = catalog.iter().filter(|offered| offered["type"] == service);
+            let endpoints = offered.next()?["endpoints"].as_array()?;
+            let here = |endpoint: &&Value| {
+                endpoint["region"] == region && endpoint["interface"] == "public"
+            };
+            let url = text(&endpoints.iter().find(here)?["url"]);
+            let url = url.trim_end_matches('/').trim_end_matches("/v2.0");
+            Some(url.trim_end_matches("/v2").to_owned())
+        };
+        let network_url = format!("{}/v2.0", url_of("network").unwrap());
+        let others = OTHERS.into_iter();
+        let others = others
+            .filter_map(|(service, root)| Some((service, format!("{}{root}", url_of(service)?))))
+            .collect();
         Self {
             runtime,
             client,
             token,
             keystone,
             network_url,
+            others,
         }
+    }
+
+    /// The balancers and images of a project; none where the region has no such service.
+    pub fn of_others(&self, project: &str) -> Vec<Value> {
+        let lists = [
+            ("load-balancer", "loadbalancers", "project_id"),
+            ("image", "images", "owner"),
+        ];
+        let lists = lists
+            .into_iter()
+            .filter_map(|(service, collection, filter)| {
+                let url = self.others.get(service)?;
+                Some((collection, format!("{url}/{collection}?{filter}={project}")))
+            });
+        let rows = lists.flat_map(|(collection, url)| {
+            let (status, answer) = self.runtime.block_on(self.send("GET", url.clone(), None));
+            assert_eq!(status, 200, "{url}: {answer}");
+            answer[collection].as_array().unwrap().clone()
+        });
+        rows.collect()
     }
 
     async fn send(&self, method: &str, url: String, body: Option<&Value>) -> (u16, Value) {

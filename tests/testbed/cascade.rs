@@ -161,3 +161,45 @@ fn testbed_n01_an_address_scope_goes_with_its_pool_and_subnets_and_the_networks_
         "{ports:?}"
     );
 }
+
+#[test]
+fn testbed_story_8_a_projects_leftovers_go_from_a_plan_file_in_all_services_and_regions() {
+    let shape = "--networks 2 --ports 8 --trunks 1 --fips 2 --balancers 2 --images 2";
+    let Some(bed) = Bed::seeded("RegionOne", shape) else {
+        return;
+    };
+    assert_eq!(bed.api.of_others(&bed.project).len(), 4);
+    let plan = format!(
+        "--all-regions plan project/{}@testbed --cascade -o json --out p.json",
+        bed.name
+    );
+    let plan = bed.gone(&plan).ends_with(0).json();
+    assert_eq!(plan["refused"], Value::Array(Vec::new()), "{plan}");
+    let warnings = plan["warnings"].to_string();
+    for words in [
+        "the Keystone project stays",
+        "is skipped: it is the project's default group",
+    ] {
+        assert!(warnings.contains(words), "no {words:?} in {warnings}");
+    }
+    let line = "--all-regions delete --plan p.json --yes --wait=5m -o json";
+    let done = bed.gone(line).ends_with(0).json();
+    assert_eq!(done["state"], "gone");
+    assert_eq!(
+        done["counts"]["gone"],
+        plan["steps"].as_array().unwrap().len()
+    );
+    assert_eq!(bed.api.of_others(&bed.project), Vec::<Value>::new());
+    let left = bed.holdings();
+    for (collection, rows) in &left.0 {
+        let of_default = |row: &Value| match *collection {
+            "security-groups" => row["name"] == "default",
+            "security-group-rules" => {
+                row["remote_group_id"] != Value::Null || row["direction"] == "egress"
+            }
+            _ => false,
+        };
+        assert!(rows.values().all(of_default), "{collection}: {rows:?}");
+    }
+    assert_eq!(left.count("security-groups"), 1);
+}

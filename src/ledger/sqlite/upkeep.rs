@@ -211,7 +211,7 @@ fn export_table(
     let mut all = db
         .prepare(&format!("SELECT * FROM \"{table}\""))
         .map_err(failed)?;
-    let columns: Vec<String> = all.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = all.column_names().map(str::to_owned).collect();
     let mut rows = all.query(()).map_err(failed)?;
     let mut lines = 0;
     while let Some(row) = rows.next().map_err(failed)? {
