@@ -1,5 +1,6 @@
 //! One region: its services behind one function, and how fast they answer.
 use chrono::{DateTime, Utc};
+use serde::Deserialize;
 
 use super::Caller;
 use super::glance::{self, Glance};
@@ -9,8 +10,10 @@ use super::pace::Pace;
 use super::wire::{Answer, Call, Refusal};
 
 /// What a region offers beside Keystone, which all regions share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Service {
+    #[default]
     Network,
     LoadBalancer,
     Image,
@@ -25,6 +28,15 @@ impl Service {
             Self::Network => "network",
             Self::LoadBalancer => "load-balancer",
             Self::Image => "image",
+        }
+    }
+
+    /// Where its API begins.
+    pub(super) fn root(self) -> &'static str {
+        match self {
+            Self::Network => "/v2.0",
+            Self::LoadBalancer => "/v2.0/lbaas",
+            Self::Image => "/v2",
         }
     }
 

@@ -12,6 +12,7 @@ use super::faults::Rule;
 use super::keystone::PASSWORD;
 use super::neutron::Seed;
 use super::pace::Limits;
+use super::region::Service;
 use super::world::World;
 
 /// The scenarios that come with the program.
@@ -81,9 +82,12 @@ struct ScriptedCall {
     /// `admin` or `demo`.
     #[serde(default = "admin", rename = "as")]
     user: String,
+    /// `network`, `load-balancer` or `image`.
+    #[serde(default)]
+    service: Service,
     #[serde(default = "post")]
     method: String,
-    /// Behind `/v2.0`.
+    /// Behind the service's version: `/v2.0`, `/v2.0/lbaas`, `/v2`.
     path: String,
     #[serde(default)]
     body: Value,
@@ -240,7 +244,11 @@ impl World {
                 Method::from_bytes(call.method.as_bytes())
                     .map_err(|error| format!("method: {error}"))?,
             )
-            .uri(format!("/{region}/network/v2.0{path}"))
+            .uri(format!(
+                "/{region}/{}{}{path}",
+                call.service.kind(),
+                call.service.root()
+            ))
             .header("x-auth-token", token)
             .header(header::CONTENT_TYPE, "application/json")
             .body(bytes)
