@@ -66,6 +66,14 @@
 //! than what it waits for has gone. Slow kinds in front of long chains (balancers) will want looks of
 //! their own.
 //!
+//! **A project is a kind that stays.** What belongs to it refers to it as a port does to its network, so
+//! scope, order, guards and refusals are the planner's as ever; only its own step and tombstone are
+//! missing. A scope that is no resource of a cloud (a tag) would want a word of its own.
+//!
+//! **A delete that a cloud only begins is looked for at even seconds, by one list of its project.**
+//! Octavia takes one id a call, and balancers settle at different times: so one list answers for all
+//! (N14). A filter that takes many ids would bring back the list with a witness.
+//!
 //! **What has long been gone is swept for more rarely.** A hold-down of a week over 100,000 tombstones
 //! would cost 720 lists twice a minute. Copies that come back late would want a steady pace again.
 //!

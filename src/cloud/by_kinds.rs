@@ -234,8 +234,8 @@ impl Cloud for OpenStack {
             Fields::Id => vec![("fields".to_owned(), "id".to_owned())],
         };
         let mut identity: Option<Identity> = None;
-        for mut part in parts(kind, list, request.filter)? {
-            part.query.extend(fields.iter().cloned());
+        for part in parts(kind, list, request.filter)? {
+            let part = part.with(&fields);
             let now = self
                 .list_part(&connection, (kind, list), part, request.rows_max, listed)
                 .await?;
@@ -422,8 +422,33 @@ struct Part {
     query: Vec<(String, String)>,
 }
 
+impl Part {
+    fn with(&self, more: &[(String, String)]) -> Self {
+        Self {
+            path: self.path.clone(),
+            query: self.query.iter().chain(more).cloned().collect(),
+        }
+    }
+}
+
 /// The lists that together ask for all values of a filter; one without any filter asks for all.
 fn parts(
+    kind: &Kind,
+    list: &ListSpec,
+    filter: Option<&crate::domain::plan::Filter>,
+) -> Result<Vec<Part>, CloudFailure> {
+    let mut asked = plain_parts(kind, list, filter)?;
+    let plain = asked.len();
+    for more in &list.also {
+        let more: Vec<(String, String)> = more.clone().into_iter().collect();
+        for at in 0..plain {
+            asked.extend(asked.get(at).map(|part| part.with(&more)));
+        }
+    }
+    Ok(asked)
+}
+
+fn plain_parts(
     kind: &Kind,
     list: &ListSpec,
     filter: Option<&crate::domain::plan::Filter>,

@@ -212,6 +212,10 @@ pub struct Plan {
     pub automatic: Vec<PlanStep>,
     /// Stay, and lose a reference, at no call of ours (N2).
     pub unset: Vec<PlanStep>,
+    /// Of the targets those that stay, and of which only what belongs to them goes: projects. They are
+    /// never gone, whatever becomes of the deletion.
+    #[serde(default)]
+    pub kept: Vec<Target>,
     /// Why this plan must not start; empty if it may.
     pub refused: Vec<Refusal>,
     pub warnings: Vec<String>,

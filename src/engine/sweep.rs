@@ -66,9 +66,9 @@ impl Shared {
             for tombstone in page {
                 // A natural key is another's the next time (T14).
                 let kind = self.kinds.get(&tombstone.key.kind);
-                let certain = kind
-                    .and_then(|kind| kind.spec.list.as_ref())
-                    .is_some_and(|list| list.id.len() == 1);
+                let certain = kind.is_some_and(|kind| {
+                    kind.spec.delete.is_some() && kind.id_filter() == Some("id")
+                });
                 if certain
                     && self.sites.may_look(&tombstone.key.site)
                     && !self.sites.read_only(&tombstone.key.site)

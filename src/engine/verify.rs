@@ -177,8 +177,9 @@ impl Shared {
             class: ErrorClass::Blocked,
             status: None,
             message: format!(
-                "the delete was accepted; the {} {words} {status}",
-                kind.name
+                "the delete was accepted; the {} {words} {status}{}",
+                kind.name,
+                self.slow(kind, step)
             ),
             kind: status.clone(),
             request_id: String::new(),
@@ -188,6 +189,18 @@ impl Shared {
             Settling::GoesOn => Looked::Settling(error("is still")),
             Settling::Failed => Looked::Failed(error("has become")),
             Settling::None => Looked::Present,
+        }
+    }
+
+    /// What is said of a delete that the cloud works on for long.
+    fn slow(&self, kind: &Kind, step: &ClaimedStep) -> String {
+        let since = step.blocked_since.unwrap_or_else(|| self.clock.now());
+        let minutes = (self.clock.now() - since).num_minutes().unsigned_abs();
+        match &kind.spec.settles {
+            Some(settles) if minutes >= settles.minutes_warn => {
+                format!(", since {minutes} min; {}", settles.warning)
+            }
+            _ => String::new(),
         }
     }
 

@@ -16,8 +16,14 @@ use super::region::Service;
 use super::world::World;
 
 /// The scenarios that come with the program.
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 7] = [
     ("quiet", include_str!("../../assets/scenarios/quiet.toml")),
+    (
+        "morning",
+        include_str!("../../assets/scenarios/morning.toml"),
+    ),
+    ("outage", include_str!("../../assets/scenarios/outage.toml")),
+    ("giant", include_str!("../../assets/scenarios/giant.toml")),
     (
         "practice",
         include_str!("../../assets/scenarios/practice.toml"),

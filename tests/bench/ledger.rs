@@ -103,6 +103,7 @@ fn plan(steps: usize, seed: u64) -> Arc<Plan> {
         steps: planned,
         automatic: Vec::new(),
         unset: Vec::new(),
+        kept: Vec::new(),
         refused: Vec::new(),
         warnings: Vec::new(),
         calls_estimate: 0,

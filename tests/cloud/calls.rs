@@ -6,11 +6,12 @@ use http::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use wiremock::matchers::method;
+use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use crate::support::{
-    DEADLINE, cloud_of, fixed_clock, password_cloud, session_of, stub_cloud, token_answer,
+    DEADLINE, TOKEN, cloud_of, fixed_clock, password_cloud, session_of, stub_cloud, token_answer,
+    token_body,
 };
 
 async fn delete(session: &Session, deadline: Duration) -> Result<u16, CallError> {
@@ -305,4 +306,34 @@ async fn a_refused_connection_sent_nothing() {
         "{error}"
     );
     assert!(!error.rejected());
+}
+
+#[tokio::test]
+async fn a_keystone_that_the_catalog_lists_in_one_region_serves_all_and_no_other_service_does() {
+    let server = MockServer::start().await;
+    let mut body = token_body(&server.uri());
+    let keystone = json!({"type": "identity", "name": "keystone", "endpoints": [
+        {"id": "k", "interface": "public", "region_id": "R1", "region": "R1", "url": "http://keystone.example/v3"},
+    ]});
+    body["token"]["catalog"]
+        .as_array_mut()
+        .unwrap()
+        .push(keystone);
+    let answer = ResponseTemplate::new(201)
+        .insert_header("X-Subject-Token", TOKEN)
+        .set_body_json(body);
+    Mock::given(method("POST"))
+        .and(path("/v3/auth/tokens"))
+        .respond_with(answer)
+        .mount(&server)
+        .await;
+    let session = session_of(password_cloud(&server.uri()));
+    let in_the_second = session.endpoint("identity", Some("R2"), None).await;
+    assert_eq!(
+        in_the_second.unwrap().as_str(),
+        "http://keystone.example/v3"
+    );
+    assert!(session.endpoint("volume", Some("R2"), None).await.is_err());
+    assert!(session.offers("network").await.unwrap());
+    assert!(!session.offers("image").await.unwrap());
 }

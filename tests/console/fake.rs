@@ -107,6 +107,7 @@ pub fn plan(targets: Vec<Target>, ports: u32) -> Plan {
         steps,
         automatic: vec![dhcp],
         unset: vec![floating],
+        kept: Vec::new(),
         refused: Vec::new(),
         warnings: vec!["trunk tr-1 is disabled and is enabled first".to_owned()],
     }

@@ -147,7 +147,7 @@ fn what_is_listed_within_its_parent_is_found_by_that_alone() {
 #[test]
 fn what_shows_that_a_delete_goes_on_is_among_the_fields() {
     let settles = format!(
-        "{DELETE}\nsettles = {{ field = \"statu\", pending = [\"GOING\"], failed = [], minutes_max = 1 }}"
+        "{DELETE}\nsettles = {{ field = \"statu\", pending = [\"GOING\"], failed = [], minutes_warn = 1, warning = \"slow\", minutes_max = 1 }}"
     );
     let message = error_of(with_a_thing(&settles, "fields = [\"id\", \"status\"]"));
     assert!(

@@ -6,6 +6,7 @@ use super::harness::*;
 use gone::domain::model::{DeletionState, Phase, Plan, StepState};
 use gone::ledger::audit::{GENESIS, verify};
 use gone::ledger::{Cursor, Ledger, StepFilter};
+use serde_json::json;
 
 #[derive(Clone, Copy, Debug)]
 enum At {
@@ -13,14 +14,39 @@ enum At {
     Call(u64),
 }
 
+/// What is deleted.
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    /// A network with all that Neutron's cascade has.
+    Network,
+    /// A project with networks, a trunk, a balancer and an image.
+    Project,
+}
+
+impl Target {
+    /// Makes it; its kind and its word.
+    fn build(self, bench: &Bench) -> (&'static str, String) {
+        match self {
+            Self::Network => ("network", bench.shop(1).network),
+            Self::Project => {
+                bench.seed(
+                    json!({ "project": "demo", "networks": 2, "ports_per_network": 2,
+                    "trunks": 1, "load_balancers": 1, "images": 1 }),
+                );
+                ("project", "demo".to_owned())
+            }
+        }
+    }
+}
+
 /// A run with one crash. False if it ended before the crash came.
-fn crashed(at: At, concurrency: usize) -> bool {
+fn crashed(at: At, concurrency: usize, target: Target) -> bool {
     paused(async {
         let mut bench = Bench::new(7);
         bench.settings.engine.concurrency = concurrency;
         bench.settings.engine.concurrency_max = concurrency;
-        let shop = bench.shop(1);
-        bench.limits(serde_json::json!({ "latency_ms": 20 }));
+        let (kind, word) = target.build(&bench);
+        bench.limits(json!({ "latency_ms": 20 }));
         let before = bench.everything();
         match at {
             At::Write(k) => bench.crash.at_write(k),
@@ -28,7 +54,7 @@ fn crashed(at: At, concurrency: usize) -> bool {
         }
         let first = bench
             .run(async |client| {
-                let id = client.delete("network", &shop.network).await;
+                let id = client.delete(kind, &word).await;
                 client.gone(&id).await;
             })
             .await;
@@ -41,7 +67,7 @@ fn crashed(at: At, concurrency: usize) -> bool {
                 let id = match known.first() {
                     Some(deletion) => deletion.id.clone(),
                     // It was not accepted, and the person asks again.
-                    None => client.delete("network", &shop.network).await,
+                    None => client.delete(kind, &word).await,
                 };
                 client.gone(&id).await;
                 client.frozen(&id).await
@@ -140,21 +166,23 @@ async fn check(bench: &Bench, before: &BTreeSet<(String, String)>, frozen: &Plan
         (counts.gone, counts.total),
         (frozen.steps.len() as u64, frozen.steps.len() as u64)
     );
-    assert!(
-        standing
-            .tombstones
-            .iter()
-            .all(|tombstone| tombstone.phase == Phase::Gone)
-    );
+    let kept: BTreeSet<_> = frozen.kept.iter().map(|target| &target.key).collect();
+    for tombstone in &standing.tombstones {
+        let phase = match kept.contains(&tombstone.key) {
+            true => Phase::Released,
+            false => Phase::Gone,
+        };
+        assert_eq!(tombstone.phase, phase, "{tombstone:?}");
+    }
     let fenced: BTreeSet<_> = standing.tombstones.iter().map(|one| &one.key).collect();
     for step in &frozen.steps {
         assert!(fenced.contains(&step.key()), "{step:?} lost its tombstone");
     }
 }
 
-fn at_each(point: fn(u64) -> At, concurrency: usize) {
+fn at_each(point: fn(u64) -> At, concurrency: usize, target: Target) {
     let mut k = 1;
-    while crashed(point(k), concurrency) {
+    while crashed(point(k), concurrency, target) {
         k += 1;
         assert!(k < 500);
     }
@@ -163,20 +191,30 @@ fn at_each(point: fn(u64) -> At, concurrency: usize) {
 
 #[test]
 fn t08_i11_a_crash_at_each_write_one_call_at_a_time() {
-    at_each(At::Write, 1);
+    at_each(At::Write, 1, Target::Network);
 }
 
 #[test]
 fn t08_i11_a_crash_at_each_write_sixteen_calls_at_a_time() {
-    at_each(At::Write, 16);
+    at_each(At::Write, 16, Target::Network);
 }
 
 #[test]
 fn t08_i11_a_crash_at_each_call_one_call_at_a_time() {
-    at_each(At::Call, 1);
+    at_each(At::Call, 1, Target::Network);
 }
 
 #[test]
 fn t08_i11_a_crash_at_each_call_sixteen_calls_at_a_time() {
-    at_each(At::Call, 16);
+    at_each(At::Call, 16, Target::Network);
+}
+
+#[test]
+fn t08_i11_a_crash_at_each_write_of_a_project_in_all_services() {
+    at_each(At::Write, 16, Target::Project);
+}
+
+#[test]
+fn t08_i11_a_crash_at_each_call_of_a_project_in_all_services() {
+    at_each(At::Call, 1, Target::Project);
 }

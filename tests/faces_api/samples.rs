@@ -182,6 +182,7 @@ pub fn plan() -> Plan {
         ],
         automatic: vec![plan_step(2, "port", &[], Action::Delete)],
         unset: vec![plan_step(3, "floatingip", &[], Action::Unset)],
+        kept: Vec::new(),
         refused: vec![refusal(RefusalRule::InUse)],
         warnings: vec!["trunk t1 is enabled first".into()],
         calls_estimate: 2,

@@ -327,6 +327,7 @@ pub fn plan() -> Plan {
         ],
         automatic: vec![dhcp],
         unset: vec![floating],
+        kept: Vec::new(),
         refused: Vec::new(),
         warnings: vec!["trunk t1 is disabled and will be enabled first".into()],
         calls_estimate: 9,

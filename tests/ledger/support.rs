@@ -116,6 +116,7 @@ pub fn plan(steps: Vec<PlanStep>) -> Plan {
         steps,
         automatic: Vec::new(),
         unset: Vec::new(),
+        kept: Vec::new(),
         refused: Vec::new(),
         warnings: vec!["careful".to_owned()],
         calls_estimate: 7,

@@ -196,3 +196,40 @@ fn a_scenario_is_cut_to_the_regions_that_there_are() {
         .apply(&scenario, chrono::DateTime::UNIX_EPOCH)
         .unwrap();
 }
+
+#[test]
+fn outages_ports_fail_for_three_causes_and_then_go() {
+    let mut cloud = Cloud::playing("outage");
+    let ports = cloud.get("/ports?device_owner=").body;
+    let ids: Vec<String> = ports["ports"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|port| port["id"].as_str().unwrap().to_owned())
+        .collect();
+    let mut delete = |id: &String| cloud.delete(&format!("/ports/{id}")).status;
+    let wanted = [(500, 403), (500, 400), (500, 404), (10, 204)];
+    let mut turns = ids.iter().cycle();
+    for (count, status) in wanted {
+        for id in turns.by_ref().take(count) {
+            assert_eq!(delete(id), status);
+        }
+    }
+}
+
+#[test]
+fn giant_has_a_hundred_thousand_ports() {
+    let mut cloud = Cloud::playing("giant");
+    let networks = cloud.get("/networks").body;
+    let networks = networks["networks"].as_array().unwrap();
+    assert_eq!(networks.len(), 2);
+    for network in networks {
+        let of = format!(
+            "/ports?fields=id&network_id={}",
+            network["id"].as_str().unwrap()
+        );
+        let got = cloud.get(&of).body;
+        let ports = got["ports"].as_array().unwrap_or_else(|| panic!("{got}"));
+        assert!(ports.len() >= 50_000, "{}", ports.len());
+    }
+}

@@ -8,11 +8,7 @@ fn night(stage: &mut Stage) -> u32 {
     // What holds crm needs a person at the first refusal; the rest keeps its eight attempts.
     let settings = "[gc.kind.network]\nmax_attempts = 1\n";
     stage.write(".config/gone/config.toml", settings);
-    let scenario = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/stories/scenarios/morning.toml"
-    );
-    stage.serve_cloud(scenario);
+    stage.serve_cloud("morning");
     let engine = stage.start_engine(&[]);
     for network in ["archive", "crm", "hr", "erp", "wiki"] {
         let target = format!("network/{network}");

@@ -37,6 +37,8 @@ const SERVICE_TYPES: [(&str, &[&str], &str); 17] = [
     ("instance-ha", &["ha"], "masakari"),
 ];
 
+const IDENTITY: &str = "identity";
+
 /// The official type of a service that is named by it, by another type, or by its project;
 /// `_` stands for `-`. An unknown one is itself.
 #[must_use]
@@ -174,12 +176,16 @@ impl Catalog {
         interface: Interface,
     ) -> Result<Url, CatalogError> {
         let region = self.region(region)?;
-        let here: Vec<&Endpoint> = self
+        let official = service_type(service);
+        let mut here: Vec<&Endpoint> = self
             .endpoints
             .iter()
             .filter(|e| e.region == region)
             .collect();
-        let official = service_type(service);
+        // One Keystone serves all regions, and many a catalog lists it in one of them only.
+        if official == IDENTITY && !here.iter().any(|e| e.service_type == IDENTITY) {
+            here.extend(self.endpoints.iter().filter(|e| e.service_type == IDENTITY));
+        }
         // A cloud may list volumev2 and volumev3: the order of preference decides, not the list's.
         let named = candidates(&official)
             .into_iter()

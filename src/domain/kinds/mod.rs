@@ -6,6 +6,7 @@
 //! | operator | meaning |
 //! |---|---|
 //! | `values`, `listed` | of a service: a filter's values may be repeated, or only a single one; some as a list |
+//! | `also` | filters without which a list leaves some out |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
 //! | `when` | each path has one of these values, compared as they are written |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
@@ -147,6 +148,10 @@ pub struct ListSpec {
     /// The filter without which it is not listed: it stands in the path (`/images/{image_id}/members`),
     /// and is the first part of the id.
     pub within: Option<String>,
+    /// Filters without which a list leaves some out, and with which it shows those alone: each is asked
+    /// for as well.
+    #[serde(default)]
+    pub also: Vec<BTreeMap<String, String>>,
     /// Whether the cloud filters by the id. Else each is read.
     #[serde(default = "yes")]
     pub by_id: bool,
@@ -181,6 +186,9 @@ pub struct Settles {
     pub pending: Vec<String>,
     /// When it has failed.
     pub failed: Vec<String>,
+    /// When a person is told that it takes long, and what of.
+    pub minutes_warn: u64,
+    pub warning: String,
     /// How long it may go on, if nothing else is configured (I6).
     pub minutes_max: u64,
 }

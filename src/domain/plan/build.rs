@@ -103,6 +103,7 @@ impl Planner<'_> {
             steps,
             automatic,
             unset,
+            kept: self.kept(),
             refused,
         };
         plan.targets.sort();
@@ -380,6 +381,16 @@ impl Planner<'_> {
     fn called(&self, key: &ResourceKey) -> String {
         let name = self.seen.get(key).map(|resource| &*resource.name);
         called(key, name.unwrap_or_default())
+    }
+
+    /// The targets of which only what belongs to them goes.
+    fn kept(&self) -> Vec<Target> {
+        let stays = |key: &&ResourceKey| {
+            let kind = self.kind(&key.kind);
+            kind.is_some_and(|kind| kind.spec.stays.is_some())
+        };
+        let kept = self.targets.iter().filter(stays);
+        kept.map(|key| self.target(key)).collect()
     }
 
     /// What stays though it belongs to something that goes, and why.

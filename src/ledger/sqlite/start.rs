@@ -172,8 +172,9 @@ impl Batch<'_> {
         Ok(states)
     }
 
-    /// A target without a step of its own: what the cloud removes by itself or what only loses a
-    /// reference has no tombstone; of a plan without any step, what was asked for is not there.
+    /// A target without a step of its own: what the cloud removes by itself, what only loses a
+    /// reference and what stays has no tombstone; of a plan without any step, what was asked for is not
+    /// there.
     fn settle_other_targets(&self, num: i64, plan: &Plan, now: DateTime<Utc>) -> Sql<()> {
         if plan.steps.is_empty() {
             let kept: Vec<ResourceKey> = plan
@@ -181,6 +182,7 @@ impl Batch<'_> {
                 .iter()
                 .chain(&plan.unset)
                 .map(PlanStep::key)
+                .chain(plan.kept.iter().map(|target| target.key.clone()))
                 .collect();
             let mut end = self.db.prepare_cached(
                 "UPDATE tombstones SET phase = 'gone', gone_at = ?5
@@ -218,6 +220,7 @@ fn header(plan: &Plan) -> Plan {
         steps: Vec::new(),
         automatic: plan.automatic.clone(),
         unset: plan.unset.clone(),
+        kept: plan.kept.clone(),
         refused: plan.refused.clone(),
         warnings: plan.warnings.clone(),
         calls_estimate: plan.calls_estimate,

@@ -73,7 +73,9 @@ pub(super) fn lists() -> Vec<Step> {
         finds(ours!("&member_status=all").by(Demo), &[B, C, D])
             .row("list of all shared images as a member"),
         finds(ours!("&member_status=rejected").by(Demo), &[D]),
-        finds(ours!("&os_hidden=true"), &[F]),
+        finds(ours!("&os_hidden=true"), &[F]).row("hidden image"),
+        finds(get("/images?id=in:$f"), &[]),
+        finds(get("/images?id=in:$f&os_hidden=true"), &[F]),
         finds(ours!("&os_hidden=true").by(Demo), &[]),
         finds(ours!("&owner=$a.owner"), &[A, B, C, D, E]),
         finds(ours!("&owner=$demo"), &[]),

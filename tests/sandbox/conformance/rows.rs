@@ -145,6 +145,7 @@ pub const ROWS: &[(&str, &str)] = &[
         "file of a deactivated image",
     ),
     ("as a member", "list as a member"),
+    ("**an image with `os_hidden`**", "hidden image"),
     (
         "`member_status=all` (or pending, rejected), as a member",
         "list of all shared images as a member",
