@@ -3,9 +3,11 @@
 //! **Architecture invariant:** no room above this one reads a status code. What an answer means is an
 //! [`Outcome`](crate::domain::policy::Outcome) or a [`CloudFailure`], by the kind's own rules.
 
+mod answers;
 mod by_kinds;
 pub mod openstack;
 mod project_names;
+mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,8 +15,8 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::Names;
-use super::by_kinds::SEGMENT;
 use super::openstack::{CallError, Session};
+use super::requests::SEGMENT;
 
 /// How long a name may keep those waiting who want to show it.
 const WAIT_MAX: Duration = Duration::from_secs(3);

@@ -1,0 +1,151 @@
+//! What answers mean, by kinds: absence, refusals and who they name, failures.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::openstack::{CallError, Identity as TokenIdentity, Reason, RemoteError};
+use super::{Call, CloudFailure};
+use crate::domain::kinds::{AnswerClass, Kind};
+use crate::domain::model::{ErrorClass, Identity, KindName};
+use crate::domain::policy::Retry;
+
+/// Kept of a message in the ledger.
+const MESSAGE_BYTES_MAX: usize = 4 * 1024;
+/// Ids in a refusal that are looked at; the rest show up when these are gone.
+const NAMED_MAX: usize = 200;
+
+/// The kind's own not-found answer, in the service's own words (I13a).
+pub(super) fn absent(
+    error: &CallError,
+    kind: &Kind,
+    variables: &BTreeMap<String, String>,
+) -> Option<(u16, Option<Identity>)> {
+    let Reason::Refused(remote) = &error.reason else {
+        return None;
+    };
+    let error_type = remote.kind.as_deref().unwrap_or_default();
+    let said = (remote.status, error_type, remote.message.as_str());
+    let known = remote.own && kind.is_not_found(said, variables);
+    known.then(|| (remote.status, remote.identity.as_deref().map(frozen)))
+}
+
+/// The ids in a refusal, of the kind that the matching rule says: all UUIDs but those of the call.
+pub(super) fn named(error: &CallError, call: &Call<'_>) -> Vec<(KindName, String)> {
+    let Some(remote) = error.remote() else {
+        return Vec::new();
+    };
+    let rule = call.kind.classify(
+        remote.status,
+        remote.kind.as_deref().unwrap_or_default(),
+        &remote.message,
+    );
+    let Some(kind) = rule.and_then(|rule| rule.ids.clone()) else {
+        return Vec::new();
+    };
+    let own: BTreeSet<&str> = call
+        .id
+        .split(',')
+        .chain(call.vars.values().map(String::as_str))
+        .collect();
+    let mut found = BTreeSet::new();
+    for word in remote
+        .message
+        .split(|c: char| !c.is_ascii_hexdigit() && c != '-')
+    {
+        if word.len() == 36 && uuid::Uuid::try_parse(word).is_ok() && !own.contains(word) {
+            found.insert(word.to_owned());
+        }
+    }
+    found
+        .into_iter()
+        .take(NAMED_MAX)
+        .map(|id| (kind.clone(), id))
+        .collect()
+}
+
+pub(super) fn configuration(message: String) -> CloudFailure {
+    CloudFailure {
+        retry: Retry::Never,
+        class: ErrorClass::Fatal,
+        status: None,
+        kind: "Configuration".into(),
+        message,
+        request_id: String::new(),
+        retry_after: None,
+    }
+}
+
+/// Classifies what went wrong: by the kind's rules where the service spoke, by what is certain where
+/// it did not (N13).
+pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
+    let (retry, class) = match &error.reason {
+        _ if error.is_auth() => (Retry::SitePaused, ErrorClass::Auth),
+        Reason::IdentityChanged => (Retry::SitePaused, ErrorClass::Auth),
+        Reason::Refused(remote) if !remote.own => match remote.status {
+            // A front speaks: its own 5xx is the service being away, anything else is a riddle.
+            500.. | 429 => (Retry::Unavailable, ErrorClass::Unavailable),
+            _ => (Retry::Scheduled, ErrorClass::Unavailable),
+        },
+        Reason::Refused(remote) => refused(remote, kind),
+        Reason::Login(_) => (Retry::Unavailable, ErrorClass::Unavailable),
+        Reason::Catalog(_) => (Retry::Never, ErrorClass::Fatal),
+        Reason::Transport(transport) if transport.nothing_sent() => {
+            (Retry::Unavailable, ErrorClass::Unavailable)
+        }
+        // An answer came and cannot be read, or none came: the call may have had its effect.
+        Reason::Transport(_) | Reason::CutOff { .. } | Reason::NotTheService { .. } => {
+            (Retry::Unknown, ErrorClass::OutcomeUnknown)
+        }
+        _ => (Retry::Scheduled, ErrorClass::Unavailable),
+    };
+    let remote = error.remote();
+    // The cloud's own words where it spoke; else what was tried and why it failed.
+    let message = match remote {
+        Some(remote) if remote.own && class != ErrorClass::Auth => remote.message.clone(),
+        _ => error.to_string(),
+    };
+    CloudFailure {
+        retry,
+        class,
+        status: remote.map(|remote| remote.status),
+        kind: remote
+            .and_then(|remote| remote.kind.clone())
+            .unwrap_or_default(),
+        message: capped(&message),
+        request_id: error.request_id().unwrap_or_default().to_owned(),
+        retry_after: remote.and_then(|remote| remote.retry_after),
+    }
+}
+
+fn refused(remote: &RemoteError, kind: Option<&Kind>) -> (Retry, ErrorClass) {
+    let error_type = remote.kind.as_deref().unwrap_or_default();
+    let rule = kind.and_then(|kind| kind.classify(remote.status, error_type, &remote.message));
+    match rule.map(|rule| rule.class) {
+        Some(AnswerClass::Blocked) => (Retry::Scheduled, ErrorClass::Blocked),
+        Some(AnswerClass::Pending) => (Retry::Pending, ErrorClass::Blocked),
+        Some(AnswerClass::Unavailable) => (Retry::Unavailable, ErrorClass::Unavailable),
+        Some(AnswerClass::Failed) => (Retry::Scheduled, ErrorClass::Unavailable),
+        Some(AnswerClass::Auth) => (Retry::SitePaused, ErrorClass::Auth),
+        Some(AnswerClass::Drift) => (Retry::Never, ErrorClass::Drift),
+        Some(AnswerClass::Fatal) => (Retry::Never, ErrorClass::Fatal),
+        None if remote.status >= 500 || remote.status == 429 => {
+            (Retry::Unavailable, ErrorClass::Unavailable)
+        }
+        None => (Retry::Never, ErrorClass::Fatal),
+    }
+}
+
+fn capped(message: &str) -> String {
+    let mut end = message.len().min(MESSAGE_BYTES_MAX);
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    message.get(..end).unwrap_or_default().to_owned()
+}
+
+pub(super) fn frozen(identity: &TokenIdentity) -> Identity {
+    Identity {
+        user_id: identity.user_id.clone(),
+        project_id: identity.project_id.clone().unwrap_or_default(),
+        roles: identity.roles.clone(),
+    }
+}

@@ -1,0 +1,226 @@
+//! Requests out of kinds: paths, queries and bodies from templates and filters.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use super::answers::configuration;
+use super::{Call, CloudFailure};
+use crate::domain::kinds::{CallTemplate, FilterValues, Kind, ListSpec, fill};
+use crate::domain::model::Action;
+use crate::domain::plan::Filter;
+
+/// Fronts allow about 8 KB of URL; this much of it for the values of a filter (about 140 ids).
+const FILTER_BYTES_MAX: usize = 6 * 1024;
+
+/// In a path segment everything but unreserved characters is escaped: an id is never a path.
+pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
+
+/// One of the lists that together ask for all values of a filter.
+pub(super) struct Part {
+    pub(super) path: String,
+    pub(super) query: Vec<(String, String)>,
+}
+
+impl Part {
+    pub(super) fn with(&self, more: &[(String, String)]) -> Self {
+        Self {
+            path: self.path.clone(),
+            query: self.query.iter().chain(more).cloned().collect(),
+        }
+    }
+}
+
+/// The lists that together ask for all values of a filter; one without any filter asks for all.
+pub(super) fn parts(
+    kind: &Kind,
+    list: &ListSpec,
+    filter: Option<&Filter>,
+) -> Result<Vec<Part>, CloudFailure> {
+    let mut asked = plain_parts(kind, list, filter)?;
+    let plain = asked.len();
+    for more in &list.also {
+        let more: Vec<(String, String)> = more.clone().into_iter().collect();
+        for at in 0..plain {
+            asked.extend(asked.get(at).map(|part| part.with(&more)));
+        }
+    }
+    Ok(asked)
+}
+
+fn plain_parts(
+    kind: &Kind,
+    list: &ListSpec,
+    filter: Option<&Filter>,
+) -> Result<Vec<Part>, CloudFailure> {
+    let at = |query: Vec<(String, String)>| Part {
+        path: format!("{}{}", kind.prefix, list.path),
+        query,
+    };
+    let key = filter.map(|filter| filter.key.as_str());
+    if let Some(within) = &list.within {
+        let Some(filter) = filter.filter(|filter| filter.key == *within) else {
+            let name = &kind.name;
+            return Err(configuration(format!(
+                "{name} is listed by {within} alone, not by {}",
+                key.unwrap_or("nothing")
+            )));
+        };
+        let path = |value: &String| {
+            let variables = BTreeMap::from([(within.clone(), value.clone())]);
+            list_path(kind, list, &variables)
+        };
+        let parts = filter.values.iter().map(|value| {
+            Ok(Part {
+                path: path(value)?,
+                query: Vec::new(),
+            })
+        });
+        return parts.collect();
+    }
+    let Some(filter) = filter else {
+        return Ok(vec![at(Vec::new())]);
+    };
+    let pair = |value: String| (filter.key.clone(), value);
+    let repeated = |values: &[String]| at(values.iter().cloned().map(pair).collect());
+    let listed = |values: &[String]| {
+        let quoted: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+        at(vec![pair(format!("in:{}", quoted.join(",")))])
+    };
+    let runs = runs_of(&filter.values, filter.key.len() + 2);
+    Ok(match kind.values_of(&filter.key) {
+        FilterValues::Single => filter.values.chunks(1).map(repeated).collect(),
+        FilterValues::Repeated => runs.into_iter().map(repeated).collect(),
+        FilterValues::Listed => runs.into_iter().map(listed).collect(),
+    })
+}
+
+/// As Glance reads the values of a list: a comma in one of them ends it, unless it is quoted.
+fn quoted(value: &str) -> String {
+    match value.contains([',', '"', '\\']) {
+        true => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
+        false => value.to_owned(),
+    }
+}
+
+/// The values, in as many runs as a URL's length demands; `more` bytes come with each.
+fn runs_of(values: &[String], more: usize) -> Vec<&[String]> {
+    let mut runs = Vec::new();
+    let mut start = 0;
+    let mut bytes = 0;
+    for (at, value) in values.iter().enumerate() {
+        bytes += value.len() + more;
+        if bytes > FILTER_BYTES_MAX && at > start {
+            runs.extend(values.get(start..at));
+            start = at;
+            bytes = value.len() + more;
+        }
+    }
+    runs.extend(values.get(start..).filter(|rest| !rest.is_empty()));
+    runs
+}
+
+fn escaped(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let escape = |value: &str| utf8_percent_encode(value, SEGMENT).to_string();
+    let escaped = variables.iter();
+    escaped
+        .map(|(name, value)| (name.clone(), escape(value)))
+        .collect()
+}
+
+fn list_path(
+    kind: &Kind,
+    list: &ListSpec,
+    variables: &BTreeMap<String, String>,
+) -> Result<String, CloudFailure> {
+    let path = fill(&list.path, &escaped(variables)).map_err(|name| {
+        configuration(format!("{}: its list's path needs \"{name}\"", kind.name))
+    })?;
+    Ok(format!("{}{path}", kind.prefix))
+}
+
+/// Where one row is: below the list, under its id or what is left of that.
+pub(super) fn row_path(
+    kind: &Kind,
+    list: &ListSpec,
+    variables: &BTreeMap<String, String>,
+) -> Result<String, CloudFailure> {
+    let last = list.id.last().and_then(|name| variables.get(name));
+    let last = utf8_percent_encode(last.map_or("", String::as_str), SEGMENT);
+    Ok(format!("{}/{last}", list_path(kind, list, variables)?))
+}
+
+pub(super) fn row_in<'j>(answer: &'j Value, list: &ListSpec) -> Option<&'j Value> {
+    match &list.item {
+        Some(item) => answer.get(item),
+        None => answer.get(list.id.last()?).map(|_| answer),
+    }
+}
+
+/// What the call's templates may name.
+pub(super) fn variables(call: &Call<'_>) -> BTreeMap<String, String> {
+    let mut variables = call.vars.clone();
+    variables.extend(call.kind.id_variables(call.id));
+    variables
+}
+
+pub(super) fn rendered(
+    call: &Call<'_>,
+    plain: &BTreeMap<String, String>,
+) -> Result<(Method, String, Option<Value>), CloudFailure> {
+    let spec = &call.kind.spec;
+    let template: &CallTemplate = match (call.action, &spec.enable, &spec.delete) {
+        (Action::Enable, Some(enable), _) => &enable.call,
+        (_, _, Some(delete)) => delete,
+        (_, _, None) => {
+            let name = &call.kind.name;
+            return Err(configuration(format!("{name}: it is never deleted itself")));
+        }
+    };
+    let escaped = escaped(plain);
+    let missing = |name: String| {
+        configuration(format!(
+            "{} {}: the step has no \"{name}\"",
+            call.kind.name, call.id
+        ))
+    };
+    let path = fill(&template.path, &escaped).map_err(missing)?;
+    let body = template
+        .body
+        .as_ref()
+        .map(|body| fill_body(body, plain))
+        .transpose()
+        .map_err(missing)?;
+    let method = Method::from_bytes(template.method.as_bytes()).map_err(|_| {
+        configuration(format!(
+            "{}: no such method {}",
+            call.kind.name, template.method
+        ))
+    })?;
+    Ok((method, format!("{}{path}", call.kind.prefix), body))
+}
+
+fn fill_body(body: &Value, variables: &BTreeMap<String, String>) -> Result<Value, String> {
+    Ok(match body {
+        Value::String(template) => Value::String(fill(template, variables)?),
+        Value::Array(elements) => Value::Array(
+            elements
+                .iter()
+                .map(|element| fill_body(element, variables))
+                .collect::<Result<_, _>>()?,
+        ),
+        Value::Object(fields) => {
+            let filled = fields
+                .iter()
+                .map(|(key, value)| Ok((key.clone(), fill_body(value, variables)?)));
+            Value::Object(filled.collect::<Result<_, String>>()?)
+        }
+        other => other.clone(),
+    })
+}
