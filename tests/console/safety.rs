@@ -391,6 +391,21 @@ fn quitting_an_embedded_engine_with_work_asks_what_becomes_of_it() {
 }
 
 #[test]
+fn the_question_about_work_answers_itself_once_the_work_has_ended() {
+    let embedded = ConsoleOptions {
+        engine: EngineMode::Embedded,
+        ..options()
+    };
+    let mut desk = Desk::with(World::busy(), (80, 24), embedded);
+    desk.press("q");
+    desk.publish();
+    assert!(desk.text().contains("leave it running"), "{}", desk.text());
+    desk.world.snapshot = World::empty().snapshot;
+    desk.publish();
+    assert_eq!(desk.exits, [Exit::Quit]);
+}
+
+#[test]
 fn a_failed_question_is_told_and_kept() {
     let mut world = World::busy();
     world.steps.clear();

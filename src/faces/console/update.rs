@@ -42,6 +42,10 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
                 || state.snapshot.deletions != snapshot.deletions;
             state.dirty = true;
             state.snapshot = snapshot;
+            // What was asked about has ended: there is nothing left to ask.
+            if matches!(state.prompt, Some(Prompt::Quit)) {
+                state.quit(&mut effects);
+            }
             state.with_top(&mut effects, |pane, context| pane.wake(moved, context));
         }
         Event::EngineGone => {
