@@ -348,8 +348,10 @@ fn t14_t16_a_project_that_was_emptied_is_not_gone_and_what_it_gets_anew_is_not_s
 fn i09_a_project_asked_for_twice_at_once_is_deleted_by_one_call_each() {
     paused(async {
         let bench = Bench::new(1);
-        bench.seed(json!({ "project": "demo", "networks": 2, "ports_per_network": 5, "load_balancers": 1 }));
-        bench.limits(json!({ "latency_ms": 500, "parallel": 2 }));
+        let made = bench.seed(json!({ "project": "demo", "networks": 2, "ports_per_network": 5, "load_balancers": 1 }));
+        // So the first one lasts until the second one's plan stands.
+        let balancer = made["load_balancers"][0].as_str().unwrap();
+        slow(&bench, balancer, json!({ "for_s": 120 }));
         bench
             .run(async |client| {
                 let first = client.delete("project", "demo").await;
