@@ -219,8 +219,8 @@ impl Cloud for OpenStack {
             Fields::Id => vec![("fields".to_owned(), "id".to_owned())],
         };
         let mut identity: Option<Identity> = None;
-        for part in parts(kind, list, request.filter)? {
-            let part = part.with(&fields);
+        for mut part in parts(kind, list, request.filter)? {
+            part.query.extend(fields.iter().cloned());
             let now = self
                 .list_part(&connection, (kind, list), part, request.rows_max, listed)
                 .await?;

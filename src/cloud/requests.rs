@@ -29,10 +29,12 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn with(&self, more: &[(String, String)]) -> Self {
+    /// The same list, asked for with more filters.
+    fn with(&self, more: &BTreeMap<String, String>) -> Self {
+        let more = more.iter().map(|(key, value)| (key.clone(), value.clone()));
         Self {
             path: self.path.clone(),
-            query: self.query.iter().chain(more).cloned().collect(),
+            query: self.query.iter().cloned().chain(more).collect(),
         }
     }
 }
@@ -43,15 +45,11 @@ pub(super) fn parts(
     list: &ListSpec,
     filter: Option<&Filter>,
 ) -> Result<Vec<Part>, CloudFailure> {
-    let mut asked = plain_parts(kind, list, filter)?;
-    let plain = asked.len();
-    for more in &list.also {
-        let more: Vec<(String, String)> = more.clone().into_iter().collect();
-        for at in 0..plain {
-            asked.extend(asked.get(at).map(|part| part.with(&more)));
-        }
-    }
-    Ok(asked)
+    let plain = plain_parts(kind, list, filter)?;
+    let also = list.also.iter();
+    let also = also.flat_map(|more| plain.iter().map(move |part| part.with(more)));
+    let also: Vec<Part> = also.collect();
+    Ok(plain.into_iter().chain(also).collect())
 }
 
 fn plain_parts(
