@@ -239,7 +239,10 @@ impl Shared {
             }
             return seen;
         }
-        if left.len() <= READ_MAX || list.is_some_and(|list| list.within.is_some()) {
+        // No witness vouches for a list that shows only what others leave out (`also`), and what goes
+        // with all that its parent holds leaves none.
+        let no_witness = list.is_some_and(|it| it.within.is_some() || !it.also.is_empty());
+        if left.len() <= READ_MAX || no_witness {
             self.read_each(site, kind, left, &mut seen).await;
             return seen;
         }

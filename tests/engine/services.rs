@@ -316,6 +316,11 @@ fn i13_a_hidden_image_which_plain_lists_leave_out_is_found_and_looked_for() {
             assert!(!bench.exists("images", image), "{image}");
         }
         assert_eq!(bench.writes_to(&hidden[0]).len(), 2);
+        // A list of hidden images that comes back empty has no witness: each is read.
+        let read = |image: &String| format!("{}/{image}", path_of("images"));
+        let sent = bench.sent();
+        let is_read = |path: String| sent.iter().any(|it| it.is_read() && it.path == path);
+        assert!(hidden.iter().map(read).all(is_read));
     });
 }
 
