@@ -169,11 +169,15 @@ impl Shared {
     /// What a row that is still there says of the delete.
     fn still_there(&self, kind: &Kind, row: &Value, step: &ClaimedStep) -> Looked {
         // An edge's parent tells of itself.
-        if step.key.kind != kind.name {
+        let own = step.key.kind == kind.name;
+        let Some((settling, status)) = own.then(|| kind.settling(row)).flatten() else {
             return Looked::Present;
-        }
-        let (settling, status) = kind.settling(row);
-        let error = |words: &str| StepError {
+        };
+        let words = match settling {
+            Settling::GoesOn => "is still",
+            Settling::Failed => "has become",
+        };
+        let error = StepError {
             class: ErrorClass::Blocked,
             status: None,
             message: format!(
@@ -181,14 +185,13 @@ impl Shared {
                 kind.name,
                 self.slow(kind, step)
             ),
-            kind: status.clone(),
+            kind: status,
             request_id: String::new(),
             at: self.clock.now(),
         };
         match settling {
-            Settling::GoesOn => Looked::Settling(error("is still")),
-            Settling::Failed => Looked::Failed(error("has become")),
-            Settling::None => Looked::Present,
+            Settling::GoesOn => Looked::Settling(error),
+            Settling::Failed => Looked::Failed(error),
         }
     }
 

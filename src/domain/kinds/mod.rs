@@ -40,7 +40,7 @@ pub use load::{KindsError, Source};
 pub use spec::{
     ActionWord, AnswerClass, AnswerRule, CallTemplate, DerivedSpec, EnableSpec, FilterValues, Find,
     GuardRule, Join, KindSpec, ListSpec, Match, OnDelete, OneOf, Reference, ReleaseOption, Settles,
-    Settling, Takes,
+    Takes,
 };
 pub use value::{fill, lookup, lookup_one, text};
 
@@ -67,6 +67,13 @@ pub struct Kind {
     pub values: FilterValues,
     /// The filters whose values it takes as a list.
     pub listed: Vec<String>,
+}
+
+/// Where a delete is that the cloud works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settling {
+    GoesOn,
+    Failed,
 }
 
 impl Kinds {
@@ -200,20 +207,18 @@ impl Kind {
         })
     }
 
-    /// Where a delete of what the row shows is, with the status that tells it.
-    pub fn settling(&self, row: &Value) -> (Settling, String) {
-        let Some(settles) = &self.spec.settles else {
-            return (Settling::None, String::new());
-        };
-        let status = lookup_one(row, &settles.field).unwrap_or_default();
-        let settling = if settles.pending.contains(&status) {
-            Settling::GoesOn
+    /// Where a delete of what the row shows is, with the status that tells it; none if none is under
+    /// way.
+    pub fn settling(&self, row: &Value) -> Option<(Settling, String)> {
+        let settles = self.spec.settles.as_ref()?;
+        let status = lookup_one(row, &settles.field)?;
+        if settles.pending.contains(&status) {
+            Some((Settling::GoesOn, status))
         } else if settles.failed.contains(&status) {
-            Settling::Failed
+            Some((Settling::Failed, status))
         } else {
-            Settling::None
-        };
-        (settling, status)
+            None
+        }
     }
 
     /// How several values of this filter are asked for.

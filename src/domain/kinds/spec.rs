@@ -136,15 +136,6 @@ pub struct Settles {
     pub minutes_max: u64,
 }
 
-/// Where a delete is that the cloud works on, as a row shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settling {
-    GoesOn,
-    Failed,
-    /// Nothing is under way.
-    None,
-}
-
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DerivedSpec {
