@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Fields, ListRows};
-use crate::domain::kinds::FilterValues;
+use crate::domain::kinds::{FilterValues, Kind};
 use crate::domain::model::{
     Actor, KindName, Origin, PlanOptions, ResourceKey, Site, Target, Tombstone,
 };
@@ -80,10 +80,18 @@ impl Shared {
                 }
             }
             for ((site, kind), tombstones) in groups {
-                for batch in tombstones.chunks(LOOKED_FOR_TOGETHER) {
+                for batch in tombstones.chunks(self.swept_together(&kind)) {
                     self.sweep_batch(&site, &kind, batch).await?;
                 }
             }
+        }
+    }
+
+    /// How many tombstones of a kind one list answers for.
+    fn swept_together(&self, kind: &KindName) -> usize {
+        match self.kinds.get(kind).is_some_and(listed_whole) {
+            true => usize::MAX,
+            false => LOOKED_FOR_TOGETHER,
         }
     }
 
@@ -108,9 +116,7 @@ impl Shared {
             .list(ListRows {
                 site,
                 kind,
-                // Rather all in one list than each by itself.
-                filter: (batch.len() == 1 || kind.values_of("id") != FilterValues::Single)
-                    .then_some(&filter),
+                filter: (batch.len() == 1 || !listed_whole(kind)).then_some(&filter),
                 fields: Fields::Planning,
                 rows_max: None,
             })
@@ -182,6 +188,11 @@ impl Shared {
         self.commit(changes).await?;
         Ok(())
     }
+}
+
+/// Where a filter takes one id, rather all are listed than each by itself.
+fn listed_whole(kind: &Kind) -> bool {
+    kind.values_of("id") == FilterValues::Single
 }
 
 /// How long gone the oldest is that the `nth` sweep looks for.

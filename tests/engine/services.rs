@@ -376,3 +376,31 @@ fn i09_a_project_asked_for_twice_at_once_is_deleted_by_one_call_each() {
         assert_eq!(subjects.len(), sent);
     });
 }
+
+#[test]
+fn t14_many_balancers_are_swept_for_by_one_list() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, balancers) = with_balancers(&bench, 150);
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                let before = bench.sent().len();
+                let every = bench.settings.engine.sweep;
+                tokio::time::sleep(every * 2).await;
+                let sent = bench.sent();
+                let lists = sent[before..]
+                    .iter()
+                    .filter(|call| call.path.starts_with(&path_of("loadbalancers")))
+                    .count();
+                assert!(
+                    (1..=3).contains(&lists),
+                    "{lists} for {} balancers",
+                    balancers.len()
+                );
+            })
+            .await
+            .unwrap();
+    });
+}
