@@ -34,6 +34,7 @@ pub(super) async fn examine(
         }),
         engine: Some(engine_facts(&places).await),
         terminal: Some(terminal_facts(around, style)),
+        mapping: settings.mapping.clone(),
         ..doctor::Facts::default()
     };
     facts

@@ -121,6 +121,10 @@ pub enum Query {
     Deletion {
         id: String,
     },
+    /// How far a deletion is at each site (T19).
+    Progress {
+        deletion_id: String,
+    },
     Steps {
         #[serde(default)]
         deletion_id: Option<String>,
@@ -193,6 +197,9 @@ pub enum Page {
     Deletion {
         row: Box<Deletion>,
     },
+    Progress {
+        rows: Vec<SiteProgress>,
+    },
     Steps {
         rows: Vec<Step>,
         next: Option<String>,
@@ -225,6 +232,13 @@ pub enum Page {
     Audit {
         rows: Vec<serde_json::Value>,
     },
+}
+
+/// A deletion's steps at one site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteProgress {
+    pub site: Site,
+    pub counts: Counts,
 }
 
 /// What one site answered; a site that could not be listed says why and never looks empty.

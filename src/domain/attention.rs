@@ -32,7 +32,7 @@ pub fn refused_step(deletion: &Deletion) -> Option<Step> {
     let class = match refusal.map(|refusal| refusal.rule) {
         Some(RefusalRule::InUse) => ErrorClass::Blocked,
         Some(RefusalRule::OtherProject | RefusalRule::Protected) => ErrorClass::Guard,
-        Some(RefusalRule::Cycle) => ErrorClass::Fatal,
+        Some(RefusalRule::Cycle | RefusalRule::Copies) => ErrorClass::Fatal,
         Some(RefusalRule::Unreadable) | None => ErrorClass::Unavailable,
         Some(RefusalRule::Drift) => ErrorClass::Drift,
     };

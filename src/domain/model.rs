@@ -11,6 +11,8 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::mapping::Mapped;
+
 /// Where a resource lives: a region of a cloud, or another deployment of ours.
 ///
 /// Written `cloud/region`, or the bare name of a deployment.
@@ -25,6 +27,14 @@ impl Site {
         Self::Region {
             cloud: cloud.into(),
             region: region.into(),
+        }
+    }
+
+    /// The cloud that it is a region of: there, projects have the same ids.
+    pub fn cloud(&self) -> Option<&str> {
+        match self {
+            Self::Region { cloud, .. } => Some(cloud),
+            Self::Deployment { .. } => None,
         }
     }
 }
@@ -216,6 +226,9 @@ pub struct Plan {
     /// never gone, whatever becomes of the deletion.
     #[serde(default)]
     pub kept: Vec<Target>,
+    /// Copies of the targets at other sites, which go with them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mapping: Vec<Mapped>,
     /// Why this plan must not start; empty if it may.
     pub refused: Vec<Refusal>,
     pub warnings: Vec<String>,
@@ -294,6 +307,8 @@ pub enum RefusalRule {
     OtherProject,
     /// A protection rule, or a guard that is always on (P4).
     Protected,
+    /// By its name alone not exactly one resource is a copy of it.
+    Copies,
     /// Steps that wait for each other.
     Cycle,
     /// Not there, or could not be read: nothing can be planned.

@@ -33,6 +33,7 @@ use super::kinds::{
     FilterValues, Find, GuardRule, Join, Kind, Kinds, Match, OnDelete, Reference, ReleaseOption,
     Takes,
 };
+use super::mapping::Mapped;
 use super::model::{Identity, KindName, PlanOptions, Resource, ResourceKey, Site};
 
 /// More filter values than this, and listing the whole collection is cheaper than asking for them.
@@ -87,6 +88,7 @@ pub struct Planner<'k> {
     options: PlanOptions,
     protection: &'k Protection<'k>,
     targets: Vec<ResourceKey>,
+    mapping: Vec<Mapped>,
     /// Everything seen in listings, of any fate.
     seen: BTreeMap<Arc<ResourceKey>, Seen>,
     going: BTreeMap<Arc<ResourceKey>, Going<'k>>,
@@ -102,8 +104,10 @@ struct Going<'k> {
     /// What pulled it in: the automatic one's removers, or the step's reasons.
     links: Vec<Link<'k>>,
     /// Projects of the targets that lead here (P4).
-    roots: Arc<BTreeSet<Arc<str>>>,
+    roots: Roots,
 }
+
+type Roots = Arc<BTreeSet<Arc<str>>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -134,6 +138,7 @@ impl<'k> Planner<'k> {
             options,
             protection,
             targets: targets.iter().map(|target| target.key.clone()).collect(),
+            mapping: Vec::new(),
             seen: BTreeMap::new(),
             going: BTreeMap::new(),
             unset: BTreeMap::new(),
@@ -142,17 +147,41 @@ impl<'k> Planner<'k> {
         };
         let mut texts = Texts::default();
         for target in targets {
-            let seen = Seen::new(&target, protection, &mut texts);
-            let going = Going {
-                fate: Fate::Target,
-                links: Vec::new(),
-                roots: Arc::new(BTreeSet::from([seen.project_id.clone()])),
-            };
-            let key = Arc::new(target.key);
-            planner.going.insert(key.clone(), going);
-            planner.seen.insert(key, seen);
+            planner.root(target, None, &mut texts);
         }
         planner
+    }
+
+    /// Copies of the targets, which go with them. In the original's own cloud a copy must be of the
+    /// same project; in another, projects have other ids.
+    #[must_use]
+    pub fn with_copies(mut self, mapping: Vec<Mapped>, copies: Vec<Resource>) -> Self {
+        let mut texts = Texts::default();
+        for copy in copies {
+            let mapped = mapping
+                .iter()
+                .find(|mapped| mapped.copies().any(|key| key == copy.key));
+            let original = mapped.map(|mapped| &mapped.original);
+            let roots = original
+                .filter(|original| original.site.cloud() == copy.key.site.cloud())
+                .and_then(|original| Some(self.going.get(original)?.roots.clone()));
+            self.root(copy, roots, &mut texts);
+        }
+        self.mapping = mapping;
+        self
+    }
+
+    /// What goes because it was asked for, with the projects that lead to it: its own, if none.
+    fn root(&mut self, resource: Resource, roots: Option<Roots>, texts: &mut Texts) {
+        let seen = Seen::new(&resource, self.protection, texts);
+        let going = Going {
+            fate: Fate::Target,
+            links: Vec::new(),
+            roots: roots.unwrap_or_else(|| Arc::new(BTreeSet::from([seen.project_id.clone()]))),
+        };
+        let key = Arc::new(resource.key);
+        self.going.insert(key.clone(), going);
+        self.seen.insert(key, seen);
     }
 
     fn kind(&self, name: &KindName) -> Option<&'k Kind> {
@@ -402,8 +431,8 @@ impl<'k> Planner<'k> {
     }
 
     /// The targets' projects that lead here by these links.
-    fn roots_of(&self, links: &[Link<'_>]) -> Arc<BTreeSet<Arc<str>>> {
-        let mut roots: Arc<BTreeSet<Arc<str>>> = Arc::default();
+    fn roots_of(&self, links: &[Link<'_>]) -> Roots {
+        let mut roots = Roots::default();
         for going in links.iter().filter_map(|link| self.going.get(&link.to)) {
             if roots.is_empty() {
                 roots = going.roots.clone();

@@ -112,6 +112,7 @@ impl Shared {
         let new = NewDeletion {
             id: self.clock.new_id(),
             targets: targets.collect(),
+            copies: Vec::new(),
             options: PlanOptions {
                 cascade: true,
                 drift: DriftPolicy::Absorb,

@@ -12,8 +12,10 @@ use crate::cloud::CloudFailure;
 use crate::control::{
     Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot, TargetSpec,
 };
+use crate::domain::mapping::Mapped;
 use crate::domain::model::{
-    Deletion, DeletionState, Event, Plan, PlanOptions, Refusal, RefusalRule, Resource, Target,
+    Deletion, DeletionState, Event, Plan, PlanOptions, Refusal, RefusalRule, Resource, ResourceKey,
+    Target,
 };
 use crate::domain::plan::plan_hash;
 use crate::ledger::{
@@ -33,7 +35,7 @@ impl Control for Handle {
                 let targets = shared.resolve(&targets).await?;
                 let plan = Arc::new(
                     shared
-                        .plan_shown(&targets, options)
+                        .plan_shown(&named(&targets), options)
                         .await
                         .map_err(control_error)?,
                 );
@@ -48,19 +50,19 @@ impl Control for Handle {
                 Ok(Receipt::Planned { plan })
             }
             Command::Delete { targets, options } => {
-                let targets = shared.resolve(&targets).await?;
-                shared.accept(&envelope, targets, options, None).await
+                let found = shared.resolve(&targets).await?;
+                let copies = shared.copies_of(&found).await.map_err(control_error)?;
+                let wanted = Wanted {
+                    targets: named(&found),
+                    copies: copies.keys(),
+                    options,
+                    plan_hash: None,
+                };
+                shared.accept(&envelope, wanted).await
             }
             Command::DeletePlan { plan_hash } => {
                 let plan = shared.saved_plan(&plan_hash).await?;
-                shared
-                    .accept(
-                        &envelope,
-                        plan.targets.clone(),
-                        plan.options,
-                        Some(plan_hash),
-                    )
-                    .await
+                shared.accept(&envelope, Wanted::by(&plan)).await
             }
             Command::DeletePlanFile { plan } => {
                 let found = plan_hash(&plan);
@@ -78,14 +80,7 @@ impl Control for Handle {
                     now,
                 };
                 shared.commit(vec![saved]).await.map_err(ledger_error)?;
-                shared
-                    .accept(
-                        &envelope,
-                        plan.targets.clone(),
-                        plan.options,
-                        Some(plan.hash.clone()),
-                    )
-                    .await
+                shared.accept(&envelope, Wanted::by(&plan)).await
             }
             Command::Retry { deletion_id } => {
                 let deletion = shared.deletion(&deletion_id).await?;
@@ -201,14 +196,19 @@ impl Shared {
         }
     }
 
-    async fn accept(
-        &self,
-        envelope: &Envelope,
-        targets: Vec<Target>,
-        options: PlanOptions,
-        plan_hash: Option<String>,
-    ) -> Result<Receipt, ControlError> {
-        self.writable(&targets)?;
+    async fn accept(&self, envelope: &Envelope, wanted: Wanted) -> Result<Receipt, ControlError> {
+        let Wanted {
+            targets,
+            copies,
+            options,
+            plan_hash,
+        } = wanted;
+        let copied = copies.iter().map(|copy| Target {
+            key: copy.clone(),
+            name: String::new(),
+        });
+        let touched: Vec<Target> = targets.iter().cloned().chain(copied).collect();
+        self.writable(&touched)?;
         let names: Vec<String> = targets
             .iter()
             .map(|target| target.key.to_string())
@@ -218,6 +218,7 @@ impl Shared {
         let new = NewDeletion {
             id: self.clock.new_id(),
             targets,
+            copies,
             options,
             plan_hash,
             actor: envelope.actor.clone(),
@@ -332,6 +333,34 @@ impl Shared {
         )
         .await
     }
+}
+
+/// What a deletion is to be of.
+struct Wanted {
+    targets: Vec<Target>,
+    copies: Vec<ResourceKey>,
+    options: PlanOptions,
+    plan_hash: Option<String>,
+}
+
+impl Wanted {
+    fn by(plan: &Plan) -> Self {
+        Self {
+            targets: plan.targets.clone(),
+            copies: plan.mapping.iter().flat_map(Mapped::copies).collect(),
+            options: plan.options,
+            plan_hash: Some(plan.hash.clone()),
+        }
+    }
+}
+
+fn named(resources: &[Resource]) -> Vec<Target> {
+    let resources = resources.iter();
+    let target = |resource: &Resource| Target {
+        key: resource.key.clone(),
+        name: resource.name.clone(),
+    };
+    resources.map(target).collect()
 }
 
 fn audit(envelope: &Envelope, action: &str, target: &str) -> AuditEntry {

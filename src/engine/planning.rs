@@ -172,10 +172,17 @@ impl Shared {
             }
             roots.extend(found);
         }
+        let copies = self.copies_of(&roots).await?;
+        for site in copies.resources.iter().map(|copy| &copy.key.site) {
+            if let btree_map::Entry::Vacant(entry) = identities.entry(site.to_string()) {
+                entry.insert(self.cloud.identity(site, Asked::Now).await?.identity);
+            }
+        }
         let now = self.clock.now();
         let rules = &self.settings.guard.protect;
         let protection = move |resource: &Resource| protected(rules, resource, now);
-        let mut planner = Planner::new(&self.kinds, options, &protection, roots);
+        let mut planner = Planner::new(&self.kinds, options, &protection, roots)
+            .with_copies(copies.mapping, copies.resources);
         loop {
             let wanted = at_length(|| planner.wanted());
             if wanted.is_empty() {
@@ -320,15 +327,14 @@ impl Shared {
     }
 
     /// Each target as exactly one resource; a word that fits several is refused, and they are listed.
-    pub(super) async fn resolve(&self, specs: &[TargetSpec]) -> Result<Vec<Target>, ControlError> {
-        let mut targets = Vec::new();
+    pub(super) async fn resolve(
+        &self,
+        specs: &[TargetSpec],
+    ) -> Result<Vec<Resource>, ControlError> {
+        let mut targets: Vec<Resource> = Vec::new();
         for found in self.resolve_all(specs).await? {
-            let target = Target {
-                name: found.name,
-                key: found.key,
-            };
-            if !targets.contains(&target) {
-                targets.push(target);
+            if targets.iter().all(|target| target.key != found.key) {
+                targets.push(found);
             }
         }
         if targets.is_empty() {
@@ -398,7 +404,8 @@ impl Shared {
                 here.into_iter()
                     .filter(move |found| by.word(found) == *word)
             });
-            meant.extend(the_one(kind, sites, word, fits.collect())?);
+            let fits = self.without_copies(fits.collect());
+            meant.extend(the_one(kind, sites, word, fits)?);
         }
         Ok(meant)
     }
@@ -498,7 +505,7 @@ fn the_one(
     }
 }
 
-fn unreadable(message: String) -> CloudFailure {
+pub(super) fn unreadable(message: String) -> CloudFailure {
     CloudFailure {
         retry: crate::domain::policy::Retry::Never,
         class: ErrorClass::Fatal,

@@ -3,7 +3,7 @@
 use super::handle::ledger_error;
 use super::{PAGE_MAX, Shared};
 use crate::cloud::{Fields, ListRows};
-use crate::control::{ControlError, KindInfo, Page, Query, SiteListing};
+use crate::control::{ControlError, KindInfo, Page, Query, SiteListing, SiteProgress};
 use crate::domain::model::{Phase, Resource, Site};
 use crate::ledger::{Cursor, DeletionFilter, EventFilter, StepFilter, TombstoneFilter};
 
@@ -65,6 +65,16 @@ impl Shared {
                 Ok(Page::Steps {
                     rows: page.rows,
                     next: page.next,
+                })
+            }
+            Query::Progress { deletion_id } => {
+                let deletion = self.deletion(&deletion_id).await?;
+                let progress = self.ledger.progress(&deletion.id).await;
+                let progress = progress.map_err(ledger_error)?.into_iter();
+                Ok(Page::Progress {
+                    rows: progress
+                        .map(|(site, counts)| SiteProgress { site, counts })
+                        .collect(),
                 })
             }
             Query::Step { id } => {

@@ -169,7 +169,12 @@ impl Sites {
                 site.limit.answered(took, in_flight);
             }
         }
-        site.status.concurrency_limit = site.limit.now();
+        let limit = site.limit.now();
+        if limit != site.status.concurrency_limit {
+            let name = &site.status.site;
+            tracing::debug!(site = %name, limit, ?took, "another number of calls at a time");
+            site.status.concurrency_limit = limit;
+        }
     }
 
     /// True if it was not paused before.

@@ -18,7 +18,7 @@ use crate::domain::plan::Filter;
 use crate::domain::policy::LOOKED_FOR_TOGETHER;
 use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion};
 
-const PAGE: usize = 2_000;
+pub(super) const PAGE: usize = 2_000;
 /// What has been gone for longer is looked for in every so many sweeps only: what comes back around a
 /// tombstone comes soon, and a hold-down of days must not cost lists twice a minute.
 const OLDER_EVERY: [(Duration, u64); 3] = [
@@ -46,7 +46,12 @@ impl Shared {
         under_way.sweeps += 1;
         let shared = self.clone();
         tasks.spawn(async move {
-            if let Err(error) = shared.sweep_all(now - reach).await {
+            let since = now - reach;
+            let swept = async {
+                shared.sweep_all(since).await?;
+                shared.sweep_copies(since).await
+            };
+            if let Err(error) = swept.await {
                 tracing::warn!(%error, "the sweep was cut short; the next one starts anew");
             }
             Done::Swept
@@ -133,16 +138,21 @@ impl Shared {
             .iter()
             .filter(|tombstone| back.contains(&tombstone.key.id))
         {
-            self.remove_again(tombstone).await?;
+            self.remove_again(tombstone, None).await?;
         }
         Ok(())
     }
 
-    /// Counts the return, and removes it again while it has come back no more often than allowed.
-    async fn remove_again(&self, tombstone: &Tombstone) -> Result<(), LedgerError> {
+    /// Counts the return, of the resource itself or of a copy, and removes it again while it has come
+    /// back no more often than allowed.
+    pub(super) async fn remove_again(
+        &self,
+        tombstone: &Tombstone,
+        copy: Option<&ResourceKey>,
+    ) -> Result<(), LedgerError> {
         let now = self.clock.now();
         let times = tombstone.recreated + 1;
-        let key: &ResourceKey = &tombstone.key;
+        let back = copy.unwrap_or(&tombstone.key);
         let count = if times == 1 {
             "1 time".to_owned()
         } else {
@@ -150,7 +160,8 @@ impl Shared {
         };
         let over = times > self.settings.gc.recreate_max;
         let mut changes = vec![Change::Recreated {
-            key: key.clone(),
+            key: tombstone.key.clone(),
+            copy: copy.cloned(),
             stuck: over,
             now,
         }];
@@ -163,9 +174,10 @@ impl Shared {
             changes.push(Change::Accept(Box::new(NewDeletion {
                 id: self.clock.new_id(),
                 targets: vec![Target {
-                    key: key.clone(),
+                    key: back.clone(),
                     name: String::new(),
                 }],
+                copies: Vec::new(),
                 options: PlanOptions {
                     cascade: true,
                     ..PlanOptions::default()
@@ -174,7 +186,7 @@ impl Shared {
                 audit: AuditEntry {
                     actor: actor.clone(),
                     action: "delete".into(),
-                    target: key.to_string(),
+                    target: back.to_string(),
                     reason: reason.clone(),
                     detail: serde_json::json!({ "recreated": times }),
                 },

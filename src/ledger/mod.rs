@@ -61,6 +61,15 @@ pub trait Ledger: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Tombstone>, LedgerError>;
 
+    /// Of what is being deleted, or is gone since `since`, what may have copies elsewhere that name it
+    /// by a tag: with the sites where these may come back. In pages by `record_id`.
+    async fn originals(
+        &self,
+        since: DateTime<Utc>,
+        after_record: i64,
+        limit: usize,
+    ) -> Result<Vec<Original>, LedgerError>;
+
     async fn deletions(
         &self,
         filter: DeletionFilter,
@@ -76,6 +85,8 @@ pub trait Ledger: Send + Sync {
         &self,
         deletion_id: &str,
     ) -> Result<std::collections::BTreeMap<String, Identity>, LedgerError>;
+    /// A deletion's steps by site, in the order of the sites.
+    async fn progress(&self, deletion_id: &str) -> Result<Vec<(Site, Counts)>, LedgerError>;
     /// By deletion, then by id. `depends_on` is cut at 500 here, and whole in [`Ledger::step`].
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError>;
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError>;
@@ -111,6 +122,13 @@ pub struct LooksDue {
     pub gathered: Gathered,
 }
 
+/// The tombstone of what has copies at other sites.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Original {
+    pub tombstone: Tombstone,
+    pub locals: Vec<Site>,
+}
+
 /// What waits for time; none where nothing does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Due {
@@ -124,7 +142,8 @@ pub enum Change {
     /// Keeps a plan for 24 h, by its hash.
     SavePlan { plan: Arc<Plan>, now: DateTime<Utc> },
     /// A deletion is wanted: the row in `planning`, and the fence `checking` over its targets (T3).
-    /// If a target is being deleted already, nothing is written and its deletion is the answer (T6).
+    /// If a target is being deleted already, nothing is written and its deletion is the answer (T6); if
+    /// a copy is, by another deletion, nothing is written: the original must not go before it.
     Accept(Box<NewDeletion>),
     /// The plan stands: every step, edge and tombstone `deleting`, in one transaction (T3). Steps
     /// that another live deletion already has are left to it (I9) and counted as `skipped` here.
@@ -174,8 +193,12 @@ pub enum Change {
     },
     /// A resource that was gone is there again (T14): counted on its tombstone. `stuck`: more often
     /// than allowed, so its last step is stuck with that reason and its tombstone `deleting` again.
+    ///
+    /// `copy`: what is there is not the resource itself, but a new copy of it at another site. That
+    /// counts while the resource is being deleted, too.
     Recreated {
         key: ResourceKey,
+        copy: Option<ResourceKey>,
         stuck: bool,
         now: DateTime<Utc>,
     },
@@ -189,6 +212,8 @@ pub enum Change {
 pub struct NewDeletion {
     pub id: String,
     pub targets: Vec<Target>,
+    /// Their copies at other sites: the fence stands over these too.
+    pub copies: Vec<ResourceKey>,
     pub options: PlanOptions,
     /// The plan that was approved; the engine compares what it finds with it (P1).
     pub plan_hash: Option<String>,

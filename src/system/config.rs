@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::mapping::Mapping;
+
 /// Everything that can be set. Unknown keys are errors that suggest the nearest one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -19,6 +21,8 @@ pub struct Settings {
     pub engine: EngineSettings,
     pub gc: GcSettings,
     pub guard: GuardSettings,
+    /// Which sites hold copies of another's resources.
+    pub mapping: Vec<Mapping>,
     pub api: ApiSettings,
     pub console: ConsoleSettings,
 }
@@ -152,7 +156,7 @@ impl Default for LedgerSettings {
 impl Default for EngineSettings {
     fn default() -> Self {
         Self {
-            concurrency: 8,
+            concurrency: 16,
             concurrency_max: 64,
             call_timeout: Duration::from_secs(60),
             verify_timeout: Duration::from_secs(60),

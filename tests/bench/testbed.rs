@@ -104,12 +104,22 @@ fn by_plain_calls(
 /// Deletes per second, and how many seconds came after the last one.
 fn ours(runtime: &tokio::runtime::Runtime, bed: &Bed, ports: usize) -> (f64, f64) {
     let network = &bed.networks[0];
-    let line =
-        format!("--cloud testbed delete network/{network} --cascade --yes --wait=30m -o json");
-    let done: Value = bed.gone(&line).ends_with(0).json();
+    let line = format!(
+        "-vv --log-format text --cloud testbed delete network/{network} --cascade --yes --wait=30m -o json"
+    );
+    let ran = bed.gone(&line).ends_with(0);
+    let done: Value = ran.json();
+    let limits: Vec<&str> = ran.err.lines().filter_map(limit_in).collect();
+    println!("calls at a time: 8, then {limits:?}");
     let total = usize::try_from(done["counts"]["total"].as_u64().unwrap()).unwrap();
     assert_eq!(total, ports + 1, "the ports and their network");
     let Timeline { deletes, rest } =
         runtime.block_on(timeline(&bed.ledger(), done["id"].as_str().unwrap(), ports));
     (per_second(ports, deletes), rest.as_secs_f64())
+}
+
+/// The number of calls at a time that a line of the log says the engine went over to.
+fn limit_in(line: &str) -> Option<&str> {
+    let (_, after) = line.split_once("at a time")?.1.split_once("limit=")?;
+    after.split_whitespace().next()
 }

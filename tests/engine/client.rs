@@ -82,6 +82,15 @@ impl Client {
         }
     }
 
+    /// Exactly that plan.
+    pub async fn delete_plan(&self, hash: &str) -> String {
+        let plan_hash = hash.to_owned();
+        match self.submit(Command::DeletePlan { plan_hash }).await {
+            Ok(Receipt::Accepted { deletion_id, .. }) => deletion_id,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// One deletion of several targets.
     pub async fn delete_all(&self, kind: &str, words: &[String]) -> String {
         let targets = words.iter().map(|word| target(kind, word)).collect();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::harness::*;
+use gone::domain::mapping::{CopiedBy, Mapping};
 use gone::domain::model::{DeletionState, Phase, Plan, StepState};
 use gone::ledger::audit::{GENESIS, verify};
 use gone::ledger::{Cursor, Ledger, StepFilter};
@@ -21,13 +22,39 @@ enum Target {
     Network,
     /// A project with networks, a trunk, a balancer and an image.
     Project,
+    /// A network with copies in two other regions.
+    Copied,
 }
 
 impl Target {
+    fn regions(self) -> &'static [&'static str] {
+        match self {
+            Self::Copied => &["RegionOne", "RegionTwo", "RegionThree"],
+            Self::Network | Self::Project => &["RegionOne"],
+        }
+    }
+
     /// Makes it; its kind and its word.
-    fn build(self, bench: &Bench) -> (&'static str, String) {
+    fn build(self, bench: &mut Bench) -> (&'static str, String) {
         match self {
             Self::Network => ("network", bench.shop(1).network),
+            Self::Copied => {
+                let (network, _) = bench.plain_network(1);
+                let [central, locals @ ..] = self.regions() else {
+                    unreachable!();
+                };
+                bench.settings.mapping = vec![Mapping {
+                    central: site_of(central),
+                    locals: locals.iter().map(|region| site_of(region)).collect(),
+                    by: CopiedBy::Tag,
+                }];
+                for local in locals {
+                    let made = bench
+                        .seed(json!({ "region": local, "networks": 1, "ports_per_network": 2 }));
+                    bench.tag_as_copy(local, made["networks"][0].as_str().unwrap(), &network);
+                }
+                ("network", network)
+            }
             Self::Project => {
                 bench.seed(
                     json!({ "project": "demo", "networks": 2, "ports_per_network": 2,
@@ -42,10 +69,10 @@ impl Target {
 /// A run with one crash. False if it ended before the crash came.
 fn crashed(at: At, concurrency: usize, target: Target) -> bool {
     paused(async {
-        let mut bench = Bench::new(7);
+        let mut bench = Bench::in_regions(7, target.regions());
         bench.settings.engine.concurrency = concurrency;
         bench.settings.engine.concurrency_max = concurrency;
-        let (kind, word) = target.build(&bench);
+        let (kind, word) = target.build(&mut bench);
         bench.limits(json!({ "latency_ms": 20 }));
         let before = bench.everything();
         match at {
@@ -212,6 +239,16 @@ fn t08_i11_a_crash_at_each_call_sixteen_calls_at_a_time() {
 #[test]
 fn t08_i11_a_crash_at_each_write_of_a_project_in_all_services() {
     at_each(At::Write, 16, Target::Project);
+}
+
+#[test]
+fn t08_t09_i11_a_crash_at_each_write_of_copies_in_three_regions() {
+    at_each(At::Write, 16, Target::Copied);
+}
+
+#[test]
+fn t08_t09_i11_a_crash_at_each_call_of_copies_in_three_regions() {
+    at_each(At::Call, 1, Target::Copied);
 }
 
 #[test]

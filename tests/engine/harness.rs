@@ -59,6 +59,7 @@ pub struct Bench {
     pub world: Arc<Mutex<World>>,
     pub clock: Clock,
     pub settings: Settings,
+    regions: Vec<&'static str>,
     ledger: PathBuf,
     _folder: tempfile::TempDir,
     /// Which ledger writes and calls end the engine.
@@ -80,6 +81,10 @@ pub struct Shop {
 
 impl Bench {
     pub fn new(seed: u64) -> Self {
+        Self::in_regions(seed, &["RegionOne"])
+    }
+
+    pub fn in_regions(seed: u64, regions: &[&'static str]) -> Self {
         // In memory where there is such a place: durability is tried with the ledger itself.
         let memory = std::path::Path::new("/dev/shm");
         let folder = if memory.is_dir() {
@@ -92,10 +97,12 @@ impl Bench {
         Self {
             world: Arc::new(Mutex::new(World::new(WorldOptions {
                 seed,
+                regions: regions.iter().map(|&region| region.to_owned()).collect(),
                 ..WorldOptions::default()
             }))),
             clock: Clock::simulated("2026-01-02T03:04:05Z".parse().unwrap(), seed),
             settings,
+            regions: regions.to_vec(),
             ledger: folder.path().join("ledger.db"),
             _folder: folder,
             crash: Arc::default(),
@@ -162,7 +169,12 @@ impl Bench {
 
     /// As the admin sees the cloud's rows now, by a listing of its own.
     pub fn rows(&self, collection: &str) -> Vec<Value> {
-        self.api("GET", &path_of(collection), Value::Null).1[collection.replace('-', "_")]
+        self.rows_at("RegionOne", collection)
+    }
+
+    pub fn rows_at(&self, region: &str, collection: &str) -> Vec<Value> {
+        let (_, answer) = self.api_at(region, "GET", &path_of(collection), Value::Null);
+        answer[collection.replace('-', "_")]
             .as_array()
             .unwrap()
             .clone()
@@ -183,8 +195,23 @@ impl Bench {
         self.api_as("admin", method, path, body)
     }
 
+    /// The same in another region.
+    pub fn api_at(&self, region: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
+        self.call((region, "admin"), method, path, body)
+    }
+
     /// A call as a user in the project of that name.
     pub fn api_as(&self, user: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
+        self.call(("RegionOne", user), method, path, body)
+    }
+
+    fn call(
+        &self,
+        (region, user): (&str, &str),
+        method: &str,
+        path: &str,
+        body: Value,
+    ) -> (u16, Value) {
         let service = match path {
             path if path.starts_with(BALANCERS) => "load-balancer",
             path if path.starts_with("/v2.0") => "network",
@@ -202,7 +229,7 @@ impl Bench {
         let token = reply.response.headers()["x-subject-token"].clone();
         let request = http::Request::builder()
             .method(method)
-            .uri(format!("http://sandbox.invalid/RegionOne/{service}{path}"))
+            .uri(format!("http://sandbox.invalid/{region}/{service}{path}"))
             .header("x-auth-token", token)
             .body(if body.is_null() {
                 Bytes::new()
@@ -240,12 +267,14 @@ impl Bench {
     /// Every id in the cloud, as (collection, id). Faults must be off.
     pub fn everything(&self) -> BTreeSet<(String, String)> {
         let mut all = BTreeSet::new();
-        for collection in COLLECTIONS {
-            all.extend(
-                self.ids(collection)
-                    .into_iter()
-                    .map(|id| (collection.to_owned(), id)),
-            );
+        for region in &self.regions {
+            for collection in COLLECTIONS {
+                let rows = self.rows_at(region, collection);
+                let ids = rows
+                    .iter()
+                    .map(|row| row["id"].as_str().unwrap().to_owned());
+                all.extend(ids.map(|id| (collection.to_owned(), id)));
+            }
         }
         all
     }
@@ -273,6 +302,14 @@ impl Bench {
             floating_ip: id("floating_ips", 0),
             others: vec![id("networks", 1), id("networks", 2)],
         }
+    }
+
+    /// Tags what is there as a copy of something at another site.
+    pub fn tag_as_copy(&self, region: &str, network: &str, original: &str) {
+        let path = format!("/v2.0/networks/{network}/tags");
+        let tags = json!({ "tags": [format!("gone:copy-of={original}")] });
+        let (status, answer) = self.api_at(region, "PUT", &path, tags);
+        assert_eq!(status, 200, "{answer}");
     }
 
     /// A network with a subnet and some ports, and nothing else.
@@ -346,26 +383,29 @@ impl Bench {
     }
 
     fn cloud(&self) -> OpenStack {
-        let variables = HashMap::from([
-            ("OS_AUTH_URL", "http://sandbox.invalid/v3"),
-            ("OS_USERNAME", "admin"),
-            ("OS_PASSWORD", "secret"),
-            ("OS_PROJECT_NAME", "admin"),
-            ("OS_USER_DOMAIN_ID", "default"),
-            ("OS_PROJECT_DOMAIN_ID", "default"),
-            ("OS_REGION_NAME", "RegionOne"),
-        ]);
-        let environment = Environment {
-            variables: variables
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                .collect(),
-            current_dir: self._folder.path().to_owned(),
-            home: None,
-            system_dir: self._folder.path().to_owned(),
+        let login = |region: &'static str| {
+            let variables = HashMap::from([
+                ("OS_AUTH_URL", "http://sandbox.invalid/v3"),
+                ("OS_USERNAME", "admin"),
+                ("OS_PASSWORD", "secret"),
+                ("OS_PROJECT_NAME", "admin"),
+                ("OS_USER_DOMAIN_ID", "default"),
+                ("OS_PROJECT_DOMAIN_ID", "default"),
+                ("OS_REGION_NAME", region),
+            ]);
+            let environment = Environment {
+                variables: variables
+                    .into_iter()
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .collect(),
+                current_dir: self._folder.path().to_owned(),
+                home: None,
+                system_dir: self._folder.path().to_owned(),
+            };
+            let config = CloudsConfig::load(&environment).unwrap();
+            let cloud = config.cloud("envvars", None).unwrap();
+            (site_of(region), cloud)
         };
-        let config = CloudsConfig::load(&environment).unwrap();
-        let cloud = config.cloud("envvars", None).unwrap();
         let transport = InProcess {
             world: self.world.clone(),
             clock: self.clock.clone(),
@@ -374,7 +414,7 @@ impl Bench {
         };
         let transport: Arc<dyn Transport> = Arc::new(transport);
         OpenStack::new(
-            vec![(site(), cloud)],
+            self.regions.iter().copied().map(login).collect(),
             Box::new(move |_| Ok(transport.clone())),
             self.clock.clone(),
             self.settings.engine.call_timeout,
@@ -429,7 +469,11 @@ impl Bench {
 }
 
 pub fn site() -> Site {
-    Site::region("envvars", "RegionOne")
+    site_of("RegionOne")
+}
+
+pub fn site_of(region: &str) -> Site {
+    Site::region("envvars", region)
 }
 
 /// Runs a test on a paused clock, in one thread.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::harness::*;
 use super::seeds::Day;
-use gone::domain::model::{Action, Deletion, Phase, Plan, Step, StepState, Tombstone};
+use gone::domain::model::{Action, Deletion, Phase, Plan, Site, Step, StepState, Tombstone};
 use gone::ledger::audit::{GENESIS, verify};
 use gone::ledger::{Cursor, Ledger, StepFilter};
 
@@ -133,8 +133,12 @@ fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
         return false;
     }
     let parts: Vec<&str> = key.id.split(',').collect();
+    let Site::Region { region, .. } = &key.site else {
+        return false;
+    };
+    let rows = |collection: &str| bench.rows_at(region, collection);
     match key.kind.as_str() {
-        "router_interface" => bench.rows("ports").iter().any(|port| {
+        "router_interface" => rows("ports").iter().any(|port| {
             port["device_id"] == parts[0]
                 && port["fixed_ips"]
                     .as_array()
@@ -143,14 +147,14 @@ fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
                     .any(|ip| ip["subnet_id"] == parts[1])
         }),
         "static_route" => {
-            bench.rows("routers").iter().any(|router| {
+            rows("routers").iter().any(|router| {
                 router["id"] == parts[0]
                     && router["routes"].as_array().unwrap().iter().any(|route| {
                         route["destination"] == parts[1] && route["nexthop"] == parts[2]
                     })
             })
         }
-        "subport" => bench.rows("trunks").iter().any(|trunk| {
+        "subport" => rows("trunks").iter().any(|trunk| {
             trunk["id"] == parts[0]
                 && trunk["sub_ports"]
                     .as_array()

@@ -10,6 +10,7 @@
 mod blocked;
 mod cascade;
 mod client;
+mod copies;
 mod crash;
 mod fence;
 mod harness;

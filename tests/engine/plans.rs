@@ -177,13 +177,7 @@ fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
                         "an unchanged cloud hashes alike"
                     );
                     change(word);
-                    let receipt = client
-                        .submit(Command::DeletePlan { plan_hash })
-                        .await
-                        .unwrap();
-                    let gone::control::Receipt::Accepted { deletion_id, .. } = receipt else {
-                        panic!("{receipt:?}");
-                    };
+                    let deletion_id = client.delete_plan(&plan_hash).await;
                     let deletion = client.refused(&deletion_id).await;
                     assert_eq!(deletion.refused[0].rule, RefusalRule::Drift);
                     assert!(
@@ -193,14 +187,8 @@ fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
                     );
                 }
                 let plan_hash = client.plan("network", &network).await.hash.clone();
-                let receipt = client
-                    .submit(Command::DeletePlan { plan_hash })
-                    .await
-                    .unwrap();
+                let deletion_id = client.delete_plan(&plan_hash).await;
                 assert_eq!(bench.writes(), []);
-                let gone::control::Receipt::Accepted { deletion_id, .. } = receipt else {
-                    panic!("{receipt:?}");
-                };
                 client.gone(&deletion_id).await;
             })
             .await

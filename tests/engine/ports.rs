@@ -15,12 +15,12 @@ use gone::cloud::{
     SignedIn,
 };
 use gone::domain::kinds::Kind;
-use gone::domain::model::{Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
+use gone::domain::model::{Counts, Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
 use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Fence, Ledger, LedgerError, LooksDue, Paged, StepFilter, Summary, TombstoneFilter,
+    Fence, Ledger, LedgerError, LooksDue, Original, Paged, StepFilter, Summary, TombstoneFilter,
 };
 use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
@@ -486,6 +486,19 @@ impl Ledger for Faulty {
     async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError> {
         self.inner.next_due(now).await
     }
+    async fn progress(&self, deletion_id: &str) -> Result<Vec<(Site, Counts)>, LedgerError> {
+        self.inner.progress(deletion_id).await
+    }
+
+    async fn originals(
+        &self,
+        since: DateTime<Utc>,
+        after_record: i64,
+        limit: usize,
+    ) -> Result<Vec<Original>, LedgerError> {
+        self.inner.originals(since, after_record, limit).await
+    }
+
     async fn held_down(
         &self,
         since: DateTime<Utc>,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::harness::*;
 use super::invariants::{after_crash, check};
+use gone::domain::mapping::{CopiedBy, Mapping};
 use gone::domain::model::{Deletion, DeletionState, OnFailure, Plan, PlanOptions, Step, StepState};
 use serde_json::{Value, json};
 
@@ -33,7 +34,12 @@ pub struct Day {
 impl Day {
     fn new(seed: u64, lies: Lies) -> Self {
         let mut dice = fastrand::Rng::with_seed(seed);
-        let mut bench = Bench::new(seed);
+        // A third has two regions, of which the second copies from the first.
+        let regions: &[&str] = match seed % 3 {
+            0 => &["RegionOne", "RegionTwo"],
+            _ => &["RegionOne"],
+        };
+        let mut bench = Bench::in_regions(seed, regions);
         bench.lies = lies;
         let engine = &mut bench.settings.engine;
         engine.concurrency = *dice.choice(&[1, 2, 4, 16]).unwrap();
@@ -60,9 +66,13 @@ impl Day {
             "load_balancers": dice.u32(0..3),
             "images": dice.u32(0..2),
         }));
+        let network = made["networks"][0].as_str().unwrap();
+        if let [central, local] = regions {
+            copy(&mut bench, seed, (central, network), local, project);
+        }
         let target = match project {
             "demo" => ("project", project.to_owned()),
-            _ => ("network", made["networks"][0].as_str().unwrap().to_owned()),
+            _ => ("network", network.to_owned()),
         };
         if let Some(trunk) = made["trunks"][0].as_str().filter(|_| dice.u8(0..4) == 0) {
             let off = json!({ "trunk": { "admin_state_up": false } });
@@ -165,6 +175,30 @@ impl Day {
             _ => crash.never(),
         }
     }
+}
+
+/// A copy of a network, with ports and perhaps more of its own, and the mapping that tells of it.
+fn copy(
+    bench: &mut Bench,
+    seed: u64,
+    (central, network): (&str, &str),
+    local: &str,
+    project: &str,
+) {
+    bench.settings.mapping = vec![Mapping {
+        central: site_of(central),
+        locals: vec![site_of(local)],
+        by: CopiedBy::Tag,
+    }];
+    let mut dice = fastrand::Rng::with_seed(seed);
+    let made = bench.seed(json!({
+        "region": local,
+        "project": project,
+        "networks": dice.u32(1..3),
+        "ports_per_network": dice.u32(0..4),
+        "trunks": dice.u32(0..2),
+    }));
+    bench.tag_as_copy(local, made["networks"][0].as_str().unwrap(), network);
 }
 
 /// Runs a seed; what does not hold, if anything.

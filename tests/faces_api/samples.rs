@@ -183,6 +183,7 @@ pub fn plan() -> Plan {
         automatic: vec![plan_step(2, "port", &[], Action::Delete)],
         unset: vec![plan_step(3, "floatingip", &[], Action::Unset)],
         kept: Vec::new(),
+        mapping: Vec::new(),
         refused: vec![refusal(RefusalRule::InUse)],
         warnings: vec!["trunk t1 is enabled first".into()],
         calls_estimate: 2,
@@ -344,6 +345,9 @@ pub fn queries() -> Vec<Query> {
             limit: 500,
         },
         Query::Step { id: 7 },
+        Query::Progress {
+            deletion_id: "d1".into(),
+        },
         Query::Timeline {
             deletion_id: None,
             step_id: Some(7),
@@ -370,7 +374,7 @@ pub fn queries() -> Vec<Query> {
         Query::Kinds,
         Query::Audit { after: 9 },
     ];
-    covers_all(&all, 13, |query| match query {
+    covers_all(&all, 14, |query| match query {
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } => 2,
@@ -384,6 +388,7 @@ pub fn queries() -> Vec<Query> {
         Query::Sites => 10,
         Query::Kinds => 11,
         Query::Audit { .. } => 12,
+        Query::Progress { .. } => 13,
     });
     all
 }
@@ -457,8 +462,14 @@ pub fn pages() -> Vec<Page> {
         Page::Audit {
             rows: vec![json!({"seq": 1, "action": "delete"})],
         },
+        Page::Progress {
+            rows: vec![SiteProgress {
+                site: site(),
+                counts: deletion("d1").counts,
+            }],
+        },
     ];
-    covers_all(&all, 12, |page| match page {
+    covers_all(&all, 13, |page| match page {
         Page::Deletions { .. } => 0,
         Page::Deletion { .. } => 1,
         Page::Steps { .. } => 2,
@@ -471,6 +482,7 @@ pub fn pages() -> Vec<Page> {
         Page::Sites { .. } => 9,
         Page::Kinds { .. } => 10,
         Page::Audit { .. } => 11,
+        Page::Progress { .. } => 12,
     });
     all
 }

@@ -127,6 +127,36 @@ fn a_bad_value_names_its_field() {
             "at least 1",
         ),
         (
+            "[[mapping]]\ncentral = 'prod'\nlocals = ['prod/B']",
+            2,
+            "mapping[0].central",
+            "CLOUD/REGION",
+        ),
+        (
+            "[[mapping]]\ncentral = 'prod/A'\nlocals = []",
+            3,
+            "mapping[0].locals",
+            "at least one",
+        ),
+        (
+            "[[mapping]]\ncentral = 'prod/A'\nlocals = ['prod/B', 'prod/A']",
+            3,
+            "mapping[0].locals",
+            "central site itself",
+        ),
+        (
+            "[[mapping]]\ncentral = 'prod/A'\nlocals = ['prod/B', 'prod/B']",
+            3,
+            "mapping[0].locals",
+            "twice",
+        ),
+        (
+            "[[mapping]]\ncentral = 'prod/A'\nlocals = ['prod/B']\nmatch = 'tags'",
+            4,
+            "mapping[0].match",
+            "tag",
+        ),
+        (
             "[console]\non_hangup = 'explode'",
             2,
             "console.on_hangup",
@@ -157,7 +187,6 @@ fn p04_a_protection_without_a_field_is_an_error() {
 fn sections_of_later_versions_are_refused_not_ignored() {
     for (text, key) in [
         ("[[gate]]\nlisten = 'x'", "gate"),
-        ("[[mapping]]\ncentral = 'x'", "mapping"),
         ("[deployment]\nname = 'x'", "deployment"),
         ("[notify]\nmail = 'x'", "notify"),
         ("[api]\nlisten = 'x'", "api.listen"),

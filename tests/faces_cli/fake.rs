@@ -153,6 +153,7 @@ impl Control for Fake {
                 let (rows, next) = page(&all, cursor, size);
                 Page::Steps { rows, next }
             }
+            Query::Progress { .. } => Page::Progress { rows: Vec::new() },
             Query::Timeline { after, .. } => Page::Events {
                 rows: world
                     .events
@@ -328,6 +329,7 @@ pub fn plan() -> Plan {
         automatic: vec![dhcp],
         unset: vec![floating],
         kept: Vec::new(),
+        mapping: Vec::new(),
         refused: Vec::new(),
         warnings: vec!["trunk t1 is disabled and will be enabled first".into()],
         calls_estimate: 9,

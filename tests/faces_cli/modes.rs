@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::Shell;
 use gone::app::{Mode, Places, Way, mode, places, way};
+use gone::domain::mapping::{CopiedBy, Mapping};
 use gone::domain::model::{ErrorClass, Site};
 use gone::faces::cli::args::{Cli, Format, Global, Verb, Wait};
 use gone::faces::cli::output::Style;
@@ -183,6 +184,7 @@ fn well() -> Facts {
             regions: vec!["one".into()],
             found_in: vec!["/etc/openstack/clouds.yaml".into()],
         }])),
+        mapping: vec![],
         warnings: vec![],
         logins: vec![Login {
             site: Site::region("prod", "one"),
@@ -210,9 +212,17 @@ fn well() -> Facts {
 
 type Change = fn(&mut Facts);
 
+fn mapping(cloud: &str, region: &str) -> Mapping {
+    Mapping {
+        central: Site::region("prod", "one"),
+        locals: vec![Site::region(cloud, region)],
+        by: CopiedBy::Tag,
+    }
+}
+
 #[test]
 fn doctor_judges_what_it_finds() {
-    let table: [(&str, Change, Health, Exit, &str); 12] = [
+    let table: [(&str, Change, Health, Exit, &str); 14] = [
         ("terminal", |_| {}, Health::Ok, Exit::Done, "xterm, 80x24"),
         (
             "cloud prod",
@@ -234,6 +244,20 @@ fn doctor_judges_what_it_finds() {
             Health::Fail,
             Exit::Usage,
             "line 3",
+        ),
+        (
+            "mapping of prod/one",
+            |f| f.mapping = vec![mapping("prod", "one")],
+            Health::Ok,
+            Exit::Done,
+            "copies at prod/one",
+        ),
+        (
+            "mapping of prod/one",
+            |f| f.mapping = vec![mapping("prod", "two")],
+            Health::Fail,
+            Exit::Usage,
+            "prod/two is no region of a configured cloud",
         ),
         (
             "settings",

@@ -208,6 +208,7 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
         Op::Recover => Change::Recover { now },
         Op::Recreated { resource } => Change::Recreated {
             key: key("port", &resource_id(*resource)),
+            copy: None,
             stuck: resource % 2 == 0,
             now,
         },

@@ -64,6 +64,7 @@ pub fn wanted(name: &str, targets: Vec<Target>, now: DateTime<Utc>) -> NewDeleti
     NewDeletion {
         id: id(name),
         targets,
+        copies: Vec::new(),
         options: PlanOptions::default(),
         plan_hash: None,
         actor: actor(Origin::Cli),
@@ -117,6 +118,7 @@ pub fn plan(steps: Vec<PlanStep>) -> Plan {
         automatic: Vec::new(),
         unset: Vec::new(),
         kept: Vec::new(),
+        mapping: Vec::new(),
         refused: Vec::new(),
         warnings: vec!["careful".to_owned()],
         calls_estimate: 7,

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use gone::domain::model::{Action, DeletionState, Origin, Phase, Refusal, RefusalRule, StepState};
+use gone::domain::mapping::{CopiedBy, Local, Mapped};
+use gone::domain::model::{
+    Action, DeletionState, Origin, Phase, Refusal, RefusalRule, Site, StepState,
+};
 use gone::ledger::{Applied, Change, Ledger, NewDeletion, Selection, TombstoneFilter};
 
 use crate::support::*;
@@ -233,6 +236,7 @@ async fn t14_what_came_back_is_counted_and_swept_only_in_hold_down() {
     running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
     let recreated = |now| Change::Recreated {
         key: key("port", "a"),
+        copy: None,
         stuck: false,
         now,
     };
@@ -262,6 +266,7 @@ async fn t14_what_comes_back_too_often_is_stuck_and_no_longer_swept() {
     claim_all_to(&ledger, StepState::Gone).await;
     let change = Change::Recreated {
         key: key("port", "a"),
+        copy: None,
         stuck: true,
         now: at(5),
     };
@@ -272,6 +277,38 @@ async fn t14_what_comes_back_too_often_is_stuck_and_no_longer_swept() {
     let error = summary.attention[0].last_error.clone().unwrap();
     assert!(error.message.contains("re-created 1 time"), "{error:?}");
     assert!(ledger.held_down(at(0), 0, 10).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn t14_t12_what_has_copies_is_known_with_their_sites_while_it_goes_and_in_its_hold_down() {
+    let ledger = memory();
+    let mapped = |id: &str, by| Mapped {
+        original: key("port", id),
+        by,
+        locals: vec![Local {
+            site: Site::region("edge", "B"),
+            copies: vec!["copy".to_owned()],
+        }],
+    };
+    let mut plan = ports(&[("a", &[]), ("b", &[])]);
+    plan.mapping = vec![mapped("a", CopiedBy::Tag), mapped("b", CopiedBy::Name)];
+    running(&ledger, "one", &plan).await;
+    let originals = async |since| ledger.originals(at(since), 0, 10).await.unwrap();
+    let found = originals(9).await;
+    assert_eq!(found.len(), 1, "by name none is ever swept");
+    assert_eq!(found[0].tombstone.key, key("port", "a"));
+    assert_eq!(found[0].locals, [Site::region("edge", "B")]);
+    let back = |now| Change::Recreated {
+        key: key("port", "a"),
+        copy: Some(key("port", "new")),
+        stuck: false,
+        now,
+    };
+    assert_eq!(one(&ledger, back(at(1))).await, Applied::Done);
+    assert_eq!(originals(9).await[0].tombstone.recreated, 1);
+    claim_all_to(&ledger, StepState::Gone).await;
+    assert_eq!(originals(2).await.len(), 1);
+    assert!(originals(3).await.is_empty());
 }
 
 #[tokio::test]

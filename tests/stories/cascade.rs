@@ -1,4 +1,4 @@
-//! Story 2, in one region: a network with all that a cascade has to deal with.
+//! Story 2: a network with all that a cascade has to deal with, in one region and in two.
 
 use serde_json::{Value, json};
 
@@ -121,4 +121,82 @@ fn plan_is_exact(stage: &Stage, seat: &Seat) {
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(squeezed(&rows).contains(&squeezed(row)), "{row} in\n{rows}");
     }
+}
+
+/// The same in two regions, each with a balancer on the network.
+fn two_regions() -> String {
+    const BALANCER: &str = r#"
+[[call]]
+service = "load-balancer"
+path = "/loadbalancers"
+body.loadbalancer = { name = "front", vip_subnet_id = "${web_subnet}" }
+"#;
+    let text = std::fs::read_to_string(SCENARIO).unwrap();
+    let (head, calls) = text.split_once("[[call]]").unwrap();
+    let calls = format!("[[call]]{calls}{BALANCER}");
+    let second = calls.replace("[[call]]", "[[call]]\nregion = \"RegionTwo\"");
+    let head = head.replace("[\"RegionOne\"]", "[\"RegionOne\", \"RegionTwo\"]");
+    format!("{head}{calls}{second}")
+}
+
+#[test]
+fn story_2_n04_two_networks_in_two_regions_go_together_with_their_balancers() {
+    let mut stage = Stage::new();
+    let scenario = stage.write("two-regions.toml", &two_regions());
+    let cloud = stage.serve_cloud(&scenario);
+    stage.start_engine(&["--all-regions"]);
+    let regions = ["RegionOne", "RegionTwo"];
+    let network = |region: &str| format!("{region}/network/v2.0");
+    let balancers = |region: &str| {
+        let service = format!("{region}/load-balancer/v2.0/lbaas");
+        cloud.all_at(&service, "loadbalancers")
+    };
+    for region in regions {
+        assert_eq!(balancers(region).len(), 1);
+    }
+    let mut seat = Seat::take(&stage, &[]);
+    seat.see("2 of 2 sites reachable");
+    seat.go("network", "network 6");
+    seat.press("/web");
+    seat.wait("only web", |screen| !screen.contains("storage"));
+    seat.press("\r");
+    seat.press(" ");
+    seat.see("1 marked");
+    seat.press("j");
+    seat.press(" ");
+    seat.see("2 marked");
+    seat.press("D");
+    // Each region as in one, and its balancer; the balancer's own port goes by itself.
+    seat.see("▶ 18 steps · 10 automatic · 2 unset · 0 refused");
+    assert_eq!(cloud.writes(), Vec::<String>::new());
+    seat.press("\r");
+    seat.see_all(&[
+        "Delete 2 marked resources",
+        "how many resources were marked: 2",
+    ]);
+    seat.press("2");
+    seat.see(">2");
+    seat.press("\r");
+    seat.see_all(&["accepted as deletion", "/18"]);
+    seat.see("✓ gone ████████████████████ 18/18");
+
+    for region in regions {
+        let left = cloud.all_at(&network(region), "networks");
+        let mut left: Vec<&str> = left.iter().map(|it| it["name"].as_str().unwrap()).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["external", "storage"], "{region}");
+        assert_eq!(balancers(region), Vec::<Value>::new(), "{region}");
+        let floating = cloud.all_at(&network(region), "floatingips");
+        assert_eq!(floating.len(), 1, "{region}");
+        assert_eq!(floating[0]["port_id"], Value::Null, "{region}");
+    }
+    // `show` tells how far it is at each.
+    let id = stage.only_deletion()["id"].as_str().unwrap().to_owned();
+    let sites = stage.json(&["show", &id])["sites"].clone();
+    for (at, region) in regions.iter().enumerate() {
+        assert_eq!(sites[at]["site"], format!("sandbox/{region}"));
+        assert_eq!(sites[at]["counts"]["gone"], 9);
+    }
+    seat.press("q");
+    seat.left();
 }

@@ -12,6 +12,7 @@ mod cascade;
 mod comes_back;
 mod engine;
 mod hostile;
+mod image;
 mod morning;
 mod newcomer;
 mod nightly;

@@ -242,8 +242,20 @@ impl Cloud {
 
     /// A call to the network service of the first region: its status and body.
     pub fn call(&self, user: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
+        self.call_at("RegionOne/network/v2.0", user, method, path, body)
+    }
+
+    /// A call to a service of a region: `RegionTwo/image/v2`.
+    pub fn call_at(
+        &self,
+        service: &str,
+        user: &str,
+        method: &str,
+        path: &str,
+        body: Value,
+    ) -> (u16, Value) {
         let (token, _) = self.log_in(user);
-        let url = format!("{}/RegionOne/network/v2.0{path}", self.url);
+        let url = format!("{}/{service}{path}", self.url);
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let mut request = self.client.request(method, url);
         request = request.header("x-auth-token", token);
@@ -254,14 +266,29 @@ impl Cloud {
         (status, body)
     }
 
+    /// Glance takes a patch by its own media type only.
+    pub fn patch_image(&self, image: &str, patch: &Value) {
+        let (token, _) = self.log_in("admin");
+        let url = format!("{}/RegionOne/image/v2/images/{image}", self.url);
+        let kind = "application/openstack-images-v2.1-json-patch";
+        let request = self.client.patch(url).header("x-auth-token", token);
+        let request = request.header("content-type", kind).body(patch.to_string());
+        let (status, _, body) = self.send(request);
+        assert_eq!(status, 200, "{body}");
+    }
+
     pub fn status(&self, path: &str) -> u16 {
         self.call("admin", "GET", path, Value::Null).0
     }
 
     /// All of a collection, as admin.
     pub fn all(&self, collection: &str) -> Vec<Value> {
+        self.all_at("RegionOne/network/v2.0", collection)
+    }
+
+    pub fn all_at(&self, service: &str, collection: &str) -> Vec<Value> {
         let path = format!("/{collection}");
-        let (_, body) = self.call("admin", "GET", &path, Value::Null);
+        let (_, body) = self.call_at(service, "admin", "GET", &path, Value::Null);
         body[collection].as_array().unwrap().clone()
     }
 

@@ -41,6 +41,8 @@ pub struct Bed {
     pub folder: TempDir,
     /// Things of others that a test put on our networks: list and id, removed first.
     strangers: Vec<(String, String)>,
+    /// Other regions where the project holds something.
+    pub also_in: Vec<Api>,
 }
 
 impl Drop for Bed {
@@ -48,7 +50,9 @@ impl Drop for Bed {
         for (collection, id) in &self.strangers {
             self.api.delete_all(collection, [id.clone()]);
         }
-        self.api.clean_up(&self.project);
+        for api in self.also_in.iter().chain([&self.api]) {
+            api.clean_up(&self.project);
+        }
     }
 }
 
@@ -74,6 +78,7 @@ impl Bed {
             api,
             folder: tempfile::tempdir().unwrap(),
             strangers: Vec::new(),
+            also_in: Vec::new(),
         };
         assert!(made.status.success(), "seed: {:?}", made.status);
         let made: Value = serde_json::from_slice(&made.stdout).unwrap();
@@ -145,13 +150,13 @@ impl Bed {
     }
 
     /// A headless engine that serves its socket.
-    pub fn engine(&self) -> Ended {
+    pub fn engine(&self, sites: &str) -> Ended {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
             .open(self.path("engine.log"))
             .unwrap();
-        let mut command = self.command("--cloud testbed --engine");
+        let mut command = self.command(&format!("{sites} --engine"));
         let engine = Ended(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
         wait_for("the engine", || {
             let owner = gone::ledger::sqlite::owner(&self.ledger());

@@ -103,7 +103,7 @@ fn testbed_i11_an_engine_killed_in_the_middle_goes_on_and_deletes_nothing_twice(
             .count()
     };
 
-    let mut engine = bed.engine();
+    let mut engine = bed.engine("--cloud testbed");
     let line = format!("--cloud testbed delete network/{network} --cascade --yes -o json");
     let accepted = bed.gone(&line).ends_with(0).json();
     wait_for("deletes", || answered() >= 15);
@@ -116,7 +116,7 @@ fn testbed_i11_an_engine_killed_in_the_middle_goes_on_and_deletes_nothing_twice(
     };
     assert!(answered() < 50, "it was not in the middle");
 
-    let _second = bed.engine();
+    let _second = bed.engine("--cloud testbed");
     let show = format!(
         "--cloud testbed show {} -o json",
         accepted["id"].as_str().unwrap()

@@ -19,6 +19,7 @@ mod api;
 mod bed;
 mod cascade;
 mod conforms;
+mod copies;
 mod crash;
 mod refusals;
 mod seat;

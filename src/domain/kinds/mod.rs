@@ -18,6 +18,7 @@
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
 //! | `enable` | a call that must come before the delete while `when` holds |
 //! | `takes` | what goes along, after it |
+//! | `tagged` | the filter that finds what has one of several tags: copies at other sites |
 //! | `scope` | the field by which one list looks for all rows of what goes |
 //! | `guard` | never deleted while `when` holds; or left where it is, when that goes which it is `left_in` |
 //! | `settles` | a delete that the cloud only begins: how a row shows that it goes on, or failed |

@@ -95,6 +95,8 @@ pub struct ListSpec {
     /// for as well.
     #[serde(default)]
     pub also: Vec<BTreeMap<String, String>>,
+    /// The filter that finds what has one of several tags; none where rows have no tags.
+    pub tagged: Option<String>,
     /// Whether the cloud filters by the id. Else each is read.
     #[serde(default = "yes")]
     pub by_id: bool,

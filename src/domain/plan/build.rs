@@ -11,6 +11,7 @@ use super::graph::layers;
 use super::seen::{Seen, Texts};
 use super::{Fate, Frozen, Going, Link, Planner, taken_keys};
 use crate::domain::kinds::{CallTemplate, EnableSpec, Kind, OnDelete};
+use crate::domain::mapping::{CopiedBy, original_of};
 use crate::domain::model::{
     Action, Blocker, Plan, PlanStep, Refusal, RefusalRule, ResourceKey, Target,
 };
@@ -24,6 +25,7 @@ impl Planner<'_> {
         let before = self.order();
         let (ordered, circular) = layers(&before);
         let mut refused = self.refusals();
+        refused.extend(self.copies_by_name());
         refused.extend(circular.iter().map(|key| {
             self.refusal(
                 key,
@@ -104,6 +106,7 @@ impl Planner<'_> {
             automatic,
             unset,
             kept: self.kept(),
+            mapping: self.mapping.clone(),
             refused,
         };
         plan.targets.sort();
@@ -167,6 +170,16 @@ impl Planner<'_> {
             }
             if let Some(going) = going {
                 self.taken_after(key, going, &mut first);
+            }
+        }
+        // Readers are told by the original's tombstone: it ends with the last copy (T9).
+        for mapped in &self.mapping {
+            for copy in mapped.copies() {
+                for later in self.when_gone(&mapped.original) {
+                    for earlier in self.when_gone(&copy) {
+                        first(earlier, later);
+                    }
+                }
             }
         }
         before
@@ -393,6 +406,34 @@ impl Planner<'_> {
         kept.map(|key| self.target(key)).collect()
     }
 
+    fn original_of(&self, copy: &ResourceKey) -> Option<&ResourceKey> {
+        let mut mapping = self.mapping.iter();
+        let mapped = mapping.find(|mapped| mapped.copies().any(|key| key == *copy));
+        mapped.map(|mapped| &mapped.original)
+    }
+
+    /// By its name alone, exactly one resource is taken for a copy.
+    fn copies_by_name(&self) -> impl Iterator<Item = Refusal> {
+        let by_name = self.mapping.iter();
+        let by_name = by_name.filter(|mapped| mapped.by == CopiedBy::Name);
+        by_name.flat_map(move |mapped| {
+            let called = self.called(&mapped.original);
+            let locals = mapped.locals.iter();
+            let refused = locals.filter(|local| local.copies.len() != 1);
+            refused.map(move |local| {
+                let reason = format!(
+                    "{called} has {} of its name and project at {}; a copy by name must be the only one",
+                    match local.copies.len() {
+                        0 => "none".to_owned(),
+                        several => several.to_string(),
+                    },
+                    local.site
+                );
+                self.refusal(&mapped.original, RefusalRule::Copies, reason, None)
+            })
+        })
+    }
+
     /// What stays though it belongs to something that goes, and why.
     fn left(&self) -> Vec<String> {
         let left = self
@@ -414,6 +455,14 @@ impl Planner<'_> {
 
     fn warnings(&self, steps: &[PlanStep]) -> Vec<String> {
         let mut warnings = self.left();
+        warnings.extend(self.targets.iter().filter_map(|key| {
+            let original = original_of(&self.seen.get(key)?.tags)?;
+            Some(format!(
+                "{} is a copy of {}: while that stays, it may be made again",
+                self.called(key),
+                escape(original)
+            ))
+        }));
         let enables = |kind: &Kind| kind.spec.enable.clone();
         for step in steps.iter().filter(|step| step.action == Action::Enable) {
             let why: Option<EnableSpec> = self.kinds.get(&step.kind).and_then(enables);
@@ -490,7 +539,10 @@ impl<'p> Steps<'p> {
         let links = links.map(Vec::as_slice).unwrap_or_default();
         let why = match links.first() {
             Some(link) => format!("{} {}", link.says, self.planner.called(&link.to)),
-            None => "target".to_owned(),
+            None => match self.planner.original_of(key) {
+                Some(original) => format!("copy of {}", self.planner.called(original)),
+                None => "target".to_owned(),
+            },
         };
         let id = self.next;
         self.next += 1;
@@ -597,7 +649,7 @@ fn fingerprint(resource: &Seen, kind: &Kind) -> String {
 }
 
 /// SHA-256 over the canonical JSON (keys sorted, no blanks) of what was approved: targets, options,
-/// endpoints, steps, automatic and unset.
+/// mapping, endpoints, steps, automatic and unset.
 pub fn hash(plan: &Plan) -> String {
     let mut approved = Canonical(Sha256::new());
     // Step by step: as one JSON value a large plan would take many times its own memory.
@@ -605,6 +657,8 @@ pub fn hash(plan: &Plan) -> String {
     approved.steps(&plan.automatic);
     approved.text(",\"endpoints\":");
     approved.value(&json!(plan.endpoints));
+    approved.text(",\"mapping\":");
+    approved.value(&json!(plan.mapping));
     approved.text(",\"options\":");
     approved.value(&json!(plan.options));
     approved.text(",\"steps\":");

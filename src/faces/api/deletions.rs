@@ -14,7 +14,7 @@ use super::caller::Caller;
 use super::input::{self, Params, TargetInput};
 use super::problem::Problem;
 use super::{Api, List};
-use crate::control::{Command, ControlError, Envelope, Page, Query, Receipt};
+use crate::control::{Command, ControlError, Envelope, Page, Query, Receipt, SiteProgress};
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, Step};
 
 /// Either targets with options, or the hash of a plan that froze both.
@@ -198,6 +198,17 @@ pub(super) async fn steps(
         limit: params.limit()?,
     })
     .await
+}
+
+/// `GET /deletions/{id}/sites`: how far it is at each.
+pub(super) async fn sites(
+    State(api): State<Api>,
+    Path(deletion_id): Path<String>,
+) -> Result<Json<List<SiteProgress>>, Problem> {
+    match api.query(Query::Progress { deletion_id }).await? {
+        Page::Progress { rows: items } => Ok(Json(List { items, next: None })),
+        _ => Err(Problem::unexpected("progress")),
+    }
 }
 
 /// `GET /steps/{id}`.

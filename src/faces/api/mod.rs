@@ -147,6 +147,7 @@ fn router(api: Api, admission: Admission) -> Router {
         .route("/deletions", get(deletions::list).post(deletions::create))
         .route("/deletions/{id}", get(deletions::one))
         .route("/deletions/{id}/steps", get(deletions::steps))
+        .route("/deletions/{id}/sites", get(deletions::sites))
         .route("/deletions/{id}/tree", get(report::tree))
         .route("/deletions/{id}/report", get(report::report))
         .route(

@@ -116,6 +116,7 @@ impl Exit {
             RefusalRule::InUse
             | RefusalRule::OtherProject
             | RefusalRule::Protected
+            | RefusalRule::Copies
             | RefusalRule::Cycle => Self::Refused,
         }
     }

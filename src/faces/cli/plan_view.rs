@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use super::args::Format;
 use super::output::{Sheet, Style, write_rows, write_table, write_value};
+use crate::domain::mapping::{CopiedBy, Mapped};
 use crate::domain::model::{Blocker, Plan, PlanStep, Refusal, Target, short_id};
 
 /// In text; the first tell enough of why, and a network may have 10,000 ports.
@@ -61,6 +62,15 @@ fn write_as_table(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<
         }
         write_table(out, style, &sheet)?;
     }
+    if !plan.mapping.is_empty() {
+        writeln!(
+            out,
+            "\nCopies: these go with their original, which goes last"
+        )?;
+        for mapped in &plan.mapping {
+            writeln!(out, "  {}", style.safe(&copies(mapped)))?;
+        }
+    }
     if !plan.warnings.is_empty() {
         writeln!(out, "\nWarnings")?;
         for warning in &plan.warnings {
@@ -96,6 +106,24 @@ pub fn write_refusals(out: &mut dyn Write, style: Style, refused: &[Refusal]) ->
         0 => Ok(()),
         more => writeln!(out, "  and {more} more; -o json has them all"),
     }
+}
+
+/// `network/4fdb…@prod/RegionOne by its tag: 1 at prod/RegionTwo, none at edge/RegionOne`.
+fn copies(mapped: &Mapped) -> String {
+    let by = match mapped.by {
+        CopiedBy::Tag => "tag",
+        CopiedBy::Name => "name",
+        CopiedBy::Id => "id",
+    };
+    let locals = mapped.locals.iter().map(|local| {
+        let number = match local.copies.len() {
+            0 => "none".to_owned(),
+            some => some.to_string(),
+        };
+        format!("{number} at {}", local.site)
+    });
+    let locals: Vec<String> = locals.collect();
+    format!("{} by its {by}: {}", mapped.original, locals.join(", "))
 }
 
 fn headline(plan: &Plan) -> String {

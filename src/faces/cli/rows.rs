@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use super::output::Sheet;
 use super::plan_view::{blocked_by, target};
 use super::time;
-use crate::control::{Explanation, KindInfo, SiteState, SiteStatus};
+use crate::control::{Explanation, KindInfo, SiteProgress, SiteState, SiteStatus};
 use crate::domain::attention;
 use crate::domain::kinds::lookup;
 use crate::domain::model::{Deletion, Resource, Step, StepError, Tombstone, short_id};
@@ -150,6 +150,26 @@ pub fn tombstones(rows: &[Tombstone]) -> Sheet {
             row.incarnation.to_string(),
             short_id(&row.deletion_id).to_owned(),
         ]);
+    }
+    sheet
+}
+
+pub fn progress(rows: &[SiteProgress]) -> Sheet {
+    let mut sheet = Sheet::new([
+        "SITE", "GONE", "RUNNING", "WAITING", "BLOCKED", "STUCK", "OTHERS", "TOTAL",
+    ]);
+    for SiteProgress { site, counts } in rows {
+        let numbers = [
+            counts.gone,
+            counts.running + counts.verifying,
+            counts.waiting + counts.ready,
+            counts.blocked,
+            counts.stuck,
+            counts.skipped + counts.purged,
+            counts.total,
+        ];
+        let numbers = numbers.iter().map(u64::to_string);
+        sheet.push([site.to_string()].into_iter().chain(numbers));
     }
     sheet
 }

@@ -9,7 +9,7 @@ use super::plan_view::{blocked_by, target, write_refusals};
 use super::session::Session;
 use super::tree::{nest, write_tree};
 use super::{rows, time, wait};
-use crate::control::{Explanation, Page, Query};
+use crate::control::{Explanation, Page, Query, SiteProgress};
 use crate::domain::model::{Deletion, Event, Step, StepState, short_id};
 
 /// Of the timeline: enough to see what is going on.
@@ -22,6 +22,8 @@ const PAGES_MAX: usize = 20;
 struct Shown<'a> {
     #[serde(flatten)]
     deletion: &'a Deletion,
+    /// How far it is at each site.
+    sites: &'a [SiteProgress],
     /// Blocked and stuck steps.
     attention: &'a [Step],
     /// The last of what happened, oldest first.
@@ -31,11 +33,13 @@ struct Shown<'a> {
 pub(super) async fn show(session: &mut Session<'_>, args: IdArg) -> Result<Exit, Failure> {
     let tried = format!("show {}", args.id);
     let deletion = session.deletion(&tried, &args.id).await?;
+    let sites = progress(session, &tried, &deletion.id).await?;
     let held = [StepState::Stuck, StepState::Blocked];
     let attention = session.steps(&tried, &deletion.id, &held).await?;
     let timeline = timeline(session, &tried, &deletion.id).await?;
     let shown = Shown {
         deletion: &deletion,
+        sites: &sites,
         attention: &attention,
         timeline: &timeline,
     };
@@ -48,6 +52,10 @@ pub(super) async fn show(session: &mut Session<'_>, args: IdArg) -> Result<Exit,
         return Ok(Exit::Done);
     }
     write_deletion(session, &deletion)?;
+    if sites.len() > 1 {
+        writeln!(session.out, "\nAt each site")?;
+        session.print_rows(&rows::progress(&sites), &sites)?;
+    }
     if !attention.is_empty() {
         writeln!(session.out, "\nWaits or is stuck")?;
         session.print_rows(&rows::waiting_steps(&attention), &attention)?;
@@ -104,6 +112,21 @@ fn write_deletion(session: &mut Session<'_>, deletion: &Deletion) -> Result<(), 
         }
     }
     Ok(write_refusals(session.out, style, &deletion.refused)?)
+}
+
+async fn progress(
+    session: &Session<'_>,
+    tried: &str,
+    deletion_id: &str,
+) -> Result<Vec<SiteProgress>, Failure> {
+    let deletion_id = deletion_id.to_owned();
+    match session
+        .query(tried, Query::Progress { deletion_id })
+        .await?
+    {
+        Page::Progress { rows } => Ok(rows),
+        _ => Err(Failure::unexpected(tried)),
+    }
 }
 
 /// The last events of a deletion. The timeline comes oldest first, in pages; a large deletion has

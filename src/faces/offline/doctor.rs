@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::cloud::{Asked, Cloud};
+use crate::domain::mapping::Mapping;
 use crate::domain::model::{ErrorClass, Site};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -59,6 +60,7 @@ pub struct Facts {
     /// The settings file that was read, none for the defaults; or what is wrong with it.
     pub settings: Option<Result<Option<PathBuf>, String>>,
     pub clouds: Option<Result<Vec<FoundCloud>, String>>,
+    pub mapping: Vec<Mapping>,
     /// What works, but should be known: permissions, unknown fields. Each says what to do.
     pub warnings: Vec<String>,
     pub logins: Vec<Login>,
@@ -122,6 +124,9 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
     }
     if let Some(clouds) = &facts.clouds {
         checks.extend(cloud_checks(clouds));
+        if let Ok(clouds) = clouds {
+            checks.extend(mapping_checks(&facts.mapping, clouds));
+        }
     }
     for warning in &facts.warnings {
         checks.push(warn("files", warning, ""));
@@ -172,6 +177,38 @@ fn cloud_checks(clouds: &Result<Vec<FoundCloud>, String>) -> Vec<Check> {
             ok(&format!("cloud {}", cloud.name), &found)
         })
         .collect()
+}
+
+/// The sites of each mapping are regions of configured clouds: else what has copies there cannot be
+/// deleted.
+fn mapping_checks(mapping: &[Mapping], clouds: &[FoundCloud]) -> Vec<Check> {
+    let known = |site: &Site| {
+        clouds.iter().any(|cloud| match site {
+            Site::Region {
+                cloud: name,
+                region,
+            } => {
+                *cloud.name == **name
+                    && (cloud.regions.is_empty() || cloud.regions.iter().any(|it| **it == **region))
+            }
+            Site::Deployment { .. } => false,
+        })
+    };
+    let check = |mapping: &Mapping| {
+        let sites = || std::iter::once(&mapping.central).chain(&mapping.locals);
+        let name = format!("mapping of {}", mapping.central);
+        let locals: Vec<String> = mapping.locals.iter().map(Site::to_string).collect();
+        match sites().find(|site| !known(site)) {
+            None => ok(&name, &format!("copies at {}", locals.join(", "))),
+            Some(missing) => fail(
+                &name,
+                Trouble::Configuration,
+                &format!("{missing} is no region of a configured cloud"),
+                "Correct [[mapping]] in the settings, or add the cloud to clouds.yaml.",
+            ),
+        }
+    };
+    mapping.iter().map(check).collect()
 }
 
 fn login_check(login: &Login) -> Check {

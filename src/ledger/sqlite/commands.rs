@@ -245,20 +245,21 @@ impl Batch<'_> {
 
     /// A refused deletion is planned again, behind its fence.
     fn plan_again(&mut self, num: i64, now: DateTime<Utc>) -> Sql<Result<u64, String>> {
-        let targets: Vec<Target> = self
+        let (targets, copies): (Vec<Target>, Vec<ResourceKey>) = self
             .db
-            .prepare_cached("SELECT targets FROM requests WHERE num = ?1")?
-            .query_row([num], |row| rows::from_json(row, 0))?;
-        for target in &targets {
-            if let Some(other) = self.in_the_hands_of(&target.key)? {
+            .prepare_cached("SELECT targets, copies FROM requests WHERE num = ?1")?
+            .query_row([num], |row| {
+                Ok((rows::from_json(row, 0)?, rows::from_json(row, 1)?))
+            })?;
+        for key in targets.iter().map(|target| &target.key).chain(&copies) {
+            if let Some(other) = self.in_the_hands_of(key)? {
                 return Ok(Err(format!(
-                    "{} is being deleted by deletion {}",
-                    target.key,
+                    "{key} is being deleted by deletion {}",
                     short_id(&other)
                 )));
             }
         }
-        self.raise_checking(num, &targets, now)?;
+        self.raise_checking(num, &targets, &copies, now)?;
         self.execute("UPDATE requests SET refused = '[]' WHERE num = ?1", &[&num])?;
         self.enter(num, DeletionState::Planning, now)?;
         Ok(Ok(1))
@@ -368,6 +369,7 @@ impl Batch<'_> {
     pub(super) fn recreated(
         &mut self,
         key: &ResourceKey,
+        copy: Option<&ResourceKey>,
         stuck: bool,
         now: DateTime<Utc>,
     ) -> Sql<Applied> {
@@ -377,11 +379,18 @@ impl Batch<'_> {
                 "UPDATE tombstones SET recreated = recreated + 1,
                      phase = CASE WHEN ?4 THEN 'deleting' ELSE phase END,
                      gone_at = CASE WHEN ?4 THEN NULL ELSE gone_at END
-                 WHERE id = ?1 AND kind = ?2 AND site = ?3 AND phase = 'gone'
+                 WHERE id = ?1 AND kind = ?2 AND site = ?3
+                     AND (phase = 'gone' OR ?5 AND phase = 'deleting')
                  RETURNING deletion, recreated, record_id",
             )?
             .query_row(
-                params![key.id, key.kind.as_str(), key.site.to_string(), stuck],
+                params![
+                    key.id,
+                    key.kind.as_str(),
+                    key.site.to_string(),
+                    stuck,
+                    copy.is_some()
+                ],
                 |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
             )
             .optional()?;
@@ -389,7 +398,11 @@ impl Batch<'_> {
             return Ok(Applied::Refused(format!("{key} was not gone")));
         };
         let times_word = if times == 1 { "time" } else { "times" };
-        let message = format!("re-created {times} {times_word}: {key} is there again");
+        let message = match copy {
+            None => format!("re-created {times} {times_word}: {key} is there again"),
+            Some(copy) => format!("re-created {times} {times_word}: {copy}, a copy of {key}"),
+        };
+        let back = copy.unwrap_or(key);
         if stuck {
             self.stuck_again(num, record, &message, now)?;
         }
@@ -398,7 +411,7 @@ impl Batch<'_> {
             None,
             EventKind::Recreated,
             &message,
-            &json!({"recreated": times, "site": key.site, "kind": key.kind, "id": key.id}),
+            &json!({"recreated": times, "site": back.site, "kind": back.kind, "id": back.id}),
             now,
         )?;
         Ok(Applied::Done)

@@ -15,10 +15,10 @@ use super::lock::Lock;
 use super::pages::{self, position};
 use super::store::{Job, Outcome, Store, check_version, configure, fault};
 use super::{Options, claims, reads};
-use crate::domain::model::{Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
+use crate::domain::model::{Counts, Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
 use crate::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Ledger, LedgerError, LooksDue, Paged, StepFilter, Summary, TombstoneFilter,
+    Ledger, LedgerError, LooksDue, Original, Paged, StepFilter, Summary, TombstoneFilter,
 };
 
 /// Requests that wait for the writer: as many as one transaction takes if each is one change, so
@@ -339,6 +339,17 @@ impl<D: Drive> Ledger for D {
             .await
     }
 
+    async fn originals(
+        &self,
+        since: DateTime<Utc>,
+        after_record: i64,
+        limit: usize,
+    ) -> Result<Vec<Original>, LedgerError> {
+        let limit = pages::limit(limit);
+        self.read(move |db| reads::originals(db, since, after_record, limit))
+            .await
+    }
+
     async fn deletions(
         &self,
         filter: DeletionFilter,
@@ -358,6 +369,11 @@ impl<D: Drive> Ledger for D {
         let id = deletion_id.to_owned();
         let plan = self.read(move |db| reads::frozen(db, &id)).await?;
         Ok(plan.map(Arc::new))
+    }
+
+    async fn progress(&self, deletion_id: &str) -> Result<Vec<(Site, Counts)>, LedgerError> {
+        let id = deletion_id.to_owned();
+        self.read(move |db| reads::progress(db, &id)).await
     }
 
     async fn identities(

@@ -105,8 +105,16 @@ impl Batch<'_> {
                 });
             }
         }
+        for copy in &wanted.copies {
+            if let Some(deletion_id) = self.in_the_hands_of(copy)? {
+                return Ok(Applied::Refused(format!(
+                    "its copy {copy} is being deleted by deletion {}; delete it when that has ended",
+                    short_id(&deletion_id)
+                )));
+            }
+        }
         let num = self.insert_deletion(wanted)?;
-        self.raise_checking(num, &wanted.targets, wanted.now)?;
+        self.raise_checking(num, &wanted.targets, &wanted.copies, wanted.now)?;
         self.remember_key(wanted)?;
         self.audit(&wanted.audit, wanted.now)?;
         let state = DeletionState::Planning.as_str();
@@ -206,8 +214,8 @@ impl Batch<'_> {
         let num = self.db.last_insert_rowid();
         self.db
             .prepare_cached(
-                "INSERT INTO requests(num, targets, options, plan_hash, actor, reason, cause)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT INTO requests(num, targets, options, plan_hash, actor, reason, cause, copies)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?
             .execute(params![
                 num,
@@ -216,7 +224,8 @@ impl Batch<'_> {
                 wanted.plan_hash,
                 rows::json(&wanted.actor)?,
                 wanted.reason,
-                wanted.cause
+                wanted.cause,
+                rows::json(&wanted.copies)?
             ])?;
         self.adopt(num)?;
         Ok(num)
@@ -226,11 +235,12 @@ impl Batch<'_> {
         &self,
         num: i64,
         targets: &[Target],
+        copies: &[ResourceKey],
         now: DateTime<Utc>,
     ) -> Sql<()> {
         let mut fences = Fences::prepare(self.db)?;
-        for target in targets {
-            let key = &target.key;
+        let targets = targets.iter().map(|target| &target.key);
+        for key in targets.chain(copies) {
             let identity = (key.id.as_str(), &key.kind, &*key.site.to_string());
             fences.raise(num, identity, Phase::Checking, now)?;
         }

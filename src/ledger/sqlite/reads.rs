@@ -9,10 +9,10 @@ use super::batch::{DeletionRow, Sql};
 use super::rows::{self, STEP, TOMBSTONE};
 use crate::domain::attention;
 use crate::domain::model::{
-    Counts, Deletion, DeletionState, Event, Identity, Plan, PlanStep, ResourceKey, Step, StepState,
-    Tombstone,
+    Counts, Deletion, DeletionState, Event, Identity, Plan, PlanStep, ResourceKey, Site, Step,
+    StepState, Tombstone,
 };
-use crate::ledger::{AuditRow, DeletionFilter, EventFilter, EventPage, Summary};
+use crate::ledger::{AuditRow, DeletionFilter, EventFilter, EventPage, Original, Summary};
 
 use super::intents::KEPT;
 
@@ -148,6 +148,33 @@ pub(super) fn held_down(
     .collect()
 }
 
+pub(super) fn originals(
+    db: &Connection,
+    since: DateTime<Utc>,
+    after_record: i64,
+    limit: usize,
+) -> Sql<Vec<Original>> {
+    db.prepare_cached(&format!(
+        "{TOMBSTONE} WHERE t.copies_at IS NOT NULL AND t.record_id > ?1
+             AND (t.phase = 'deleting' OR t.phase = 'gone' AND t.gone_at >= ?2)
+         ORDER BY t.record_id LIMIT ?3"
+    ))?
+    .query_map(
+        params![
+            after_record,
+            rows::micros(since),
+            i64::try_from(limit).unwrap_or(i64::MAX)
+        ],
+        |row| {
+            Ok(Original {
+                tombstone: rows::tombstone(row)?,
+                locals: rows::from_json(row, 10)?,
+            })
+        },
+    )?
+    .collect()
+}
+
 pub(super) fn events(
     db: &Connection,
     after: i64,
@@ -246,6 +273,28 @@ pub(super) fn frozen(db: &Connection, deletion_id: &str) -> Sql<Option<Plan>> {
     };
     plan.steps = planned_steps(db, num)?;
     Ok(Some(plan))
+}
+
+pub(super) fn progress(db: &Connection, deletion_id: &str) -> Sql<Vec<(Site, Counts)>> {
+    let mut counted = db.prepare_cached(
+        "SELECT site, state, count(*) FROM steps
+         WHERE deletion = (SELECT num FROM deletions WHERE id = ?1)
+         GROUP BY site, state ORDER BY site",
+    )?;
+    let mut rows = counted.query([deletion_id])?;
+    let mut progress: Vec<(Site, Counts)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let site: Site = rows::word(row, 0)?;
+        let number: u64 = rows::number(row, 2)?;
+        if progress.last().is_none_or(|(last, _)| *last != site) {
+            progress.push((site, Counts::default()));
+        }
+        if let Some((_, counts)) = progress.last_mut() {
+            *rows::slot(counts, rows::word(row, 1)?) += number;
+            counts.total += number;
+        }
+    }
+    Ok(progress)
 }
 
 /// The identities in the plan's header, without reading the rest of it.

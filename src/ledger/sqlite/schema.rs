@@ -3,11 +3,11 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 2;
+pub(super) const KNOWN: i64 = 3;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 2] = [FIRST, GROUPED_LOOKS];
+const MIGRATIONS: [&str; 3] = [FIRST, GROUPED_LOOKS, COPIES];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
 /// counts change with each step. Times are microseconds since 1970 (UTC).
@@ -163,6 +163,13 @@ const GROUPED_LOOKS: &str = "
 DROP INDEX steps_due;
 CREATE INDEX steps_due ON steps(state, next_attempt_at, deletion, site, kind)
     WHERE state = 'blocked' OR state = 'verifying';
+";
+
+/// `tombstones.copies_at`: the sites where copies of it, tagged with its id, may come back.
+const COPIES: &str = "
+ALTER TABLE requests ADD COLUMN copies TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE tombstones ADD COLUMN copies_at TEXT;
+CREATE INDEX tombstones_with_copies ON tombstones(record_id) WHERE copies_at IS NOT NULL;
 ";
 
 /// The schema version that the file has; 0 for an empty one.

@@ -1,5 +1,7 @@
 //! A frozen plan becomes steps, edges and tombstones, all in one transaction (T3).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use chrono::{DateTime, Utc};
 use rusqlite::params;
 use serde_json::json;
@@ -7,8 +9,9 @@ use serde_json::json;
 use super::batch::{Batch, Sql};
 use super::intents::Fences;
 use super::rows;
+use crate::domain::mapping::CopiedBy;
 use crate::domain::model::{
-    Action, EventKind, Phase, Plan, PlanStep, ResourceKey, StepState, short_id,
+    Action, EventKind, Phase, Plan, PlanStep, ResourceKey, Site, StepState, short_id,
 };
 use crate::ledger::Applied;
 
@@ -38,6 +41,7 @@ impl Batch<'_> {
             return Ok(Applied::Refused(why.to_owned()));
         }
         let shares = self.raise_fences(num, plan, now)?;
+        self.remember_copies(num, plan)?;
         let states = self.insert_steps(num, plan, ranks, &shares, max_attempts, now)?;
         self.settle_other_targets(num, plan, now)?;
         self.execute(
@@ -90,6 +94,30 @@ impl Batch<'_> {
                 })
             })
             .collect()
+    }
+
+    /// Where tagged copies may come back, for the sweep (T14b); by name alone nothing is ever swept.
+    fn remember_copies(&self, num: i64, plan: &Plan) -> Sql<()> {
+        let tagged = plan.mapping.iter().filter(|it| it.by == CopiedBy::Tag);
+        let mut locals: BTreeMap<&ResourceKey, BTreeSet<&Site>> = BTreeMap::new();
+        for mapped in tagged {
+            let sites = mapped.locals.iter().map(|local| &local.site);
+            locals.entry(&mapped.original).or_default().extend(sites);
+        }
+        let mut remember = self.db.prepare_cached(
+            "UPDATE tombstones SET copies_at = ?5
+             WHERE id = ?1 AND kind = ?2 AND site = ?3 AND deletion = ?4",
+        )?;
+        for (original, sites) in locals {
+            remember.execute(params![
+                original.id,
+                original.kind.as_str(),
+                original.site.to_string(),
+                num,
+                rows::json(&sites)?
+            ])?;
+        }
+        Ok(())
     }
 
     /// Edges to a step that is left to another deletion are kept for people; nothing waits there.
@@ -221,6 +249,7 @@ fn header(plan: &Plan) -> Plan {
         automatic: plan.automatic.clone(),
         unset: plan.unset.clone(),
         kept: plan.kept.clone(),
+        mapping: plan.mapping.clone(),
         refused: plan.refused.clone(),
         warnings: plan.warnings.clone(),
         calls_estimate: plan.calls_estimate,

@@ -242,7 +242,12 @@ impl Batch<'_> {
                 audit,
                 now,
             } => self.pause(deletion_id, *paused, audit, *now),
-            Change::Recreated { key, stuck, now } => self.recreated(key, *stuck, *now),
+            Change::Recreated {
+                key,
+                copy,
+                stuck,
+                now,
+            } => self.recreated(key, copy.as_ref(), *stuck, *now),
             Change::Note { event, now } => self.note(event, *now),
             Change::Recover { now } => self.recover(*now),
         }

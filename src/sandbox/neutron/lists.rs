@@ -293,7 +293,7 @@ where
 
 fn passes<R: Row>(row: &R, key: &str, values: &[String], scope: &Scope<'_>) -> bool {
     if TAG_FILTERS.contains(&key) {
-        return values.iter().all(|value| tagged(row, key, value));
+        return tagged(row, key, values);
     }
     let shown = R::KIND
         .attribute(key)
@@ -305,9 +305,10 @@ fn passes<R: Row>(row: &R, key: &str, values: &[String], scope: &Scope<'_>) -> b
     values.iter().any(|value| equals(&shown, value))
 }
 
-fn tagged<R: Row>(row: &R, key: &str, value: &str) -> bool {
+/// A filter that is given again adds its tags.
+fn tagged<R: Row>(row: &R, key: &str, values: &[String]) -> bool {
     let tags = &row.meta().tags;
-    let mut wanted = value.split(',');
+    let mut wanted = values.iter().flat_map(|value| value.split(','));
     match key {
         "tags" => wanted.all(|tag| tags.contains(tag)),
         "tags-any" => wanted.any(|tag| tags.contains(tag)),

@@ -8,15 +8,16 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use super::{Settings, Surroundings};
+use crate::domain::mapping::Mapping;
+use crate::domain::model::Site;
 use crate::domain::text::{did_you_mean, escape};
 
 /// Every key with its default and its meaning, as TOML: what `--print-config` shows.
 pub const DEFAULTS: &str = include_str!("../../../assets/config.toml");
 
 /// Keys of later versions. Ignoring one would promise what is not done.
-const NOT_YET: [&str; 13] = [
+const NOT_YET: [&str; 12] = [
     "gate",
-    "mapping",
     "deployment",
     "notify",
     "api.listen",
@@ -216,6 +217,9 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
             return Some(found);
         }
     }
+    if let Some(found) = mapping_nonsense(&settings.mapping) {
+        return Some(found);
+    }
     settings
         .guard
         .protect
@@ -246,6 +250,30 @@ fn schedule_nonsense(
         return nonsense(&format!("{at}.max_attempts"), "must be at least 1");
     }
     None
+}
+
+fn mapping_nonsense(mapping: &[Mapping]) -> Option<(String, String)> {
+    mapping.iter().enumerate().find_map(|(position, mapping)| {
+        let at = |key: &str| format!("mapping[{position}].{key}");
+        let no_region = |site: &Site| site.cloud().is_none();
+        let twice = |site: &Site| mapping.locals.iter().filter(|it| *it == site).count() > 1;
+        if no_region(&mapping.central) {
+            return nonsense(&at("central"), "must be CLOUD/REGION");
+        }
+        if mapping.locals.is_empty() {
+            return nonsense(&at("locals"), "needs at least one CLOUD/REGION");
+        }
+        if mapping.locals.iter().any(no_region) {
+            return nonsense(&at("locals"), "each must be CLOUD/REGION");
+        }
+        if mapping.locals.iter().any(twice) {
+            return nonsense(&at("locals"), "names a site twice");
+        }
+        if mapping.locals.contains(&mapping.central) {
+            return nonsense(&at("locals"), "must not name the central site itself");
+        }
+        None
+    })
 }
 
 fn nonsense(key: &str, message: &str) -> Option<(String, String)> {

@@ -684,6 +684,8 @@ fn list_filters() -> Vec<Step> {
         vec![
             get("/ports?network_id=$n&tags=all,t1&fields=name&sort_key=name&sort_dir=asc").shows("/ports", SORTED),
             get("/ports?network_id=$n&tags-any=t1,nosuch&fields=name&sort_key=name&sort_dir=asc").shows("/ports", SORTED),
+            get("/ports?network_id=$n&tags-any=nosuch&tags-any=t1&fields=name&sort_key=name&sort_dir=asc").shows("/ports", SORTED),
+            get("/ports?network_id=$n&tags=all&tags=t1&fields=name&sort_key=name&sort_dir=asc").shows("/ports", SORTED),
             get("/ports?network_id=$n&not-tags=t0&fields=name&sort_key=name&sort_dir=asc").shows("/ports", SORTED),
             get("/ports?network_id=$n&not-tags-any=t0,nosuch&fields=name&sort_key=name&sort_dir=asc").shows("/ports", SORTED),
             get("/ports?network_id=$n&name=l1&name=l3&fields=name&sort_key=name&sort_dir=asc").shows("/ports", SORTED),

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::control::{Command, ControlError, Receipt, SiteSpec, TargetSpec};
+use crate::domain::mapping::Mapped;
 use crate::domain::model::{
     OnFailure, Plan, PlanOptions, Refusal, RefusalRule, Resource, ResourceKey, short_id,
 };
@@ -218,16 +219,19 @@ impl PlanPane {
     }
 }
 
-/// `12 steps, 3 automatic, 1 unset, 0 refused, at most 14 calls`
+/// `12 steps, 3 automatic, 1 unset, 0 refused, at most 14 calls`; and copies, where sites have some.
 fn counts(plan: &Plan, between: &str) -> String {
-    [
+    let copies = plan.mapping.iter().flat_map(Mapped::copies).count();
+    let copies = (copies > 0).then(|| format!("{copies} copies at other sites"));
+    let mut counts = vec![
         count(plan.steps.len() as u64, "step"),
         format!("{} automatic", plan.automatic.len()),
         format!("{} unset", plan.unset.len()),
         format!("{} refused", plan.refused.len()),
         format!("at most {}", count(plan.calls_estimate, "call")),
-    ]
-    .join(between)
+    ];
+    counts.extend(copies);
+    counts.join(between)
 }
 
 pub(crate) fn rule_words(rule: RefusalRule) -> &'static str {
@@ -235,6 +239,7 @@ pub(crate) fn rule_words(rule: RefusalRule) -> &'static str {
         RefusalRule::InUse => "in use",
         RefusalRule::OtherProject => "of another project",
         RefusalRule::Protected => "protected",
+        RefusalRule::Copies => "not one copy",
         RefusalRule::Cycle => "in a circle",
         RefusalRule::Unreadable => "cannot be read",
         RefusalRule::Drift => "not as approved",

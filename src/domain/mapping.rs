@@ -1,0 +1,143 @@
+//! Copies: what one site holds of another's resources, and goes with them.
+//!
+//! A *local* site copies a resource of the *central* one, and copies it again when it is read. So a
+//! deletion of the original takes each copy, by a cascade of its own, and the original goes last: its
+//! tombstone, from which readers learn that it is being deleted, ends with the last copy (T9, T12).
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::kinds::Kind;
+use super::model::{Resource, ResourceKey, Site};
+use super::plan::Filter;
+
+/// What a copy's tag begins with; the original's id follows.
+pub const COPY_TAG: &str = "gone:copy-of=";
+
+/// Which sites hold copies of another's resources, and how those are told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mapping {
+    pub central: Site,
+    pub locals: Vec<Site>,
+    #[serde(default, rename = "match")]
+    pub by: CopiedBy,
+}
+
+/// How a copy is known to be one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopiedBy {
+    /// It carries [`COPY_TAG`] with the original's id.
+    #[default]
+    Tag,
+    /// The one that has the same name and project.
+    Name,
+    /// It has the same id, where a service keeps ids.
+    Id,
+}
+
+/// Where copies of one resource were looked for, and what was found: frozen with the plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mapped {
+    pub original: ResourceKey,
+    #[serde(rename = "match")]
+    pub by: CopiedBy,
+    /// Each local site once, also those that have none.
+    pub locals: Vec<Local>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Local {
+    pub site: Site,
+    /// Ids, sorted.
+    pub copies: Vec<String>,
+}
+
+impl Mapped {
+    pub fn copies(&self) -> impl Iterator<Item = ResourceKey> {
+        self.locals.iter().flat_map(|local| {
+            local.copies.iter().map(|id| ResourceKey {
+                site: local.site.clone(),
+                kind: self.original.kind.clone(),
+                id: id.clone(),
+            })
+        })
+    }
+}
+
+impl CopiedBy {
+    /// The list that shows the copies of these resources; none if this kind cannot have any.
+    pub fn filter<'r>(
+        self,
+        kind: &Kind,
+        originals: impl IntoIterator<Item = &'r Resource>,
+    ) -> Option<Filter> {
+        let list = kind.spec.list.as_ref()?;
+        if list.within.is_some() || kind.spec.in_all_regions {
+            return None;
+        }
+        let originals = originals.into_iter();
+        let ids = |original: &'r Resource| original.key.id.as_str();
+        let (key, values): (&str, BTreeSet<&str>) = match self {
+            Self::Tag => return tagged_filter(kind, originals.map(ids)),
+            Self::Name => {
+                let names = originals.map(|original| original.name.as_str());
+                (&list.name, names.filter(|name| !name.is_empty()).collect())
+            }
+            Self::Id => (kind.id_filter()?, originals.map(ids).collect()),
+        };
+        Some(Filter {
+            key: key.to_owned(),
+            values: values.into_iter().map(str::to_owned).collect(),
+        })
+    }
+
+    /// Whether one is a copy of the other, as far as they tell: projects have other ids in another
+    /// cloud, so the caller compares those.
+    pub fn fits(self, original: &Resource, copy: &Resource) -> bool {
+        original.key.kind == copy.key.kind
+            && match self {
+                Self::Tag => original_of(&copy.tags) == Some(&original.key.id),
+                Self::Name => !copy.name.is_empty() && original.name == copy.name,
+                Self::Id => original.key.id == copy.key.id,
+            }
+    }
+}
+
+/// The filter that shows the tagged copies of resources of a kind with these ids; none if no list
+/// filters that kind by tags.
+pub fn tagged_filter<'i>(kind: &Kind, ids: impl IntoIterator<Item = &'i str>) -> Option<Filter> {
+    Some(Filter {
+        key: kind.spec.list.as_ref()?.tagged.clone()?,
+        values: ids
+            .into_iter()
+            .map(|id| format!("{COPY_TAG}{id}"))
+            .collect(),
+    })
+}
+
+/// The id of what a resource with these tags is a copy of.
+pub fn original_of(tags: &[impl AsRef<str>]) -> Option<&str> {
+    let mut tags = tags.iter();
+    tags.find_map(|tag| tag.as_ref().strip_prefix(COPY_TAG))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t14_a_copy_names_its_original_by_one_tag_alone() {
+        let cases: [(&[&str], Option<&str>); 4] = [
+            (&["gone:copy-of=4fdb"], Some("4fdb")),
+            (&["keep", "gone:copy-of=4fdb"], Some("4fdb")),
+            (&["copy-of=4fdb", "gone:copy-of"], None),
+            (&[], None),
+        ];
+        for (tags, expected) in cases {
+            assert_eq!(original_of(tags), expected, "{tags:?}");
+        }
+    }
+}

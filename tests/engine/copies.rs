@@ -1,0 +1,533 @@
+//! Copies at other sites go with their original, each by a cascade of its own, and do not come back.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::harness::*;
+use gone::control::ControlError;
+use gone::domain::mapping::{CopiedBy, Mapping};
+use gone::domain::model::{
+    DeletionState, EventKind, Phase, Plan, RefusalRule, Step, StepState, Tombstone,
+};
+use serde_json::{Value, json};
+
+const CENTRAL: &str = "RegionOne";
+const LOCALS: [&str; 2] = ["RegionTwo", "RegionThree"];
+const NONE: Vec<String> = Vec::new();
+
+/// Network `web` at the central site, with ports, and a copy of it with ports of its own at each local.
+struct Copied {
+    bench: Bench,
+    original: String,
+    /// In the order of [`LOCALS`].
+    copies: Vec<String>,
+}
+
+impl Copied {
+    fn by(by: CopiedBy) -> Self {
+        let mut bench = Bench::in_regions(1, &[CENTRAL, LOCALS[0], LOCALS[1]]);
+        bench.settings.mapping = vec![Mapping {
+            central: site_of(CENTRAL),
+            locals: LOCALS.map(site_of).to_vec(),
+            by,
+        }];
+        let (original, _) = network_with_ports(&bench, CENTRAL, json!({ "name": "web" }));
+        let mut copied = Self {
+            bench,
+            original,
+            copies: Vec::new(),
+        };
+        for local in LOCALS {
+            let id = copied.copy_at(local);
+            copied.copies.push(id);
+        }
+        copied
+    }
+
+    /// As a local makes one when it reads the central site.
+    fn copy_at(&self, region: &str) -> String {
+        let (id, _) = network_with_ports(&self.bench, region, json!({ "name": "web" }));
+        self.bench.tag_as_copy(region, &id, &self.original);
+        id
+    }
+
+    /// Without a site, all would be asked for the original.
+    fn named(&self) -> String {
+        format!("{}@envvars/{CENTRAL}", self.original)
+    }
+
+    fn networks(&self) -> [Vec<String>; 3] {
+        [CENTRAL, LOCALS[0], LOCALS[1]].map(|region| {
+            let rows = self.bench.rows_at(region, "networks");
+            rows.iter().map(id_of).collect()
+        })
+    }
+
+    async fn tombstones(&self, client: &Client) -> Vec<Tombstone> {
+        let mut tombstones = Vec::new();
+        for id in std::iter::once(&self.original).chain(&self.copies) {
+            tombstones.push(client.tombstone(id).await.unwrap());
+        }
+        tombstones
+    }
+}
+
+fn id_of(row: &Value) -> String {
+    row["id"].as_str().unwrap().to_owned()
+}
+
+fn network_with_ports(bench: &Bench, region: &str, fields: Value) -> (String, Vec<String>) {
+    let make = |collection: &str, item: &str, fields: Value| {
+        let path = path_of(collection);
+        let (status, answer) = bench.api_at(region, "POST", &path, json!({ item: fields }));
+        assert_eq!(status, 201, "{answer}");
+        id_of(&answer[item])
+    };
+    let network = make("networks", "network", fields);
+    let subnet = json!({ "network_id": network, "ip_version": 4, "cidr": "10.0.0.0/24" });
+    make("subnets", "subnet", subnet);
+    let ports = (0..3).map(|_| make("ports", "port", json!({ "network_id": network })));
+    let ports = ports.collect();
+    (network, ports)
+}
+
+fn hang_at(region: &str) -> Value {
+    json!([{ "match": { "region": region, "method": "DELETE" }, "action": { "status": 503 } }])
+}
+
+fn of_network<'s>(steps: &'s [Step], id: &str) -> &'s Step {
+    let mut steps = steps.iter();
+    steps.find(|step| step.resource.key.id == id).unwrap()
+}
+
+fn step_of(plan: &Plan, id: &str) -> u32 {
+    let mut steps = plan.steps.iter();
+    steps.find(|step| step.resource_id == id).unwrap().id
+}
+
+#[test]
+fn t09_a_plan_takes_the_copies_at_every_local_each_by_its_own_cascade_and_the_original_last() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Tag);
+        copied
+            .bench
+            .run(async |client| {
+                let plan = client.plan("network", &copied.original).await;
+                assert_eq!(plan.refused, []);
+                assert_eq!(plan.targets.len(), 1, "only what was asked for is a target");
+                // Three ports and the network at each of three sites.
+                assert_eq!(plan.steps.len(), 12);
+                let last = &plan.steps[step_of(&plan, &copied.original) as usize];
+                for copy in &copied.copies {
+                    let copy = step_of(&plan, copy);
+                    assert!(last.depends_on.contains(&copy));
+                    let why = &plan.steps[copy as usize].why;
+                    assert!(why.starts_with("copy of network web"), "{why}");
+                }
+                let again = client.plan("network", &copied.original).await;
+                assert_eq!(again.hash, plan.hash);
+                assert_eq!(copied.bench.writes().len(), 0);
+
+                let id = client.delete("network", &copied.original).await;
+                client.gone(&id).await;
+                assert_eq!(copied.networks(), [NONE; 3]);
+                for tombstone in copied.tombstones(&client).await {
+                    assert_eq!(tombstone.phase, Phase::Gone);
+                }
+            })
+            .await
+            .unwrap();
+        let deletes = copied.bench.writes();
+        assert!(deletes.last().unwrap().path.contains(&copied.original));
+    });
+}
+
+#[test]
+fn t09_t12_while_one_local_is_slow_the_original_stays_fenced_and_the_other_gets_nothing_back() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Tag);
+        let bench = &copied.bench;
+        bench.faults(hang_at(LOCALS[1]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &copied.original).await;
+                tokio::time::sleep(Duration::from_secs(120)).await;
+                let phases = copied.tombstones(&client).await;
+                let phases: Vec<Phase> = phases.iter().map(|it| it.phase).collect();
+                assert_eq!(phases, [Phase::Deleting, Phase::Gone, Phase::Deleting]);
+                // The local that is done reads the central site, which still has the original.
+                assert!(bench.exists("networks", &copied.original));
+                let again = copied.copy_at(LOCALS[0]);
+                tokio::time::sleep(Duration::from_secs(120)).await;
+                assert_eq!(copied.networks()[1], NONE);
+                let tombstone = client.tombstone(&copied.original).await.unwrap();
+                assert_eq!((tombstone.phase, tombstone.recreated), (Phase::Deleting, 1));
+                let caused = client.caused_by(&id).await;
+                assert_eq!(caused.len(), 1);
+                assert_eq!(caused[0].targets[0].key.id, again);
+                assert_eq!(caused[0].reason, "re-created 1 time");
+
+                bench.faults(json!([]));
+                client.gone(&id).await;
+                assert_eq!(copied.networks(), [NONE; 3]);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn t19_a_local_that_fails_undoes_and_holds_up_no_other() {
+    paused(async {
+        let mut copied = Copied::by(CopiedBy::Tag);
+        copied.bench.settings.gc.max_attempts = 2;
+        let bench = &copied.bench;
+        bench.faults(json!([{ "match": { "region": LOCALS[1], "method": "DELETE", "kind": "network" }, "action": { "status": 409, "type": "NetworkInUse", "message": "in use" } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &copied.original).await;
+                let stuck = client.stuck(&id).await;
+                assert_eq!(copied.networks()[1], NONE);
+                let steps = client.steps(&id).await;
+                let failed = of_network(&steps, &copied.copies[1]);
+                assert_eq!(failed.state, StepState::Stuck);
+                assert_eq!(of_network(&steps, &copied.copies[0]).state, StepState::Gone);
+                // The original waits for its copy, and says so.
+                let original = of_network(&steps, &copied.original);
+                assert_eq!(original.state, StepState::Stuck);
+                assert!(bench.exists("networks", &copied.original));
+                assert_eq!(stuck.counts.stuck, 2);
+                bench.faults(json!([]));
+                client.retry(&id).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert_eq!(copied.networks(), [NONE; 3]);
+    });
+}
+
+#[test]
+fn t19_a_local_that_cannot_be_listed_refuses_the_deletion() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Tag);
+        let bench = &copied.bench;
+        bench.faults(json!([{ "match": { "region": LOCALS[1], "method": "GET", "kind": "network" }, "action": { "status": 503 } }]));
+        bench
+            .run(async |client| {
+                let refused = client
+                    .try_delete("network", &copied.named(), cascade())
+                    .await
+                    .unwrap_err();
+                let ControlError::Unreachable { message } = refused else {
+                    panic!("{refused:?}");
+                };
+                assert!(
+                    message.contains("copies at envvars/RegionThree"),
+                    "{message}"
+                );
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.writes().len(), 0);
+        assert_eq!(bench.standing().await.deletions, []);
+    });
+}
+
+#[test]
+fn t19_a_local_that_falls_silent_behind_the_fence_refuses_the_deletion_and_releases_all() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Tag);
+        let bench = &copied.bench;
+        // The first list finds the copy, so that its fence is raised; the second fails.
+        let path = "/v2.0/networks";
+        bench.faults(json!([
+            { "match": { "region": LOCALS[1], "method": "GET", "path": path }, "times": 1, "action": { "delay_ms": 0 } },
+            { "match": { "region": LOCALS[1], "method": "GET", "path": path }, "action": { "status": 503 } },
+        ]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &copied.named()).await;
+                let refused = client.refused(&id).await;
+                let rules: Vec<RefusalRule> = refused.refused.iter().map(|it| it.rule).collect();
+                assert_eq!(rules, [RefusalRule::Unreadable]);
+                for tombstone in copied.tombstones(&client).await {
+                    assert_eq!(tombstone.phase, Phase::Released);
+                }
+                bench.faults(json!([]));
+                client.retry(&id).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert_eq!(copied.networks(), [NONE; 3]);
+    });
+}
+
+#[test]
+fn t14_a_copy_that_comes_back_after_the_end_is_removed_and_only_one_that_names_the_dead_original() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Tag);
+        let bench = &copied.bench;
+        let (other, _) = network_with_ports(bench, LOCALS[0], json!({ "name": "web" }));
+        let (alive, _) = network_with_ports(bench, CENTRAL, json!({ "name": "alive" }));
+        let (copy_of_alive, _) = network_with_ports(bench, LOCALS[0], json!({ "name": "web" }));
+        bench.tag_as_copy(LOCALS[0], &copy_of_alive, &alive);
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &copied.original).await;
+                client.gone(&id).await;
+                copied.copy_at(LOCALS[0]);
+                copied.copy_at(LOCALS[1]);
+                tokio::time::sleep(Duration::from_secs(300)).await;
+                let [central, first, second] = copied.networks();
+                assert_eq!(central, [alive]);
+                let kept = BTreeSet::from([other, copy_of_alive]);
+                assert_eq!(first.into_iter().collect::<BTreeSet<_>>(), kept);
+                assert_eq!(second, NONE);
+                let tombstone = client.tombstone(&copied.original).await.unwrap();
+                assert_eq!((tombstone.phase, tombstone.recreated), (Phase::Gone, 2));
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn t14_a_copy_that_comes_back_more_often_than_allowed_is_stuck_with_that_reason() {
+    paused(async {
+        let mut copied = Copied::by(CopiedBy::Tag);
+        copied.bench.settings.gc.recreate_max = 1;
+        let bench = &copied.bench;
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &copied.original).await;
+                client.gone(&id).await;
+                for _ in 0..2 {
+                    copied.copy_at(LOCALS[0]);
+                    tokio::time::sleep(Duration::from_secs(300)).await;
+                }
+                let stuck = client
+                    .until(&id, |it| it.state == DeletionState::Stuck)
+                    .await;
+                let step = client.step_of(&stuck.id, &copied.original).await;
+                let error = step.last_error.unwrap();
+                assert_eq!(error.kind, "Recreated");
+                assert!(error.message.contains("a copy of"), "{}", error.message);
+                let sent = bench.writes().len();
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                assert_eq!(bench.writes().len(), sent, "a person must look");
+                let told = client.timeline(Some(&id), None).await;
+                let told = told.iter().filter(|it| it.kind == EventKind::Recreated);
+                assert_eq!(told.count(), 2);
+            })
+            .await
+            .unwrap();
+        assert_eq!(copied.networks()[1].len(), 1);
+    });
+}
+
+#[test]
+fn t14_copies_known_by_name_alone_go_with_their_original_and_are_never_swept() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Name);
+        let bench = &copied.bench;
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &copied.original).await;
+                client.gone(&id).await;
+                assert_eq!(copied.networks(), [NONE; 3]);
+                let again = copied.copy_at(LOCALS[0]);
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                assert_eq!(copied.networks()[1], [again]);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn t14_by_name_anything_but_one_is_refused() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Name);
+        let bench = &copied.bench;
+        network_with_ports(bench, LOCALS[0], json!({ "name": "web" }));
+        let path = format!("/v2.0/networks/{}", copied.copies[1]);
+        let renamed = json!({ "network": { "name": "other" } });
+        assert_eq!(bench.api_at(LOCALS[1], "PUT", &path, renamed).0, 200);
+        // The same name in another project is no copy.
+        let demo = bench.demo_project();
+        network_with_ports(
+            bench,
+            LOCALS[1],
+            json!({ "name": "web", "project_id": demo }),
+        );
+        bench
+            .run(async |client| {
+                let plan = client.plan("network", &copied.original).await;
+                let mut reasons = plan.refused.iter();
+                let mut refused = |words: &str| {
+                    let refusal = reasons.next().unwrap();
+                    assert_eq!(refusal.rule, RefusalRule::Copies);
+                    assert!(refusal.reason.contains(words), "{}", refusal.reason);
+                };
+                refused("none of its name and project at envvars/RegionThree");
+                refused("2 of its name and project at envvars/RegionTwo");
+                assert!(reasons.next().is_none());
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p04_a_copy_of_another_project_is_a_blocker() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Tag);
+        let bench = &copied.bench;
+        let demo = bench.demo_project();
+        let fields = json!({ "name": "theirs", "project_id": demo });
+        let (theirs, _) = network_with_ports(bench, LOCALS[0], fields);
+        bench.tag_as_copy(LOCALS[0], &theirs, &copied.original);
+        bench
+            .run(async |client| {
+                let plan = client.plan("network", &copied.original).await;
+                let refusal = &plan.refused[0];
+                assert_eq!(refusal.rule, RefusalRule::OtherProject);
+                assert_eq!(refusal.resource.key.id, theirs);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn t03_the_fence_stands_over_copies_before_their_cascades_are_listed() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Tag);
+        let bench = &copied.bench;
+        // Planning waits for the answer; the fence is up before it is asked.
+        bench.faults(json!([{ "match": { "region": LOCALS[1], "method": "GET", "kind": "port" }, "action": { "delay_ms": 20_000 } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &copied.original).await;
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                for tombstone in copied.tombstones(&client).await {
+                    assert_eq!(tombstone.phase, Phase::Checking);
+                }
+                // T6: a copy is in the hands of the same deletion.
+                let local = format!("{}@envvars/{}", copied.copies[0], LOCALS[0]);
+                assert_eq!(client.delete("network", &local).await, id);
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn t09_an_original_is_not_deleted_while_another_deletion_has_its_copy() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Tag);
+        let bench = &copied.bench;
+        bench.faults(hang_at(LOCALS[0]));
+        bench
+            .run(async |client| {
+                let local = format!("{}@envvars/{}", copied.copies[0], LOCALS[0]);
+                let first = client.delete("network", &local).await;
+                client
+                    .until(&first, |it| it.state == DeletionState::Running)
+                    .await;
+                let refused = client
+                    .try_delete("network", &copied.original, cascade())
+                    .await
+                    .unwrap_err();
+                let ControlError::Conflict { message } = refused else {
+                    panic!("{refused:?}");
+                };
+                assert!(
+                    message.contains("is being deleted by deletion"),
+                    "{message}"
+                );
+                bench.faults(json!([]));
+                client.gone(&first).await;
+                let id = client.delete("network", &copied.original).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert_eq!(copied.networks(), [NONE; 3]);
+    });
+}
+
+#[test]
+fn t09_a_name_means_the_original_and_a_copy_by_itself_may_come_back() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Tag);
+        copied
+            .bench
+            .run(async |client| {
+                let plan = client.plan("network", "web").await;
+                assert_eq!(plan.targets[0].key.id, copied.original);
+                let local = format!("{}@envvars/{}", copied.copies[0], LOCALS[0]);
+                let plan = client.plan("network", &local).await;
+                assert_eq!(plan.steps.len(), 4);
+                let warned = plan
+                    .warnings
+                    .iter()
+                    .any(|it| it.contains("may be made again"));
+                assert!(warned, "{:?}", plan.warnings);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p01_a_copy_that_came_after_the_plan_is_drift() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Tag);
+        copied
+            .bench
+            .run(async |client| {
+                let plan = client.plan("network", &copied.original).await;
+                copied.copy_at(LOCALS[0]);
+                let id = client.delete_plan(&plan.hash).await;
+                let refused = client.refused(&id).await;
+                assert_eq!(refused.refused[0].rule, RefusalRule::Drift);
+                assert_eq!(copied.bench.writes().len(), 0);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+/// However many copies there are, each local is asked once a kind (N14).
+#[test]
+fn n14_copies_of_many_originals_are_found_by_one_list_a_site() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Tag);
+        let bench = &copied.bench;
+        let mut originals = vec![copied.original.clone()];
+        for _ in 0..20 {
+            let (original, _) = network_with_ports(bench, CENTRAL, json!({ "name": "more" }));
+            for local in LOCALS {
+                let (copy, _) = network_with_ports(bench, local, json!({ "name": "more" }));
+                bench.tag_as_copy(local, &copy, &original);
+            }
+            originals.push(original);
+        }
+        bench
+            .run(async |client| {
+                let id = client.delete_all("network", &originals).await;
+                client.gone(&id).await;
+                let sent = bench.sent();
+                let by_tag = sent.iter().filter(|it| it.path.contains("tags-any"));
+                // Before the fence, and behind it.
+                assert_eq!(by_tag.count(), 2 * LOCALS.len());
+            })
+            .await
+            .unwrap();
+        assert_eq!(copied.networks(), [NONE; 3]);
+    });
+}

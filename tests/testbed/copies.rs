@@ -1,0 +1,69 @@
+//! Copies in the second region, on real Neutrons.
+
+use serde_json::{Value, json};
+
+use crate::api::{Api, text};
+use crate::bed::{Bed, clouds, wait_for};
+
+/// A network in the second region, as a local copies one of the first, with a port.
+fn copy_of(local: &Api, project: &str, original: &str) -> String {
+    let make = |collection: &str, item: &str, mut fields: Value| {
+        fields["project_id"] = json!(project);
+        let made = local.call("POST", collection, json!({ item: fields }));
+        text(&made[item]["id"])
+    };
+    let network = make("networks", "network", json!({ "name": "copy" }));
+    let subnet = json!({ "network_id": network, "ip_version": 4, "cidr": "192.0.2.0/24" });
+    make("subnets", "subnet", subnet);
+    make("ports", "port", json!({ "network_id": network }));
+    let tags = json!({ "tags": [format!("gone:copy-of={original}")] });
+    local.call("PUT", &format!("networks/{network}/tags"), tags);
+    network
+}
+
+#[test]
+fn testbed_t09_t14_copies_in_another_region_go_with_their_original_and_do_not_come_back() {
+    let shape = "--networks 2 --ports 4 --trunks 0 --fips 0";
+    let Some(mut bed) = Bed::seeded("RegionOne", shape) else {
+        return;
+    };
+    bed.also_in = vec![Api::new(&clouds().unwrap(), "testbed", "RegionTwo")];
+    let local = &bed.also_in[0];
+    let held = || local.rows("networks", &format!("project_id={}", bed.project));
+    std::fs::create_dir_all(bed.path("config/gone")).unwrap();
+    let settings = "[engine]\nsweep = '1s'\n\
+        [[mapping]]\ncentral = 'testbed/RegionOne'\nlocals = ['testbed/RegionTwo']\n";
+    std::fs::write(bed.path("config/gone/config.toml"), settings).unwrap();
+    let before = bed.holdings();
+    let original = &bed.networks[0];
+    let copy = copy_of(local, &bed.project, original);
+    let other = copy_of(local, &bed.project, &bed.networks[1]);
+
+    let target = format!("network/{original}@testbed/RegionOne");
+    let plan = bed.gone(&format!("--all-regions plan {target} --cascade -o json"));
+    let plan = plan.ends_with(0).json();
+    assert_eq!(plan["refused"], json!([]));
+    assert_eq!(plan["mapping"][0]["locals"][0]["copies"], json!([copy]));
+    let delete = format!("--all-regions delete {target} --cascade --yes --wait=5m -o json");
+    let done = bed.gone(&delete).ends_with(0).json();
+    assert_eq!(done["state"], "gone");
+    assert_eq!(bed.holdings().all_ids(), before.without(original));
+    let left: Vec<String> = held().iter().map(|row| text(&row["id"])).collect();
+    assert_eq!(left, std::slice::from_ref(&other));
+    let shown = bed.gone(&format!("show {} -o json", text(&done["id"])));
+    let sites = shown.ends_with(0).json()["sites"].clone();
+    for (at, site) in ["testbed/RegionOne", "testbed/RegionTwo"]
+        .iter()
+        .enumerate()
+    {
+        assert_eq!(sites[at]["site"], *site);
+        assert_eq!(sites[at]["counts"]["gone"], sites[at]["counts"]["total"]);
+    }
+
+    // It comes back around the engine.
+    copy_of(local, &bed.project, original);
+    let engine = bed.engine("--all-regions");
+    wait_for("the copy's end", || held().len() == 1);
+    assert_eq!(text(&held()[0]["id"]), other);
+    drop(engine);
+}
