@@ -41,6 +41,7 @@ fn story_13_m01_a_protected_image_is_refused_and_an_unprotected_one_goes_with_it
     let members = format!("/images/{image}/members");
     stage.start_engine(&[]);
     let mut seat = Seat::take(&stage, &[]);
+    seat.see("1 of 1 sites reachable");
     seat.go("image", "image 1");
     seat.see("golden");
     seat.press("D");
