@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::domain::model::{
-    Actor, Blocker, Counts, Deletion, DeletionState, Event, KindName, Phase, Plan, PlanOptions,
-    Refusal, Resource, Site, Step, StepState, Target, Tombstone,
+    Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event, KindName, Phase, Plan,
+    PlanOptions, Refusal, Resource, Site, Step, StepState, Target, Tombstone,
 };
 
 /// The engine, as a front end sees it.
@@ -73,6 +73,12 @@ pub enum Command {
     RetryStep {
         step_id: i64,
     },
+    /// All that fits and may be; `dry_run` only says how many.
+    RetryMatching {
+        filter: Box<RetryFilter>,
+        #[serde(default)]
+        dry_run: bool,
+    },
     Cancel {
         deletion_id: String,
     },
@@ -98,6 +104,59 @@ pub enum Receipt {
     Done {
         moved: u64,
     },
+    Bulk(Retried),
+}
+
+/// What became of many steps that were to be tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retried {
+    pub eligible: u64,
+    pub not_eligible: Vec<NotEligible>,
+    /// How many were put to work.
+    pub moved: u64,
+}
+
+/// Steps that do not move; what is not given fits all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetryFilter {
+    pub deletion_id: Option<String>,
+    pub site: Option<Site>,
+    pub kind: Option<KindName>,
+    /// `stuck` or `blocked`.
+    pub state: Option<StepState>,
+    /// Of the last answer.
+    pub class: Option<ErrorClass>,
+    /// Of the last answer, by HTTP.
+    pub status: Option<u16>,
+    /// The last error's own type, `NetworkInUse`.
+    #[serde(rename = "type")]
+    pub error_type: Option<String>,
+    /// In this state since before this time.
+    pub older_than: Option<DateTime<Utc>>,
+}
+
+impl RetryFilter {
+    /// Whether the step's last answer is the one that is meant.
+    pub fn fits(&self, step: &Step) -> bool {
+        let error = step.last_error.as_ref();
+        let class = error.map(|error| error.class);
+        let status = error.and_then(|error| error.status);
+        let error_type = error.map(|error| error.kind.as_str());
+        self.class.is_none_or(|it| class == Some(it))
+            && self.status.is_none_or(|it| status == Some(it))
+            && self
+                .error_type
+                .as_deref()
+                .is_none_or(|it| error_type == Some(it))
+    }
+}
+
+/// Steps that fit and are left, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotEligible {
+    pub reason: String,
+    pub steps: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -114,6 +114,9 @@ impl Control for Handle {
                     })
                     .await
             }
+            Command::RetryMatching { filter, dry_run } => {
+                shared.retry_matching(&envelope, &filter, dry_run).await
+            }
             Command::Cancel { deletion_id } => {
                 let deletion = shared.deletion(&deletion_id).await?;
                 let audit = audit(&envelope, "cancel", &deletion.id);
@@ -168,7 +171,7 @@ impl Control for Handle {
 
 impl Shared {
     /// Read-only is enforced here, whoever asks (P5).
-    fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
+    pub(super) fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
         if let Some(fault) = &self.status().fault {
             return Err(ControlError::Internal {
                 message: format!("no new work is taken: {fault}"),
@@ -363,7 +366,7 @@ fn named(resources: &[Resource]) -> Vec<Target> {
     resources.map(target).collect()
 }
 
-fn audit(envelope: &Envelope, action: &str, target: &str) -> AuditEntry {
+pub(super) fn audit(envelope: &Envelope, action: &str, target: &str) -> AuditEntry {
     AuditEntry {
         actor: envelope.actor.clone(),
         action: action.to_owned(),

@@ -540,7 +540,11 @@ fn at_length<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// The protection rule that a resource falls under, in words (P4).
-fn protected(rules: &[ProtectRule], resource: &Resource, now: DateTime<Utc>) -> Option<String> {
+pub(super) fn protected(
+    rules: &[ProtectRule],
+    resource: &Resource,
+    now: DateTime<Utc>,
+) -> Option<String> {
     let created = lookup(&resource.attributes, "created_at");
     // Octavia writes UTC without saying so.
     let created = created.first().and_then(|text| {

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::harness::*;
 use chrono::TimeDelta;
-use gone::control::Command;
+use gone::control::{Command, NotEligible, Receipt, RetryFilter};
 use gone::domain::model::{
     Action, DeletionState, DriftPolicy, ErrorClass, EventKind, PlanOptions, RefusalRule, StepState,
 };
+use gone::system::config::ProtectRule;
 use serde_json::{Value, json};
 
 const MINUTE: i64 = 60;
@@ -561,4 +562,71 @@ fn n12_a_retry_enables_again_what_the_cloud_said_it_had_enabled() {
             );
         });
     }
+}
+
+#[test]
+fn p04_many_are_tried_again_but_for_what_is_protected_or_waits() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.gc.max_attempts = 1;
+        let (network, ports) = bench.plain_network(6);
+        let rule = |port: &String, status: u16, error_type: &str| json!({ "match": { "method": "DELETE", "id": port }, "action": { "status": status, "type": error_type } });
+        bench.faults(json!([
+            rule(&ports[0], 409, "SomethingInUse"),
+            rule(&ports[1], 409, "SomethingInUse"),
+            rule(&ports[2], 403, "PolicyNotAuthorized"),
+        ]));
+        let path = format!("/v2.0/ports/{}", ports[1]);
+        bench.api("PUT", &path, json!({ "port": { "name": "keep-this" } }));
+        let id = bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.stuck(&id).await;
+                id
+            })
+            .await
+            .unwrap();
+        bench.faults(json!([]));
+        bench.settings.guard.protect = vec![ProtectRule {
+            name: Some("keep-*".into()),
+            ..ProtectRule::default()
+        }];
+        bench
+            .run(async |client| {
+                let retried = async |filter: RetryFilter, dry_run| {
+                    let filter = Box::new(filter);
+                    let command = Command::RetryMatching { filter, dry_run };
+                    match client.submit(command).await.unwrap() {
+                        Receipt::Bulk(retried) => retried,
+                        other => panic!("{other:?}"),
+                    }
+                };
+                let in_use = || RetryFilter {
+                    error_type: Some("SomethingInUse".into()),
+                    ..RetryFilter::default()
+                };
+                let counted = retried(in_use(), true).await;
+                assert_eq!((counted.eligible, counted.moved), (1, 0));
+                let why = |reason: &str| NotEligible {
+                    reason: reason.into(),
+                    steps: 1,
+                };
+                assert_eq!(counted.not_eligible, [why("protected: name keep-*")]);
+                let all = retried(RetryFilter::default(), true).await;
+                assert_eq!(all.eligible, 2);
+                let waits = why("waits for another that is stuck");
+                assert_eq!(all.not_eligible, [why("protected: name keep-*"), waits]);
+                assert_eq!(retried(in_use(), false).await.moved, 1);
+                client
+                    .until_any(&id, |step| {
+                        step.resource.key.id == ports[0] && step.state == StepState::Gone
+                    })
+                    .await;
+                for port in &ports[1..3] {
+                    assert_eq!(client.step_of(&id, port).await.state, StepState::Stuck);
+                }
+            })
+            .await
+            .unwrap();
+    });
 }

@@ -281,6 +281,19 @@ pub fn commands() -> Vec<Command> {
             deletion_id: deletion_id(),
         },
         Command::RetryStep { step_id: 7 },
+        Command::RetryMatching {
+            filter: Box::new(RetryFilter {
+                deletion_id: Some("d1".into()),
+                site: Some(site()),
+                kind: Some(KindName::new("port")),
+                state: Some(StepState::Stuck),
+                class: Some(ErrorClass::Fatal),
+                status: Some(403),
+                error_type: Some("PolicyNotAuthorized".into()),
+                older_than: Some(noon()),
+            }),
+            dry_run: true,
+        },
         Command::Cancel {
             deletion_id: deletion_id(),
         },
@@ -291,7 +304,7 @@ pub fn commands() -> Vec<Command> {
             deletion_id: deletion_id(),
         },
     ];
-    covers_all(&all, 9, |command| match command {
+    covers_all(&all, 10, |command| match command {
         Command::Plan { .. } => 0,
         Command::Delete { .. } => 1,
         Command::DeletePlan { .. } => 2,
@@ -301,6 +314,7 @@ pub fn commands() -> Vec<Command> {
         Command::Cancel { .. } => 6,
         Command::Pause { .. } => 7,
         Command::Resume { .. } => 8,
+        Command::RetryMatching { .. } => 9,
     });
     all
 }
@@ -315,11 +329,20 @@ pub fn receipts() -> Vec<Receipt> {
             existing: true,
         },
         Receipt::Done { moved: 3 },
+        Receipt::Bulk(Retried {
+            eligible: 1480,
+            not_eligible: vec![NotEligible {
+                reason: "protected: tag keep".into(),
+                steps: 20,
+            }],
+            moved: 1480,
+        }),
     ];
-    covers_all(&all, 3, |receipt| match receipt {
+    covers_all(&all, 4, |receipt| match receipt {
         Receipt::Planned { .. } => 0,
         Receipt::Accepted { .. } => 1,
         Receipt::Done { .. } => 2,
+        Receipt::Bulk(_) => 3,
     });
     all
 }

@@ -16,6 +16,7 @@ mod image;
 mod morning;
 mod newcomer;
 mod nightly;
+mod outage;
 mod seat;
 mod stage;
 mod verbs;

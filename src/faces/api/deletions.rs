@@ -14,7 +14,9 @@ use super::caller::Caller;
 use super::input::{self, Params, TargetInput};
 use super::problem::Problem;
 use super::{Api, List};
-use crate::control::{Command, ControlError, Envelope, Page, Query, Receipt, SiteProgress};
+use crate::control::{
+    Command, ControlError, Envelope, Page, Query, Receipt, Retried, RetryFilter, SiteProgress,
+};
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, Step};
 
 /// Either targets with options, or the hash of a plan that froze both.
@@ -231,6 +233,42 @@ pub(super) async fn retry_step(
     api.steer(Command::RetryStep { step_id }, caller, &headers, bytes)
         .await?;
     Ok((StatusCode::ACCEPTED, Json(api.step(step_id).await?)))
+}
+
+/// What to try again, and whether only to say how much that is.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RetryWanted {
+    #[serde(default)]
+    filter: Box<RetryFilter>,
+    #[serde(default)]
+    dry_run: bool,
+    #[serde(default)]
+    reason: String,
+}
+
+/// `POST /steps:retry`: 202 and how many may be tried, how many not and why.
+pub(super) async fn retry_matching(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Retried>), Problem> {
+    let RetryWanted {
+        filter,
+        dry_run,
+        reason,
+    } = input::body(bytes)?;
+    let envelope = Envelope {
+        command: Command::RetryMatching { filter, dry_run },
+        actor: caller.actor,
+        reason,
+        idempotency_key: input::idempotency_key(&headers)?,
+    };
+    match api.control.submit(envelope).await? {
+        Receipt::Bulk(retried) => Ok((StatusCode::ACCEPTED, Json(retried))),
+        _ => Err(Problem::unexpected("a bulk receipt")),
+    }
 }
 
 fn step_id(text: &str) -> Result<i64, Problem> {

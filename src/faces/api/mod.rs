@@ -166,6 +166,7 @@ fn router(api: Api, admission: Admission) -> Router {
             "/deletions/{id}/resume",
             steer(|deletion_id| Command::Resume { deletion_id }),
         )
+        .route("/steps:retry", post(deletions::retry_matching))
         .route("/steps/{id}", get(deletions::step))
         .route("/steps/{id}/retry", post(deletions::retry_step))
         .route("/stuck", get(views::stuck))

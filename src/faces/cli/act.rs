@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use super::args::IdArgs;
+use super::args::RetryArgs;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Sheet;
 use super::session::Session;
-use crate::control::{Command, Receipt};
-use crate::domain::model::short_id;
+use crate::control::{Command, NotEligible, Receipt, RetryFilter};
+use crate::domain::model::{KindName, short_id};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
@@ -51,18 +51,61 @@ struct Done {
     moved: u64,
 }
 
+pub(super) async fn retry(session: &mut Session<'_>, args: RetryArgs) -> Result<Exit, Failure> {
+    if !args.all {
+        return run(session, Act::Retry, &args.ids).await;
+    }
+    if !args.dry_run {
+        session.refuse_if_read_only(Act::Retry.verb())?;
+    }
+    let filter = RetryFilter {
+        site: args.site,
+        kind: args.kind.as_deref().map(KindName::new),
+        error_type: args.error_type,
+        status: args.status,
+        ..RetryFilter::default()
+    };
+    let dry_run = args.dry_run;
+    let command = Command::RetryMatching {
+        filter: Box::new(filter),
+        dry_run,
+    };
+    let tried = "retry --all";
+    let Receipt::Bulk(retried) = session.submit(tried, command, "").await? else {
+        return Err(Failure::unexpected(tried));
+    };
+    if session.print_value(&retried)? {
+        return Ok(Exit::Done);
+    }
+    let left: u64 = retried.not_eligible.iter().map(|it| it.steps).sum();
+    let moved = match dry_run {
+        true => "nothing done".to_owned(),
+        false => format!("{} tried again", retried.moved),
+    };
+    writeln!(
+        session.out,
+        "{} eligible, {left} not; {moved}",
+        retried.eligible
+    )?;
+    for NotEligible { reason, steps } in &retried.not_eligible {
+        let line = format!("  {steps}: {reason}");
+        writeln!(session.out, "{}", session.style.safe(&line))?;
+    }
+    Ok(Exit::Done)
+}
+
 /// Every id is tried, also after one that fails; the exit code is that of the worst.
 pub(super) async fn run(
     session: &mut Session<'_>,
     act: Act,
-    args: IdArgs,
+    ids: &[String],
 ) -> Result<Exit, Failure> {
     if act.sends() {
         session.refuse_if_read_only(act.verb())?;
     }
     let mut done = Vec::new();
     let mut exits = Vec::new();
-    for id in &args.ids {
+    for id in ids {
         match one(session, act, id).await {
             Ok(row) => done.push(row),
             Err(failure) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::domain::model::{DriftPolicy, OnFailure, PlanOptions};
+use crate::domain::model::{DriftPolicy, OnFailure, PlanOptions, Site};
 use crate::system::config::parse_duration;
 use crate::system::telemetry::LogFormat;
 
@@ -143,7 +143,7 @@ pub enum Verb {
     Watch(WatchArgs),
     /// Put what is stuck or blocked back to work
     #[command(after_help = RETRY_EXAMPLES)]
-    Retry(IdArgs),
+    Retry(RetryArgs),
     /// Send no further delete; what was sent runs to its end
     #[command(after_help = CANCEL_EXAMPLES)]
     Cancel(IdArgs),
@@ -220,7 +220,9 @@ Examples:
 const RETRY_EXAMPLES: &str = "\
 Examples:
   gone retry 9f86d081
-  gone retry 1742                       one step, by its number";
+  gone retry 1742                       one step, by its number
+  gone retry --all --type PolicyNotAuthorized --dry-run
+  gone retry --all --kind port --site prod/RegionOne";
 
 const CANCEL_EXAMPLES: &str = "\
 Examples:
@@ -393,6 +395,31 @@ pub struct IdArgs {
     /// Ids of deletions, or their last 8 characters
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct RetryArgs {
+    /// Ids of deletions, or their last 8 characters; numbers of steps
+    #[arg(required_unless_present = "all", value_name = "ID")]
+    pub ids: Vec<String>,
+    /// All that is stuck or blocked, as far as the options below fit
+    #[arg(long, conflicts_with = "ids")]
+    pub all: bool,
+    /// Only of this kind
+    #[arg(long, requires = "all")]
+    pub kind: Option<String>,
+    /// Only at this site
+    #[arg(long, requires = "all", value_name = "CLOUD/REGION")]
+    pub site: Option<Site>,
+    /// Only what was last answered with this type, such as NetworkInUse
+    #[arg(long = "type", requires = "all")]
+    pub error_type: Option<String>,
+    /// Only what was last answered with this HTTP status
+    #[arg(long, requires = "all")]
+    pub status: Option<u16>,
+    /// Say how many may be tried and how many not, and do nothing
+    #[arg(long, requires = "all")]
+    pub dry_run: bool,
 }
 
 #[derive(Clone, Debug, Args)]

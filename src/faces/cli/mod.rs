@@ -46,10 +46,10 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
             Verb::Tree(args) => show::tree(session, args).await,
             Verb::Explain(args) => show::explain(session, args).await,
             Verb::Watch(args) => watch::run(session, args).await,
-            Verb::Retry(args) => act::run(session, Act::Retry, args).await,
-            Verb::Cancel(args) => act::run(session, Act::Cancel, args).await,
-            Verb::Pause(args) => act::run(session, Act::Pause, args).await,
-            Verb::Resume(args) => act::run(session, Act::Resume, args).await,
+            Verb::Retry(args) => act::retry(session, args).await,
+            Verb::Cancel(args) => act::run(session, Act::Cancel, &args.ids).await,
+            Verb::Pause(args) => act::run(session, Act::Pause, &args.ids).await,
+            Verb::Resume(args) => act::run(session, Act::Resume, &args.ids).await,
             Verb::Doctor
             | Verb::Ledger(_)
             | Verb::Sandbox(_)

@@ -1,6 +1,6 @@
 //! What people and restarts ask of deletions that have started: retry, cancel, pause, recover.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rusqlite::{OptionalExtension, params};
@@ -213,6 +213,7 @@ impl Batch<'_> {
             })?
             .collect::<Sql<Vec<_>>>()?;
         if let Some(ids) = only {
+            let ids: HashSet<i64> = ids.iter().copied().collect();
             found.retain(|candidate| ids.contains(&candidate.id));
         }
         Ok(found)
