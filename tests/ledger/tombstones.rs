@@ -276,6 +276,7 @@ async fn t14_what_comes_back_too_often_is_stuck_and_no_longer_swept() {
     let summary = ledger.summary().await.unwrap();
     let error = summary.attention[0].last_error.clone().unwrap();
     assert!(error.message.contains("re-created 1 time"), "{error:?}");
+    assert_eq!(tombstone(&ledger, "a").await.phase, Phase::Deleting);
     assert!(ledger.held_down(at(0), 0, 10).await.unwrap().is_empty());
 }
 

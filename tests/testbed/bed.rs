@@ -149,6 +149,12 @@ impl Bed {
         }
     }
 
+    /// The process that owns the ledger and serves it.
+    pub fn owner(&self) -> Option<u32> {
+        let owner = gone::ledger::sqlite::owner(&self.ledger())?;
+        owner.socket.map(|_| owner.pid)
+    }
+
     /// A headless engine that serves its socket.
     pub fn engine(&self, sites: &str) -> Ended {
         let log = std::fs::File::options()
@@ -158,10 +164,7 @@ impl Bed {
             .unwrap();
         let mut command = self.command(&format!("{sites} --engine"));
         let engine = Ended(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
-        wait_for("the engine", || {
-            let owner = gone::ledger::sqlite::owner(&self.ledger());
-            owner.is_some_and(|owner| owner.pid == engine.0.id() && owner.socket.is_some())
-        });
+        wait_for("the engine", || self.owner() == Some(engine.0.id()));
         engine
     }
 }

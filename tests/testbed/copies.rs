@@ -1,21 +1,28 @@
-//! Copies in the second region, on real Neutrons.
+//! Two regions at once, on real Neutrons: networks that go together, and copies.
 
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::bed::{Bed, clouds, wait_for};
+use crate::seat::Seat;
 
-/// A network in the second region, as a local copies one of the first, with a port.
-fn copy_of(local: &Api, project: &str, original: &str) -> String {
+/// A network with a subnet and a port.
+fn network(local: &Api, project: &str, name: &str) -> String {
     let make = |collection: &str, item: &str, mut fields: Value| {
         fields["project_id"] = json!(project);
         let made = local.call("POST", collection, json!({ item: fields }));
         text(&made[item]["id"])
     };
-    let network = make("networks", "network", json!({ "name": "copy" }));
+    let network = make("networks", "network", json!({ "name": name }));
     let subnet = json!({ "network_id": network, "ip_version": 4, "cidr": "192.0.2.0/24" });
     make("subnets", "subnet", subnet);
     make("ports", "port", json!({ "network_id": network }));
+    network
+}
+
+/// A network in the second region, as a local copies one of the first.
+fn copy_of(local: &Api, project: &str, original: &str) -> String {
+    let network = network(local, project, "copy");
     let tags = json!({ "tags": [format!("gone:copy-of={original}")] });
     local.call("PUT", &format!("networks/{network}/tags"), tags);
     network
@@ -66,4 +73,48 @@ fn testbed_t09_t14_copies_in_another_region_go_with_their_original_and_do_not_co
     wait_for("the copy's end", || held().len() == 1);
     assert_eq!(text(&held()[0]["id"]), other);
     drop(engine);
+}
+
+#[test]
+fn testbed_story_2_networks_of_two_regions_go_together_from_the_console() {
+    let shape = "--networks 2 --ports 6 --trunks 1 --fips 1";
+    let Some(mut bed) = Bed::seeded("RegionOne", shape) else {
+        return;
+    };
+    bed.also_in = vec![Api::new(&clouds().unwrap(), "testbed", "RegionTwo")];
+    let second = &bed.also_in[0];
+    let name = format!("{}-net-0", bed.name);
+    network(second, &bed.project, &name);
+    let before = bed.holdings();
+    let mut seat = Seat::take(&bed, &["--cloud", "testbed", "--all-regions"]);
+    seat.see("reachable");
+    seat.press(":network");
+    seat.see(":network");
+    seat.press("\r");
+    seat.see("NAME");
+    seat.press(&format!("/{name}"));
+    seat.see(&format!("/{name}"));
+    seat.press("\r");
+    seat.quiet();
+    for (marked, keys) in [("1 marked", " "), ("2 marked", "j ")] {
+        seat.press(keys);
+        seat.see(marked);
+    }
+    seat.press("D");
+    seat.see("steps");
+    seat.quiet();
+    assert_eq!(bed.holdings().0, before.0);
+    seat.press("\r");
+    seat.see("how many resources were marked: 2");
+    seat.quiet();
+    seat.press("2");
+    seat.see(">2");
+    seat.press("\r");
+    let list = || bed.gone("--cloud testbed --all-regions list -o json").ends_with(0).json();
+    wait_for("the deletion's end", || list()[0]["state"] == "gone");
+    seat.press("q");
+    seat.ended();
+    assert_eq!(bed.holdings().all_ids(), before.without(&bed.networks[0]));
+    let left = second.rows("networks", &format!("project_id={}", bed.project));
+    assert_eq!(left, Vec::<Value>::new());
 }

@@ -1,14 +1,17 @@
 //! An engine that is killed in the middle, and the one that comes after it.
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
+use crate::api::Holdings;
 use crate::bed::{Bed, wait_for};
+use crate::seat::Seat;
 
 /// Answers to the deletes that came through: none while there is none.
 type Deletes = Arc<Mutex<Vec<(String, Option<u16>)>>>;
@@ -81,68 +84,158 @@ impl Proxy {
     }
 }
 
-#[test]
-fn testbed_i11_an_engine_killed_in_the_middle_goes_on_and_deletes_nothing_twice() {
-    let shape = "--networks 2 --ports 60 --trunks 0 --groups 1";
-    let Some(bed) = Bed::seeded("RegionOne", shape) else {
-        return;
-    };
-    let deletes = Deletes::default();
-    let upstream = bed.api.network_url.trim_end_matches("/v2.0").to_owned();
-    let (runtime, url) = proxy(upstream, deletes.clone());
-    bed.change_clouds(|clouds| {
-        clouds["clouds"]["testbed"]["network_endpoint_override"] = json!(url);
-    });
-    let before = bed.holdings();
-    let network = &bed.networks[0];
-    let answered = || {
-        let deletes = deletes.lock().unwrap();
-        deletes
-            .iter()
-            .filter(|(_, status)| status.is_some())
-            .count()
-    };
+/// A bed whose deletes of ports and networks are written down.
+struct Watched {
+    bed: Bed,
+    deletes: Deletes,
+    runtime: Option<tokio::runtime::Runtime>,
+    before: Holdings,
+}
 
-    let mut engine = bed.engine("--cloud testbed");
-    let line = format!("--cloud testbed delete network/{network} --cascade --yes -o json");
-    let accepted = bed.gone(&line).ends_with(0).json();
-    wait_for("deletes", || answered() >= 15);
-    engine.0.kill().unwrap();
-    engine.0.wait().unwrap();
-    let in_flight: Vec<String> = {
-        let deletes = deletes.lock().unwrap();
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Watched {
+    fn seeded(ports: usize) -> Option<Self> {
+        let shape = format!("--networks 2 --ports {ports} --trunks 0 --groups 1");
+        let bed = Bed::seeded("RegionOne", &shape)?;
+        let deletes = Deletes::default();
+        let upstream = bed.api.network_url.trim_end_matches("/v2.0").to_owned();
+        let (runtime, url) = proxy(upstream, deletes.clone());
+        bed.change_clouds(|clouds| {
+            clouds["clouds"]["testbed"]["network_endpoint_override"] = json!(url);
+        });
+        Some(Self {
+            before: bed.holdings(),
+            bed,
+            deletes,
+            runtime: Some(runtime),
+        })
+    }
+
+    fn network(&self) -> &str {
+        &self.bed.networks[0]
+    }
+
+    fn answered(&self) -> usize {
+        let deletes = self.deletes.lock().unwrap();
+        let answered = deletes.iter().filter(|(_, status)| status.is_some());
+        answered.count()
+    }
+
+    /// Asks for the cascade, and waits until its deletes come through.
+    fn under_way(&self) -> String {
+        let network = self.network();
+        let line = format!("--cloud testbed delete network/{network} --cascade --yes -o json");
+        let accepted = self.bed.gone(&line).ends_with(0).json();
+        let begun = self.answered();
+        wait_for("deletes", || self.answered() >= begun + 12);
+        accepted["id"].as_str().unwrap().to_owned()
+    }
+
+    /// What was sent and has no answer yet.
+    fn in_flight(&self) -> Vec<String> {
+        let deletes = self.deletes.lock().unwrap();
         let open = deletes.iter().filter(|(_, status)| status.is_none());
         open.map(|(path, _)| path.clone()).collect()
+    }
+
+    fn until_gone(&self, id: &str) {
+        let show = format!("--cloud testbed show {id} -o json");
+        wait_for("the deletion's end", || {
+            std::thread::sleep(Duration::from_millis(250));
+            self.bed.gone(&show).ends_with(0).json()["state"] == "gone"
+        });
+        let left = self.bed.holdings().all_ids();
+        assert_eq!(left, self.before.without(self.network()));
+    }
+
+    /// Each was deleted once. What was in flight when an engine ended may have been sent once more, as
+    /// its answer was on the way to the dead, and nothing else.
+    fn nothing_twice(&self, in_flight: &[String]) {
+        let mut by_path: BTreeMap<String, Vec<Option<u16>>> = BTreeMap::new();
+        for (path, status) in self.deletes.lock().unwrap().iter() {
+            by_path.entry(path.clone()).or_default().push(*status);
+        }
+        for (path, answers) in &by_path {
+            let done = answers.iter().filter(|status| **status == Some(204));
+            assert_eq!(done.count(), 1, "{path}: {answers:?}");
+            let most = 1 + in_flight.iter().filter(|it| *it == path).count();
+            assert!(
+                answers.len() <= most,
+                "{path}: {answers:?}, in flight: {in_flight:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn testbed_i11_an_engine_killed_in_the_middle_goes_on_and_deletes_nothing_twice() {
+    let Some(watched) = Watched::seeded(60) else {
+        return;
     };
-    assert!(answered() < 50, "it was not in the middle");
+    let mut engine = watched.bed.engine("--cloud testbed");
+    let id = watched.under_way();
+    engine.0.kill().unwrap();
+    engine.0.wait().unwrap();
+    let in_flight = watched.in_flight();
+    assert!(watched.answered() < 50, "it was not in the middle");
 
-    let _second = bed.engine("--cloud testbed");
-    let show = format!(
-        "--cloud testbed show {} -o json",
-        accepted["id"].as_str().unwrap()
-    );
-    wait_for("the deletion's end", || {
-        std::thread::sleep(Duration::from_millis(250));
-        bed.gone(&show).ends_with(0).json()["state"] == "gone"
+    let _second = watched.bed.engine("--cloud testbed");
+    watched.until_gone(&id);
+    watched.nothing_twice(&in_flight);
+}
+
+#[test]
+fn testbed_story_5_a_hang_up_and_a_kill_lose_nothing_and_repeat_nothing() {
+    let Some(watched) = Watched::seeded(100) else {
+        return;
+    };
+    let bed = &watched.bed;
+    let mut seat = Seat::take(bed, &["--cloud", "testbed"]);
+    seat.see("reachable");
+    let console = bed.owner().unwrap();
+    let id = watched.under_way();
+    let began = Instant::now();
+    seat.hang_up();
+    assert!(began.elapsed() < HAND_OVER_MAX, "{:?}", began.elapsed());
+    let mut in_flight = watched.in_flight();
+
+    // The console's work goes on without it, and a new console shows the same deletion further on.
+    wait_for("an engine of its own", || {
+        bed.owner().is_some_and(|owner| owner != console)
     });
-    assert_eq!(bed.holdings().all_ids(), before.without(network));
+    let left_behind = Left(bed.owner().unwrap());
+    let begun = watched.answered();
+    wait_for("more deletes", || watched.answered() > begun + 12);
+    let mut again = Seat::take(bed, &["--cloud", "testbed"]);
+    again.see(&id[id.len() - 8..]);
+    again.press("q");
+    again.ended();
 
-    let mut by_path: BTreeMap<String, Vec<Option<u16>>> = BTreeMap::new();
-    for (path, status) in deletes.lock().unwrap().iter() {
-        by_path.entry(path.clone()).or_default().push(*status);
+    drop(left_behind);
+    in_flight.extend(watched.in_flight());
+    assert!(watched.answered() < 80, "it was not in the middle");
+    let _third = bed.engine("--cloud testbed");
+    watched.until_gone(&id);
+    watched.nothing_twice(&in_flight);
+    bed.gone("ledger check").ends_with(0);
+}
+
+/// CONTRACT: how long an embedding console takes at most to hand over.
+const HAND_OVER_MAX: Duration = Duration::from_secs(2);
+
+/// An engine that nobody here started; it is killed at the end.
+struct Left(u32);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.0).unwrap()).unwrap();
+        let _ = kill_process(pid, Signal::KILL);
     }
-    for (path, answers) in &by_path {
-        let done = answers
-            .iter()
-            .filter(|status| **status == Some(204))
-            .count();
-        assert_eq!(done, 1, "{path}: {answers:?}");
-        // One whose answer was on its way to the dead engine may be sent once more, and no other.
-        let most = if in_flight.contains(path) { 2 } else { 1 };
-        assert!(
-            answers.len() <= most,
-            "{path}: {answers:?}, in flight: {in_flight:?}"
-        );
-    }
-    runtime.shutdown_background();
 }

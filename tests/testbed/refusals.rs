@@ -2,7 +2,8 @@
 use serde_json::json;
 
 use crate::api::text;
-use crate::bed::Bed;
+use crate::bed::{Bed, wait_for};
+use crate::seat::Seat;
 
 const SMALL: &str = "--networks 1 --ports 3 --trunks 0 --groups 1";
 
@@ -14,6 +15,17 @@ impl Bed {
         let line = format!("{options} delete network/{name} --cascade --yes --wait=2m -o json");
         self.gone(&line).ends_with(code).says(words);
         assert_eq!(self.holdings().0, before.0);
+    }
+
+    /// One of the project demo on a port of the first network: its id and address.
+    fn anothers_floating_ip(&mut self) -> (String, String) {
+        let external = "router:external=true&name=external";
+        let external = text(&self.api.rows("networks", external)[0]["id"]);
+        let compute = format!("network_id={}&device_owner=compute:nova", self.networks[0]);
+        let port = &self.api.rows("ports", &compute)[0]["id"];
+        let floating_ip = json!({"floating_network_id": external, "port_id": port});
+        let made = self.stranger("floatingips", "floatingip", floating_ip);
+        (text(&made["id"]), text(&made["floating_ip_address"]))
     }
 }
 
@@ -62,16 +74,46 @@ fn testbed_p04_another_projects_floating_ip_refuses_and_is_named() {
     ) else {
         return;
     };
-    let external = text(
-        &bed.api
-            .rows("networks", "router:external=true&name=external")[0]["id"],
-    );
-    let compute = format!("network_id={}&device_owner=compute:nova", bed.networks[0]);
-    let port = &bed.api.rows("ports", &compute)[0]["id"];
-    let floating_ip = json!({"floating_network_id": external, "port_id": port});
-    let floating_ip = bed.stranger("floatingips", "floatingip", floating_ip);
-    let address = text(&floating_ip["floating_ip_address"]);
-    bed.refused("--cloud testbed", 6, &[&text(&floating_ip["id"]), &address]);
+    let (id, address) = bed.anothers_floating_ip();
+    bed.refused("--cloud testbed", 6, &[&id, &address]);
+}
+
+#[test]
+fn testbed_story_3_p02_anothers_floating_ip_is_explained_and_the_deletion_ends_once_it_is_freed() {
+    let shape = "--networks 1 --ports 3 --trunks 0 --groups 1 --fips 0";
+    let Some(mut bed) = Bed::seeded("RegionOne", shape) else {
+        return;
+    };
+    let (id, address) = bed.anothers_floating_ip();
+    let _engine = bed.engine("--cloud testbed");
+    let name = format!("{}-net-0", bed.name);
+    let line = format!("--cloud testbed delete network/{name} --cascade --yes -o json");
+    bed.gone(&line).ends_with(0);
+    let mut seat = Seat::take(&bed, &["--cloud", "testbed"]);
+    seat.see("1 refused");
+    seat.press(":stuck");
+    seat.see(":stuck");
+    seat.press("\r");
+    seat.see("stuck 1");
+    seat.quiet();
+    seat.press("b");
+    seat.see(&format!(
+        "blocked by floating IP {address} (project demo, not in this plan)"
+    ));
+    seat.see(&format!("id {id}"));
+
+    bed.api.delete_all("floatingips", [id]);
+    seat.press("\x1b");
+    seat.see("stuck 1");
+    seat.quiet();
+    seat.press("r");
+    let held = || {
+        bed.api
+            .rows("networks", &format!("project_id={}", bed.project))
+    };
+    wait_for("the network's end", || held().is_empty());
+    seat.press("q");
+    seat.ended();
 }
 
 #[test]

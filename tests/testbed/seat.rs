@@ -12,8 +12,8 @@ const QUIET: Duration = Duration::from_millis(400);
 const LEAVE_MAX: Duration = Duration::from_secs(10);
 
 pub struct Seat {
-    _master: Box<dyn MasterPty + Send>,
-    keys: Box<dyn Write + Send>,
+    /// None after a hang-up.
+    terminal: Option<(Box<dyn MasterPty + Send>, Box<dyn Write + Send>)>,
     child: Box<dyn Child + Send + Sync>,
     screen: Arc<Mutex<(vt100::Parser, Instant)>>,
 }
@@ -51,16 +51,27 @@ impl Seat {
         });
         let keys = pair.master.take_writer().unwrap();
         Self {
-            _master: pair.master,
-            keys,
+            terminal: Some((pair.master, keys)),
             child,
             screen,
         }
     }
 
-    pub fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
-        self.keys.flush().unwrap();
+    pub fn press(&mut self, typed: &str) {
+        let (_, keys) = self.terminal.as_mut().unwrap();
+        keys.write_all(typed.as_bytes()).unwrap();
+        keys.flush().unwrap();
+    }
+
+    /// The line drops; returns when the console has ended.
+    #[track_caller]
+    pub fn hang_up(&mut self) {
+        // As sshd does: the reader's end of the terminal is still held by its thread.
+        let pid = self.child.process_id().unwrap();
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        self.terminal = None;
+        self.ended();
     }
 
     fn contents(&self) -> String {
