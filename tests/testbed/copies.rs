@@ -110,7 +110,11 @@ fn testbed_story_2_networks_of_two_regions_go_together_from_the_console() {
     seat.press("2");
     seat.see(">2");
     seat.press("\r");
-    let list = || bed.gone("--cloud testbed --all-regions list -o json").ends_with(0).json();
+    let list = || {
+        bed.gone("--cloud testbed --all-regions list -o json")
+            .ends_with(0)
+            .json()
+    };
     wait_for("the deletion's end", || list()[0]["state"] == "gone");
     seat.press("q");
     seat.ended();

@@ -1,0 +1,260 @@
+//! An engine and a practice cloud, each a process of its own.
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::api::text;
+
+const PORTS_PER_NETWORK: usize = 1000;
+const DEADLINE: Duration = Duration::from_secs(900);
+
+/// One that the engine made.
+pub struct Call {
+    pub method: String,
+    pub path: String,
+}
+
+impl Call {
+    /// `/v2.0/ports?…`, and not `/v2.0/ports/ID`.
+    pub fn is_list(&self) -> bool {
+        let path = self.path.split('?').next().unwrap();
+        let behind = path.split("/v2.0/").nth(1);
+        self.method == "GET"
+            && behind.is_some_and(|path| !path.contains('/') || path == "qos/policies")
+    }
+}
+
+/// Ends the process when dropped.
+pub struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub struct Stage {
+    pub home: tempfile::TempDir,
+    url: String,
+    runtime: tokio::runtime::Runtime,
+    client: reqwest::Client,
+    engine: Ended,
+    _cloud: Ended,
+}
+
+impl Stage {
+    pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// With these settings, as in `config.toml`.
+    pub fn start_with(settings: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(home.path().join("config/gone")).unwrap();
+        std::fs::write(home.path().join("config/gone/config.toml"), settings).unwrap();
+        let mut cloud = command(&home, "sandbox --clouds-yaml clouds.yaml")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(cloud.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let ready: Value = serde_json::from_str(&line).unwrap();
+        let log = std::fs::File::create(home.path().join("engine.log")).unwrap();
+        let engine = command(&home, "--cloud sandbox --engine")
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let stage = Self {
+            url: text(&ready["url"]),
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap(),
+            client: reqwest::Client::new(),
+            engine: Ended(engine),
+            _cloud: Ended(cloud),
+            home,
+        };
+        let ledger = stage.ledger();
+        wait_for("the engine", || {
+            let owner = gone::ledger::sqlite::owner(&ledger);
+            owner.is_some_and(|owner| owner.pid == stage.engine.0.id() && owner.socket.is_some())
+        });
+        stage
+    }
+
+    pub fn control(&self, method: &str, what: &str, body: Value) -> Value {
+        let url = format!("{}/sandbox/v1/{what}", self.url);
+        let call = self
+            .client
+            .request(method.parse().unwrap(), url)
+            .json(&body);
+        self.runtime.block_on(async {
+            let answer = call.send().await.unwrap();
+            assert!(answer.status().is_success(), "{method} {what}");
+            serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap_or_default()
+        })
+    }
+
+    pub fn limits(&self, latency_ms: u32, parallel: usize) {
+        let limits = json!({"region": "RegionOne", "latency_ms": latency_ms, "parallel": parallel});
+        self.control("PUT", "limits", limits);
+    }
+
+    pub fn ledger(&self) -> std::path::PathBuf {
+        self.home.path().join("state/gone/ledger.db")
+    }
+
+    pub fn seed(&self, ports: usize) -> Vec<String> {
+        let networks = ports.div_ceil(PORTS_PER_NETWORK);
+        let each = ports / networks;
+        let seed = json!({"networks": networks, "ports_per_network": each});
+        let made = self.control("POST", "seed", seed);
+        made["networks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(text)
+            .collect()
+    }
+
+    /// Seeds, and has it all deleted; answers the deletion's id.
+    pub fn delete(&self, ports: usize) -> String {
+        self.delete_networks(self.seed(ports))
+    }
+
+    pub fn delete_networks(&self, networks: Vec<String>) -> String {
+        let networks = networks.into_iter();
+        let targets: Vec<String> = networks.map(|id| format!("network/{id}")).collect();
+        let line = format!("delete {} --cascade --yes -o json", targets.join(" "));
+        let accepted: Value = serde_json::from_str(&self.gone(&line)).unwrap();
+        text(&accepted["id"])
+    }
+
+    pub fn gone(&self, line: &str) -> String {
+        let output = command(&self.home, &format!("--cloud sandbox {line}"))
+            .output()
+            .unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {:?} {err}", output.status);
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Read from the ledger: asking the engine would be work for it.
+    pub fn deletion(&self, id: &str) -> Value {
+        use gone::ledger::Ledger as _;
+        let ledger = gone::ledger::sqlite::SqliteLedger::open_reader(&self.ledger()).unwrap();
+        let deletion = self.runtime.block_on(ledger.deletion(id)).unwrap();
+        serde_json::to_value(deletion.unwrap()).unwrap()
+    }
+
+    pub fn until(&self, id: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        let mut deletion = Value::Null;
+        wait_for("the deletion to get there", || {
+            deletion = self.deletion(id);
+            fits(&deletion)
+        });
+        deletion
+    }
+
+    /// What the engine called, logins aside.
+    pub fn calls(&self) -> Vec<Call> {
+        let log = self.control("GET", "calls?after=0", Value::Null);
+        let calls = log["calls"].as_array().unwrap().iter();
+        calls
+            .filter(|call| {
+                call["user_agent"]
+                    .as_str()
+                    .is_some_and(|agent| agent.starts_with("gone/"))
+            })
+            .filter(|call| !call["path"].as_str().unwrap().contains("/v3/"))
+            .map(|call| Call {
+                method: text(&call["method"]),
+                path: text(&call["path"]),
+            })
+            .collect()
+    }
+
+    pub fn memory_mb(&self, what: &str) -> u64 {
+        let status = self.proc("status");
+        let line = status.lines().find(|line| line.starts_with(what)).unwrap();
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            / 1024
+    }
+
+    fn proc(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.engine.0.id())).unwrap()
+    }
+
+    /// CPU time and how often any of its threads was woken, after it has come to rest.
+    pub fn resting(&self, rest: Duration) -> String {
+        std::thread::sleep(Duration::from_secs(1));
+        let (cpu, wakes) = (self.cpu_ms(), self.wakes());
+        std::thread::sleep(rest);
+        let cpu = self.cpu_ms() - cpu;
+        let woken = |(thread, count): (OsString, u64)| count - wakes.get(&thread).unwrap_or(&0);
+        let wakes: u64 = self.wakes().into_iter().map(woken).sum();
+        let seconds = rest.as_secs();
+        format!(
+            "{cpu} ms of CPU and {wakes} wake-ups in {seconds} s, {} MB",
+            self.memory_mb("VmRSS")
+        )
+    }
+
+    /// To 10 ms, the kernel's tick.
+    fn cpu_ms(&self) -> u64 {
+        let stat = self.proc("stat");
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        let ticks = |field: usize| fields[field].parse::<u64>().unwrap();
+        (ticks(11) + ticks(12)) * 10
+    }
+
+    /// By thread: one that ends takes its count with it.
+    fn wakes(&self) -> BTreeMap<OsString, u64> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.engine.0.id())).unwrap();
+        let woken = |thread: std::fs::DirEntry| {
+            let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+            let line = status
+                .lines()
+                .find(|line| line.starts_with("voluntary_ctxt"))?;
+            let count = line.split_whitespace().nth(1)?.parse().ok()?;
+            Some((thread.file_name(), count))
+        };
+        threads.filter_map(|thread| woken(thread.ok()?)).collect()
+    }
+}
+
+fn command(home: &tempfile::TempDir, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gone"));
+    command
+        .args(line.split_whitespace())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", home.path())
+        .env("XDG_CONFIG_HOME", home.path().join("config"))
+        .env("XDG_STATE_HOME", home.path().join("state"))
+        .env("OS_CLIENT_CONFIG_FILE", home.path().join("clouds.yaml"))
+        .current_dir(home.path())
+        .stdin(Stdio::null());
+    command
+}
+
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !condition() {
+        assert!(since.elapsed() < DEADLINE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
