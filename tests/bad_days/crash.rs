@@ -104,40 +104,47 @@ impl Doomed {
         assert_eq!(freed, 1, "the doomed one stays, disassociated");
     }
 
-    /// Nothing took effect twice, and repeated is at most what was in flight at a kill.
     fn assert_calls(&self) {
-        let mut by_call: BTreeMap<String, Vec<Called>> = BTreeMap::new();
-        for call in self.stage.writes() {
-            let key = format!("{} {}", call.method, call.path);
-            by_call.entry(key).or_default().push(call);
-        }
-        let mut repeated = 0;
-        for (call, sent) in &by_call {
-            repeated += sent.len() - 1;
-            let took = |call: &&Called| call.status.is_some_and(|status| status < 300);
-            let effects = sent.iter().filter(took).count();
-            assert!(effects <= 1, "{call} took effect {effects} times: {sent:?}");
-        }
-        let allowed = self.kills * CONCURRENCY;
-        assert!(
-            repeated <= allowed,
-            "{repeated} repeated, {allowed} allowed"
-        );
+        assert_repeated(&self.stage, self.kills * CONCURRENCY);
     }
 
-    /// The chain of the audit holds, and the one command is in it.
     fn assert_ledger(&self, id: &str) {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(async {
-            let ledger = SqliteLedger::open_reader(&self.stage.ledger()).unwrap();
-            let rows = ledger.audit(0, 500).await.unwrap();
-            audit::verify(audit::GENESIS, &rows).unwrap();
-            let deletes = rows.iter().filter(|row| row.action == "delete").count();
-            assert_eq!(deletes, 1, "{rows:?}");
-            let kept = ledger.deletion(id).await.unwrap().unwrap();
-            assert_eq!(kept.counts.gone, kept.counts.total);
-        });
+        assert_ledger(&self.stage, id);
     }
+}
+
+/// Nothing took effect twice, and repeated is at most what was in flight at a kill.
+fn assert_repeated(stage: &Stage, allowed: usize) {
+    let mut by_call: BTreeMap<String, Vec<Called>> = BTreeMap::new();
+    for call in stage.writes() {
+        let key = format!("{} {}", call.method, call.path);
+        by_call.entry(key).or_default().push(call);
+    }
+    let mut repeated = 0;
+    for (call, sent) in &by_call {
+        repeated += sent.len() - 1;
+        let took = |call: &&Called| call.status.is_some_and(|status| status < 300);
+        let effects = sent.iter().filter(took).count();
+        assert!(effects <= 1, "{call} took effect {effects} times: {sent:?}");
+    }
+    assert!(
+        repeated <= allowed,
+        "{repeated} repeated, {allowed} allowed"
+    );
+}
+
+/// The chain of the audit holds, and the one command is in it.
+fn assert_ledger(stage: &Stage, id: &str) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let ledger = SqliteLedger::open_reader(&stage.ledger()).unwrap();
+        let rows = ledger.audit(0, 500).await.unwrap();
+        audit::verify(audit::GENESIS, &rows).unwrap();
+        let deletes = rows.iter().filter(|row| row.action == "delete").count();
+        assert_eq!(deletes, 1, "{rows:?}");
+        let kept = ledger.deletion(id).await.unwrap().unwrap();
+        assert_eq!(kept.counts.gone, kept.counts.total);
+    });
 }
 
 #[test]
@@ -205,4 +212,98 @@ fn t08_killed_while_it_looks_for_what_is_gone_it_looks_again() {
     }
     doomed.kill(engine);
     doomed.assert_whole(&id);
+}
+
+/// Of a project: what each service of a region holds.
+fn held(stage: &Stage, region: &str, project: &str) -> Vec<String> {
+    let lists = [
+        ("network/v2.0/networks", "networks", "project_id"),
+        ("network/v2.0/subnets", "subnets", "project_id"),
+        ("network/v2.0/ports", "ports", "project_id"),
+        ("network/v2.0/routers", "routers", "project_id"),
+        ("network/v2.0/trunks", "trunks", "project_id"),
+        ("network/v2.0/floatingips", "floatingips", "project_id"),
+        (
+            "load-balancer/v2.0/lbaas/loadbalancers",
+            "loadbalancers",
+            "project_id",
+        ),
+        ("load-balancer/v2.0/lbaas/pools", "pools", "project_id"),
+        ("image/v2/images", "images", "owner"),
+    ];
+    let rows = lists.iter().flat_map(|(path, items, filter)| {
+        let path = format!("{region}/{path}?{filter}={project}");
+        let answer = stage.as_client("GET", &path, Value::Null);
+        answer[*items].as_array().unwrap().clone()
+    });
+    rows.map(|row| text(&row["id"])).collect()
+}
+
+#[test]
+fn t08_t09_i11_killed_on_the_way_a_project_of_two_regions_and_copies_lose_and_repeat_nothing() {
+    let regions = ["RegionOne", "RegionTwo"];
+    let stage = Stage::in_regions(&regions);
+    stage.settings(&format!(
+        "[engine]\nconcurrency = {CONCURRENCY}\nconcurrency_max = {CONCURRENCY}\n\
+         [[mapping]]\ncentral = 'prod/RegionOne'\nlocals = ['prod/RegionTwo']\n"
+    ));
+    let projects = stage.as_client("GET", "v3/projects?name=demo", Value::Null);
+    let demo = text(&projects["projects"][0]["id"]);
+    let network = |region: &str, name: &str| {
+        let seed = json!({"region": region, "name": name, "networks": 1, "ports_per_network": 20});
+        text(&stage.seed(seed)["networks"][0])
+    };
+    for region in regions {
+        stage.seed(json!({
+            "region": region, "project": "demo", "networks": 2, "ports_per_network": 20,
+            "trunks": 1, "load_balancers": 1, "images": 2,
+        }));
+    }
+    let original = network(regions[0], "web");
+    let copy = network(regions[1], "web");
+    let kept = network(regions[1], "kept");
+    let tags = json!({"tags": [format!("gone:copy-of={original}")]});
+    let path = format!("RegionTwo/network/v2.0/networks/{copy}/tags");
+    stage.as_client("PUT", &path, tags);
+    for region in regions {
+        stage.limits(json!({"region": region, "latency_ms": 20, "parallel": CONCURRENCY}));
+    }
+
+    let engine = || {
+        let engine = stage.start("--all-regions --engine");
+        stage.await_engine(engine.pid());
+        engine
+    };
+    let mut running = engine();
+    let line = format!(
+        "--all-regions delete project/demo network/{original}@prod/RegionOne --cascade --yes -o json"
+    );
+    let id = text(&stage.gone(&line).ok().json()["id"]);
+    const KILLS: usize = 12;
+    for kill in 1..=KILLS {
+        stage.await_writes(kill * 10);
+        running.kill();
+        running = engine();
+    }
+    let deletion = stage.await_state(&id, "gone");
+    running.stop().ok();
+    assert_counts_sum(&deletion);
+    assert_repeated(&stage, KILLS * CONCURRENCY * regions.len());
+    assert_ledger(&stage, &id);
+    for region in regions {
+        assert_eq!(
+            held(&stage, region, &demo),
+            Vec::<String>::new(),
+            "{region}"
+        );
+    }
+    let left = stage.as_client("GET", "RegionTwo/network/v2.0/networks", Value::Null);
+    let left: Vec<String> = left["networks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| text(&it["id"]))
+        .collect();
+    assert_eq!(left, [kept]);
+    stage.gone("ledger check").ok();
 }
