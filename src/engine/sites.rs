@@ -199,18 +199,18 @@ impl Shared {
         let now = self.clock.now();
         if self.sites.pause(site, reason, expected, now) {
             tracing::warn!(%site, reason, "site paused");
-            self.note_site(site, format!("{site} paused: {reason}"), now)
-                .await;
+            let message = format!("{site} paused: {reason}");
+            self.note_site(site, SiteState::Paused, message, now).await;
         }
     }
 
-    async fn note_site(&self, site: &Site, message: String, now: DateTime<Utc>) {
+    async fn note_site(&self, site: &Site, state: SiteState, message: String, now: DateTime<Utc>) {
         let event = NewEvent {
             deletion_id: None,
             step_id: None,
             kind: EventKind::Site,
             message,
-            data: serde_json::json!({ "site": site }),
+            data: serde_json::json!({ "site": site, "state": state }),
         };
         if let Err(error) = self.commit(vec![Change::Note { event, now }]).await {
             tracing::warn!(%error, "an event was not written");
@@ -301,6 +301,7 @@ impl Shared {
             .await;
         let now = self.clock.now();
         let mut resumed = false;
+        let mut lost = None;
         {
             let mut sites = self.sites.lock();
             let Some(runtime) = sites.get_mut(site) else {
@@ -327,14 +328,20 @@ impl Shared {
                             ErrorClass::Auth => SiteState::Paused,
                             _ => SiteState::Unreachable,
                         };
+                        lost = (failure.class == ErrorClass::Auth)
+                            .then(|| format!("{site} paused: {}", failure.message));
                     }
                     runtime.status.reason = failure.message;
                 }
             }
         }
         if resumed {
-            self.note_site(site, format!("{site} resumed: the rights are back"), now)
+            let message = format!("{site} resumed: the rights are back");
+            self.note_site(site, SiteState::Reachable, message, now)
                 .await;
+        }
+        if let Some(message) = lost {
+            self.note_site(site, SiteState::Paused, message, now).await;
         }
         self.dirty.store(true, Ordering::Relaxed);
         self.wake.notify_one();

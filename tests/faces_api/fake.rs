@@ -182,6 +182,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Sites => 9,
         Query::Kinds => 10,
         Query::Audit { .. } => 11,
+        Query::Told { .. } => 12,
     };
     Ok(samples::pages().swap_remove(at))
 }

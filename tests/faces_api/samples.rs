@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeZone, Utc};
 use gone::control::*;
 use gone::domain::model::*;
+use gone::domain::news::{Mark, Told};
 use serde_json::json;
 
 pub fn noon() -> DateTime<Utc> {
@@ -300,6 +301,8 @@ pub fn commands() -> Vec<Command> {
         Command::Cancel { .. } => 6,
         Command::Pause { .. } => 7,
         Command::Resume { .. } => 8,
+        // Crosses no socket.
+        Command::Told { .. } => 9,
     });
     all
 }
@@ -369,8 +372,11 @@ pub fn queries() -> Vec<Query> {
         Query::Sites,
         Query::Kinds,
         Query::Audit { after: 9 },
+        Query::Told {
+            channel: "mail".into(),
+        },
     ];
-    covers_all(&all, 13, |query| match query {
+    covers_all(&all, 14, |query| match query {
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } => 2,
@@ -384,6 +390,7 @@ pub fn queries() -> Vec<Query> {
         Query::Sites => 10,
         Query::Kinds => 11,
         Query::Audit { .. } => 12,
+        Query::Told { .. } => 13,
     });
     all
 }
@@ -457,8 +464,20 @@ pub fn pages() -> Vec<Page> {
         Page::Audit {
             rows: vec![json!({"seq": 1, "action": "delete"})],
         },
+        Page::Told {
+            told: Told {
+                ledger_id: "9f86".into(),
+                newest: 9,
+                mark: Some(Mark {
+                    through: 7,
+                    telling: Some(8),
+                    paused: [site()].into(),
+                    failing: "no answer in time".into(),
+                }),
+            },
+        },
     ];
-    covers_all(&all, 12, |page| match page {
+    covers_all(&all, 13, |page| match page {
         Page::Deletions { .. } => 0,
         Page::Deletion { .. } => 1,
         Page::Steps { .. } => 2,
@@ -471,6 +490,7 @@ pub fn pages() -> Vec<Page> {
         Page::Sites { .. } => 9,
         Page::Kinds { .. } => 10,
         Page::Audit { .. } => 11,
+        Page::Told { .. } => 12,
     });
     all
 }

@@ -3,11 +3,11 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 2;
+pub(super) const KNOWN: i64 = 3;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 2] = [FIRST, GROUPED_LOOKS];
+const MIGRATIONS: [&str; 3] = [FIRST, GROUPED_LOOKS, TOLD];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
 /// counts change with each step. Times are microseconds since 1970 (UTC).
@@ -163,6 +163,17 @@ const GROUPED_LOOKS: &str = "
 DROP INDEX steps_due;
 CREATE INDEX steps_due ON steps(state, next_attempt_at, deletion, site, kind)
     WHERE state = 'blocked' OR state = 'verifying';
+";
+
+/// Of what is stuck a person is told once (I7): `steps.told` until one puts it to work again, `told` how
+/// far each channel is. What was stuck before is taken as told. The ledger's own id is in what is sent,
+/// so that two ledgers never send the same message.
+const TOLD: &str = "
+ALTER TABLE steps ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
+UPDATE steps SET told = 1 WHERE state = 'stuck' AND held_by IS NULL;
+CREATE TABLE told(channel TEXT PRIMARY KEY, mark TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE identity(id TEXT NOT NULL) STRICT;
+INSERT INTO identity(id) VALUES(lower(hex(randomblob(16))));
 ";
 
 /// The schema version that the file has; 0 for an empty one.

@@ -244,6 +244,7 @@ impl Batch<'_> {
             } => self.pause(deletion_id, *paused, audit, *now),
             Change::Recreated { key, stuck, now } => self.recreated(key, *stuck, *now),
             Change::Note { event, now } => self.note(event, *now),
+            Change::Told { channel, mark } => self.told(channel, mark.as_ref()),
             Change::Recover { now } => self.recover(*now),
         }
     }
