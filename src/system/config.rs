@@ -1,9 +1,11 @@
 //! Settings: an embedded default for every key, patched by the user's file.
 
 mod load;
+mod notify;
 mod paths;
 
 pub use load::{ConfigError, DEFAULTS, load, parse};
+pub use notify::{MailSettings, MailTls, NotifySettings, WebhookSettings, secret_in};
 pub use paths::{Surroundings, private_folder};
 
 use std::path::PathBuf;
@@ -19,6 +21,7 @@ pub struct Settings {
     pub engine: EngineSettings,
     pub gc: GcSettings,
     pub guard: GuardSettings,
+    pub notify: NotifySettings,
     pub api: ApiSettings,
     pub console: ConsoleSettings,
 }
