@@ -121,6 +121,12 @@ fn a_test_says_what_each_answered_and_ends_with_its_code() {
     assert_eq!(ran.json()[0]["health"], "ok");
     assert!(text(&ran.json()[0]["found"]).contains("200 OK"), "{ran:?}");
     assert!(text(&receiver.told()[0]["text"]).contains("a test"));
+    assert!(
+        stage
+            .gone("doctor")
+            .out
+            .contains(&format!("webhook {}", &receiver.url[..20]))
+    );
     stage.settings(&settings("http://127.0.0.1:9/s3cret"));
     let ran = stage.gone("notify test").ends_with(5);
     assert!(

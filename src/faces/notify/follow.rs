@@ -16,6 +16,9 @@ use crate::system::clock::Clock;
 
 /// What [`Control::events`] gives at once; fewer means that there are no more.
 const PAGE: usize = 500;
+/// After a long rest all that was missed is read first, so that it is one message. An engine that writes
+/// as fast as one can read must not put it off for ever: so many pages (100,000 events) and no more.
+const PAGES_MAX: usize = 200;
 /// Longest wait for the next event.
 const WAIT_MS_MAX: u64 = 60_000;
 /// Between two looks at events that come one by one: an engine at work has better things to do.
@@ -134,6 +137,7 @@ impl Follower {
             self.tell(gathered, stop).await?;
         }
         let mut gathered = Gathered::since(&self.mark);
+        let mut full_pages = 0;
         while !stop.is_cancelled() {
             let wait_ms = self.until_due(&gathered);
             let events = tokio::select! {
@@ -141,9 +145,11 @@ impl Follower {
                 events = self.events(gathered.through, wait_ms) => events?,
             };
             self.take(&mut gathered, &events).await?;
-            if events.len() >= PAGE {
+            if events.len() >= PAGE && full_pages < PAGES_MAX {
+                full_pages += 1;
                 continue;
             }
+            full_pages = 0;
             match gathered.due(self.pace, &self.told) {
                 Some(due) if due <= self.clock.now() => {
                     self.tell(gathered, stop).await?;

@@ -12,7 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use crate::domain::model::{
-    Blocker, Deletion, ResourceKey, Site, Step, StepError, Target, short_id,
+    Blocker, Deletion, ResourceKey, Site, Step, StepError, StepState, Target, short_id,
 };
 use crate::domain::news::{Subject, Topic};
 use crate::domain::text::escape;
@@ -303,7 +303,12 @@ fn why_stuck(step: &Step, show: Show) -> String {
         1 => "1 attempt".to_owned(),
         n => format!("{n} attempts"),
     };
-    line + "; " + &attempts
+    let _ = write!(line, "; {attempts}");
+    if step.state != StepState::Stuck {
+        // Somebody was faster than the message.
+        let _ = write!(line, "; now {}", step.state.as_str());
+    }
+    line
 }
 
 fn answered(error: &StepError, show: Show) -> String {

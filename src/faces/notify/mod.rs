@@ -206,6 +206,16 @@ impl Notifier {
     }
 }
 
+/// The channels that are configured: under which name the ledger keeps the mark of each, and where it
+/// leads.
+pub fn channels(settings: &NotifySettings) -> Vec<(&'static str, String)> {
+    let channels = Channel::all(settings);
+    let named = channels
+        .iter()
+        .map(|channel| (channel.name(), channel.shown()));
+    named.collect()
+}
+
 /// What a channel made of a test.
 #[derive(Clone, Debug)]
 pub struct Tried {
