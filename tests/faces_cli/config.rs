@@ -106,6 +106,12 @@ fn a_bad_value_names_its_field() {
         ),
         ("[engine]\n\nsweep = '0s'", 3, "engine.sweep", "longer"),
         (
+            "[ledger]\nhold_down = '99999999999d'",
+            2,
+            "ledger.hold_down",
+            "36500d at most",
+        ),
+        (
             "[engine]\nsign_in_every = '0s'",
             2,
             "engine.sign_in_every",
