@@ -305,10 +305,7 @@ impl Bench {
 pub fn mail(server: &MailServer) -> MailSettings {
     MailSettings {
         from: "Gone <gone@cloud.example>".to_owned(),
-        to: vec![
-            "ops@cloud.example".to_owned(),
-            "night@cloud.example".to_owned(),
-        ],
+        to: vec!["ops@cloud.example".to_owned()],
         server: "127.0.0.1".to_owned(),
         port: Some(server.port),
         tls: MailTls::None,

@@ -91,6 +91,53 @@ async fn a_mail_server_is_signed_in_to_and_the_password_never_shown() {
 }
 
 #[tokio::test]
+async fn i07_an_address_that_is_refused_keeps_nobody_from_being_told() {
+    let mail = MailServer::start().await;
+    let mut bench = Bench::new().by_mail(&mail);
+    let everybody = [
+        "left@cloud.example",
+        "grey@cloud.example",
+        "ops@cloud.example",
+    ];
+    bench.settings.mail.as_mut().unwrap().to = everybody.map(str::to_owned).to_vec();
+    let notifier = bench.start().await;
+    bench.stuck("one").await;
+    mail.taken.until(1).await;
+    // Who is to be tried again is; who has it has it once.
+    bench.stuck("two").await;
+    let mailed = mail.taken.until(4).await;
+    notifier.stop().await;
+    let recipients: Vec<Vec<&str>> = mailed
+        .iter()
+        .map(|mail| {
+            everybody
+                .into_iter()
+                .filter(|to| {
+                    mail.said
+                        .iter()
+                        .any(|line| line.starts_with("RCPT") && line.contains(to))
+                })
+                .collect()
+        })
+        .collect();
+    let (grey, ops) = ([everybody[1]], [everybody[2]]);
+    assert_eq!(recipients, [ops, grey, grey, ops]);
+    let ids: Vec<String> = mailed
+        .iter()
+        .map(|mail| mail.header("Message-ID"))
+        .collect();
+    assert!(
+        ids[0] == ids[1] && ids[1] != ids[2] && ids[2] == ids[3],
+        "{ids:?}"
+    );
+    // Nobody at all is no success.
+    bench.settings.mail.as_mut().unwrap().to.truncate(1);
+    let (trouble, why) = fails(&bench.settings).await;
+    assert_eq!(trouble, Trouble::Unreachable);
+    assert!(why.contains("550"), "{why}");
+}
+
+#[tokio::test]
 async fn a_mail_server_without_starttls_hears_nothing() {
     let mail = MailServer::start().await;
     let mut bench = Bench::new().by_mail(&mail);

@@ -236,6 +236,8 @@ async fn converse(
                 let (code, text) = taken.answer().unwrap_or((250, "queued as 1"));
                 format!("{code} {text}\r\n")
             }
+            "RCPT" if line.contains("left@") => "550 no such person\r\n".to_owned(),
+            "RCPT" if line.contains("grey@") && !greeted(heard) => "450 later\r\n".to_owned(),
             "QUIT" => {
                 stream.write_all(b"221 bye\r\n").await?;
                 return Ok(());
@@ -244,6 +246,12 @@ async fn converse(
         };
         stream.write_all(answer.as_bytes()).await?;
     }
+}
+
+/// Whether this is not the first time: a server that greylists takes the second try.
+fn greeted(heard: &Mutex<Vec<String>>) -> bool {
+    let heard = heard.lock().unwrap();
+    heard.iter().filter(|line| line.contains("grey@")).count() > 1
 }
 
 async fn mail(

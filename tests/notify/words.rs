@@ -47,10 +47,7 @@ async fn i07_a_message_says_what_where_why_since_when_and_what_next() {
         "[gone] deletion 00000one of network net-one: 1 step is stuck at prod/RegionOne"
     );
     assert_eq!(mailed.header("Auto-Submitted"), "auto-generated");
-    assert_eq!(
-        mailed.header("To"),
-        "ops@cloud.example, night@cloud.example"
-    );
+    assert_eq!(mailed.header("To"), "ops@cloud.example");
     notifier.stop().await;
 }
 
@@ -71,7 +68,7 @@ async fn i07_hostile_names_inject_nothing() {
     let subject = mailed.header("Subject");
     assert!(!subject.contains(['\r', '\n', '\u{1b}']), "{subject:?}");
     let recipients = mailed.said.iter().filter(|line| line.starts_with("RCPT"));
-    assert_eq!(recipients.count(), 2);
+    assert_eq!(recipients.count(), 1);
     assert!(!mailed.text.contains(['\u{1b}', '\u{202e}']), "{mailed:?}");
 
     let posted = web.taken.until(1).await.remove(0);

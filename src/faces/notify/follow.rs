@@ -1,6 +1,6 @@
 //! One channel: follows the events from its mark on, and moves the mark when a message was taken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -254,9 +254,9 @@ impl Follower {
     ) -> Result<bool, ControlError> {
         let message = self.message(gathered).await?;
         let (channel, to) = (self.channel.name(), self.channel.shown());
-        let mut failures = 0;
+        let (mut failures, mut had) = (0, BTreeSet::new());
         while !stop.is_cancelled() {
-            match self.channel.send(&message, &self.host).await {
+            match self.channel.send(&message, &self.host, &mut had).await {
                 Ok(answer) => {
                     tracing::info!(channel, to, id = message.id, answer, "told");
                     return Ok(true);

@@ -1,14 +1,17 @@
-//! A message by mail: one mail to all, in plain text, by SMTP.
+//! A message by mail: the same to each who is to be told, in plain text, by SMTP.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
+use lettre::address::Envelope;
 use lettre::message::header::{ContentType, Header, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MessageBuilder};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
+use lettre::transport::smtp::response::Response;
 use lettre::transport::smtp::{AsyncSmtpTransport, Error};
-use lettre::{AsyncTransport as _, Tokio1Executor};
+use lettre::{Address, AsyncTransport as _, Tokio1Executor};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::message::{Message, cut};
@@ -22,30 +25,82 @@ const COMMAND_MAX: Duration = Duration::from_secs(30);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 const ANSWER_CHARS_MAX: usize = 200;
 
-/// Answers what the server said when it took the mail.
+/// Answers what the server said when it took the mail for the last of those who did not have it: each
+/// recipient by himself, and `had` are those who had it from an earlier try. An address that the server
+/// will never take does not keep the others from being told.
 ///
 /// # Errors
 /// The password's file cannot be used, the server does not answer, its certificate is not trusted, or
-/// it does not take the mail. The password is not in the error.
+/// it does not take the mail for anybody, or not yet for somebody. The password is not in the error.
 pub(super) async fn send(
     settings: &MailSettings,
     message: &Message,
     host: &str,
+    had: &mut BTreeSet<String>,
 ) -> Result<String, NotTaken> {
     let password = settings.password_file.as_deref().map(secret_in);
     let password = password.transpose().map_err(bad_settings)?;
     let mail = mail(settings, message)?;
     let transport = transport(settings, password.as_ref(), host)
         .map_err(|error| not_taken(&error, password.as_ref()))?;
-    let sent = tokio::time::timeout(ANSWER_MAX, transport.send(mail)).await;
-    let Ok(sent) = sent else {
-        return Err(NotTaken::new(Trouble::Unreachable, "no answer in time"));
-    };
-    let answer = sent.map_err(|error| not_taken(&error, password.as_ref()))?;
+    let mut said = String::new();
+    let (mut refused, mut later) = (None, None);
+    for to in &settings.to {
+        if had.contains(to) {
+            continue;
+        }
+        match send_to(&transport, to, &mail).await {
+            Ok(answer) => {
+                said = answered(&answer, password.as_ref());
+                had.insert(to.clone());
+            }
+            Err(Some(error)) => {
+                let why = not_taken(&error, password.as_ref());
+                match why.trouble {
+                    Trouble::Unreachable if error.is_permanent() => {
+                        tracing::warn!(to = %escape(to), error = %why, "a mail server refuses this address");
+                        refused = Some(why);
+                    }
+                    Trouble::Unreachable if error.is_transient() => later = Some(why),
+                    _ => return Err(why),
+                }
+            }
+            Err(None) => return Err(NotTaken::new(Trouble::Unreachable, "no answer in time")),
+        }
+    }
+    match (later, refused) {
+        (Some(why), _) => Err(why),
+        (None, Some(why)) if had.is_empty() => Err(why),
+        (None, Some(why)) => Ok(format!("{said}; for another address: {why}")),
+        (None, None) => Ok(said),
+    }
+}
+
+/// None: there was no answer in time.
+async fn send_to(
+    transport: &AsyncSmtpTransport<Tokio1Executor>,
+    to: &str,
+    mail: &lettre::Message,
+) -> Result<Response, Option<Error>> {
+    let to: Vec<Address> = to
+        .parse::<Mailbox>()
+        .map(|to| to.email)
+        .into_iter()
+        .collect();
+    let from = mail.envelope().from().cloned();
+    // The settings were checked: there is an address.
+    let envelope = Envelope::new(from, to).unwrap_or_else(|_| mail.envelope().clone());
+    let text = mail.formatted();
+    let sent = transport.send_raw(&envelope, &text);
+    let sent = tokio::time::timeout(ANSWER_MAX, sent).await;
+    sent.map_err(|_| None)?.map_err(Some)
+}
+
+fn answered(answer: &Response, password: Option<&SecretString>) -> String {
     let said: Vec<&str> = answer.message().collect();
-    let said = without(&said.join(" "), password.as_ref());
+    let said = without(&said.join(" "), password);
     let said = cut(&said, ANSWER_CHARS_MAX);
-    Ok(format!("answered {} {}", answer.code(), escape(&said)))
+    format!("answered {} {}", answer.code(), escape(&said))
 }
 
 fn bad_settings(why: impl ToString) -> NotTaken {

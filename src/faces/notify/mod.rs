@@ -46,6 +46,7 @@ mod mail;
 mod message;
 mod webhook;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,11 +109,16 @@ impl Channel {
         file.map_or(Ok(()), |file| secret_in(file).map(drop))
     }
 
-    /// What was answered by who took it.
-    async fn send(&self, message: &Message, host: &str) -> Result<String, NotTaken> {
+    /// What was answered by who took it. `had` are the recipients who have it from an earlier try.
+    async fn send(
+        &self,
+        message: &Message,
+        host: &str,
+        had: &mut BTreeSet<String>,
+    ) -> Result<String, NotTaken> {
         match self {
             Self::Webhook(webhook) => webhook::send(webhook, message).await,
-            Self::Mail(mail) => mail::send(mail, message, host).await,
+            Self::Mail(mail) => mail::send(mail, message, host, had).await,
         }
     }
 }
@@ -233,7 +239,7 @@ pub async fn test(settings: &NotifySettings, clock: &Clock) -> Vec<Tried> {
     let tries = channels.iter().map(|channel| async {
         Tried {
             channel: channel.shown(),
-            answer: channel.send(&message, &host).await,
+            answer: channel.send(&message, &host, &mut BTreeSet::new()).await,
         }
     });
     futures_util::future::join_all(tries).await
