@@ -2,11 +2,10 @@
 //! when that goes out.
 //!
 //! 1. Of each step that is stuck by itself there is one event; of a deletion that was refused, and of a
-//!    site that was paused, one each.
+//!    site that was paused, one each: the ledger writes no second one until it has worked in between.
 //! 2. A refusal counts unless somebody waits for it: who asked from a console or the command line, and
 //!    has looked on for less than [`LOOKED_ON`].
-//! 3. A site that was told of is told of again only after it has worked in between; one that works
-//!    again before the message went is left out.
+//! 3. A site that works again before the message went is left out.
 //! 4. What comes within [`Pace::gather`] of the first is one message. More about the same deletion or
 //!    site waits until [`Pace::again`] has passed, unless a message goes out anyway: it takes all.
 
@@ -26,8 +25,6 @@ pub struct Mark {
     pub through: i64,
     /// A message about those up to this sequence was begun; whether it was taken is not known.
     pub telling: Option<i64>,
-    /// The sites that were told of and have not worked since.
-    pub paused: BTreeSet<Site>,
     /// What the channel answered last, if it took nothing; empty if it did.
     pub failing: String,
 }
@@ -86,16 +83,13 @@ pub struct Gathered {
     /// The last event that was looked at.
     pub through: i64,
     pub topics: BTreeMap<Subject, Topic>,
-    /// As in [`Mark::paused`], once this is told.
-    pub paused: BTreeSet<Site>,
 }
 
 impl Gathered {
-    pub fn since(mark: &Mark) -> Self {
+    pub fn after(through: i64) -> Self {
         Self {
-            through: mark.through,
+            through,
             topics: BTreeMap::new(),
-            paused: mark.paused.clone(),
         }
     }
 
@@ -133,15 +127,11 @@ impl Gathered {
             return;
         };
         match event.data["state"].as_str() {
-            Some("paused") if !self.paused.contains(&site) => {
-                self.paused.insert(site.clone());
+            Some("paused") => {
                 let topic = self.topic(Subject::Paused(site.clone()), event);
                 topic.sites.insert(site);
             }
-            Some("reachable") => {
-                self.paused.remove(&site);
-                self.topics.remove(&Subject::Paused(site));
-            }
+            Some("reachable") => drop(self.topics.remove(&Subject::Paused(site))),
             _ => {}
         }
     }
@@ -157,14 +147,16 @@ impl Gathered {
     }
 
     /// When a message is to go out; none: there is nothing to tell. `told` says when each subject was
-    /// last told of.
+    /// last told of. What came before `since`, when nobody looked, counts as come then: a site may turn
+    /// out to work.
     pub fn due(
         &self,
         pace: Pace,
         told: &BTreeMap<Subject, DateTime<Utc>>,
+        since: DateTime<Utc>,
     ) -> Option<DateTime<Utc>> {
         let due = |(subject, topic): (&Subject, &Topic)| {
-            let gathered = topic.since + pace.gather;
+            let gathered = topic.since.max(since) + pace.gather;
             let again = told.get(subject).map(|told| *told + pace.again);
             again.map_or(gathered, |again| again.max(gathered))
         };

@@ -307,6 +307,11 @@ impl Shared {
             let Some(runtime) = sites.get_mut(site) else {
                 return;
             };
+            let before = runtime.status.state;
+            if (before == SiteState::Paused) != paused {
+                // Lost meanwhile: what was asked before says nothing of that.
+                return;
+            }
             runtime.asked_at = Some(now);
             match signed_in {
                 Ok(signed_in) => {
@@ -316,7 +321,8 @@ impl Shared {
                         .as_ref()
                         .is_none_or(|expected| *expected == signed_in.identity);
                     if back {
-                        resumed = paused;
+                        // At the first sign-in too: an earlier engine may have lost it.
+                        resumed = paused || before == SiteState::Unknown;
                         runtime.status.state = SiteState::Reachable;
                         runtime.status.reason.clear();
                         runtime.expected = None;

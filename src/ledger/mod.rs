@@ -182,7 +182,7 @@ pub enum Change {
         stuck: bool,
         now: DateTime<Utc>,
     },
-    /// A line for people and programs that changes nothing else.
+    /// A line for people and programs that changes nothing else. Of a site's state only a change is one.
     Note { event: NewEvent, now: DateTime<Utc> },
     /// How far a channel has told people (I7); none: it is no channel any more, and will begin at the
     /// newest event if it comes back.

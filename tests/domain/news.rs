@@ -7,9 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::model::{
     Actor, Counts, Deletion, DeletionState, Event, EventKind, Origin, PlanOptions, Site,
 };
-use gone::domain::news::{
-    Gathered, LOOKED_ON, Mark, Pace, STEPS_MAX, Subject, nobody_waits, wait_after,
-};
+use gone::domain::news::{Gathered, LOOKED_ON, Pace, STEPS_MAX, Subject, nobody_waits, wait_after};
 use serde_json::json;
 
 const PACE: Pace = Pace {
@@ -43,7 +41,7 @@ fn site(seq: i64, state: &str) -> Event {
 }
 
 fn gathered(events: &[Event]) -> Gathered {
-    let mut gathered = Gathered::since(&Mark::default());
+    let mut gathered = Gathered::default();
     events.iter().for_each(|event| gathered.take(event, None));
     gathered
 }
@@ -97,7 +95,7 @@ fn what_goes_on_by_itself_is_nothing_to_tell() {
         let found = gathered(&[event(3, kind)]);
         assert!(found.topics.is_empty(), "{kind:?}");
         assert_eq!(
-            (found.through, found.due(PACE, &BTreeMap::new())),
+            (found.through, found.due(PACE, &BTreeMap::new(), at(0))),
             (3, None)
         );
     }
@@ -127,20 +125,14 @@ fn i07_a_refusal_counts_unless_somebody_looks_on() {
 }
 
 #[test]
-fn i07_a_site_that_works_again_is_left_out_and_is_news_when_it_is_lost_again() {
-    let prod = Site::region("prod", "one");
-    let told = Mark {
-        paused: [prod.clone()].into(),
-        ..Mark::default()
-    };
-    let mut again = Gathered::since(&told);
-    again.take(&site(1, "paused"), None);
-    assert!(again.topics.is_empty(), "it was told before");
-    again.take(&site(2, "reachable"), None);
-    again.take(&site(3, "paused"), None);
-    assert_eq!(again.topics.len(), 1);
+fn i07_a_site_that_works_again_is_left_out() {
+    let lost = gathered(&[site(1, "paused")]);
+    assert_eq!(lost.topics.len(), 1);
     let back = gathered(&[site(1, "paused"), site(2, "reachable")]);
-    assert!(back.topics.is_empty() && back.paused.is_empty(), "{back:?}");
+    assert!(back.topics.is_empty(), "{back:?}");
+    let lost_again = gathered(&[site(1, "paused"), site(2, "reachable"), site(3, "paused")]);
+    let prod = Subject::Paused(Site::region("prod", "one"));
+    assert_eq!(lost_again.topics[&prod].since, at(3));
 }
 
 #[test]
@@ -150,8 +142,14 @@ fn i07_what_comes_together_is_one_message_and_more_of_the_same_waits() {
         event(50, EventKind::NeedsPerson),
     ]);
     let subject = Subject::Stuck("d1".to_owned());
-    let due = |told| found.due(PACE, &told);
+    let due = |told| found.due(PACE, &told, at(-9));
     assert_eq!(due(BTreeMap::new()), Some(at(60)), "after the first");
+    let late = found.due(PACE, &BTreeMap::new(), at(30));
+    assert_eq!(
+        late,
+        Some(at(90)),
+        "what came when nobody looked has come now"
+    );
     let told = |when| BTreeMap::from([(subject.clone(), at(when))]);
     assert_eq!(due(told(-100)), Some(at(3500)));
     assert_eq!(due(told(-3600)), Some(at(60)));

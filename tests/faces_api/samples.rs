@@ -471,7 +471,6 @@ pub fn pages() -> Vec<Page> {
                 mark: Some(Mark {
                     through: 7,
                     telling: Some(8),
-                    paused: [site()].into(),
                     failing: "no answer in time".into(),
                 }),
             },

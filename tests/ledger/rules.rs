@@ -6,7 +6,7 @@ use gone::domain::model::{
 };
 use gone::domain::news::Mark;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
-use gone::ledger::{Applied, Change, EventFilter, Fence, Ledger, Selection, StepChange};
+use gone::ledger::{Applied, Change, EventFilter, Fence, Ledger, NewEvent, Selection, StepChange};
 
 use crate::support::*;
 
@@ -215,6 +215,39 @@ async fn i07_t06_a_delete_that_is_repeated_is_no_news() {
 }
 
 #[tokio::test]
+async fn i07_a_site_is_told_of_when_its_state_changes_whoever_saw_it() {
+    let ledger = memory();
+    let says = |site: &str, state: &str| Change::Note {
+        event: NewEvent {
+            deletion_id: None,
+            step_id: None,
+            kind: EventKind::Site,
+            message: format!("{site} {state}"),
+            data: serde_json::json!({ "site": site, "state": state }),
+        },
+        now: at(0),
+    };
+    for (site, state) in [
+        ("a", "reachable"),
+        ("a", "paused"),
+        ("a", "paused"),
+        ("b", "paused"),
+        ("a", "reachable"),
+        ("a", "reachable"),
+        ("a", "paused"),
+    ] {
+        one(&ledger, says(site, state)).await;
+    }
+    let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
+    let lines: Vec<&str> = page.events.iter().map(|line| &*line.message).collect();
+    assert_eq!(
+        lines,
+        ["a paused", "b paused", "a reachable", "a paused"],
+        "the first that works was never lost"
+    );
+}
+
+#[tokio::test]
 async fn i07_each_channel_keeps_its_own_mark() {
     let ledger = memory();
     running(&ledger, "one", &ports(&[("a", &[])])).await;
@@ -225,7 +258,6 @@ async fn i07_each_channel_keeps_its_own_mark() {
     let mark = Mark {
         through: 3,
         telling: Some(9),
-        paused: [site()].into(),
         failing: "no answer".to_owned(),
     };
     let told = |channel: &str, mark| Change::Told {

@@ -39,6 +39,8 @@ pub(super) struct Follower {
     mark: Mark,
     /// The ledger does not have the mark yet.
     unsaved: bool,
+    /// When it began to follow.
+    since: DateTime<Utc>,
     /// When each subject was last told of, for as long as that holds back more of it.
     told: BTreeMap<Subject, DateTime<Utc>>,
 }
@@ -98,6 +100,7 @@ impl Follower {
             control,
             channel,
             pace,
+            since: clock.now(),
             clock,
             host,
             ledger_id: found.ledger_id,
@@ -136,7 +139,7 @@ impl Follower {
             let gathered = self.gather_to(through).await?;
             self.tell(gathered, stop).await?;
         }
-        let mut gathered = Gathered::since(&self.mark);
+        let mut gathered = Gathered::after(self.mark.through);
         let mut full_pages = 0;
         while !stop.is_cancelled() {
             let wait_ms = self.until_due(&gathered);
@@ -150,14 +153,13 @@ impl Follower {
                 continue;
             }
             full_pages = 0;
-            match gathered.due(self.pace, &self.told) {
+            match gathered.due(self.pace, &self.told, self.since) {
                 Some(due) if due <= self.clock.now() => {
                     self.tell(gathered, stop).await?;
-                    gathered = Gathered::since(&self.mark);
+                    gathered = Gathered::after(self.mark.through);
                 }
                 None if gathered.through - self.mark.through >= QUIET_EVENTS => {
                     self.mark.through = gathered.through;
-                    self.mark.paused.clone_from(&gathered.paused);
                     self.save().await?;
                 }
                 _ if !events.is_empty() => pause(LULL, stop).await,
@@ -168,7 +170,7 @@ impl Follower {
     }
 
     fn until_due(&self, gathered: &Gathered) -> u64 {
-        let Some(due) = gathered.due(self.pace, &self.told) else {
+        let Some(due) = gathered.due(self.pace, &self.told, self.since) else {
             return WAIT_MS_MAX;
         };
         let left = (due - self.clock.now()).num_milliseconds().max(0);
@@ -177,7 +179,7 @@ impl Follower {
 
     /// What a message that reached to this event is about.
     async fn gather_to(&self, through: i64) -> Result<Gathered, ControlError> {
-        let mut gathered = Gathered::since(&self.mark);
+        let mut gathered = Gathered::after(self.mark.through);
         while gathered.through < through {
             let mut events = self.events(gathered.through, 0).await?;
             events.retain(|event| event.seq <= through);
@@ -235,7 +237,6 @@ impl Follower {
         self.mark = Mark {
             through: gathered.through,
             telling: None,
-            paused: gathered.paused,
             failing: String::new(),
         };
         self.save().await?;

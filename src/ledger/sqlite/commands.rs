@@ -447,6 +447,9 @@ impl Batch<'_> {
     }
 
     pub(super) fn note(&mut self, event: &NewEvent, now: DateTime<Utc>) -> Sql<Applied> {
+        if event.kind == EventKind::Site && !self.site_changed(&event.data)? {
+            return Ok(Applied::Done);
+        }
         let num = match &event.deletion_id {
             Some(id) => self.find(id)?,
             None => None,

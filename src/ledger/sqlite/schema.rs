@@ -166,12 +166,14 @@ CREATE INDEX steps_due ON steps(state, next_attempt_at, deletion, site, kind)
 ";
 
 /// Of what is stuck a person is told once (I7): `steps.told` until one puts it to work again, `told` how
-/// far each channel is. What was stuck before is taken as told. The ledger's own id is in what is sent,
-/// so that two ledgers never send the same message.
+/// far each channel is. What was stuck before is taken as told. `sites` has the state of each that was
+/// ever lost, as the events tell it. The ledger's own id is in what is sent, so that two ledgers never
+/// send the same message.
 const TOLD: &str = "
 ALTER TABLE steps ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
 UPDATE steps SET told = 1 WHERE state = 'stuck' AND held_by IS NULL;
 CREATE TABLE told(channel TEXT PRIMARY KEY, mark TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE sites(site TEXT PRIMARY KEY, state TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE identity(id TEXT NOT NULL) STRICT;
 INSERT INTO identity(id) VALUES(lower(hex(randomblob(16))));
 ";

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::batch::{Batch, Sql};
 use super::rows;
@@ -52,6 +52,27 @@ impl Batch<'_> {
             &data,
             now,
         )
+    }
+
+    /// Whether a site's state is another one than was written last, by any engine. One that works is no
+    /// news if it was never lost.
+    pub(super) fn site_changed(&self, data: &Value) -> Sql<bool> {
+        let (Some(site), Some(state)) = (data["site"].as_str(), data["state"].as_str()) else {
+            return Ok(true);
+        };
+        let changed = match state {
+            "reachable" => self.execute(
+                "UPDATE sites SET state = ?2 WHERE site = ?1 AND state <> ?2",
+                &[&site, &state],
+            )?,
+            _ => self.execute(
+                "INSERT INTO sites(site, state) VALUES(?1, ?2)
+                 ON CONFLICT(site) DO UPDATE SET state = excluded.state
+                     WHERE state <> excluded.state",
+                &[&site, &state],
+            )?,
+        };
+        Ok(changed > 0)
     }
 
     pub(super) fn told(&self, channel: &str, mark: Option<&Mark>) -> Sql<Applied> {
