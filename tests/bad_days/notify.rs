@@ -2,11 +2,14 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
-use super::support::{Stage, text, wait_for};
+use super::support::{Running, Stage, text, wait_for};
+use super::tls;
 
 /// Takes every POST with 200, and keeps its body.
 struct Receiver {
@@ -138,4 +141,97 @@ fn a_test_says_what_each_answered_and_ends_with_its_code() {
         .gone("notify test")
         .ends_with(2)
         .says(&["notify.webhook.url", "must be https://"]);
+}
+
+/// A mail server that takes mail by STARTTLS only. Its port, what it trusts by, and all that it hears
+/// within TLS.
+fn mail_server() -> (u16, String, Arc<Mutex<Vec<String>>>) {
+    let (acceptor, pem) = tls::acceptor();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (send, receive) = std::sync::mpsc::channel();
+    let kept = heard.clone();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            send.send(listener.local_addr().unwrap().port()).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                // Who breaks the handshake off has said why to the test.
+                let plain = converse(stream, "220 here\r\n", None).await.unwrap();
+                if let Ok(stream) = acceptor.accept(plain).await {
+                    let _ = converse(stream, "", Some(&*kept)).await;
+                }
+            }
+        });
+    });
+    (receive.recv().unwrap(), pem, heard)
+}
+
+/// Until QUIT, or STARTTLS, which gives the stream back.
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    greeting: &str,
+    heard: Option<&Mutex<Vec<String>>>,
+) -> std::io::Result<S> {
+    let mut stream = tokio::io::BufReader::new(stream);
+    stream.write_all(greeting.as_bytes()).await?;
+    let mut in_data = false;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await?;
+        let line = line.trim_end();
+        if let Some(heard) = heard {
+            heard.lock().unwrap().push(line.to_owned());
+        }
+        let word = line.get(..4).unwrap_or(line);
+        in_data = (in_data || word == "DATA") && line != ".";
+        let answer = match word {
+            "EHLO" if heard.is_none() => "250-here\r\n250 STARTTLS\r\n",
+            "EHLO" => "250-here\r\n250 AUTH PLAIN\r\n",
+            "STAR" => "220 go on\r\n",
+            "AUTH" => "235 welcome\r\n",
+            "DATA" => "354 go on\r\n",
+            _ if in_data => "",
+            _ => "250 ok\r\n",
+        };
+        stream.write_all(answer.as_bytes()).await?;
+        if matches!(word, "QUIT" | "STAR" | "") && !in_data {
+            return Ok(stream.into_inner());
+        }
+    }
+}
+
+#[test]
+fn mail_goes_by_starttls_to_a_server_that_this_machine_trusts() {
+    let stage = Stage::new();
+    let (port, pem, heard) = mail_server();
+    let password = stage.path("password");
+    std::fs::write(&password, "pw-Rt6\n").unwrap();
+    std::fs::set_permissions(&password, PermissionsExt::from_mode(0o600)).unwrap();
+    stage.settings(&format!(
+        "[notify.mail]\nfrom = 'gone@cloud.example'\nto = ['ops@cloud.example']\n\
+         server = 'localhost'\nport = {port}\nuser = 'gone'\npassword_file = '{}'\n",
+        password.display()
+    ));
+    let ran = stage.gone("notify test").ends_with(5);
+    assert!(ran.out.contains("certificate"), "{ran:?}");
+    assert!(heard.lock().unwrap().is_empty());
+    let trusted = stage.path("trusted.pem");
+    std::fs::write(&trusted, pem).unwrap();
+    let mut command = stage.command(["notify", "test"]);
+    let ran = Running::start(command.env("SSL_CERT_FILE", &trusted))
+        .end()
+        .ok();
+    assert!(ran.out.contains("answered 250"), "{ran:?}");
+    let heard = heard.lock().unwrap().join("\n");
+    for words in [
+        "AUTH PLAIN",
+        "RCPT TO:<ops@cloud.example>",
+        "Subject: [gone] a test",
+    ] {
+        assert!(heard.contains(words), "no {words} in {heard}");
+    }
 }
