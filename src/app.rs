@@ -11,6 +11,7 @@ mod console;
 mod console;
 mod embedded;
 mod examine;
+mod notify;
 mod upkeep;
 
 use std::io::{self, BufRead as _, BufWriter, Write};
@@ -28,7 +29,7 @@ use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::model::Origin;
 use crate::faces::cli::args::{
-    Cli, CompletionsArgs, Format, Global, LedgerWork, ManArgs, OnOff, SandboxArgs, Verb,
+    Cli, CompletionsArgs, Format, Global, LedgerWork, ManArgs, NotifyWork, OnOff, SandboxArgs, Verb,
 };
 use crate::faces::cli::output::{Style, Tolerant};
 use crate::faces::cli::{self, Exit, Failure, ReadLine, Session, describe};
@@ -95,6 +96,7 @@ pub enum Mode {
     SandboxServer(SandboxArgs),
     Doctor,
     Ledger(LedgerWork),
+    Notify(NotifyWork),
     Completions(CompletionsArgs),
     Man(ManArgs),
     /// A client of an engine.
@@ -111,6 +113,7 @@ pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode
         (false, false, Some(Verb::Sandbox(args))) => Ok(Mode::SandboxServer(args)),
         (false, false, Some(Verb::Doctor)) => Ok(Mode::Doctor),
         (false, false, Some(Verb::Ledger(args))) => Ok(Mode::Ledger(args.work)),
+        (false, false, Some(Verb::Notify(args))) => Ok(Mode::Notify(args.work)),
         (false, false, Some(Verb::Completions(args))) => Ok(Mode::Completions(args)),
         (false, false, Some(Verb::Man(args))) => Ok(Mode::Man(args)),
         (false, false, Some(verb)) => Ok(Mode::Client(verb)),
@@ -243,6 +246,7 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
             out: Some(folder), ..
         }) => write_manual(&folder),
         Mode::Ledger(work) => upkeep::run(&global, around, style, &work),
+        Mode::Notify(NotifyWork::Test) => runtime()?.block_on(notify::test(&global, around, style)),
         Mode::Doctor => runtime()?.block_on(examine::examine(&global, around, style)),
         Mode::Client(verb) => {
             log_to_stderr(&global, style, false)?;
@@ -364,7 +368,7 @@ async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failur
     // Started from a terminal that goes away, it stays.
     let mut hangup = signal(SignalKind::hangup())?;
     let mut embedded = tokio::select! {
-        embedded = embedded::embed(global, settings, &places, around) => embedded?,
+        embedded = embedded::embed_to_stay(global, settings, &places, around) => embedded?,
         () = told.recv() => return Ok(Exit::Done),
     };
     tracing::info!(

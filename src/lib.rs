@@ -34,6 +34,7 @@
 //! | `faces/api` | `domain`, `system`, `control` |
 //! | `faces/cli` | `domain`, `system`, `control`, `faces/offline` |
 //! | `faces/console` | `domain`, `system`, `control` |
+//! | `faces/notify` | `domain`, `system`, `control` |
 //! | `faces/offline` | `domain`, `system`, `control`, `ledger`, `cloud` |
 //! | `sandbox` | nothing |
 //! | `app` | all |
@@ -90,6 +91,14 @@
 //!
 //! **A step that waits for a stuck one is stuck too, and says for which.** Otherwise a deletion would
 //! stay `running` for ever with nothing to run (N12). A retry of the root frees what it holds.
+//!
+//! **How far a message reaches is written before it is sent.** So what a crash makes repeat is the same
+//! message under the same id (I7), also if more has happened since. A receiver that takes the whole news
+//! in parts would want a mark for each event.
+//!
+//! **Of a step a person is told once, until a person retries it.** Not of a deletion when all of it is
+//! stuck, which may be days later; and not again for a repeated DELETE (T6), which wakes it for an
+//! attempt. A rung of a ladder that fails would want to be told anew.
 //!
 //! **The simulation drives everything but the sockets.** Auth, paging and error code are the real
 //! client over a `Transport` that calls the sandbox's core, on a paused clock. Its ledger is the real

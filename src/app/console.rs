@@ -56,7 +56,7 @@ async fn run(
     let (control, embedded) = match way(places, owner, listens) {
         Way::Attach(socket) => (attach(&socket).await?, None),
         Way::Embed => {
-            let embedded = embedded::embed(global, settings, places, around).await?;
+            let embedded = embedded::embed_to_stay(global, settings, places, around).await?;
             (embedded.control.clone(), Some(embedded))
         }
     };

@@ -14,11 +14,12 @@ use crate::engine::{Engine, Parts};
 use crate::faces::api::{self, ApiHandle};
 use crate::faces::cli::args::Global;
 use crate::faces::cli::{Exit, Failure};
+use crate::faces::notify::Notifier;
 use crate::ledger::LedgerError;
 use crate::ledger::sqlite::{Options, SqliteLedger, owner};
 use crate::sandbox::{self, Scenario, ServerHandle, WorldOptions};
 use crate::system::clock::Clock;
-use crate::system::config::{Settings, Surroundings, private_folder};
+use crate::system::config::{NotifySettings, Settings, Surroundings, private_folder};
 
 /// Runs until [`Embedded::stop`], or until this process ends.
 pub(super) struct Embedded {
@@ -26,6 +27,8 @@ pub(super) struct Embedded {
     ledger: Arc<SqliteLedger>,
     engine: JoinHandle<Result<(), LedgerError>>,
     api: ApiHandle,
+    /// None for the length of one verb, which is gone before an answer comes.
+    notifier: Option<Notifier>,
     /// Lives as long as its engine.
     sandbox: Option<ServerHandle>,
 }
@@ -46,6 +49,9 @@ impl Embedded {
     /// crash.
     pub(super) async fn stop(self) {
         self.api.stop().await;
+        if let Some(notifier) = self.notifier {
+            notifier.stop().await;
+        }
         self.engine.abort();
         // Aborted: nothing to learn from how it ended.
         let _ = self.engine.await;
@@ -54,11 +60,35 @@ impl Embedded {
     }
 }
 
+/// For the length of one verb.
 pub(super) async fn embed(
     global: &Global,
     settings: Settings,
     places: &Places,
     around: &Surroundings,
+) -> Result<Embedded, Failure> {
+    wire(global, settings, places, around, None).await
+}
+
+/// For good: people are told of what needs them. Not of what happens on a practice cloud, unless the
+/// settings were named for it.
+pub(super) async fn embed_to_stay(
+    global: &Global,
+    settings: Settings,
+    places: &Places,
+    around: &Surroundings,
+) -> Result<Embedded, Failure> {
+    let practice = global.sandbox.is_some() && global.config.is_none();
+    let notify = (!practice).then(|| settings.notify.clone());
+    wire(global, settings, places, around, notify).await
+}
+
+async fn wire(
+    global: &Global,
+    settings: Settings,
+    places: &Places,
+    around: &Surroundings,
+    notify: Option<NotifySettings>,
 ) -> Result<Embedded, Failure> {
     prepare_folders(places)?;
     let clock = Clock::system();
@@ -95,12 +125,17 @@ pub(super) async fn embed(
     ledger
         .set_socket(places.serve.to_str())
         .map_err(|error| ledger_failure(&error))?;
+    let notifier = match &notify {
+        Some(notify) => Some(super::notify::start(control.clone(), notify).await?),
+        None => None,
+    };
     let engine = tokio::spawn(async move { engine.run().await });
     Ok(Embedded {
         control,
         ledger,
         engine,
         api,
+        notifier,
         sandbox,
     })
 }

@@ -11,7 +11,9 @@ use crate::domain::model::ErrorClass;
 use crate::faces::cli::args::Global;
 use crate::faces::cli::output::{Style, Tolerant};
 use crate::faces::cli::{self, Exit, Failure};
+use crate::faces::notify;
 use crate::faces::offline::doctor;
+use crate::ledger::Ledger as _;
 use crate::ledger::sqlite::{SqliteLedger, owner};
 use crate::system::clock::Clock;
 use crate::system::config::{self, Settings, Surroundings};
@@ -33,6 +35,7 @@ pub(super) async fn examine(
             path: places.ledger.clone(),
         }),
         engine: Some(engine_facts(&places).await),
+        notify: Some(notify_facts(&settings, &places.ledger).await),
         terminal: Some(terminal_facts(around, style)),
         mapping: settings.mapping.clone(),
         ..doctor::Facts::default()
@@ -91,6 +94,24 @@ fn readable(ledger: &Path) -> Option<Result<(), String>> {
     ledger
         .exists()
         .then(|| opened().map_err(|error| error.to_string()))
+}
+
+/// Beside an engine at work, from what it has written. A ledger that cannot be read says so elsewhere.
+async fn notify_facts(settings: &Settings, ledger: &Path) -> Vec<doctor::NotifyFacts> {
+    let ledger = SqliteLedger::open_reader(ledger).ok();
+    let mut facts = Vec::new();
+    for (name, channel) in notify::channels(&settings.notify) {
+        let told = match &ledger {
+            Some(ledger) => ledger.told(name).await.ok(),
+            None => None,
+        };
+        let failing = told.and_then(|told| told.mark).map(|mark| mark.failing);
+        facts.push(doctor::NotifyFacts {
+            channel,
+            failing: failing.unwrap_or_default(),
+        });
+    }
+    facts
 }
 
 async fn engine_facts(places: &Places) -> doctor::EngineFacts {

@@ -22,6 +22,7 @@ use crate::domain::model::{
     Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event, KindName, Phase, Plan,
     PlanOptions, Refusal, Resource, Site, Step, StepState, Target, Tombstone,
 };
+use crate::domain::news::{Mark, Told};
 
 /// The engine, as a front end sees it.
 #[async_trait]
@@ -87,6 +88,13 @@ pub enum Command {
     },
     Resume {
         deletion_id: String,
+    },
+    /// How far a channel has told people (I7); none: it is no channel any more. Only from within: it
+    /// crosses no socket.
+    #[serde(skip)]
+    Told {
+        channel: String,
+        mark: Option<Mark>,
     },
 }
 
@@ -244,6 +252,10 @@ pub enum Query {
     Audit {
         after: i64,
     },
+    /// How far a channel has told people of what needs them (I7).
+    Told {
+        channel: String,
+    },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -290,6 +302,9 @@ pub enum Page {
     },
     Audit {
         rows: Vec<serde_json::Value>,
+    },
+    Told {
+        told: Told,
     },
 }
 

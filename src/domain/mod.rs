@@ -8,6 +8,7 @@ pub mod attention;
 pub mod kinds;
 pub mod mapping;
 pub mod model;
+pub mod news;
 pub mod plan;
 pub mod policy;
 pub mod text;

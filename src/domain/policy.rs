@@ -122,6 +122,9 @@ const UNAVAILABLE_MIN: Duration = Duration::from_secs(1);
 const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
 /// A service that has been away for longer needs a person, not patience.
 const UNAVAILABLE_GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
+/// A cloud may ask for more patience than that (`Retry-After`), and is asked again after this: a century
+/// is a mistake of somebody, and no time that can be counted.
+const RETRY_AFTER_MAX: Duration = UNAVAILABLE_GIVE_UP;
 /// The first look after an accepted delete; each further one waits twice as long.
 const LOOK_FIRST: Duration = Duration::from_millis(200);
 const LOOK_MAX: Duration = Duration::from_secs(10);
@@ -170,6 +173,7 @@ fn after_failure(
         ..kept
     };
     let at = |wait: Duration| Some(now + wait);
+    let told = failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
     match failure.retry {
         Retry::Never => stuck(kept),
         Retry::Unknown => Decision {
@@ -198,7 +202,7 @@ fn after_failure(
                 chance,
             );
             Decision {
-                next_attempt_at: at(failure.retry_after.unwrap_or_default().max(backoff)),
+                next_attempt_at: at(told.max(backoff)),
                 ..kept
             }
         }
@@ -209,11 +213,7 @@ fn after_failure(
             }
             let index = (attempts as usize - 1).min(schedule.waits.len().saturating_sub(1));
             let wait = schedule.waits.get(index).copied().unwrap_or(SNOOZE_MAX);
-            let wait = failure.retry_after.unwrap_or_default().max(jittered(
-                wait,
-                schedule.jitter,
-                chance,
-            ));
+            let wait = told.max(jittered(wait, schedule.jitter, chance));
             Decision {
                 attempts,
                 next_attempt_at: at(wait),

@@ -130,6 +130,7 @@ impl Control for Handle {
             }
             Command::Pause { deletion_id } => shared.pause(&envelope, &deletion_id, true).await,
             Command::Resume { deletion_id } => shared.pause(&envelope, &deletion_id, false).await,
+            Command::Told { channel, mark } => shared.moved(Change::Told { channel, mark }).await,
         }
     }
 

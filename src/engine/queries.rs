@@ -159,6 +159,9 @@ impl Shared {
             Query::Kinds => Ok(Page::Kinds {
                 rows: self.kind_infos(),
             }),
+            Query::Told { channel } => Ok(Page::Told {
+                told: self.ledger.told(&channel).await.map_err(ledger_error)?,
+            }),
             Query::Audit { after } => {
                 let rows = self
                     .ledger

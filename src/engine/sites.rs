@@ -204,18 +204,18 @@ impl Shared {
         let now = self.clock.now();
         if self.sites.pause(site, reason, expected, now) {
             tracing::warn!(%site, reason, "site paused");
-            self.note_site(site, format!("{site} paused: {reason}"), now)
-                .await;
+            let message = format!("{site} paused: {reason}");
+            self.note_site(site, SiteState::Paused, message, now).await;
         }
     }
 
-    async fn note_site(&self, site: &Site, message: String, now: DateTime<Utc>) {
+    async fn note_site(&self, site: &Site, state: SiteState, message: String, now: DateTime<Utc>) {
         let event = NewEvent {
             deletion_id: None,
             step_id: None,
             kind: EventKind::Site,
             message,
-            data: serde_json::json!({ "site": site }),
+            data: serde_json::json!({ "site": site, "state": state }),
         };
         if let Err(error) = self.commit(vec![Change::Note { event, now }]).await {
             tracing::warn!(%error, "an event was not written");
@@ -306,11 +306,17 @@ impl Shared {
             .await;
         let now = self.clock.now();
         let mut resumed = false;
+        let mut lost = None;
         {
             let mut sites = self.sites.lock();
             let Some(runtime) = sites.get_mut(site) else {
                 return;
             };
+            let before = runtime.status.state;
+            if (before == SiteState::Paused) != paused {
+                // Lost meanwhile: what was asked before says nothing of that.
+                return;
+            }
             runtime.asked_at = Some(now);
             match signed_in {
                 Ok(signed_in) => {
@@ -320,7 +326,8 @@ impl Shared {
                         .as_ref()
                         .is_none_or(|expected| *expected == signed_in.identity);
                     if back {
-                        resumed = paused;
+                        // At the first sign-in too: an earlier engine may have lost it.
+                        resumed = paused || before == SiteState::Unknown;
                         runtime.status.state = SiteState::Reachable;
                         runtime.status.reason.clear();
                         runtime.expected = None;
@@ -332,14 +339,20 @@ impl Shared {
                             ErrorClass::Auth => SiteState::Paused,
                             _ => SiteState::Unreachable,
                         };
+                        lost = (failure.class == ErrorClass::Auth)
+                            .then(|| format!("{site} paused: {}", failure.message));
                     }
                     runtime.status.reason = failure.message;
                 }
             }
         }
         if resumed {
-            self.note_site(site, format!("{site} resumed: the rights are back"), now)
+            let message = format!("{site} resumed: the rights are back");
+            self.note_site(site, SiteState::Reachable, message, now)
                 .await;
+        }
+        if let Some(message) = lost {
+            self.note_site(site, SiteState::Paused, message, now).await;
         }
         self.dirty.store(true, Ordering::Relaxed);
         self.wake.notify_one();

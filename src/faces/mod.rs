@@ -4,4 +4,5 @@ pub mod api;
 pub mod cli;
 #[cfg(feature = "console")]
 pub mod console;
+pub mod notify;
 pub mod offline;

@@ -20,6 +20,7 @@ use crate::domain::model::{
     Phase, Plan, PlanOptions, Refusal, ResourceKey, Site, Step, StepError, StepState, Target,
     Tombstone,
 };
+use crate::domain::news::{Mark, Told};
 use crate::domain::policy::Gathered;
 
 /// Where deletions, steps, tombstones, events and the audit are kept.
@@ -110,6 +111,8 @@ pub trait Ledger: Send + Sync {
     /// Everything that the first screen shows, from maintained counters: its cost does not grow with
     /// the ledger.
     async fn summary(&self) -> Result<Summary, LedgerError>;
+    /// How far a channel has told people of what needs them (I7).
+    async fn told(&self, channel: &str) -> Result<Told, LedgerError>;
 }
 
 /// Steps of one deletion, site and kind whose look is due.
@@ -202,8 +205,11 @@ pub enum Change {
         stuck: bool,
         now: DateTime<Utc>,
     },
-    /// A line for people and programs that changes nothing else.
+    /// A line for people and programs that changes nothing else. Of a site's state only a change is one.
     Note { event: NewEvent, now: DateTime<Utc> },
+    /// How far a channel has told people (I7); none: it is no channel any more, and will begin at the
+    /// newest event if it comes back.
+    Told { channel: String, mark: Option<Mark> },
     /// At start: what was in flight when an earlier engine ended is looked at first, not repeated.
     Recover { now: DateTime<Utc> },
 }

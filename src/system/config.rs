@@ -1,9 +1,11 @@
 //! Settings: an embedded default for every key, patched by the user's file.
 
 mod load;
+mod notify;
 mod paths;
 
 pub use load::{ConfigError, DEFAULTS, load, parse};
+pub use notify::{MailSettings, MailTls, NotifySettings, WebhookSettings, secret_in};
 pub use paths::{Surroundings, private_folder};
 
 use std::path::PathBuf;
@@ -23,6 +25,7 @@ pub struct Settings {
     pub guard: GuardSettings,
     /// Which sites hold copies of another's resources.
     pub mapping: Vec<Mapping>,
+    pub notify: NotifySettings,
     pub api: ApiSettings,
     pub console: ConsoleSettings,
 }
@@ -189,8 +192,20 @@ impl Default for ConsoleSettings {
     }
 }
 
-/// `90s`, `5m`, `6h`, `7d`: a whole number and one unit.
+/// Longer times cannot be counted from now, and mean nothing: a century.
+const DURATION_MAX: Duration = Duration::from_secs(36_500 * DAY);
+
+/// `90s`, `5m`, `6h`, `7d`: a whole number and one unit, a century at most.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    match parse_any_duration(text)? {
+        duration if duration > DURATION_MAX => {
+            Err(format!("\"{text}\" is too long; write 36500d at most"))
+        }
+        duration => Ok(duration),
+    }
+}
+
+fn parse_any_duration(text: &str) -> Result<Duration, String> {
     let refuse = || {
         format!(
             "\"{text}\" is no duration; write a whole number and a unit: 30s, 5m, 6h, 7d, 250ms"

@@ -14,6 +14,7 @@ mod guards;
 mod hangup;
 mod input;
 mod ledger;
+mod notify;
 mod secrets;
 mod support;
 mod tls;

@@ -8,6 +8,10 @@ use serde_json::json;
 
 use super::support::{PASSWORD, Stage, files, text};
 
+const TOKEN: &str = "tok-Vb3Xk9";
+/// The path of an address, which whoever knows may post to.
+const HOOK: &str = "hook-Wm5Tz2";
+
 /// Passes logins on, and keeps the tokens that come back.
 struct Tap {
     url: String,
@@ -57,6 +61,16 @@ fn no_secret_is_written_anywhere() {
     stage.network("web", 6);
     let tap = Tap::before(&stage.url);
     stage.clouds_yaml(&format!("{}/v3", tap.url), PASSWORD, "RegionOne", "");
+    // Somebody who is told, and does not answer.
+    let token = stage.path("webhook.token");
+    std::fs::write(&token, TOKEN).unwrap();
+    let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&token, owner_only).unwrap();
+    stage.settings(&format!(
+        "[gc]\nmax_attempts = 1\n[notify]\ngather = \"1ms\"\n[notify.webhook]\n\
+         url = \"{}/{HOOK}\"\ntoken_file = \"webhook.token\"\n",
+        stage.url
+    ));
     // As much as the logs can tell.
     let engine = stage.start("--engine -vvvv");
     stage.await_engine(engine.pid());
@@ -72,6 +86,7 @@ fn no_secret_is_written_anywhere() {
     for line in [
         "plan network/web-net-0 --cascade --out plan.json -vvvv",
         "delete --plan plan.json --yes --wait -o json -vvvv",
+        "notify test -vvvv",
         "list -o json",
         "list sites -o yaml",
         "doctor -vvvv -o json",
@@ -94,7 +109,8 @@ fn no_secret_is_written_anywhere() {
         format!("{}{}", ran.out, ran.err).into(),
     ));
     for (path, bytes) in files(stage.folder.path()) {
-        if path.file_name().unwrap() != "clouds.yaml" {
+        let given = ["clouds.yaml", "config.toml", "webhook.token"];
+        if !given.iter().any(|name| path.ends_with(name)) {
             seen.push((path.display().to_string(), bytes));
         }
     }
@@ -102,7 +118,7 @@ fn no_secret_is_written_anywhere() {
     let mut secrets = tap.tokens.lock().unwrap().clone();
     assert!(secrets.len() >= 2, "{secrets:?}");
     assert!(secrets.iter().all(|token| token.len() > 20), "{secrets:?}");
-    secrets.extend([PASSWORD.to_owned(), "wrong-Qx7".to_owned()]);
+    secrets.extend([PASSWORD, "wrong-Qx7", TOKEN, HOOK].map(str::to_owned));
     for (name, bytes) in &seen {
         for secret in &secrets {
             let found = bytes

@@ -7,8 +7,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{ServerConfig, crypto::aws_lc_rs};
 
-/// Its port. It accepts until the test ends.
-pub fn untrusted() -> u16 {
+/// Of `localhost`, and who trusts the PEM trusts it.
+pub fn acceptor() -> (TlsAcceptor, String) {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(aws_lc_rs::default_provider());
@@ -18,7 +18,12 @@ pub fn untrusted() -> u16 {
         .with_no_client_auth()
         .with_single_cert(vec![own.cert.der().clone()], key)
         .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    (TlsAcceptor::from(Arc::new(config)), own.cert.pem())
+}
+
+/// Its port. It accepts until the test ends.
+pub fn untrusted() -> u16 {
+    let (acceptor, _) = acceptor();
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -7,6 +7,7 @@
 )]
 
 mod kinds;
+mod news;
 mod plan;
 mod policy;
 mod rooms;

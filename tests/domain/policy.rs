@@ -165,6 +165,25 @@ fn i06_not_yet_uses_no_attempt_and_is_bounded_by_age() {
 }
 
 #[test]
+fn n13_retry_after_is_heeded_for_a_day_at_most() {
+    for seconds in [2 * 86_400, u64::MAX] {
+        for (retry, class) in [
+            (Retry::Unavailable, ErrorClass::Unavailable),
+            (Retry::Scheduled, ErrorClass::Blocked),
+        ] {
+            let outcome = Outcome::Failed(Failure {
+                retry,
+                error: error(class),
+                blockers: Vec::new(),
+                retry_after: Some(Duration::from_secs(seconds)),
+            });
+            let next = call(fresh(), outcome).next_attempt_at.unwrap();
+            assert_eq!(next, now() + Duration::from_secs(86_400));
+        }
+    }
+}
+
+#[test]
 fn i01_unavailability_is_retried_as_such_and_heeds_retry_after() {
     let decision = call(
         StepFacts {

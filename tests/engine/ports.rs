@@ -16,6 +16,7 @@ use gone::cloud::{
 };
 use gone::domain::kinds::Kind;
 use gone::domain::model::{Counts, Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
+use gone::domain::news::Told;
 use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
@@ -561,5 +562,8 @@ impl Ledger for Faulty {
     }
     async fn summary(&self) -> Result<Summary, LedgerError> {
         self.inner.summary().await
+    }
+    async fn told(&self, channel: &str) -> Result<Told, LedgerError> {
+        self.inner.told(channel).await
     }
 }

@@ -85,6 +85,15 @@ fn n13_a_paused_site_is_signed_in_to_as_often_as_is_set() {
                     bench.faults(json!([]));
                     tokio::time::sleep(Duration::from_secs(every.unwrap_or(30) + 1)).await;
                     assert_eq!(client.site_status().await.state, SiteState::Reachable);
+                    // It was lost before anything was sent: said once, as was its return.
+                    let states: Vec<_> = client
+                        .timeline(None, None)
+                        .await
+                        .into_iter()
+                        .filter(|line| line.kind == EventKind::Site)
+                        .map(|line| line.data["state"].clone())
+                        .collect();
+                    assert_eq!(states, ["paused", "reachable"]);
                     let id = client.delete("network", &network).await;
                     client.gone(&id).await;
                 })

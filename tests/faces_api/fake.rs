@@ -183,6 +183,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Kinds => 10,
         Query::Audit { .. } => 11,
         Query::Progress { .. } => 12,
+        Query::Told { .. } => 13,
     };
     Ok(samples::pages().swap_remove(at))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeZone, Utc};
 use gone::control::*;
 use gone::domain::model::*;
+use gone::domain::news::{Mark, Told};
 use serde_json::json;
 
 pub fn noon() -> DateTime<Utc> {
@@ -315,6 +316,8 @@ pub fn commands() -> Vec<Command> {
         Command::Pause { .. } => 7,
         Command::Resume { .. } => 8,
         Command::RetryMatching { .. } => 9,
+        // Crosses no socket.
+        Command::Told { .. } => 10,
     });
     all
 }
@@ -396,8 +399,11 @@ pub fn queries() -> Vec<Query> {
         Query::Sites,
         Query::Kinds,
         Query::Audit { after: 9 },
+        Query::Told {
+            channel: "mail".into(),
+        },
     ];
-    covers_all(&all, 14, |query| match query {
+    covers_all(&all, 15, |query| match query {
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } => 2,
@@ -412,6 +418,7 @@ pub fn queries() -> Vec<Query> {
         Query::Kinds => 11,
         Query::Audit { .. } => 12,
         Query::Progress { .. } => 13,
+        Query::Told { .. } => 14,
     });
     all
 }
@@ -491,8 +498,19 @@ pub fn pages() -> Vec<Page> {
                 counts: deletion("d1").counts,
             }],
         },
+        Page::Told {
+            told: Told {
+                ledger_id: "9f86".into(),
+                newest: 9,
+                mark: Some(Mark {
+                    through: 7,
+                    telling: Some(8),
+                    failing: "no answer in time".into(),
+                }),
+            },
+        },
     ];
-    covers_all(&all, 13, |page| match page {
+    covers_all(&all, 14, |page| match page {
         Page::Deletions { .. } => 0,
         Page::Deletion { .. } => 1,
         Page::Steps { .. } => 2,
@@ -506,6 +524,7 @@ pub fn pages() -> Vec<Page> {
         Page::Kinds { .. } => 10,
         Page::Audit { .. } => 11,
         Page::Progress { .. } => 12,
+        Page::Told { .. } => 13,
     });
     all
 }

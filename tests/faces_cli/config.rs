@@ -29,7 +29,18 @@ fn the_printed_defaults_name_every_key() {
         name = 'c'
         project = 'd'
         younger_than = '1m'
-        older_than = '1m'";
+        older_than = '1m'
+        [notify.webhook]
+        url = 'https://h/p'
+        token_file = '/t'
+        [notify.mail]
+        from = 'a@b.example'
+        to = ['c@d.example']
+        server = 'h'
+        port = 26
+        tls = 'tls'
+        user = 'u'
+        password_file = '/p'";
     let settings = config::parse(all, Path::new("all")).unwrap();
     let mut values = vec![toml::Value::try_from(settings).unwrap()];
     while let Some(value) = values.pop() {
@@ -94,6 +105,12 @@ fn a_bad_value_names_its_field() {
             "no duration",
         ),
         ("[engine]\n\nsweep = '0s'", 3, "engine.sweep", "longer"),
+        (
+            "[ledger]\nhold_down = '99999999999d'",
+            2,
+            "ledger.hold_down",
+            "36500d at most",
+        ),
         (
             "[engine]\nsign_in_every = '0s'",
             2,
@@ -188,7 +205,6 @@ fn sections_of_later_versions_are_refused_not_ignored() {
     for (text, key) in [
         ("[[gate]]\nlisten = 'x'", "gate"),
         ("[deployment]\nname = 'x'", "deployment"),
-        ("[notify]\nmail = 'x'", "notify"),
         ("[api]\nlisten = 'x'", "api.listen"),
         ("[guard]\nblast_limit = 3", "guard.blast_limit"),
     ] {
@@ -290,4 +306,118 @@ fn the_state_folder_is_private_even_if_it_was_not() {
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     config::private_folder(&folder).unwrap();
     assert_eq!(mode(&folder), 0o700);
+}
+
+#[test]
+fn i07_who_is_told_is_checked_to_the_field() {
+    let mail = "[notify.mail]\nfrom = 'a@b.example'\nto = ['c@d.example']\nserver = 'h'\n";
+    let with = |more: &str| format!("{mail}{more}");
+    for (text, key, word) in [
+        (
+            "[notify.webhook]".to_owned(),
+            "notify.webhook.url",
+            "is missing",
+        ),
+        (
+            "notify.webhook.url = 'http://chat.example/x'".to_owned(),
+            "notify.webhook.url",
+            "must be https://",
+        ),
+        (
+            "notify.webhook.url = 'https://ada:pw@chat.example/x'".to_owned(),
+            "notify.webhook.url",
+            "token_file",
+        ),
+        (
+            "notify.webhook.url = 'chat.example/x'".to_owned(),
+            "notify.webhook.url",
+            "https://HOST",
+        ),
+        (
+            "notify.webhok.url = 'https://h/x'".to_owned(),
+            "notify.webhok",
+            "did you mean \"webhook\"?",
+        ),
+        (
+            "[notify]\ngather = '2h'".to_owned(),
+            "notify.again",
+            "notify.gather",
+        ),
+        (mail.replace("to = ", "# "), "notify.mail.to", "is missing"),
+        (
+            mail.replace("c@d", "c d"),
+            "notify.mail.to[0]",
+            "user@example.org",
+        ),
+        (
+            mail.replace("a@b.example", "gone"),
+            "notify.mail.from",
+            "no address",
+        ),
+        (
+            mail.replace("server", "# "),
+            "notify.mail.server",
+            "is missing",
+        ),
+        (
+            with("tls = 'none'"),
+            "notify.mail.tls",
+            "\"starttls\" or \"tls\"",
+        ),
+        (
+            with("tls = 'startls'"),
+            "notify.mail.tls",
+            "did you mean \"starttls\"?",
+        ),
+        (with("port = 0"), "notify.mail.port", "at least 1"),
+        (
+            with("user = 'u'"),
+            "notify.mail.password_file",
+            "is missing",
+        ),
+        (
+            with("password_file = '/p'"),
+            "notify.mail.user",
+            "is missing",
+        ),
+    ] {
+        let error = error(&text);
+        assert_eq!(error.key, key, "{error}");
+        assert!(error.message.contains(word), "{error}");
+        assert!(!error.to_string().contains("pw@"), "{error}");
+    }
+    let local = mail.replace("'h'", "'::1'") + "tls = 'none'";
+    let settings = config::parse(&local, Path::new("c.toml")).unwrap();
+    assert_eq!(settings.notify.mail.unwrap().port(), 25);
+    let settings = config::parse(mail, Path::new("c.toml")).unwrap();
+    assert_eq!(settings.notify.mail.unwrap().port(), 587);
+}
+
+#[test]
+fn i07_a_secret_that_others_can_read_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("token");
+    let file = folder.path().join("config.toml");
+    let text = format!(
+        "[notify.webhook]\nurl = 'https://h/p'\ntoken_file = '{}'\n",
+        secret.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let load = || config::load(Some(&file), &Surroundings::default());
+    let error = load().unwrap_err();
+    assert_eq!(error.key, "notify.webhook.token_file");
+    assert_eq!(error.line, Some(3));
+    assert!(error.message.contains("cannot be read"), "{error}");
+    std::fs::write(&secret, "tok-9Zx").unwrap();
+    for (mode, well) in [(0o644, false), (0o640, false), (0o600, true), (0o400, true)] {
+        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(mode)).unwrap();
+        match load() {
+            Ok(_) => assert!(well, "{mode:o}"),
+            Err(error) => {
+                assert!(!well, "{error}");
+                assert!(error.message.contains("chmod 600"), "{error}");
+                assert!(!error.to_string().contains("tok-9Zx"), "{error}");
+            }
+        }
+    }
 }

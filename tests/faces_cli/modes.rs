@@ -11,7 +11,8 @@ use gone::faces::cli::args::{Cli, Format, Global, Verb, Wait};
 use gone::faces::cli::output::Style;
 use gone::faces::cli::{Exit, describe, doctor as view};
 use gone::faces::offline::doctor::{
-    EngineFacts, Facts, FoundCloud, Health, LedgerFacts, Login, TerminalFacts, can_write, examine,
+    EngineFacts, Facts, FoundCloud, Health, LedgerFacts, Login, NotifyFacts, TerminalFacts,
+    can_write, examine,
 };
 use gone::system::config::{Settings, Surroundings};
 
@@ -200,6 +201,10 @@ fn well() -> Facts {
             owner_pid: None,
             answer: Err("no such file".into()),
         }),
+        notify: Some(vec![NotifyFacts {
+            channel: "mail to ops".into(),
+            failing: String::new(),
+        }]),
         terminal: Some(TerminalFacts {
             name: Some("xterm".into()),
             is_terminal: true,
@@ -222,8 +227,23 @@ fn mapping(cloud: &str, region: &str) -> Mapping {
 
 #[test]
 fn doctor_judges_what_it_finds() {
-    let table: [(&str, Change, Health, Exit, &str); 14] = [
+    let table: [(&str, Change, Health, Exit, &str); 17] = [
         ("terminal", |_| {}, Health::Ok, Exit::Done, "xterm, 80x24"),
+        ("notify", |_| {}, Health::Ok, Exit::Done, "mail to ops"),
+        (
+            "notify",
+            |f| f.notify = Some(vec![]),
+            Health::Ok,
+            Exit::Done,
+            "nobody is told",
+        ),
+        (
+            "notify",
+            |f| f.notify.as_mut().unwrap()[0].failing = "answered 503".into(),
+            Health::Warn,
+            Exit::Done,
+            "answered 503",
+        ),
         (
             "cloud prod",
             |_| {},

@@ -4,8 +4,9 @@ use gone::domain::model::{
     Answer, Blocker, DeletionState, ErrorClass, EventKind, KindName, OnFailure, Origin, Phase,
     Site, StepState,
 };
+use gone::domain::news::Mark;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
-use gone::ledger::{Applied, Change, EventFilter, Fence, Ledger, Selection, StepChange};
+use gone::ledger::{Applied, Change, EventFilter, Fence, Ledger, NewEvent, Selection, StepChange};
 
 use crate::support::*;
 
@@ -135,19 +136,26 @@ async fn i12_a_look_that_is_held_up_hides_no_later_one() {
     assert_eq!(look(at(120)).await.unwrap().look, None);
 }
 
+/// The steps that a person was told of, in order.
+async fn told(ledger: &impl Ledger) -> Vec<i64> {
+    let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
+    page.events
+        .iter()
+        .filter(|event| event.kind == EventKind::NeedsPerson)
+        .map(|event| event.step_id.unwrap())
+        .collect()
+}
+
 #[tokio::test]
 async fn i07_stuck_is_kept_and_told_once() {
     let ledger = memory();
     running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
-    claim_all_to(&ledger, StepState::Stuck).await;
-    let told = || async {
-        let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
-        page.events
-            .iter()
-            .filter(|e| e.kind == EventKind::NeedsPerson)
-            .count()
-    };
-    assert_eq!(told().await, 1);
+    let steps: Vec<i64> = claim_all_to(&ledger, StepState::Stuck)
+        .await
+        .iter()
+        .map(|step| step.id)
+        .collect();
+    assert_eq!(told(&ledger).await, steps, "of each step once");
     let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
     assert_eq!(
         (deletion.state, deletion.counts.stuck),
@@ -156,7 +164,7 @@ async fn i07_stuck_is_kept_and_told_once() {
     assert_eq!(deletion.note, "2 steps; port name-a: still in use");
     one(&ledger, pause("one", true, at(5))).await;
     one(&ledger, Change::WakeDue { now: at(9999) }).await;
-    assert_eq!(told().await, 1);
+    assert_eq!(told(&ledger).await, steps);
     assert_eq!(ledger.summary().await.unwrap().attention.len(), 2);
 
     // Put back to work and stuck again: that is news.
@@ -166,7 +174,101 @@ async fn i07_stuck_is_kept_and_told_once() {
     )
     .await;
     claim_all_to(&ledger, StepState::Stuck).await;
-    assert_eq!(told().await, 2);
+    assert_eq!(told(&ledger).await, [steps.clone(), steps].concat());
+}
+
+#[tokio::test]
+async fn i07_a_step_is_told_of_while_others_of_its_deletion_go_on() {
+    let ledger = memory();
+    let plan = ports(&[("a", &[]), ("b", &[]), ("held", &[0])]);
+    running(&ledger, "one", &plan).await;
+    let steps = claim(&ledger, 2).await;
+    let stuck = failed(&steps[0], StepState::Stuck, ErrorClass::Blocked, at(2));
+    one(&ledger, settle(stuck)).await;
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(deletion.state, DeletionState::Running, "b is at work");
+    assert_eq!(told(&ledger).await, [steps[0].id]);
+    assert_eq!(state_of(&ledger, "one", "held").await, StepState::Stuck);
+
+    // The rest ends, and so the deletion is stuck: of that step a person was told.
+    one(&ledger, settle(outcome(&steps[1], StepState::Gone, at(9)))).await;
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(deletion.state, DeletionState::Stuck);
+    assert_eq!(told(&ledger).await, [steps[0].id]);
+}
+
+#[tokio::test]
+async fn i07_t06_a_delete_that_is_repeated_is_no_news() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    let step = claim_all_to(&ledger, StepState::Stuck).await[0].id;
+    for minute in 1..=3 {
+        let again = retry(
+            Selection::Deletion(id("one")),
+            Origin::Gate,
+            at(100 * minute),
+        );
+        assert_eq!(one(&ledger, again).await, Applied::Moved(1));
+        claim_all_to(&ledger, StepState::Stuck).await;
+    }
+    assert_eq!(told(&ledger).await, [step]);
+}
+
+#[tokio::test]
+async fn i07_a_site_is_told_of_when_its_state_changes_whoever_saw_it() {
+    let ledger = memory();
+    let says = |site: &str, state: &str| Change::Note {
+        event: NewEvent {
+            deletion_id: None,
+            step_id: None,
+            kind: EventKind::Site,
+            message: format!("{site} {state}"),
+            data: serde_json::json!({ "site": site, "state": state }),
+        },
+        now: at(0),
+    };
+    for (site, state) in [
+        ("a", "reachable"),
+        ("a", "paused"),
+        ("a", "paused"),
+        ("b", "paused"),
+        ("a", "reachable"),
+        ("a", "reachable"),
+        ("a", "paused"),
+    ] {
+        one(&ledger, says(site, state)).await;
+    }
+    let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
+    let lines: Vec<&str> = page.events.iter().map(|line| &*line.message).collect();
+    assert_eq!(
+        lines,
+        ["a paused", "b paused", "a reachable", "a paused"],
+        "the first that works was never lost"
+    );
+}
+
+#[tokio::test]
+async fn i07_each_channel_keeps_its_own_mark() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    let fresh = ledger.told("mail").await.unwrap();
+    assert_eq!((fresh.mark, fresh.ledger_id.len()), (None, 32));
+    let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
+    assert_eq!(fresh.newest, page.events.last().unwrap().seq);
+    let mark = Mark {
+        through: 3,
+        telling: Some(9),
+        failing: "no answer".to_owned(),
+    };
+    let told = |channel: &str, mark| Change::Told {
+        channel: channel.to_owned(),
+        mark,
+    };
+    one(&ledger, told("mail", Some(mark.clone()))).await;
+    assert_eq!(ledger.told("mail").await.unwrap().mark, Some(mark));
+    assert_eq!(ledger.told("webhook").await.unwrap().mark, None);
+    one(&ledger, told("mail", None)).await;
+    assert_eq!(ledger.told("mail").await.unwrap().mark, None);
 }
 
 #[tokio::test]

@@ -159,6 +159,9 @@ pub enum Verb {
     /// Check, copy or write out the ledger, also while an engine works on it
     #[command(after_help = LEDGER_EXAMPLES)]
     Ledger(LedgerArgs),
+    /// Try how people are told of what needs them
+    #[command(after_help = NOTIFY_EXAMPLES)]
+    Notify(NotifyArgs),
     /// Serve the practice cloud, and nothing else
     #[command(after_help = SANDBOX_EXAMPLES)]
     Sandbox(SandboxArgs),
@@ -253,6 +256,14 @@ Examples:
   gone ledger check                     every rule that must hold; exit 1 if one does not
   gone ledger backup /backup/gone.db    whole and consistent; give it back with --ledger
   gone ledger export > ledger.jsonl     each row of each table as a line of JSON";
+
+const NOTIFY_EXAMPLES: &str = "\
+The engine tells people by webhook and mail, as [notify] in the settings says, when something is stuck,
+refused while nobody waits, or a site was paused.
+
+Examples:
+  gone notify test                      send a test by each, and say what was answered
+  gone notify test --config try.toml -o json";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -470,6 +481,18 @@ pub struct ManArgs {
     /// Write all pages into this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "verb")]
     pub out: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct NotifyArgs {
+    #[command(subcommand)]
+    pub work: NotifyWork,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum NotifyWork {
+    /// Send a test message by each channel; exit 2 if there is none, 5 if one cannot be reached
+    Test,
 }
 
 #[derive(Clone, Debug, Args)]

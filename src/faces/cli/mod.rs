@@ -33,7 +33,7 @@ use args::{Format, Verb};
 
 /// Carries out a verb that needs the control, and tells on standard error what went wrong.
 ///
-/// `doctor`, `ledger`, `sandbox`, `completions` and `man` need none, and are not for here.
+/// `doctor`, `ledger`, `notify`, `sandbox`, `completions` and `man` need none, and are not for here.
 pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
     let session = &mut session;
     let done = match check_format(session, &verb) {
@@ -52,6 +52,7 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
             Verb::Resume(args) => act::run(session, Act::Resume, &args.ids).await,
             Verb::Doctor
             | Verb::Ledger(_)
+            | Verb::Notify(_)
             | Verb::Sandbox(_)
             | Verb::Completions(_)
             | Verb::Man(_) => Err(Failure::unexpected("run without an engine")),

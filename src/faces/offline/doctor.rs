@@ -66,7 +66,17 @@ pub struct Facts {
     pub logins: Vec<Login>,
     pub ledger: Option<LedgerFacts>,
     pub engine: Option<EngineFacts>,
+    /// Each way by which people are told of what needs them; none if that is not known.
+    pub notify: Option<Vec<NotifyFacts>>,
     pub terminal: Option<TerminalFacts>,
+}
+
+#[derive(Clone, Debug)]
+pub struct NotifyFacts {
+    /// Which, and where it leads.
+    pub channel: String,
+    /// Why it does not take what it was sent last; empty if it does.
+    pub failing: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +146,9 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
         checks.extend(ledger_checks(ledger));
     }
     checks.extend(facts.engine.as_ref().map(engine_check));
+    if let Some(channels) = &facts.notify {
+        checks.extend(notify_checks(channels));
+    }
     checks.extend(facts.terminal.as_ref().map(terminal_check));
     checks
 }
@@ -275,6 +288,22 @@ fn engine_check(engine: &EngineFacts) -> Check {
             &format!("none runs; `gone` brings its own, and serves {socket}"),
         ),
     }
+}
+
+fn notify_checks(channels: &[NotifyFacts]) -> Vec<Check> {
+    if channels.is_empty() {
+        let found = "nobody is told of what needs a person; [notify] in the settings says whom";
+        return vec![ok("notify", found)];
+    }
+    let check = |facts: &NotifyFacts| match facts.failing.as_str() {
+        "" => ok("notify", &facts.channel),
+        why => warn(
+            "notify",
+            &format!("{} takes nothing: {why}", facts.channel),
+            "It is tried again, and nothing is lost; `gone notify test` says more.",
+        ),
+    };
+    channels.iter().map(check).collect()
 }
 
 fn terminal_check(terminal: &TerminalFacts) -> Check {

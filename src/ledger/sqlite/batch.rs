@@ -258,8 +258,8 @@ impl<'c> Batch<'c> {
         self.enter(num, state, now)
     }
 
-    /// Puts the deletion into a state, with its event; exactly one `NeedsPerson` each time that it
-    /// becomes stuck (I7).
+    /// Puts the deletion into a state, with its event. Of what is stuck in it a person was told when
+    /// it became so.
     pub(super) fn enter(&mut self, num: i64, state: DeletionState, now: DateTime<Utc>) -> Sql<()> {
         let row = self.deletion(num)?;
         let finished = state.is_settled() && row.counts.live() == 0;
@@ -281,16 +281,7 @@ impl<'c> Batch<'c> {
             now,
         )?;
         if state == DeletionState::Stuck {
-            let note = self.why_stuck(num, counts.stuck)?;
-            self.event(
-                Some(num),
-                None,
-                EventKind::NeedsPerson,
-                &format!("deletion {} is stuck: {note}", short_id(&id)),
-                &json!({"state": state.as_str(), "stuck": counts.stuck}),
-                now,
-            )?;
-            self.deletion(num)?.note = note;
+            self.deletion(num)?.note = self.why_stuck(num, counts.stuck)?;
         }
         Ok(())
     }

@@ -219,8 +219,9 @@ impl Batch<'_> {
         Ok(found)
     }
 
-    /// A person's retry starts the attempts anew; a repeated DELETE is worth one attempt and resets
-    /// no counter (T6). What was only blocked keeps its counter either way.
+    /// A person's retry starts the attempts anew, and is told of what comes of it (I7); a repeated
+    /// DELETE is worth one attempt and resets no counter (T6). What was only blocked keeps its counter
+    /// either way.
     fn put_to_work(
         &self,
         candidate: &Candidate,
@@ -237,10 +238,17 @@ impl Batch<'_> {
             .prepare_cached(
                 "UPDATE steps SET state = ?4, since = ?2, next_attempt_at = NULL, looks = 0,
                      attempts = CASE WHEN ?3 THEN 0 ELSE attempts END,
-                     blocked_since = CASE WHEN ?3 THEN NULL ELSE blocked_since END
+                     blocked_since = CASE WHEN ?3 THEN NULL ELSE blocked_since END,
+                     told = CASE WHEN ?5 THEN 0 ELSE told END
                  WHERE id = ?1",
             )?
-            .execute(params![candidate.id, rows::micros(now), anew, to.as_str()])?;
+            .execute(params![
+                candidate.id,
+                rows::micros(now),
+                anew,
+                to.as_str(),
+                by_person
+            ])?;
         Ok(to)
     }
 
@@ -429,18 +437,33 @@ impl Batch<'_> {
             request_id: String::new(),
             at: now,
         };
-        let stuck = self.execute(
-            "UPDATE steps SET state = 'stuck', since = ?3, ended_at = NULL, last_error = ?4
-             WHERE deletion = ?1 AND record = ?2 AND state = 'gone'
-                 AND NOT EXISTS (SELECT 1 FROM edges e JOIN steps d ON d.id = e.dependent
-                     WHERE e.dependency = steps.id AND d.ended_at IS NULL)",
-            &[&num, &record, &rows::micros(now), &rows::json(&error)?],
-        )?;
-        self.moved(num, StepState::Gone, StepState::Stuck, stuck as u64, now)?;
+        let stuck: Vec<i64> = self
+            .db
+            .prepare_cached(
+                "UPDATE steps SET state = 'stuck', since = ?3, ended_at = NULL, last_error = ?4,
+                     told = 0
+                 WHERE deletion = ?1 AND record = ?2 AND state = 'gone'
+                     AND NOT EXISTS (SELECT 1 FROM edges e JOIN steps d ON d.id = e.dependent
+                         WHERE e.dependency = steps.id AND d.ended_at IS NULL)
+                 RETURNING id",
+            )?
+            .query_map(
+                params![num, record, rows::micros(now), rows::json(&error)?],
+                |row| row.get(0),
+            )?
+            .collect::<Sql<_>>()?;
+        let count = stuck.len() as u64;
+        self.moved(num, StepState::Gone, StepState::Stuck, count, now)?;
+        for step in stuck {
+            self.tell_person(num, step, now)?;
+        }
         self.settle(num, now)
     }
 
     pub(super) fn note(&mut self, event: &NewEvent, now: DateTime<Utc>) -> Sql<Applied> {
+        if event.kind == EventKind::Site && !self.site_changed(&event.data)? {
+            return Ok(Applied::Done);
+        }
         let num = match &event.deletion_id {
             Some(id) => self.find(id)?,
             None => None,

@@ -14,8 +14,9 @@ use super::batch::Sql;
 use super::lock::Lock;
 use super::pages::{self, position};
 use super::store::{Job, Outcome, Store, check_version, configure, fault};
-use super::{Options, claims, reads};
+use super::{Options, claims, reads, told};
 use crate::domain::model::{Counts, Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
+use crate::domain::news::Told;
 use crate::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
     Ledger, LedgerError, LooksDue, Original, Paged, StepFilter, Summary, TombstoneFilter,
@@ -432,5 +433,10 @@ impl<D: Drive> Ledger for D {
 
     async fn summary(&self) -> Result<Summary, LedgerError> {
         self.read(reads::summary).await
+    }
+
+    async fn told(&self, channel: &str) -> Result<Told, LedgerError> {
+        let channel = channel.to_owned();
+        self.read(move |db| told::read(db, &channel)).await
     }
 }

@@ -26,6 +26,7 @@ mod rows;
 mod schema;
 mod start;
 mod store;
+mod told;
 pub mod upkeep;
 
 use std::time::Duration;

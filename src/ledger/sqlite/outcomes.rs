@@ -53,7 +53,10 @@ impl Batch<'_> {
             StepState::Gone | StepState::Skipped | StepState::Purged => {
                 self.release_dependents(num, change.step_id, change.now)?;
             }
-            StepState::Stuck => self.hold(num, change.step_id, change.now)?,
+            StepState::Stuck => {
+                self.hold(num, change.step_id, change.now)?;
+                self.tell_person(num, change.step_id, change.now)?;
+            }
             _ => {}
         }
         self.settle(num, change.now)?;

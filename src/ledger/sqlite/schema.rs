@@ -3,11 +3,11 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 3;
+pub(super) const KNOWN: i64 = 4;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 3] = [FIRST, GROUPED_LOOKS, COPIES];
+const MIGRATIONS: [&str; 4] = [FIRST, GROUPED_LOOKS, COPIES, TOLD];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
 /// counts change with each step. Times are microseconds since 1970 (UTC).
@@ -170,6 +170,19 @@ const COPIES: &str = "
 ALTER TABLE requests ADD COLUMN copies TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE tombstones ADD COLUMN copies_at TEXT;
 CREATE INDEX tombstones_with_copies ON tombstones(record_id) WHERE copies_at IS NOT NULL;
+";
+
+/// Of what is stuck a person is told once (I7): `steps.told` until one puts it to work again, `told` how
+/// far each channel is. What was stuck before is taken as told. `sites` has the state of each that was
+/// ever lost, as the events tell it. The ledger's own id is in what is sent, so that two ledgers never
+/// send the same message.
+const TOLD: &str = "
+ALTER TABLE steps ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
+UPDATE steps SET told = 1 WHERE state = 'stuck' AND held_by IS NULL;
+CREATE TABLE told(channel TEXT PRIMARY KEY, mark TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE sites(site TEXT PRIMARY KEY, state TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE identity(id TEXT NOT NULL) STRICT;
+INSERT INTO identity(id) VALUES(lower(hex(randomblob(16))));
 ";
 
 /// The schema version that the file has; 0 for an empty one.

@@ -249,6 +249,7 @@ impl Batch<'_> {
                 now,
             } => self.recreated(key, copy.as_ref(), *stuck, *now),
             Change::Note { event, now } => self.note(event, *now),
+            Change::Told { channel, mark } => self.told(channel, mark.as_ref()),
             Change::Recover { now } => self.recover(*now),
         }
     }

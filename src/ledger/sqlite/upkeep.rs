@@ -85,11 +85,8 @@ pub const RULES: [(&str, &str); 18] = [
                    ELSE 'gone' END AS derived FROM deletions)
           WHERE state <> derived OR (finished_at IS NOT NULL) <>
               (live = 0 AND state NOT IN ('planning', 'running', 'paused'))"),
-    ("i7: a person is told once each time that a deletion becomes stuck",
-     "SELECT count(*) FROM deletions d WHERE
-          (SELECT count(*) FROM events WHERE deletion = d.num AND kind = 'needs_person') <>
-          (SELECT count(*) FROM events WHERE deletion = d.num AND kind = 'deletion_state'
-              AND data ->> 'state' = 'stuck')"),
+    ("i7: of each step that is stuck by itself a person was told",
+     "SELECT count(*) FROM steps WHERE state = 'stuck' AND held_by IS NULL AND told = 0"),
 ];
 
 /// Rows of the audit that are checked at a time.

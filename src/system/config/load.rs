@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Settings, Surroundings};
+use super::{Settings, Surroundings, notify};
 use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
 use crate::domain::text::{did_you_mean, escape};
@@ -16,10 +16,9 @@ use crate::domain::text::{did_you_mean, escape};
 pub const DEFAULTS: &str = include_str!("../../../assets/config.toml");
 
 /// Keys of later versions. Ignoring one would promise what is not done.
-const NOT_YET: [&str; 12] = [
+const NOT_YET: [&str; 11] = [
     "gate",
     "deployment",
-    "notify",
     "api.listen",
     "api.gids",
     "console.theme",
@@ -58,7 +57,8 @@ impl fmt::Display for ConfigError {
 /// The settings, and the file that gave them; without a file, the defaults.
 ///
 /// # Errors
-/// The file that the option names cannot be read, or its text is not valid ([`parse`]).
+/// The file that the option names cannot be read, its text is not valid ([`parse`]), or others can
+/// read a file with a secret that it names.
 pub fn load(
     option: Option<&Path>,
     around: &Surroundings,
@@ -70,7 +70,13 @@ pub fn load(
         return Ok((Settings::default(), None));
     };
     match std::fs::read_to_string(&file) {
-        Ok(text) => Ok((parse(&text, &file)?, Some(file))),
+        Ok(text) => {
+            let settings = parse(&text, &file)?;
+            match notify::exposed_secret(&settings.notify) {
+                None => Ok((settings, Some(file))),
+                Some((key, message)) => Err(at_key(&text, &file, key, &message)),
+            }
+        }
         Err(error) if option.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
             Ok((Settings::default(), None))
         }
@@ -110,6 +116,13 @@ pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     }
 }
 
+/// An error about the value of a key that the text may have.
+fn at_key(text: &str, file: &Path, key: String, message: &str) -> ConfigError {
+    let table = DeTable::parse(text).ok();
+    let span = table.and_then(|table| span_of(table.get_ref(), &key));
+    Source { text, file }.error(span, key, message)
+}
+
 struct Source<'a> {
     text: &'a str,
     file: &'a Path,
@@ -129,6 +142,12 @@ impl Source<'_> {
     /// serde names an unknown key and those that it knows in backticks, and only there.
     fn shape_error(&self, path: String, error: &toml::de::Error) -> ConfigError {
         let message = error.message();
+        if message.starts_with("unknown variant") {
+            let mut words = message.split('`').skip(1).step_by(2);
+            let unknown = words.next().unwrap_or_default();
+            let message = format!("{message}{}", did_you_mean(unknown, words));
+            return self.error(error.span(), path, &message);
+        }
         if !message.starts_with("unknown field") {
             let message = message
                 .replace("expected usize", "expected a whole number")
@@ -220,6 +239,9 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
     if let Some(found) = mapping_nonsense(&settings.mapping) {
         return Some(found);
     }
+    if let Some(found) = notify::first_nonsense(&settings.notify) {
+        return Some(found);
+    }
     settings
         .guard
         .protect
@@ -276,6 +298,6 @@ fn mapping_nonsense(mapping: &[Mapping]) -> Option<(String, String)> {
     })
 }
 
-fn nonsense(key: &str, message: &str) -> Option<(String, String)> {
+pub(super) fn nonsense(key: &str, message: &str) -> Option<(String, String)> {
     Some((key.to_owned(), message.to_owned()))
 }

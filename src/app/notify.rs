@@ -1,0 +1,82 @@
+//! Telling people: beside an engine that stays, and once as a test.
+
+use std::io::{self, BufWriter, Write as _};
+use std::sync::Arc;
+
+use super::settings;
+use crate::control::Control;
+use crate::faces::cli::args::Global;
+use crate::faces::cli::output::{Style, Tolerant};
+use crate::faces::cli::{self, Exit, Failure};
+use crate::faces::notify::{self, Notifier, StartError, Tried, Trouble};
+use crate::faces::offline::doctor;
+use crate::system::clock::Clock;
+use crate::system::config::{NotifySettings, Surroundings};
+
+pub(super) async fn start(
+    control: Arc<dyn Control>,
+    settings: &NotifySettings,
+) -> Result<Notifier, Failure> {
+    let started = Notifier::start(control, settings, Clock::system()).await;
+    started.map_err(|error| match error {
+        StartError::Control(error) => Failure::of("read who was told", error),
+        StartError::Secret { .. } => {
+            let advice =
+                "Correct the file, or [notify] in the settings; `gone notify test` tries it.";
+            Failure::usage("tell people by [notify]", error.to_string(), advice)
+        }
+    })
+}
+
+/// `gone notify test`
+pub(super) async fn test(
+    global: &Global,
+    around: &Surroundings,
+    style: Style,
+) -> Result<Exit, Failure> {
+    let settings = settings(global, around)?.notify;
+    let tried = notify::test(&settings, &Clock::system()).await;
+    if tried.is_empty() {
+        return Err(Failure::usage(
+            "send a test",
+            "neither a webhook nor mail is configured",
+            "Write [notify.webhook] or [notify.mail] into the settings; `gone --print-config` shows them.",
+        ));
+    }
+    let checks: Vec<doctor::Check> = tried.iter().map(check).collect();
+    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
+    let next = "Each took it; look where it arrived.";
+    let exit = cli::doctor::report(&mut out, style, global.output, &checks, next)?;
+    out.flush()?;
+    Ok(exit)
+}
+
+fn check(tried: &Tried) -> doctor::Check {
+    let (health, found, advice, trouble) = match &tried.answer {
+        Ok(answer) => (doctor::Health::Ok, answer, "", None),
+        Err(error) => {
+            let (advice, trouble) = match error.trouble {
+                Trouble::Configuration => (
+                    "Correct [notify] in the settings.",
+                    doctor::Trouble::Configuration,
+                ),
+                Trouble::Auth => (
+                    "Check the token_file, or user and password_file.",
+                    doctor::Trouble::Auth,
+                ),
+                Trouble::Unreachable => (
+                    "Check the address, the network and the receiver.",
+                    doctor::Trouble::Unreachable,
+                ),
+            };
+            (doctor::Health::Fail, &error.why, advice, Some(trouble))
+        }
+    };
+    doctor::Check {
+        name: tried.channel.clone(),
+        health,
+        found: found.clone(),
+        advice: advice.to_owned(),
+        trouble,
+    }
+}

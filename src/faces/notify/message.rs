@@ -1,0 +1,417 @@
+//! What a person reads at two in the morning: which deletion, of what, where, why, since when, and what
+//! to type next.
+//!
+//! What clouds call their resources, and what they answer, is hostile: it is escaped everywhere, and in
+//! the line for chat systems it can neither ring anybody, nor format, nor link.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use crate::domain::model::{
+    Blocker, Deletion, ResourceKey, Site, Step, StepError, StepState, Target, short_id,
+};
+use crate::domain::news::{Subject, Topic};
+use crate::domain::text::escape;
+
+/// Topics that a message tells of; of the rest it says how many.
+pub(super) const TOPICS_MAX: usize = 10;
+/// Targets of a deletion, and refusals, that are named.
+const NAMED_MAX: usize = 3;
+/// Characters of one text of a cloud, in a line and in the JSON.
+const SHOWN_CHARS_MAX: usize = 200;
+const KEPT_CHARS_MAX: usize = 500;
+/// A subject that is longer is cut by whoever shows it.
+const SUBJECT_CHARS_MAX: usize = 150;
+
+/// One message, for every kind of channel.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    /// The same for what is sent again after a crash, and for nothing else.
+    pub(super) id: String,
+    pub(super) at: DateTime<Utc>,
+    /// One line, for a mail.
+    pub(super) subject: String,
+    pub(super) body: String,
+    /// For a webhook; the module's documentation has its shape.
+    pub(super) json: Value,
+}
+
+/// A topic, with what the ledger knows of it now.
+pub(super) struct Part {
+    pub(super) subject: Subject,
+    pub(super) topic: Topic,
+    pub(super) deletion: Option<Deletion>,
+    pub(super) steps: Vec<Step>,
+}
+
+/// How hostile text is made harmless where it is shown.
+type Show = fn(&str) -> String;
+
+impl Message {
+    pub(super) fn write(
+        host: &str,
+        id: String,
+        parts: &[Part],
+        more: usize,
+        at: DateTime<Utc>,
+    ) -> Self {
+        let rest = match more {
+            0 => String::new(),
+            more => format!("and {more} more: gone list stuck; gone list"),
+        };
+        let chat_lines = parts.iter().map(|part| part.chat_line());
+        let text = lines(chat_lines.chain([rest.clone()]));
+        let paragraphs = parts.iter().map(|part| part.paragraph() + "\n");
+        let signed = format!("-- \ngone on {}", plain(host));
+        let body = lines(paragraphs.chain([rest, signed]));
+        let first = parts
+            .first()
+            .map_or_else(String::new, |part| part.headline(plain));
+        let subject = match parts.len() + more {
+            0 | 1 => format!("[gone] {first}"),
+            all => format!("[gone] {all} need a person: {first}"),
+        };
+        let json = json!({
+            "id": id,
+            "text": format!("gone on {}: {text}", chat(host)),
+            "at": time(at),
+            "host": host,
+            "news": parts.iter().map(Part::json).collect::<Vec<_>>(),
+            "more": more,
+        });
+        Self {
+            id,
+            at,
+            subject: cut(&subject, SUBJECT_CHARS_MAX).into_owned(),
+            body: body + "\n",
+            json,
+        }
+    }
+
+    /// Says that the way is open, and nothing else.
+    pub(super) fn test(host: &str, unique: &str, at: DateTime<Utc>) -> Self {
+        let id = format!("gone-test-{unique}");
+        let line = "a test: this is where it is told what needs a person";
+        let json = json!({
+            "id": id,
+            "text": format!("gone on {}: {line}", chat(host)),
+            "at": time(at),
+            "host": host,
+            "news": [],
+            "more": 0,
+        });
+        Self {
+            subject: "[gone] a test".to_owned(),
+            body: format!("{line}\n\n-- \ngone on {}\n", plain(host)),
+            id,
+            at,
+            json,
+        }
+    }
+}
+
+impl Part {
+    fn headline(&self, show: Show) -> String {
+        match &self.subject {
+            Subject::Paused(site) => format!("{} is paused", show(&site.to_string())),
+            Subject::Stuck(id) => {
+                let steps = match self.topic.count {
+                    1 => "1 step is".to_owned(),
+                    n => format!("{n} steps are"),
+                };
+                format!(
+                    "{}: {steps} stuck at {}",
+                    self.named(id, show),
+                    self.sites(show)
+                )
+            }
+            Subject::Refused(id) => {
+                format!(
+                    "{} was refused at {}",
+                    self.named(id, show),
+                    self.sites(show)
+                )
+            }
+        }
+    }
+
+    /// `deletion 9f86d081 of network web`
+    fn named(&self, id: &str, show: Show) -> String {
+        let mut named = format!("deletion {}", short_id(id));
+        let targets = self.deletion.as_ref().map(|deletion| &deletion.targets);
+        let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
+            return named;
+        };
+        let names = targets.iter().take(NAMED_MAX).map(|target| {
+            let kind = target.key.kind.as_str().replace('_', " ");
+            format!("{} {}", show(&kind), show(called(target)))
+        });
+        named = format!("{named} of {}", names.collect::<Vec<_>>().join(", "));
+        match targets.len().saturating_sub(NAMED_MAX) {
+            0 => named,
+            more => format!("{named} and {more} more"),
+        }
+    }
+
+    fn sites(&self, show: Show) -> String {
+        let sites = self.topic.sites.iter().map(Site::to_string);
+        sites.map(|site| show(&site)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Why, one reason a line.
+    fn reasons(&self, show: Show) -> Vec<String> {
+        match &self.subject {
+            Subject::Stuck(_) => self
+                .steps
+                .iter()
+                .map(|step| why_stuck(step, show))
+                .collect(),
+            Subject::Paused(_) => vec![show(&self.topic.line)],
+            Subject::Refused(_) => self.refusals().iter().map(|reason| show(reason)).collect(),
+        }
+    }
+
+    fn refusals(&self) -> Vec<String> {
+        let refused = self.deletion.iter().flat_map(|deletion| &deletion.refused);
+        let reasons = refused
+            .take(NAMED_MAX)
+            .map(|refusal| refusal.reason.clone());
+        let reasons: Vec<String> = reasons.collect();
+        match reasons.is_empty() {
+            true => vec![self.topic.line.clone()],
+            false => reasons,
+        }
+    }
+
+    /// What to type. Nothing in it but letters, digits and `-_.,:/@%`: it is pasted into a shell.
+    fn next(&self) -> Vec<String> {
+        let explained = match self.steps.first() {
+            Some(step) => Some(&step.resource.key),
+            None => self
+                .deletion
+                .as_ref()
+                .and_then(|deletion| Some(&deletion.targets.first()?.key)),
+        };
+        let mut next: Vec<String> = explained.map(explain).into_iter().collect();
+        match &self.subject {
+            Subject::Paused(_) => next.push("gone doctor".to_owned()),
+            Subject::Stuck(id) | Subject::Refused(id) => {
+                next.push(format!("gone retry {}", short_id(id)));
+            }
+        }
+        next
+    }
+
+    fn chat_line(&self) -> String {
+        let mut line = self.headline(chat);
+        if let Some(reason) = self.reasons(chat).first() {
+            let _ = write!(line, ": {reason}");
+        }
+        let _ = write!(
+            line,
+            "; since {}. Next: {}",
+            time(self.topic.since),
+            self.next().join("; ")
+        );
+        line
+    }
+
+    fn paragraph(&self) -> String {
+        let mut text = format!("{}, since {}", self.headline(plain), time(self.topic.since));
+        // Writing to a String cannot fail.
+        for reason in self.reasons(plain) {
+            let _ = write!(text, "\n  {reason}");
+        }
+        let told = self.steps.len() as u64;
+        if self.topic.count > told && told > 0 {
+            let _ = write!(text, "\n  and {} more", self.topic.count - told);
+        }
+        if let Some(deletion) = self.deletion.as_ref().filter(|it| !it.reason.is_empty()) {
+            let by = plain(&deletion.requested_by.name);
+            let _ = write!(text, "\n  asked for by {by}: {}", plain(&deletion.reason));
+        }
+        let _ = write!(text, "\n  Next: {}", self.next().join("\n        "));
+        text
+    }
+
+    fn json(&self) -> Value {
+        let (word, id) = match &self.subject {
+            Subject::Paused(_) => ("paused", None),
+            Subject::Stuck(id) => ("stuck", Some(id.as_str())),
+            Subject::Refused(id) => ("refused", Some(id.as_str())),
+        };
+        let targets = self.deletion.iter().flat_map(|deletion| &deletion.targets);
+        let mut json = json!({
+            "type": word,
+            "deletion_id": id,
+            "short_id": id.map(short_id),
+            "since": time(self.topic.since),
+            "targets": targets.take(NAMED_MAX).collect::<Vec<_>>(),
+            "sites": self.topic.sites,
+            "count": self.topic.count,
+            "steps": self.steps.iter().map(step_json).collect::<Vec<_>>(),
+            "reasons": match &self.subject {
+                Subject::Stuck(_) => Vec::new(),
+                Subject::Refused(_) => self.refusals(),
+                Subject::Paused(_) => vec![self.topic.line.clone()],
+            },
+            "next": self.next(),
+        });
+        escape_all(&mut json);
+        json
+    }
+}
+
+fn step_json(step: &Step) -> Value {
+    json!({
+        "id": step.id,
+        "resource": step.resource,
+        "attempts": step.attempts,
+        "blocked_since": step.blocked_since,
+        "last_error": step.last_error,
+        "blockers": step.blockers,
+    })
+}
+
+/// `port server-0 (id) at prod/RegionOne: 409 PortInUse: a server holds it; blocked by …; 8 attempts`
+fn why_stuck(step: &Step, show: Show) -> String {
+    let key = &step.resource.key;
+    let kind = key.kind.as_str().replace('_', " ");
+    let called = match step.resource.name.is_empty() {
+        true => show(&key.id),
+        false => format!("{} ({})", show(&step.resource.name), show(&key.id)),
+    };
+    let mut line = format!(
+        "{} {called} at {}",
+        show(&kind),
+        show(&key.site.to_string())
+    );
+    if let Some(error) = &step.last_error {
+        let _ = write!(line, ": {}", answered(error, show));
+    }
+    for blocker in step.blockers.iter().take(NAMED_MAX) {
+        let _ = write!(line, "; {}", blocked_by(blocker, show));
+    }
+    if let Some(since) = step.blocked_since {
+        let _ = write!(line, "; blocked since {}", time(since));
+    }
+    let attempts = match step.attempts {
+        1 => "1 attempt".to_owned(),
+        n => format!("{n} attempts"),
+    };
+    let _ = write!(line, "; {attempts}");
+    if step.state != StepState::Stuck {
+        // Somebody was faster than the message.
+        let _ = write!(line, "; now {}", step.state.as_str());
+    }
+    line
+}
+
+fn answered(error: &StepError, show: Show) -> String {
+    let status = error.status.map(|status| status.to_string());
+    let words = [status.unwrap_or_default(), show(&error.kind)];
+    let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    let request = match error.request_id.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", show(&error.request_id)),
+    };
+    format!("{}: {}{request}", words.join(" "), show(&error.message))
+}
+
+fn blocked_by(blocker: &Blocker, show: Show) -> String {
+    let name = match blocker.name.is_empty() {
+        true => &blocker.id,
+        false => &blocker.name,
+    };
+    let owner = match blocker.owner.is_empty() {
+        true => String::new(),
+        false => format!(" of project {}", show(blocker.owner_shown())),
+    };
+    let kind = blocker.kind.as_str().replace('_', " ");
+    format!("blocked by {} {}{owner}", show(&kind), show(name))
+}
+
+fn called(target: &Target) -> &str {
+    match target.name.is_empty() {
+        true => &target.key.id,
+        false => &target.name,
+    }
+}
+
+/// What a target may hold as it is: nothing that ends it, and nothing that a shell takes for its own.
+const KEPT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b',')
+    .remove(b':');
+
+fn explain(key: &ResourceKey) -> String {
+    let part = |text| utf8_percent_encode(text, KEPT).to_string();
+    let site = match &key.site {
+        Site::Region { cloud, region } => format!("{}/{}", part(cloud), part(region)),
+        Site::Deployment { name } => part(name),
+    };
+    format!(
+        "gone explain {}/{}@{site}",
+        part(key.kind.as_str()),
+        part(&key.id)
+    )
+}
+
+/// Of a mail: no control characters, nothing that reorders or hides.
+fn plain(text: &str) -> String {
+    escape(&cut(text, SHOWN_CHARS_MAX)).into_owned()
+}
+
+/// Of a chat: besides, nothing that names somebody, formats or links, in any of their languages.
+fn chat(text: &str) -> String {
+    plain(text)
+        .replace("://", ": //")
+        .chars()
+        .map(|c| match c {
+            '<' => '‹',
+            '>' => '›',
+            '@' => '＠',
+            '`' => '\'',
+            '[' => '(',
+            ']' => ')',
+            '*' => '∗',
+            '_' => '＿',
+            '~' => '∼',
+            c => c,
+        })
+        .collect()
+}
+
+/// At most so many characters, and a mark where something is missing.
+pub(super) fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars_max) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+    }
+}
+
+/// Every text in it, and the names of its fields are ours.
+fn escape_all(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = escape(&cut(text, KEPT_CHARS_MAX)).into_owned(),
+        Value::Array(values) => values.iter_mut().for_each(escape_all),
+        Value::Object(fields) => fields.values_mut().for_each(escape_all),
+        _ => {}
+    }
+}
+
+fn lines(lines: impl Iterator<Item = String>) -> String {
+    let lines = lines.filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// RFC 3339 in UTC, to the second.
+fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true)
+}

@@ -1,0 +1,256 @@
+//! `[notify]`: who is told that something needs a person, and by which way (I7).
+
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lettre::message::Mailbox;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+use url::{Host, Url};
+
+use super::load::nonsense;
+use super::{HOUR, MINUTE, duration};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NotifySettings {
+    /// What comes within this time is one message.
+    #[serde(with = "duration")]
+    pub gather: Duration,
+    /// More about a deletion that was told of waits for this long.
+    #[serde(with = "duration")]
+    pub again: Duration,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<WebhookSettings>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mail: Option<MailSettings>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WebhookSettings {
+    /// Over https; http only to this machine.
+    pub url: String,
+    /// What it holds is sent as `Authorization: Bearer`.
+    pub token_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MailSettings {
+    /// `gone@example.org`, or `Name <gone@example.org>`.
+    pub from: String,
+    pub to: Vec<String>,
+    /// Name or address of the SMTP server.
+    pub server: String,
+    /// 587 with `starttls`, 465 with `tls`, 25 with `none` if not set.
+    pub port: Option<u16>,
+    pub tls: MailTls,
+    pub user: Option<String>,
+    pub password_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MailTls {
+    /// Begins in the clear and must be upgraded before anything is said.
+    #[default]
+    Starttls,
+    /// From the first byte.
+    Tls,
+    /// To a relay on this machine only.
+    None,
+}
+
+impl Default for NotifySettings {
+    fn default() -> Self {
+        Self {
+            gather: Duration::from_secs(MINUTE),
+            again: Duration::from_secs(HOUR),
+            webhook: None,
+            mail: None,
+        }
+    }
+}
+
+impl MailSettings {
+    pub fn port(&self) -> u16 {
+        self.port.unwrap_or(match self.tls {
+            MailTls::Starttls => 587,
+            MailTls::Tls => 465,
+            MailTls::None => 25,
+        })
+    }
+}
+
+impl WebhookSettings {
+    /// Scheme, host and port: all that may be shown. The path of many a chat system's hook is its
+    /// secret.
+    pub fn shown(&self) -> String {
+        Url::parse(&self.url).map_or_else(
+            |_| "an address that cannot be read".to_owned(),
+            |url| url.origin().ascii_serialization(),
+        )
+    }
+
+    /// Whether nothing leaves this machine.
+    pub fn is_local(&self) -> bool {
+        Url::parse(&self.url).is_ok_and(|url| url.host().is_some_and(|host| is_this_machine(&host)))
+    }
+}
+
+/// The first value that makes no sense: its key, and what would.
+pub(super) fn first_nonsense(notify: &NotifySettings) -> Option<(String, String)> {
+    if notify.again < notify.gather {
+        return nonsense("notify.again", "must not be less than notify.gather");
+    }
+    let webhook = notify.webhook.as_ref();
+    if let Some(why) = webhook.and_then(|webhook| wrong_url(&webhook.url)) {
+        return nonsense("notify.webhook.url", &why);
+    }
+    let (key, why) = wrong_mail(notify.mail.as_ref()?)?;
+    nonsense(&format!("notify.mail.{key}"), &why)
+}
+
+fn wrong_url(text: &str) -> Option<String> {
+    if text.is_empty() {
+        return Some("is missing; write url = \"https://HOST/PATH\"".to_owned());
+    }
+    // The text may hold a secret: it is not repeated.
+    let Ok(url) = Url::parse(text) else {
+        return Some("is no address; write https://HOST/PATH".to_owned());
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        return Some(
+            "must hold no user and password; put a token into a file and name it as token_file"
+                .to_owned(),
+        );
+    }
+    match (url.scheme(), url.host()) {
+        ("https", Some(_)) => None,
+        ("http", Some(host)) if is_this_machine(&host) => None,
+        ("http", Some(_)) => Some(
+            "must be https:// (http:// only to this machine: 127.0.0.1, [::1] or localhost)"
+                .to_owned(),
+        ),
+        (scheme, _) => Some(format!("must be https://HOST/PATH, not {scheme}:")),
+    }
+}
+
+fn wrong_mail(mail: &MailSettings) -> Option<(String, String)> {
+    let wrong = |key: &str, why: String| Some((key.to_owned(), why));
+    if let Some(why) = wrong_address(&mail.from) {
+        return wrong("from", why);
+    }
+    if mail.to.is_empty() {
+        let why = "is missing; write who is told: to = [\"ops@example.org\"]";
+        return wrong("to", why.to_owned());
+    }
+    for (position, to) in mail.to.iter().enumerate() {
+        if let Some(why) = wrong_address(to) {
+            return wrong(&format!("to[{position}]"), why);
+        }
+    }
+    let server = mail.server.as_str();
+    if server.is_empty() {
+        return wrong(
+            "server",
+            "is missing; write the SMTP server's name".to_owned(),
+        );
+    }
+    if server.parse::<IpAddr>().is_err() && Host::parse(server).is_err() {
+        return wrong("server", format!("\"{server}\" is no name of a host"));
+    }
+    let local = match server.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => server == "localhost",
+    };
+    if mail.tls == MailTls::None && !local {
+        let why = "\"none\" is for a relay on this machine (127.0.0.1, ::1 or localhost); \
+                   write \"starttls\" or \"tls\"";
+        return wrong("tls", why.to_owned());
+    }
+    if mail.port == Some(0) {
+        return wrong("port", "must be at least 1".to_owned());
+    }
+    match (&mail.user, &mail.password_file) {
+        (Some(_), None) => wrong("password_file", "is missing: there is a user".to_owned()),
+        (None, Some(_)) => wrong("user", "is missing: there is a password_file".to_owned()),
+        _ => None,
+    }
+}
+
+fn wrong_address(text: &str) -> Option<String> {
+    match text.parse::<Mailbox>() {
+        _ if text.is_empty() => Some("is missing; write an address: user@example.org".to_owned()),
+        Ok(_) => None,
+        Err(_) => Some(format!(
+            "\"{text}\" is no address; write user@example.org, or Name <user@example.org>"
+        )),
+    }
+}
+
+fn is_this_machine(host: &Host<&str>) -> bool {
+    match host {
+        Host::Domain(name) => *name == "localhost",
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.is_loopback(),
+    }
+}
+
+/// A file with a secret that is not there, or that others can read: its key, and what to do.
+pub(super) fn exposed_secret(notify: &NotifySettings) -> Option<(String, String)> {
+    let webhook = notify.webhook.as_ref();
+    let mail = notify.mail.as_ref();
+    let files = [
+        (
+            "notify.webhook.token_file",
+            webhook.and_then(|webhook| webhook.token_file.as_deref()),
+        ),
+        (
+            "notify.mail.password_file",
+            mail.and_then(|mail| mail.password_file.as_deref()),
+        ),
+    ];
+    for (key, file) in files {
+        if let Some(why) = file.and_then(|file| exposed(file).err()) {
+            return nonsense(key, &why);
+        }
+    }
+    None
+}
+
+fn exposed(file: &Path) -> Result<(), String> {
+    let shown = file.display();
+    match std::fs::metadata(file) {
+        // A verb of another user, who attaches and sends nothing, need not see the secret.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) => Err(format!("{shown} cannot be read: {error}")),
+        Ok(found) if !found.is_file() => Err(format!("{shown} is no file")),
+        Ok(found) => match found.permissions().mode() & 0o777 {
+            mode if mode & 0o077 != 0 => Err(format!(
+                "{shown} may be read by others (mode {mode:03o}): chmod 600 {shown}"
+            )),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// The secret in a private file, without the end of its line.
+///
+/// # Errors
+/// The file cannot be read, others can read it, or it holds no one line of text.
+pub fn secret_in(file: &Path) -> Result<SecretString, String> {
+    exposed(file)?;
+    let shown = file.display();
+    let text = std::fs::read_to_string(file)
+        .map(SecretString::from)
+        .map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    let secret = text.expose_secret().trim();
+    if secret.is_empty() || secret.chars().any(char::is_control) {
+        return Err(format!("{shown} must hold one line with the secret"));
+    }
+    Ok(secret.into())
+}

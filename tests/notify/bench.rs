@@ -1,0 +1,405 @@
+//! A ledger in a file, a control over it, and the face.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use gone::control::{Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
+use gone::domain::model::{
+    Action, Actor, Blocker, ErrorClass, Event, EventKind, KindName, Origin, Plan, PlanOptions,
+    PlanStep, Refusal, RefusalRule, ResourceKey, Site, StepError, StepState, Target,
+};
+use gone::domain::news::Mark;
+use gone::faces::notify::Notifier;
+use gone::ledger::sqlite::{InlineLedger, Options, Store};
+use gone::ledger::{
+    Applied, AuditEntry, Change, EventFilter, Ledger as _, NewDeletion, NewEvent, StepChange,
+};
+use gone::system::clock::Clock;
+use gone::system::config::{MailSettings, MailTls, NotifySettings, WebhookSettings};
+use tokio::sync::watch;
+
+use super::receivers::{DEADLINE, MailServer, WebServer};
+
+pub const FRIDAY: &str = "2026-01-02T02:00:00Z";
+
+/// The engine's control, as far as the face uses it, over the real ledger.
+pub struct FakeControl {
+    ledger: InlineLedger,
+    committed: watch::Sender<u64>,
+    snapshot: watch::Sender<Arc<Snapshot>>,
+    /// As long as it is set, nothing that was taken is recorded: the engine dies just then.
+    pub dies: AtomicBool,
+    /// Every mark that was kept, by channel.
+    pub marks: Mutex<Vec<(String, Option<Mark>)>>,
+}
+
+impl FakeControl {
+    pub async fn commit(&self, changes: Vec<Change>) -> Vec<Applied> {
+        let applied = self.ledger.commit(changes).await.unwrap();
+        self.committed.send_modify(|version| *version += 1);
+        applied
+    }
+
+    pub async fn mark(&self, channel: &str) -> Option<Mark> {
+        self.ledger.told(channel).await.unwrap().mark
+    }
+}
+
+#[async_trait]
+impl Control for FakeControl {
+    async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
+        let Command::Told { channel, mark } = envelope.command else {
+            panic!("the face only keeps its marks: {envelope:?}");
+        };
+        let taken = mark.as_ref().is_some_and(|mark| mark.telling.is_none());
+        if taken && self.dies.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        let kept = (channel.clone(), mark.clone());
+        self.commit(vec![Change::Told { channel, mark }]).await;
+        self.marks.lock().unwrap().push(kept);
+        Ok(Receipt::Done { moved: 0 })
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, ControlError> {
+        let nothing = || ControlError::NotFound {
+            message: "none".to_owned(),
+        };
+        match query {
+            Query::Told { channel } => Ok(Page::Told {
+                told: self.ledger.told(&channel).await.unwrap(),
+            }),
+            Query::Deletion { id } => {
+                let row = self.ledger.deletion(&id).await.unwrap();
+                Ok(Page::Deletion {
+                    row: Box::new(row.ok_or_else(nothing)?),
+                })
+            }
+            Query::Step { id } => {
+                let row = self.ledger.step(id).await.unwrap();
+                Ok(Page::Step {
+                    row: Box::new(row.ok_or_else(nothing)?),
+                })
+            }
+            other => panic!("not asked by this face: {other:?}"),
+        }
+    }
+
+    async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
+        let mut committed = self.committed.subscribe();
+        let deadline = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
+        loop {
+            committed.mark_unchanged();
+            let page = self.ledger.events(after, EventFilter::default(), 500).await;
+            let events = page.unwrap().events;
+            let changed = committed.changed();
+            if !events.is_empty() || tokio::time::timeout_at(deadline, changed).await.is_err() {
+                return Ok(events);
+            }
+        }
+    }
+
+    fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshot.subscribe()
+    }
+}
+
+pub struct Bench {
+    folder: tempfile::TempDir,
+    pub control: Arc<FakeControl>,
+    pub settings: NotifySettings,
+    clock: Clock,
+}
+
+impl Bench {
+    /// What comes within a moment is one message; more of the same subject, too.
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("ledger.db"), Options::default()).unwrap();
+        let control = Arc::new(FakeControl {
+            ledger: InlineLedger::new(store),
+            committed: watch::Sender::new(0),
+            snapshot: watch::Sender::new(Arc::default()),
+            dies: AtomicBool::new(false),
+            marks: Mutex::default(),
+        });
+        Self {
+            folder,
+            control,
+            settings: NotifySettings {
+                gather: Duration::ZERO,
+                again: Duration::ZERO,
+                ..NotifySettings::default()
+            },
+            clock: Clock::system(),
+        }
+    }
+
+    pub fn by_web(mut self, server: &WebServer) -> Self {
+        self.settings.webhook = Some(WebhookSettings {
+            url: server.url.clone(),
+            token_file: None,
+        });
+        self
+    }
+
+    pub fn by_mail(mut self, server: &MailServer) -> Self {
+        self.settings.mail = Some(mail(server));
+        self
+    }
+
+    /// A file with a secret, which only its owner can read.
+    pub fn secret(&self, name: &str, text: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt as _;
+        let file = self.folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        file
+    }
+
+    pub async fn start(&self) -> Notifier {
+        let control: Arc<dyn Control> = self.control.clone();
+        let started = Notifier::start(control, &self.settings, self.clock.clone());
+        started.await.unwrap()
+    }
+
+    /// Waits until the channel's mark is as wanted.
+    pub async fn until_mark(&self, channel: &str, wanted: impl Fn(&Mark) -> bool) -> Mark {
+        let mut committed = self.control.committed.subscribe();
+        let waiting = async {
+            loop {
+                committed.mark_unchanged();
+                if let Some(mark) = self.control.mark(channel).await.filter(&wanted) {
+                    return mark;
+                }
+                committed.changed().await.unwrap();
+            }
+        };
+        let found = tokio::time::timeout(DEADLINE, waiting).await;
+        found.unwrap_or_else(|_| panic!("no such mark of {channel}"))
+    }
+
+    // What happens.
+
+    pub async fn running(&self, name: &str, ports: usize) {
+        let steps =
+            (0..ports).map(|port| (format!("port-{name}-{port}"), format!("server-{port}")));
+        self.running_with(name, &format!("net-{name}"), steps.collect())
+            .await;
+    }
+
+    /// A deletion of a network of that name, with ports by id and name.
+    pub async fn running_with(&self, name: &str, network: &str, ports: Vec<(String, String)>) {
+        let target = Target {
+            key: key("network", &format!("id-{name}")),
+            name: network.to_owned(),
+        };
+        let steps: Vec<PlanStep> = ports
+            .into_iter()
+            .enumerate()
+            .map(|(position, (id, name))| step(position, &id, &name))
+            .collect();
+        let plan = plan(vec![target.clone()], steps);
+        let count = plan.steps.len();
+        let applied = self
+            .control
+            .commit(vec![
+                Change::Accept(Box::new(wanted(
+                    name,
+                    target,
+                    Origin::Gate,
+                    self.clock.now(),
+                ))),
+                Change::Start {
+                    deletion_id: id(name),
+                    ranks: vec![1; count],
+                    max_attempts: vec![8; count],
+                    plan: Arc::new(plan),
+                    now: self.clock.now(),
+                },
+            ])
+            .await;
+        assert_eq!(applied.last(), Some(&Applied::Done), "{applied:?}");
+    }
+
+    /// Everything that is ready is stuck, in one transaction.
+    pub async fn all_stuck(&self, message: &str) {
+        let now = self.clock.now();
+        let claimed = self.control.ledger.claim(vec![(site(), 5_000)], now).await;
+        let changes = claimed.unwrap().into_iter().map(|step| {
+            Change::Step(Box::new(StepChange {
+                step_id: step.id,
+                fence: step.fence,
+                to: StepState::Stuck,
+                attempts: 8,
+                next_attempt_at: None,
+                blocked_since: Some(FRIDAY.parse().unwrap()),
+                blockers: vec![blocker()],
+                error: Some(StepError {
+                    class: ErrorClass::Blocked,
+                    status: Some(409),
+                    kind: "PortInUse".to_owned(),
+                    message: message.to_owned(),
+                    request_id: "req-1".to_owned(),
+                    at: now,
+                }),
+                looked_again: false,
+                message: "DELETE 409 PortInUse".to_owned(),
+                answer: None,
+                now,
+            }))
+        });
+        let applied = self.control.commit(changes.collect()).await;
+        assert!(applied.iter().all(|one| *one == Applied::Done));
+    }
+
+    /// A deletion with one port, which is stuck.
+    pub async fn stuck(&self, name: &str) {
+        self.running(name, 1).await;
+        self.all_stuck("a server holds it").await;
+    }
+
+    pub async fn refused(&self, name: &str, origin: Origin, after_seconds: i64) {
+        let target = Target {
+            key: key("network", &format!("id-{name}")),
+            name: format!("net-{name}"),
+        };
+        let asked = self.clock.now() - chrono::TimeDelta::seconds(after_seconds);
+        let refusal = Refusal {
+            resource: target.clone(),
+            rule: RefusalRule::InUse,
+            reason: format!("net-{name} is used by a router"),
+            blocker: Some(blocker()),
+        };
+        self.control
+            .commit(vec![
+                Change::Accept(Box::new(wanted(name, target, origin, asked))),
+                Change::Refuse {
+                    deletion_id: id(name),
+                    refused: vec![refusal],
+                    note: "in use".to_owned(),
+                    now: self.clock.now(),
+                },
+            ])
+            .await;
+    }
+
+    pub async fn site(&self, site: &str, state: &str) {
+        let event = NewEvent {
+            deletion_id: None,
+            step_id: None,
+            kind: EventKind::Site,
+            message: format!("{site} {state}: the login was refused"),
+            data: serde_json::json!({ "site": site, "state": state }),
+        };
+        let now = self.clock.now();
+        self.control.commit(vec![Change::Note { event, now }]).await;
+    }
+}
+
+pub fn mail(server: &MailServer) -> MailSettings {
+    MailSettings {
+        from: "Gone <gone@cloud.example>".to_owned(),
+        to: vec!["ops@cloud.example".to_owned()],
+        server: "127.0.0.1".to_owned(),
+        port: Some(server.port),
+        tls: MailTls::None,
+        user: None,
+        password_file: None,
+    }
+}
+
+pub fn id(name: &str) -> String {
+    format!("01890000-0000-7000-8000-{name:0>12}")
+}
+
+fn site() -> Site {
+    Site::region("prod", "RegionOne")
+}
+
+fn key(kind: &str, id: &str) -> ResourceKey {
+    ResourceKey {
+        site: site(),
+        kind: KindName::new(kind),
+        id: id.to_owned(),
+    }
+}
+
+fn blocker() -> Blocker {
+    Blocker {
+        kind: KindName::new("server"),
+        id: "s-1".to_owned(),
+        name: "web-1".to_owned(),
+        site: site(),
+        owner: "p-1".to_owned(),
+        owner_name: "demo".to_owned(),
+        since: None,
+        in_plan: false,
+    }
+}
+
+fn wanted(name: &str, target: Target, origin: Origin, now: DateTime<Utc>) -> NewDeletion {
+    let actor = Actor {
+        name: "ada".to_owned(),
+        origin,
+    };
+    NewDeletion {
+        id: id(name),
+        targets: vec![target],
+        copies: Vec::new(),
+        options: PlanOptions::default(),
+        plan_hash: None,
+        actor: actor.clone(),
+        reason: "ticket 4711".to_owned(),
+        cause: None,
+        idempotency_key: None,
+        audit: AuditEntry {
+            actor,
+            action: "delete".to_owned(),
+            target: name.to_owned(),
+            reason: String::new(),
+            detail: serde_json::Value::Null,
+        },
+        now,
+    }
+}
+
+fn step(position: usize, id: &str, name: &str) -> PlanStep {
+    PlanStep {
+        id: u32::try_from(position).unwrap(),
+        site: site(),
+        kind: KindName::new("port"),
+        resource_id: id.to_owned(),
+        name: name.to_owned(),
+        project_id: "p-1".into(),
+        action: Action::Delete,
+        depends_on: Vec::new(),
+        automatic: false,
+        why: "port on network".into(),
+        fingerprint: "f00d".to_owned(),
+        vars: Arc::default(),
+    }
+}
+
+fn plan(targets: Vec<Target>, steps: Vec<PlanStep>) -> Plan {
+    Plan {
+        hash: format!("hash-{}", targets[0].key.id),
+        targets,
+        options: PlanOptions::default(),
+        endpoints: BTreeMap::new(),
+        identities: BTreeMap::new(),
+        steps,
+        automatic: Vec::new(),
+        unset: Vec::new(),
+        kept: Vec::new(),
+        mapping: Vec::new(),
+        refused: Vec::new(),
+        warnings: Vec::new(),
+        calls_estimate: 1,
+    }
+}

@@ -1,0 +1,111 @@
+//! What is said, and that hostile names do nothing.
+
+use serde_json::json;
+
+use super::bench::{Bench, FRIDAY, id};
+use super::receivers::{MailServer, WebServer};
+
+#[tokio::test]
+async fn i07_a_message_says_what_where_why_since_when_and_what_next() {
+    let (web, mail) = (WebServer::start().await, MailServer::start().await);
+    let bench = Bench::new().by_web(&web).by_mail(&mail);
+    let notifier = bench.start().await;
+    bench.stuck("one").await;
+    let posted = web.taken.until(1).await.remove(0);
+    let next = [
+        "gone explain port/port-one-0@prod/RegionOne",
+        "gone retry 00000one",
+    ];
+    let news = &posted.body["news"][0];
+    assert_eq!(news["short_id"], "00000one");
+    assert_eq!(news["targets"][0]["name"], "net-one");
+    assert_eq!(news["steps"][0]["resource"]["name"], "server-0");
+    assert_eq!(news["steps"][0]["last_error"]["type"], "PortInUse");
+    assert_eq!(news["steps"][0]["blockers"][0]["name"], "web-1");
+    assert_eq!(news["steps"][0]["blocked_since"], json!(FRIDAY));
+    assert_eq!(news["next"], json!(next));
+    let mailed = mail.taken.until(1).await.remove(0);
+    let whole = [
+        "deletion 00000one of network net-one: 1 step is stuck at prod/RegionOne",
+        "port server-0 (port-one-0) at prod/RegionOne: 409 PortInUse: a server holds it (req-1)",
+        "blocked by server web-1 of project demo; blocked since 2026-01-02T02:00:00Z; 8 attempts",
+        next[0],
+        next[1],
+    ];
+    let body = mailed.body().replace("=\n", "");
+    for words in whole {
+        assert!(
+            posted.text().contains(words),
+            "no {words} in {}",
+            posted.text()
+        );
+        assert!(body.contains(words), "no {words} in {body}");
+    }
+    assert!(body.contains("asked for by ada: ticket 4711"), "{body}");
+    assert_eq!(
+        mailed.header("Subject"),
+        "[gone] deletion 00000one of network net-one: 1 step is stuck at prod/RegionOne"
+    );
+    assert_eq!(mailed.header("Auto-Submitted"), "auto-generated");
+    assert_eq!(mailed.header("To"), "ops@cloud.example");
+    notifier.stop().await;
+}
+
+const HOSTILE: &str = "x\r\nBcc: all@evil.example\r\n\r\n\u{1b}[2J\u{202e}<!channel> @here \
+    [pay](http://evil.example) *now* `rm`";
+
+#[tokio::test]
+async fn i07_hostile_names_inject_nothing() {
+    let (web, mail) = (WebServer::start().await, MailServer::start().await);
+    let bench = Bench::new().by_web(&web).by_mail(&mail);
+    let notifier = bench.start().await;
+    let port = ("$(reboot);'\"\n&@/%".to_owned(), HOSTILE.to_owned());
+    bench.running_with("one", HOSTILE, vec![port]).await;
+    bench.all_stuck(HOSTILE).await;
+    let mailed = mail.taken.until(1).await.remove(0);
+    let (head, _) = mailed.text.split_once("\n\n").unwrap();
+    assert!(!head.contains("\nBcc"), "{head}");
+    let subject = mailed.header("Subject");
+    assert!(!subject.contains(['\r', '\n', '\u{1b}']), "{subject:?}");
+    let recipients = mailed.said.iter().filter(|line| line.starts_with("RCPT"));
+    assert_eq!(recipients.count(), 1);
+    assert!(!mailed.text.contains(['\u{1b}', '\u{202e}']), "{mailed:?}");
+
+    let posted = web.taken.until(1).await.remove(0);
+    let text = posted.text();
+    for word in [
+        "\n", "\r", "\u{1b}", "\u{202e}", "<", ">", "@here", "://", "](", "`", "*",
+    ] {
+        assert!(!text.contains(word), "{word:?} in {text}");
+    }
+    let raw = posted.body["news"].to_string();
+    assert!(!raw.contains(['\u{202e}', '\u{1b}']), "{raw}");
+    assert!(!raw.contains("\\u001b"), "{raw}");
+    // Nothing that a shell takes for its own.
+    assert_eq!(
+        posted.body["news"][0]["next"],
+        json!([
+            "gone explain port/%24%28reboot%29%3B%27%22%0A%26%40%2F%25@prod/RegionOne",
+            format!("gone retry {}", &id("one")[28..])
+        ])
+    );
+    notifier.stop().await;
+}
+
+#[tokio::test]
+async fn many_subjects_are_one_message_that_says_how_many_more() {
+    let web = WebServer::start().await;
+    let mut bench = Bench::new().by_web(&web);
+    bench.settings.gather = std::time::Duration::from_secs(1);
+    let notifier = bench.start().await;
+    for at in 0..14 {
+        bench.running(&format!("d{at}"), 1).await;
+    }
+    bench.all_stuck("long ".repeat(2_000).as_str()).await;
+    let posted = web.taken.until(1).await.remove(0);
+    assert_eq!(posted.body["news"].as_array().unwrap().len(), 10);
+    assert_eq!(posted.body["more"], 4);
+    assert!(posted.text().contains("and 4 more"), "{}", posted.text());
+    assert!(posted.body.to_string().len() < 64_000);
+    notifier.stop().await;
+}
