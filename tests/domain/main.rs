@@ -7,6 +7,7 @@
 )]
 
 mod kinds;
+mod ladder;
 mod plan;
 mod policy;
 mod rooms;

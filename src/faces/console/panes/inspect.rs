@@ -138,6 +138,7 @@ pub(crate) fn kind_word(kind: EventKind) -> &'static str {
         EventKind::StepState => "step",
         EventKind::Attempt => "attempt",
         EventKind::Recreated => "re-created",
+        EventKind::Purge => "purge",
         EventKind::Site => "site",
         EventKind::Engine => "engine",
         EventKind::NeedsPerson => "needs you",
