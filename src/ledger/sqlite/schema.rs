@@ -3,11 +3,11 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 2;
+pub(super) const KNOWN: i64 = 3;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 2] = [FIRST, GROUPED_LOOKS];
+const MIGRATIONS: [&str; 3] = [FIRST, GROUPED_LOOKS, SITE_PAUSES];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
 /// counts change with each step. Times are microseconds since 1970 (UTC).
@@ -163,6 +163,19 @@ const GROUPED_LOOKS: &str = "
 DROP INDEX steps_due;
 CREATE INDEX steps_due ON steps(state, next_attempt_at, deletion, site, kind)
     WHERE state = 'blocked' OR state = 'verifying';
+";
+
+/// Sites that a person paused: also for the engine that comes next. And what a cloud works on for long:
+/// few of all that is looked for.
+const SITE_PAUSES: &str = "
+CREATE TABLE site_pauses(
+    site TEXT PRIMARY KEY,
+    actor TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX steps_settling ON steps(blocked_since)
+    WHERE state = 'verifying' AND blocked_since IS NOT NULL;
 ";
 
 /// The schema version that the file has; 0 for an empty one.
