@@ -132,6 +132,14 @@ impl Control for Handle {
             }
             Command::Pause { deletion_id } => shared.pause(&envelope, &deletion_id, true).await,
             Command::Resume { deletion_id } => shared.pause(&envelope, &deletion_id, false).await,
+            Command::Purge {
+                what,
+                rung,
+                confirm,
+            } => shared.purge(&envelope, &what, rung, &confirm).await,
+            Command::Release { key } => shared.release(&envelope, key).await,
+            Command::PauseSite { site } => shared.pause_site_by_hand(&envelope, site, true).await,
+            Command::ResumeSite { site } => shared.pause_site_by_hand(&envelope, site, false).await,
         }
     }
 
@@ -173,7 +181,7 @@ impl Control for Handle {
 
 impl Shared {
     /// Read-only is enforced here, whoever asks (P5).
-    fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
+    pub(super) fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
         if let Some(fault) = &self.status().fault {
             return Err(ControlError::Internal {
                 message: format!("no new work is taken: {fault}"),
@@ -283,7 +291,7 @@ impl Shared {
         .await
     }
 
-    async fn moved(&self, change: Change) -> Result<Receipt, ControlError> {
+    pub(super) async fn moved(&self, change: Change) -> Result<Receipt, ControlError> {
         let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
         match applied.into_iter().next() {
             Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
@@ -334,7 +342,7 @@ impl Shared {
     }
 }
 
-fn audit(envelope: &Envelope, action: &str, target: &str) -> AuditEntry {
+pub(super) fn audit(envelope: &Envelope, action: &str, target: &str) -> AuditEntry {
     AuditEntry {
         actor: envelope.actor.clone(),
         action: action.to_owned(),

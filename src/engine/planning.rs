@@ -255,7 +255,7 @@ impl Shared {
     }
 
     /// Resources of a kind by their ids, or by their names: one listing, however many.
-    async fn find(
+    pub(super) async fn find(
         &self,
         site: &Site,
         kind: &Kind,
@@ -435,7 +435,7 @@ impl Shared {
 }
 
 #[derive(Clone, Copy)]
-enum By {
+pub(super) enum By {
     Id,
     Name,
 }
@@ -533,7 +533,11 @@ fn at_length<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// The protection rule that a resource falls under, in words (P4).
-fn protected(rules: &[ProtectRule], resource: &Resource, now: DateTime<Utc>) -> Option<String> {
+pub(super) fn protected(
+    rules: &[ProtectRule],
+    resource: &Resource,
+    now: DateTime<Utc>,
+) -> Option<String> {
     let created = lookup(&resource.attributes, "created_at");
     // Octavia writes UTC without saying so.
     let created = created.first().and_then(|text| {

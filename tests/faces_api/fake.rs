@@ -117,6 +117,7 @@ impl Control for Fake {
                 deletion_id: "d1".into(),
                 existing: false,
             },
+            Command::Purge { rung, .. } => samples::purged(*rung),
             _ => Receipt::Done { moved: 1 },
         };
         state.submitted.push(envelope);
@@ -182,6 +183,8 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Sites => 9,
         Query::Kinds => 10,
         Query::Audit { .. } => 11,
+        Query::Ladder { .. } => 12,
+        Query::Orphans { .. } => 13,
     };
     Ok(samples::pages().swap_remove(at))
 }

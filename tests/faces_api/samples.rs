@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeZone, Utc};
 use gone::control::*;
+use gone::domain::ladder::{Ladder, Offer, Purged, Rung};
 use gone::domain::model::*;
 use serde_json::json;
 
@@ -199,6 +200,39 @@ pub fn site_status(state: SiteState) -> SiteStatus {
         concurrency_limit: 8,
         read_only: false,
         as_user: "admin".into(),
+        paused_by: Some(SitePause {
+            site: site(),
+            by: deletion("d1").requested_by,
+            reason: "upgrade".into(),
+            at: noon(),
+        }),
+    }
+}
+
+pub fn ladder() -> Ladder {
+    Ladder {
+        deletion_id: "d1".into(),
+        step_id: Some(7),
+        subject: "port p1".into(),
+        confirm: "d1".into(),
+        offers: vec![Offer {
+            rung: Rung::Forget,
+            why_not: None,
+            does: vec!["sends nothing".into()],
+            leaves: "p1".into(),
+        }],
+    }
+}
+
+pub fn orphan() -> Orphan {
+    Orphan {
+        resource: step(7, "port", &[], StepState::Purged).resource,
+        project_id: "demo".into(),
+        since: noon(),
+        why: "in use".into(),
+        deletion_id: "d1".into(),
+        step_id: 7,
+        there: Presence::Unclear,
     }
 }
 
@@ -289,8 +323,18 @@ pub fn commands() -> Vec<Command> {
         Command::Resume {
             deletion_id: deletion_id(),
         },
+        Command::Purge {
+            what: Purged::Step(7),
+            rung: Rung::Unpin,
+            confirm: "d1".into(),
+        },
+        Command::Release {
+            key: key("port", "p1"),
+        },
+        Command::PauseSite { site: site() },
+        Command::ResumeSite { site: site() },
     ];
-    covers_all(&all, 9, |command| match command {
+    covers_all(&all, 13, |command| match command {
         Command::Plan { .. } => 0,
         Command::Delete { .. } => 1,
         Command::DeletePlan { .. } => 2,
@@ -300,6 +344,10 @@ pub fn commands() -> Vec<Command> {
         Command::Cancel { .. } => 6,
         Command::Pause { .. } => 7,
         Command::Resume { .. } => 8,
+        Command::Purge { .. } => 9,
+        Command::Release { .. } => 10,
+        Command::PauseSite { .. } => 11,
+        Command::ResumeSite { .. } => 12,
     });
     all
 }
@@ -314,13 +362,24 @@ pub fn receipts() -> Vec<Receipt> {
             existing: true,
         },
         Receipt::Done { moved: 3 },
+        purged(Rung::Runbook),
     ];
-    covers_all(&all, 3, |receipt| match receipt {
+    covers_all(&all, 4, |receipt| match receipt {
         Receipt::Planned { .. } => 0,
         Receipt::Accepted { .. } => 1,
         Receipt::Done { .. } => 2,
+        Receipt::Purged { .. } => 3,
     });
     all
+}
+
+pub fn purged(rung: Rung) -> Receipt {
+    Receipt::Purged {
+        rung,
+        moved: 1,
+        deletion_id: Some("d2".into()),
+        runbook: Some("1. look".into()),
+    }
 }
 
 pub fn queries() -> Vec<Query> {
@@ -369,8 +428,15 @@ pub fn queries() -> Vec<Query> {
         Query::Sites,
         Query::Kinds,
         Query::Audit { after: 9 },
+        Query::Ladder {
+            what: Purged::Deletion("d1".into()),
+        },
+        Query::Orphans {
+            cursor: Some("1:2".into()),
+            limit: 5,
+        },
     ];
-    covers_all(&all, 13, |query| match query {
+    covers_all(&all, 15, |query| match query {
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } => 2,
@@ -384,6 +450,8 @@ pub fn queries() -> Vec<Query> {
         Query::Sites => 10,
         Query::Kinds => 11,
         Query::Audit { .. } => 12,
+        Query::Ladder { .. } => 13,
+        Query::Orphans { .. } => 14,
     });
     all
 }
@@ -457,8 +525,15 @@ pub fn pages() -> Vec<Page> {
         Page::Audit {
             rows: vec![json!({"seq": 1, "action": "delete"})],
         },
+        Page::Ladder {
+            ladder: Box::new(ladder()),
+        },
+        Page::Orphans {
+            rows: vec![orphan()],
+            next: next(),
+        },
     ];
-    covers_all(&all, 12, |page| match page {
+    covers_all(&all, 14, |page| match page {
         Page::Deletions { .. } => 0,
         Page::Deletion { .. } => 1,
         Page::Steps { .. } => 2,
@@ -471,6 +546,8 @@ pub fn pages() -> Vec<Page> {
         Page::Sites { .. } => 9,
         Page::Kinds { .. } => 10,
         Page::Audit { .. } => 11,
+        Page::Ladder { .. } => 12,
+        Page::Orphans { .. } => 13,
     });
     all
 }

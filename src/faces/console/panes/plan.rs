@@ -443,7 +443,9 @@ impl Pane for PlanPane {
                 let tree = TreePane::new(deletion_id.clone());
                 context.wishes.push(Wish::Replace(Box::new(tree)));
             }
-            Ok(Receipt::Done { .. }) => self.stage = Stage::Failed(super::unexpected(), Vec::new()),
+            Ok(Receipt::Done { .. } | Receipt::Purged { .. }) => {
+                self.stage = Stage::Failed(super::unexpected(), Vec::new());
+            }
             Err(error) => {
                 let details = match error {
                     ControlError::Drifted { changes, .. } => changes.clone(),
