@@ -100,6 +100,14 @@
 //! stuck, which may be days later; and not again for a repeated DELETE (T6), which wakes it for an
 //! attempt. A rung of a ladder that fails would want to be told anew.
 //!
+//! **A rung of the ladder has no way of its own to a cloud.** `unpin` is a deletion of the pinning edges
+//! beside a retry, so guards, fence, calls, looks and crashes are those of any deletion (P3). A service
+//! with a call that resets or forces would want a rung, as an action of a step.
+//!
+//! **Forgetting sends nothing, now or later.** What waited for a forgotten step stays stuck and names
+//! it: the order that was planned is broken, and a port may be an orphan's. A person's retry sends it.
+//! An orphan that is seen to be gone stays on the list as absent: given up is not gone (I13).
+//!
 //! **The simulation drives everything but the sockets.** Auth, paging and error code are the real
 //! client over a `Transport` that calls the sandbox's core, on a paused clock. Its ledger is the real
 //! store called inline, so a crash is a dropped future and a reopened file.

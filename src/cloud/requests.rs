@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::answers::configuration;
 use super::{Call, CloudFailure};
-use crate::domain::kinds::{CallTemplate, FilterValues, Kind, ListSpec, fill};
+use crate::domain::kinds::{CallTemplate, FilterValues, Kind, ListSpec, NULL, fill};
 use crate::domain::model::Action;
 use crate::domain::plan::Filter;
 
@@ -206,6 +206,7 @@ pub(super) fn rendered(
 
 fn fill_body(body: &Value, variables: &BTreeMap<String, String>) -> Result<Value, String> {
     Ok(match body {
+        Value::String(template) if template == NULL => Value::Null,
         Value::String(template) => Value::String(fill(template, variables)?),
         Value::Array(elements) => Value::Array(
             elements

@@ -18,9 +18,11 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::domain::ladder::{Ladder, Purged, Rung};
 use crate::domain::model::{
-    Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event, KindName, Phase, Plan,
-    PlanOptions, Refusal, Resource, Site, Step, StepState, Target, Tombstone,
+    Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event, KindName, Orphan, Phase,
+    Plan, PlanOptions, Refusal, Resource, ResourceKey, Site, SitePause, Step, StepState, Target,
+    Tombstone,
 };
 use crate::domain::news::{Mark, Told};
 
@@ -96,6 +98,24 @@ pub enum Command {
         channel: String,
         mark: Option<Mark>,
     },
+    /// Takes a rung of the ladder (P3), if it is offered now.
+    Purge {
+        what: Purged,
+        rung: Rung,
+        /// The short id of the deletion, as it was typed.
+        confirm: String,
+    },
+    /// Lets the tombstone of what is there after its end go.
+    Release {
+        key: ResourceKey,
+    },
+    /// Until a person resumes it, whatever becomes of its rights and of this engine.
+    PauseSite {
+        site: Site,
+    },
+    ResumeSite {
+        site: Site,
+    },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -113,6 +133,16 @@ pub enum Receipt {
         moved: u64,
     },
     Bulk(Retried),
+    /// The rung was taken.
+    Purged {
+        rung: Rung,
+        /// How many steps it put to work, or gave up.
+        moved: u64,
+        /// With `unpin`: the deletion of what pins it.
+        deletion_id: Option<String>,
+        /// With `runbook`: what to do by hand.
+        runbook: Option<String>,
+    },
 }
 
 /// What became of many steps that were to be tried again.
@@ -247,6 +277,17 @@ pub enum Query {
     Explain {
         target: TargetSpec,
     },
+    /// What can be done about what is stuck (P3). Reads the cloud; sends no write.
+    Ladder {
+        what: Purged,
+    },
+    /// What was left behind by `forget`, and whether it is there still: each is looked at.
+    Orphans {
+        #[serde(default)]
+        cursor: Option<String>,
+        #[serde(default)]
+        limit: usize,
+    },
     Sites,
     Kinds,
     Audit {
@@ -293,6 +334,13 @@ pub enum Page {
     },
     Explanation {
         explanation: Box<Explanation>,
+    },
+    Ladder {
+        ladder: Box<Ladder>,
+    },
+    Orphans {
+        rows: Vec<Orphan>,
+        next: Option<String>,
     },
     Sites {
         rows: Vec<SiteStatus>,
@@ -359,6 +407,9 @@ pub struct SiteStatus {
     pub concurrency_limit: usize,
     pub read_only: bool,
     pub as_user: String,
+    /// Set while a person has paused it: its state is `paused` then, whatever else it is.
+    #[serde(default)]
+    pub paused_by: Option<SitePause>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -368,7 +419,7 @@ pub enum SiteState {
     Unknown,
     Reachable,
     Unreachable,
-    /// Rights were lost or refused: nothing is sent until a person or a new token clears it.
+    /// Rights were lost or refused: nothing is sent until a new token clears it. Or a person paused it.
     Paused,
 }
 
@@ -384,7 +435,8 @@ pub struct Snapshot {
     pub steps: Counts,
     /// Not settled, newest first, at most 50.
     pub deletions: Vec<Deletion>,
-    /// At most 200, oldest first.
+    /// What needs a person, oldest first, then what a cloud works on for longer than is usual
+    /// ([`StepState::Verifying`]); at most 200.
     pub attention: Vec<Step>,
     pub last_event: i64,
     /// Steps that became gone per second, over the last ten seconds.

@@ -1,5 +1,8 @@
 //! What needs a person: decided here for each list that shows it.
 
+use chrono::{DateTime, Utc};
+
+use super::kinds::Kind;
 use super::model::{
     Action, Deletion, DeletionState, ErrorClass, RefusalRule, Step, StepError, StepResource,
     StepState,
@@ -16,6 +19,18 @@ pub fn needs_person(step: &Step) -> bool {
         StepState::Blocked => step.blockers.iter().any(|blocker| !blocker.in_plan),
         _ => false,
     }
+}
+
+/// Whether a cloud works on an accepted delete for so long that a person should know (story 4: the
+/// kind's `minutes_warn`).
+pub fn settles_slowly(step: &Step, kind: &Kind, now: DateTime<Utc>) -> bool {
+    let (Some(settles), Some(since)) = (&kind.spec.settles, step.blocked_since) else {
+        return false;
+    };
+    let works = |error: &StepError| settles.pending.contains(&error.kind);
+    step.state == StepState::Verifying
+        && step.last_error.as_ref().is_some_and(works)
+        && (now - since).num_minutes().unsigned_abs() >= settles.minutes_warn
 }
 
 /// A refused deletion as the step that could not be planned: stuck, with the first refusal as its

@@ -6,6 +6,7 @@
 
 pub mod attention;
 pub mod kinds;
+pub mod ladder;
 pub mod mapping;
 pub mod model;
 pub mod news;

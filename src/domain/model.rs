@@ -628,6 +628,50 @@ pub struct Tombstone {
     pub deletion_id: String,
 }
 
+/// What a purge left in a cloud (P3): its tombstone is `purged`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Orphan {
+    pub resource: StepResource,
+    pub project_id: String,
+    /// When it was given up.
+    pub since: DateTime<Utc>,
+    /// What its last attempt met, in the cloud's own words.
+    pub why: String,
+    pub deletion_id: String,
+    pub step_id: i64,
+    pub there: Presence,
+}
+
+/// What a look found when it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Presence {
+    Present,
+    /// Confirmed, as an absence must be (I13).
+    Absent,
+    /// The look could not tell.
+    Unclear,
+}
+
+impl Presence {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Present => "present",
+            Self::Absent => "absent",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
+/// A site that a person paused, until a person resumes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SitePause {
+    pub site: Site,
+    pub by: Actor,
+    pub reason: String,
+    pub at: DateTime<Utc>,
+}
+
 /// One line of what happened, in order; the stream that consoles and scripts follow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -655,6 +699,8 @@ pub enum EventKind {
     /// A call was answered (one attempt in a step's timeline).
     Attempt,
     Recreated,
+    /// A rung of the ladder was taken (P3).
+    Purge,
     Site,
     Engine,
     /// An admin is told once that something is stuck (I7).

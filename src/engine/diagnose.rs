@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, Utc};
+
 use super::Shared;
 use crate::domain::model::{
     Actor, Blocker, DriftPolicy, ErrorClass, KindName, Origin, Phase, Plan, PlanOptions, PlanStep,
@@ -19,29 +21,35 @@ const BLOCKERS_MAX: usize = 50;
 impl Shared {
     /// Adds to a refusal what stands in the way, and how it is to be taken:
     ///
-    /// 1. everything in the way is being deleted too: a snooze (I6);
-    /// 2. something came after the plan that the cascade would take: drift, and a person decides,
+    /// 1. something in the way was forgotten (P3): a person has given it up, and must decide again;
+    /// 2. everything in the way is being deleted too: a snooze (I6);
+    /// 3. something came after the plan that the cascade would take: drift, and a person decides,
     ///    unless the deletion was told to absorb it (P1);
-    /// 3. else the collector's schedule, with the blockers named.
+    /// 4. else the collector's schedule, with the blockers named.
     pub(super) async fn diagnose(
         &self,
         step: &ClaimedStep,
         failure: Failure,
         named: &[(KindName, String)],
     ) -> Failure {
+        let began = self.clock.now();
         let found = self.in_the_way(step, named).await;
         let keys: Vec<ResourceKey> = found.keys().cloned().collect();
         let tombstones = self.ledger.tombstones_of(keys).await.unwrap_or_default();
         let going: BTreeSet<&ResourceKey> = tombstones
             .iter()
-            .filter(|tombstone| self.will_go(tombstone))
+            .filter(|tombstone| self.will_go(tombstone, began))
             .map(|tombstone| &tombstone.key)
             .collect();
         let ours: BTreeSet<&ResourceKey> = tombstones
             .iter()
             .filter(|tombstone| tombstone.deletion_id == step.deletion_id)
+            .filter(|tombstone| tombstone.phase != Phase::Purged)
             .map(|tombstone| &tombstone.key)
             .collect();
+        let forgotten = tombstones
+            .iter()
+            .any(|tombstone| tombstone.phase == Phase::Purged);
         let newcomers: Vec<&ResourceKey> = found
             .iter()
             .filter(|(key, obstacle)| obstacle.cascades && !going.contains(key))
@@ -63,6 +71,13 @@ impl Shared {
             .take(BLOCKERS_MAX)
             .collect();
         self.name_blockers(&mut blockers, &step.project_id).await;
+        if forgotten {
+            return Failure {
+                retry: Retry::Never,
+                blockers,
+                ..failure
+            };
+        }
         if all_going {
             return Failure {
                 retry: Retry::Pending,
@@ -136,16 +151,18 @@ impl Shared {
         matches!(applied.as_deref(), Ok([Applied::Accepted { .. }]))
     }
 
-    /// Being deleted, or gone and about to be swept again. Under a natural key, what is there after
-    /// the end is another incarnation, which nothing removes (I10, T14).
-    fn will_go(&self, tombstone: &Tombstone) -> bool {
+    /// Being deleted or about to be, or gone and about to be swept again. Under a natural key, what is
+    /// there after the end is another incarnation, which nothing removes (I10, T14), unless it ended
+    /// only while we looked.
+    fn will_go(&self, tombstone: &Tombstone, looked: DateTime<Utc>) -> bool {
         match tombstone.phase {
-            Phase::Deleting => true,
+            Phase::Checking | Phase::Deleting => true,
+            Phase::Gone if tombstone.gone_at >= Some(looked) => true,
             Phase::Gone => self
                 .kinds
                 .get(&tombstone.key.kind)
                 .is_some_and(|kind| kind.spec.list.is_some()),
-            Phase::Checking | Phase::Released | Phase::Purged => false,
+            Phase::Released | Phase::Purged => false,
         }
     }
 

@@ -241,8 +241,13 @@ fn explain_step(step: &Step, explanation: &mut Explanation) {
             at.format("%F %T")
         ),
         (StepState::Stuck, _) => format!(
-            "clear what blocks it, then: gone retry {}",
-            short_id(&step.deletion_id)
+            "clear what blocks it, then: gone retry {}; if that cannot be: gone purge {} shows what can",
+            short_id(&step.deletion_id),
+            step.id
+        ),
+        (StepState::Purged, _) => format!(
+            "it was given up: delete it anew, or let it stay by gone release {}",
+            escape(&step.resource.key.to_string())
         ),
         _ => String::new(),
     };

@@ -131,6 +131,14 @@ impl Control for Handle {
             Command::Pause { deletion_id } => shared.pause(&envelope, &deletion_id, true).await,
             Command::Resume { deletion_id } => shared.pause(&envelope, &deletion_id, false).await,
             Command::Told { channel, mark } => shared.moved(Change::Told { channel, mark }).await,
+            Command::Purge {
+                what,
+                rung,
+                confirm,
+            } => shared.purge(&envelope, &what, rung, &confirm).await,
+            Command::Release { key } => shared.release(&envelope, key).await,
+            Command::PauseSite { site } => shared.pause_site_by_hand(&envelope, site, true).await,
+            Command::ResumeSite { site } => shared.pause_site_by_hand(&envelope, site, false).await,
         }
     }
 
@@ -288,7 +296,7 @@ impl Shared {
         .await
     }
 
-    async fn moved(&self, change: Change) -> Result<Receipt, ControlError> {
+    pub(super) async fn moved(&self, change: Change) -> Result<Receipt, ControlError> {
         let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
         match applied.into_iter().next() {
             Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),

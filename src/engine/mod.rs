@@ -24,8 +24,10 @@ mod dispatch;
 mod explain;
 mod handle;
 mod limit;
+mod orphans;
 mod owners;
 mod planning;
+mod purge;
 mod queries;
 mod sites;
 mod snapshot;
@@ -170,6 +172,10 @@ impl Engine {
                 now: shared.clock.now(),
             }])
             .await?;
+        for pause in shared.ledger.site_pauses().await? {
+            let site = pause.site.clone();
+            shared.sites.hold(&site, Some(pause));
+        }
         loop {
             let pass = shared.pass(&mut tasks, &mut under_way).await;
             let sleep = match pass {

@@ -262,7 +262,7 @@ impl Shared {
     }
 
     /// Resources of a kind by their ids, or by their names: one listing, however many.
-    async fn find(
+    pub(super) async fn find(
         &self,
         site: &Site,
         kind: &Kind,
@@ -442,7 +442,7 @@ impl Shared {
 }
 
 #[derive(Clone, Copy)]
-enum By {
+pub(super) enum By {
     Id,
     Name,
 }

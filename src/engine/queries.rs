@@ -153,6 +153,13 @@ impl Shared {
             Query::Explain { target } => Ok(Page::Explanation {
                 explanation: Box::new(self.explain(&target).await?),
             }),
+            Query::Ladder { what } => Ok(Page::Ladder {
+                ladder: Box::new(self.ladder(&what).await?.ladder),
+            }),
+            Query::Orphans { cursor, limit } => {
+                let (rows, next) = self.orphans(page_of(cursor, limit)).await?;
+                Ok(Page::Orphans { rows, next })
+            }
             Query::Sites => Ok(Page::Sites {
                 rows: self.sites.statuses(),
             }),

@@ -8,13 +8,15 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
+use super::handle::{audit, ledger_error};
 use super::limit::Limit;
 use super::verify::Witness;
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure};
-use crate::control::{SiteState, SiteStatus};
-use crate::domain::model::{ErrorClass, EventKind, Identity, KindName, Site};
+use crate::control::{ControlError, Envelope, Receipt, SiteState, SiteStatus};
+use crate::domain::model::{ErrorClass, EventKind, Identity, KindName, Site, SitePause};
 use crate::domain::policy::Retry;
+use crate::domain::text::escape;
 use crate::ledger::{Change, NewEvent};
 use crate::system::config::Settings;
 
@@ -30,6 +32,30 @@ struct Runtime {
     /// Whose rights must be back before anything is sent again.
     expected: Option<Identity>,
     asked_at: Option<DateTime<Utc>>,
+}
+
+impl Runtime {
+    /// By hand, or since its rights are lost: one does not end the other.
+    fn is_paused(&self) -> bool {
+        self.status.state == SiteState::Paused || self.status.paused_by.is_some()
+    }
+
+    fn shown(&self) -> SiteStatus {
+        let mut shown = self.status.clone();
+        if let Some(pause) = &shown.paused_by {
+            let why = match pause.reason.as_str() {
+                "" => String::new(),
+                reason => format!(": {reason}"),
+            };
+            let also = match shown.reason.as_str() {
+                "" => String::new(),
+                reason => format!("; {reason}"),
+            };
+            shown.reason = format!("paused by {}{why}{also}", pause.by.name);
+            shown.state = SiteState::Paused;
+        }
+        shown
+    }
 }
 
 impl Sites {
@@ -49,6 +75,7 @@ impl Sites {
                     read_only: settings.guard.read_only
                         || settings.guard.read_only_clouds.contains(&cloud),
                     as_user: String::new(),
+                    paused_by: None,
                     site,
                 },
                 limit: Limit::new(settings.engine.concurrency, settings.engine.concurrency_max),
@@ -72,10 +99,14 @@ impl Sites {
     }
 
     pub(super) fn statuses(&self) -> Vec<SiteStatus> {
-        self.lock()
-            .values()
-            .map(|site| site.status.clone())
-            .collect()
+        self.lock().values().map(Runtime::shown).collect()
+    }
+
+    /// Sets or ends a pause by hand, as the ledger has it.
+    pub(super) fn hold(&self, site: &Site, pause: Option<SitePause>) {
+        if let Some(site) = self.lock().get_mut(site) {
+            site.status.paused_by = pause;
+        }
     }
 
     pub(super) fn read_only(&self, site: &Site) -> bool {
@@ -88,7 +119,7 @@ impl Sites {
     pub(super) fn free(&self) -> Vec<(Site, usize)> {
         self.lock()
             .iter()
-            .filter(|(_, site)| site.status.state != SiteState::Paused && !site.status.read_only)
+            .filter(|(_, site)| !site.is_paused() && !site.status.read_only)
             .map(|(name, site)| {
                 (
                     name.clone(),
@@ -103,9 +134,7 @@ impl Sites {
 
     /// A paused site is not asked: what it would say does not count.
     pub(super) fn may_look(&self, site: &Site) -> bool {
-        self.lock()
-            .get(site)
-            .is_none_or(|site| site.status.state != SiteState::Paused)
+        self.lock().get(site).is_none_or(|site| !site.is_paused())
     }
 
     /// Whether any call of a step is in flight.
@@ -356,5 +385,41 @@ impl Shared {
         }
         self.dirty.store(true, Ordering::Relaxed);
         self.wake.notify_one();
+    }
+
+    /// By hand: until a person resumes it.
+    pub(super) async fn pause_site_by_hand(
+        &self,
+        envelope: &Envelope,
+        site: Site,
+        paused: bool,
+    ) -> Result<Receipt, ControlError> {
+        if !self.cloud.sites().contains(&site) {
+            let known: Vec<String> = self.cloud.sites().iter().map(Site::to_string).collect();
+            return Err(ControlError::NotFound {
+                message: format!(
+                    "no site {}; configured: {}",
+                    escape(&site.to_string()),
+                    known.join(", ")
+                ),
+            });
+        }
+        let now = self.clock.now();
+        let action = if paused { "pause site" } else { "resume site" };
+        let receipt = self
+            .moved(Change::PauseSite {
+                site: site.clone(),
+                paused,
+                audit: audit(envelope, action, &site.to_string()),
+                now,
+            })
+            .await?;
+        // As the ledger has it: another command may have come between.
+        let pauses = self.ledger.site_pauses().await.map_err(ledger_error)?;
+        let pause = pauses.into_iter().find(|pause| pause.site == site);
+        self.sites.hold(&site, pause);
+        self.dirty.store(true, Ordering::Relaxed);
+        self.wake.notify_one();
+        Ok(receipt)
     }
 }

@@ -9,10 +9,13 @@ use tokio::task::JoinSet;
 
 use super::{Done, Shared, UnderWay};
 use crate::control::Snapshot;
+use crate::domain::attention;
 use crate::ledger::LedgerError;
 
 /// Ten a second is more than a terminal over SSH can show.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
+/// A page of a console, and more than a person takes in.
+const ATTENTION_MAX: usize = 200;
 const RATE_WINDOW_SECONDS: f64 = 10.0;
 
 impl Shared {
@@ -32,8 +35,14 @@ impl Shared {
     }
 
     async fn publish_now(&self) -> Result<(), LedgerError> {
-        let summary = self.ledger.summary().await?;
+        let mut summary = self.ledger.summary().await?;
         let now = self.clock.now();
+        let slow = summary.settling.into_iter().filter(|step| {
+            let kind = self.kinds.get(&step.resource.key.kind);
+            kind.is_some_and(|kind| attention::settles_slowly(step, kind, now))
+        });
+        summary.attention.extend(slow);
+        summary.attention.truncate(ATTENTION_MAX);
         let before = self.snapshot.borrow().clone();
         let mut snapshot = Snapshot {
             version: before.version,

@@ -128,7 +128,7 @@ impl Shared {
 
     /// What a look finds for each step, in order. `unsent`: how many more of their deletions a list by
     /// scope may show.
-    async fn look(
+    pub(super) async fn look(
         &self,
         site: &Site,
         kind: &Kind,

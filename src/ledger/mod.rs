@@ -15,10 +15,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
+use crate::domain::ladder::Rung;
 use crate::domain::model::{
     Action, Actor, Answer, Blocker, Counts, Deletion, DeletionState, Event, Identity, KindName,
-    Phase, Plan, PlanOptions, Refusal, ResourceKey, Site, Step, StepError, StepState, Target,
-    Tombstone,
+    Phase, Plan, PlanOptions, Refusal, ResourceKey, Site, SitePause, Step, StepError, StepState,
+    Target, Tombstone,
 };
 use crate::domain::news::{Mark, Told};
 use crate::domain::policy::Gathered;
@@ -108,6 +109,10 @@ pub trait Ledger: Send + Sync {
     async fn audit(&self, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError>;
     /// A plan that was saved in the last 24 h.
     async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError>;
+    /// What was given up and is there still, as far as the ledger knows: by deletion, then by step.
+    async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError>;
+    /// The sites that a person paused.
+    async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError>;
     /// Everything that the first screen shows, from maintained counters: its cost does not grow with
     /// the ledger.
     async fn summary(&self) -> Result<Summary, LedgerError>;
@@ -194,6 +199,22 @@ pub enum Change {
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
+    /// A rung of the ladder (P3): on the record, and then what it does. `Moved` with `retry` and
+    /// `forget`, `Accepted` with `unpin`: the deletion of what pins.
+    Purge(Box<NewPurge>),
+    /// The tombstone of what is there after its end is let go. Not while a deletion works on it.
+    Release {
+        key: ResourceKey,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
+    /// By hand: outlives the engine, and only a person ends it.
+    PauseSite {
+        site: Site,
+        paused: bool,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
     /// A resource that was gone is there again (T14): counted on its tombstone. `stuck`: more often
     /// than allowed, so its last step is stuck with that reason and its tombstone `deleting` again.
     ///
@@ -230,6 +251,43 @@ pub struct NewDeletion {
     pub idempotency_key: Option<String>,
     pub audit: AuditEntry,
     pub now: DateTime<Utc>,
+}
+
+/// A rung that a person took, of what is stuck.
+#[derive(Clone, Debug)]
+pub struct NewPurge {
+    pub what: Selection,
+    pub climb: Climb,
+    pub audit: AuditEntry,
+    pub now: DateTime<Utc>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Climb {
+    Retry,
+    /// What pins it goes by this deletion, and it is tried again: both, or neither.
+    Unpin(Box<NewDeletion>),
+    Runbook,
+    /// What is stuck ends `purged`, and what waited for it stays stuck, until a person retries it.
+    Forget,
+}
+
+impl Climb {
+    pub fn rung(&self) -> Rung {
+        match self {
+            Self::Retry => Rung::Retry,
+            Self::Unpin(_) => Rung::Unpin,
+            Self::Runbook => Rung::Runbook,
+            Self::Forget => Rung::Forget,
+        }
+    }
+}
+
+/// A step that was given up, as an engine may look for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forgotten {
+    pub step: ClaimedStep,
+    pub since: DateTime<Utc>,
 }
 
 /// The outcome of one claim, with the fence under which it counts.
@@ -412,6 +470,8 @@ pub struct Summary {
     /// Stuck steps that no other stuck step holds, oldest first; then the newest 50 refusals, each as
     /// a stuck step with id 0. At most 200.
     pub attention: Vec<Step>,
+    /// What was accepted and is held up since, longest first: at most 50.
+    pub settling: Vec<Step>,
     pub last_event: i64,
 }
 

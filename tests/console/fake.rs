@@ -10,6 +10,7 @@ use gone::control::{
     Command, ControlError, EngineStatus, KindInfo, Page, Query, Receipt, SiteListing, SiteState,
     SiteStatus, Snapshot,
 };
+use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
     EventKind, KindName, OnFailure, Origin, Plan, PlanOptions, PlanStep, Refusal, RefusalRule,
@@ -318,6 +319,7 @@ impl World {
             concurrency_limit: 16,
             read_only: false,
             as_user: "admin".to_owned(),
+            paused_by: None,
         };
         let refused_connection = "connection refused by 10.0.0.5:5000";
         world.snapshot.sites = vec![
@@ -469,6 +471,9 @@ impl World {
                     .cloned()
                     .collect(),
             },
+            Query::Ladder { .. } => Page::Ladder {
+                ladder: Box::new(ladder()),
+            },
             Query::FrozenPlan { .. } => Page::Plan {
                 plan: Arc::new(self.plan.clone().map_err(|_| missing())?),
             },
@@ -485,8 +490,43 @@ impl World {
                 deletion_id: deletion(1, DeletionState::Running, 0, 1).id,
                 existing: false,
             }),
+            Command::Purge { rung, .. } => Ok(Receipt::Purged {
+                rung: *rung,
+                moved: 1,
+                deletion_id: None,
+                runbook: (*rung == Rung::Runbook).then(|| "1. Look at the log.\n".to_owned()),
+            }),
             _ => Ok(Receipt::Done { moved: 1 }),
         }
+    }
+}
+
+/// Of a balancer that has been PENDING_DELETE for long.
+fn ladder() -> Ladder {
+    let offer = |rung, why_not: Option<&str>, does: &[&str], leaves: &str| Offer {
+        rung,
+        why_not: why_not.map(str::to_owned),
+        does: does.iter().map(|it| (*it).to_owned()).collect(),
+        leaves: leaves.to_owned(),
+    };
+    let call = "DELETE /v2.0/lbaas/loadbalancers/lb-1?cascade=true";
+    let forgets = "sends nothing: the engine gives it up";
+    Ladder {
+        deletion_id: "d-00000001".to_owned(),
+        step_id: Some(1),
+        subject: "load_balancer lb-shop (lb-1) at prod/RegionOne".to_owned(),
+        confirm: "00000001".to_owned(),
+        offers: vec![
+            offer(Rung::Retry, None, &[call], ""),
+            offer(Rung::Unpin, Some("nothing is known that pins it"), &[], ""),
+            offer(
+                Rung::Runbook,
+                None,
+                &["sends nothing: tells what to do by hand"],
+                "",
+            ),
+            offer(Rung::Forget, None, &[forgets], "lb-shop, as an orphan"),
+        ],
     }
 }
 

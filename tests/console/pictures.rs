@@ -118,6 +118,11 @@ fn stuck() {
 }
 
 #[test]
+fn ladder() {
+    shot("ladder", &pictures(World::busy, ":stuck enter F down down"));
+}
+
+#[test]
 fn gc() {
     shot("gc", &pictures(World::busy, ":gc enter"));
 }

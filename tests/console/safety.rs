@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use gone::control::{Command, ControlError, Query};
+use gone::domain::ladder::{Purged, Rung};
 use gone::domain::model::{DeletionState, EventKind};
 use gone::faces::console::{ConsoleOptions, EngineMode, Event, Exit, State, update};
 
@@ -593,4 +594,57 @@ fn the_tree_follows_events_and_opens_its_folded_line() {
     );
     desk.press("enter");
     assert!(!desk.text().contains("├ port server-"));
+}
+
+#[test]
+fn p03_a_rung_is_taken_by_the_typed_short_id_alone() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":stuck enter F");
+    let text = desk.text();
+    assert!(text.contains("ladder of load_balancer lb-shop"), "{text}");
+    assert!(text.contains("nothing is known that pins it"), "{text}");
+    // Retry, unpin, runbook, forget: on a rung that is not offered enter asks nothing.
+    desk.press("down enter");
+    assert!(
+        desk.text().contains("unpin is not offered"),
+        "{}",
+        desk.text()
+    );
+    desk.press("down down enter");
+    let text = desk.text();
+    assert!(text.contains("leaves: lb-shop, as an orphan"), "{text}");
+    assert!(
+        text.contains("the short id of the deletion, 00000001"),
+        "{text}"
+    );
+    for wrong in ["y enter", "yes enter", "lb-shop enter"] {
+        desk.press(wrong);
+        assert!(desk.changes().is_empty(), "{wrong}");
+        desk.press("ctrl-u");
+    }
+    desk.press("00000001 enter");
+    let [
+        Command::Purge {
+            what,
+            rung,
+            confirm,
+        },
+    ] = desk.changes()[..]
+    else {
+        panic!("{:?}", desk.changes());
+    };
+    assert_eq!((*rung, confirm.as_str()), (Rung::Forget, "00000001"));
+    assert!(matches!(what, Purged::Step(_)), "{what:?}");
+    assert!(desk.text().contains("1 step forgotten"), "{}", desk.text());
+}
+
+#[test]
+fn p03_a_runbook_is_shown_in_place_of_the_ladder_and_copied_by_the_line() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":stuck enter F down down enter 00000001 enter");
+    let text = desk.text();
+    assert!(text.contains("runbook for load_balancer lb-shop"), "{text}");
+    assert!(text.contains("1. Look at the log."), "{text}");
+    desk.press("y");
+    assert_eq!(desk.copied, ["1. Look at the log."]);
 }

@@ -157,3 +157,25 @@ fn what_shows_that_a_delete_goes_on_is_among_the_fields() {
         "{message}"
     );
 }
+
+#[test]
+fn what_blocks_lets_go_by_an_edge_of_its_own() {
+    let with = |edge: &str| {
+        let from = "unpinned_by = \"floating_ip_association\"";
+        error_of(NETWORK.replacen(from, &format!("unpinned_by = \"{edge}\""), 1))
+    };
+    let message = with("floating_ip_asociation");
+    assert!(
+        message.ends_with("did you mean \"floating_ip_association\"?"),
+        "{message}"
+    );
+    for edge in ["subport", "port_forwarding", "network"] {
+        let message = with(edge);
+        assert!(
+            message.contains(&format!(
+                "reference.unpinned_by: \"{edge}\" is no edge that is detached from a floating_ip"
+            )),
+            "{message}"
+        );
+    }
+}

@@ -7,6 +7,7 @@
 )]
 
 mod kinds;
+mod ladder;
 mod news;
 mod plan;
 mod policy;

@@ -20,6 +20,7 @@ mod owners;
 mod plans;
 mod planted;
 mod ports;
+mod purge;
 mod seeds;
 mod services;
 mod sites;

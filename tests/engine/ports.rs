@@ -15,13 +15,16 @@ use gone::cloud::{
     SignedIn,
 };
 use gone::domain::kinds::Kind;
-use gone::domain::model::{Counts, Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
+use gone::domain::model::{
+    Counts, Deletion, Identity, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
+};
 use gone::domain::news::Told;
 use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Fence, Ledger, LedgerError, LooksDue, Original, Paged, StepFilter, Summary, TombstoneFilter,
+    Fence, Forgotten, Ledger, LedgerError, LooksDue, Original, Paged, StepFilter, Summary,
+    TombstoneFilter,
 };
 use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
@@ -559,6 +562,12 @@ impl Ledger for Faulty {
     }
     async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError> {
         self.inner.plan(hash, now).await
+    }
+    async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError> {
+        self.inner.orphans(page).await
+    }
+    async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError> {
+        self.inner.site_pauses().await
     }
     async fn summary(&self) -> Result<Summary, LedgerError> {
         self.inner.summary().await

@@ -117,6 +117,7 @@ impl Control for Fake {
                 deletion_id: "d1".into(),
                 existing: false,
             },
+            Command::Purge { rung, .. } => samples::purged(*rung),
             _ => Receipt::Done { moved: 1 },
         };
         state.submitted.push(envelope);
@@ -184,6 +185,8 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Audit { .. } => 11,
         Query::Progress { .. } => 12,
         Query::Told { .. } => 13,
+        Query::Ladder { .. } => 14,
+        Query::Orphans { .. } => 15,
     };
     Ok(samples::pages().swap_remove(at))
 }

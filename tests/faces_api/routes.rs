@@ -202,6 +202,87 @@ async fn deletions_and_steps_are_steered() {
 }
 
 #[tokio::test]
+async fn p03_the_ladder_is_shown_and_a_rung_of_it_taken() {
+    let bench = Bench::new().await;
+    for (path, what, id) in [
+        (
+            "/api/v1/deletions/d1/purge",
+            json!({"deletion": "d1"}),
+            json!("d1"),
+        ),
+        ("/api/v1/steps/7/purge", json!({"step": 7}), json!(7)),
+    ] {
+        let (status, ladder) = bench.get(path).await;
+        assert_eq!((status, ladder), (200, as_json(&samples::ladder())));
+        assert_eq!(as_json(&bench.fake.last_queried())["what"], what);
+
+        let request = json!({"rung": "forget", "confirm": "d1", "reason": "ticket 7"});
+        let (status, shown) = bench.post(path, request).await;
+        assert_eq!((status, &shown["id"]), (202, &id), "{shown}");
+        let purge =
+            json!({"rung": "forget", "moved": 1, "unpinned_by": "d2", "runbook": "1. look"});
+        assert_eq!(shown["purge"], purge);
+        let envelope = bench.fake.last_submitted();
+        let expected = json!({"do": "purge", "what": what, "rung": "forget", "confirm": "d1"});
+        assert_eq!(as_json(&envelope.command), expected);
+        assert_eq!(envelope.reason, "ticket 7");
+
+        let message = "forget is not offered".to_owned();
+        let refused = Err(ControlError::Conflict { message });
+        bench.fake.will_receipt(refused);
+        let request = json!({"rung": "forget", "confirm": "d1"});
+        assert_eq!(bench.post(path, request).await.0, 409);
+        let before = bench.fake.submits();
+        for (body, says) in [
+            (
+                json!({"rung": "forgt", "confirm": "d1"}),
+                "did you mean \"forget\"?",
+            ),
+            (json!({"rung": "forget"}), "confirm"),
+        ] {
+            let (status, problem) = bench.post(path, body).await;
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(status == 400 && detail.contains(says), "{detail}");
+        }
+        assert_eq!(bench.fake.submits(), before);
+    }
+}
+
+#[tokio::test]
+async fn p03_orphans_are_listed_and_tombstones_released() {
+    let bench = Bench::new().await;
+    let (status, list) = bench.get("/api/v1/orphans?limit=5&cursor=1:2").await;
+    assert_eq!(status, 200);
+    assert_eq!(list, json!({"items": [samples::orphan()], "next": "c2"}));
+    let asked = json!({"ask": "orphans", "cursor": "1:2", "limit": 5});
+    assert_eq!(as_json(&bench.fake.last_queried()), asked);
+
+    let path = "/api/v1/tombstones/prod%2FRegionOne/port/p1/release";
+    let (status, tombstone) = bench.post(path, json!({"reason": "restored"})).await;
+    assert_eq!((status, tombstone), (202, as_json(&samples::tombstone())));
+    let envelope = bench.fake.last_submitted();
+    let key = samples::key("port", "p1");
+    assert_eq!(
+        as_json(&envelope.command),
+        json!({"do": "release", "key": key})
+    );
+    assert_eq!(envelope.reason, "restored");
+}
+
+#[tokio::test]
+async fn sites_are_paused_and_resumed_by_hand() {
+    let bench = Bench::new().await;
+    for (call, word) in [("pause", "pause_site"), ("resume", "resume_site")] {
+        let path = format!("/api/v1/sites/prod%2FRegionOne/{call}");
+        let (status, site) = bench.post(&path, json!({"reason": "upgrade"})).await;
+        assert_eq!((status, &site["site"]), (202, &json!("prod/RegionOne")));
+        assert_eq!(site["paused_by"]["reason"], "upgrade");
+        let command = as_json(&bench.fake.last_submitted().command);
+        assert_eq!(command, json!({"do": word, "site": "prod/RegionOne"}));
+    }
+}
+
+#[tokio::test]
 async fn t10_stuck_deletions_are_listed_by_age() {
     let bench = Bench::new().await;
     for (path, hours) in [
@@ -241,6 +322,7 @@ async fn the_panes_lists_share_one_shape() {
         "/api/v1/sites",
         "/api/v1/audit",
         "/api/v1/tombstones",
+        "/api/v1/orphans",
     ] {
         let (status, list) = bench.get(path).await;
         assert_eq!(status, 200, "{path}");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeZone, Utc};
 use gone::control::*;
+use gone::domain::ladder::{Ladder, Offer, Purged, Rung};
 use gone::domain::model::*;
 use gone::domain::news::{Mark, Told};
 use serde_json::json;
@@ -201,6 +202,39 @@ pub fn site_status(state: SiteState) -> SiteStatus {
         concurrency_limit: 8,
         read_only: false,
         as_user: "admin".into(),
+        paused_by: Some(SitePause {
+            site: site(),
+            by: deletion("d1").requested_by,
+            reason: "upgrade".into(),
+            at: noon(),
+        }),
+    }
+}
+
+pub fn ladder() -> Ladder {
+    Ladder {
+        deletion_id: "d1".into(),
+        step_id: Some(7),
+        subject: "port p1".into(),
+        confirm: "d1".into(),
+        offers: vec![Offer {
+            rung: Rung::Forget,
+            why_not: None,
+            does: vec!["sends nothing".into()],
+            leaves: "p1".into(),
+        }],
+    }
+}
+
+pub fn orphan() -> Orphan {
+    Orphan {
+        resource: step(7, "port", &[], StepState::Purged).resource,
+        project_id: "demo".into(),
+        since: noon(),
+        why: "in use".into(),
+        deletion_id: "d1".into(),
+        step_id: 7,
+        there: Presence::Unclear,
     }
 }
 
@@ -304,8 +338,18 @@ pub fn commands() -> Vec<Command> {
         Command::Resume {
             deletion_id: deletion_id(),
         },
+        Command::Purge {
+            what: Purged::Step(7),
+            rung: Rung::Unpin,
+            confirm: "d1".into(),
+        },
+        Command::Release {
+            key: key("port", "p1"),
+        },
+        Command::PauseSite { site: site() },
+        Command::ResumeSite { site: site() },
     ];
-    covers_all(&all, 10, |command| match command {
+    covers_all(&all, 14, |command| match command {
         Command::Plan { .. } => 0,
         Command::Delete { .. } => 1,
         Command::DeletePlan { .. } => 2,
@@ -316,8 +360,12 @@ pub fn commands() -> Vec<Command> {
         Command::Pause { .. } => 7,
         Command::Resume { .. } => 8,
         Command::RetryMatching { .. } => 9,
+        Command::Purge { .. } => 10,
+        Command::Release { .. } => 11,
+        Command::PauseSite { .. } => 12,
+        Command::ResumeSite { .. } => 13,
         // Crosses no socket.
-        Command::Told { .. } => 10,
+        Command::Told { .. } => 14,
     });
     all
 }
@@ -340,14 +388,25 @@ pub fn receipts() -> Vec<Receipt> {
             }],
             moved: 1480,
         }),
+        purged(Rung::Runbook),
     ];
-    covers_all(&all, 4, |receipt| match receipt {
+    covers_all(&all, 5, |receipt| match receipt {
         Receipt::Planned { .. } => 0,
         Receipt::Accepted { .. } => 1,
         Receipt::Done { .. } => 2,
         Receipt::Bulk(_) => 3,
+        Receipt::Purged { .. } => 4,
     });
     all
+}
+
+pub fn purged(rung: Rung) -> Receipt {
+    Receipt::Purged {
+        rung,
+        moved: 1,
+        deletion_id: Some("d2".into()),
+        runbook: Some("1. look".into()),
+    }
 }
 
 pub fn queries() -> Vec<Query> {
@@ -402,8 +461,15 @@ pub fn queries() -> Vec<Query> {
         Query::Told {
             channel: "mail".into(),
         },
+        Query::Ladder {
+            what: Purged::Deletion("d1".into()),
+        },
+        Query::Orphans {
+            cursor: Some("1:2".into()),
+            limit: 5,
+        },
     ];
-    covers_all(&all, 15, |query| match query {
+    covers_all(&all, 17, |query| match query {
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } => 2,
@@ -419,6 +485,8 @@ pub fn queries() -> Vec<Query> {
         Query::Audit { .. } => 12,
         Query::Progress { .. } => 13,
         Query::Told { .. } => 14,
+        Query::Ladder { .. } => 15,
+        Query::Orphans { .. } => 16,
     });
     all
 }
@@ -509,8 +577,15 @@ pub fn pages() -> Vec<Page> {
                 }),
             },
         },
+        Page::Ladder {
+            ladder: Box::new(ladder()),
+        },
+        Page::Orphans {
+            rows: vec![orphan()],
+            next: next(),
+        },
     ];
-    covers_all(&all, 14, |page| match page {
+    covers_all(&all, 16, |page| match page {
         Page::Deletions { .. } => 0,
         Page::Deletion { .. } => 1,
         Page::Steps { .. } => 2,
@@ -525,6 +600,8 @@ pub fn pages() -> Vec<Page> {
         Page::Audit { .. } => 11,
         Page::Progress { .. } => 12,
         Page::Told { .. } => 13,
+        Page::Ladder { .. } => 14,
+        Page::Orphans { .. } => 15,
     });
     all
 }

@@ -405,18 +405,24 @@ async fn a_wait_ends_with_8_at_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_at_sites_that_are_all_paused_ends_with_3() {
-    let mut world = World::new();
-    let mut ready = deletion(DeletionState::Running);
-    ready.counts = Counts {
-        ready: 1,
-        total: 1,
-        ..Counts::default()
-    };
-    world.deletions = [ready].into();
-    world.sites[0].state = SiteState::Paused;
-    let ran = run(world, "delete network/web --yes --wait").await;
-    assert_eq!(ran.exit, Exit::Auth);
+async fn a_wait_at_sites_that_are_all_paused_ends_with_3_unless_a_person_paused_them() {
+    for (paused_by, exit) in [
+        (None, Exit::Auth),
+        (Some(paused_by_hand()), Exit::StillRunning),
+    ] {
+        let mut world = World::new();
+        let mut ready = deletion(DeletionState::Running);
+        ready.counts = Counts {
+            ready: 1,
+            total: 1,
+            ..Counts::default()
+        };
+        world.deletions = [ready].into();
+        world.sites[0].state = SiteState::Paused;
+        world.sites[0].paused_by = paused_by;
+        let ran = run(world, "delete network/web --yes --wait").await;
+        assert_eq!(ran.exit, exit);
+    }
 }
 
 #[tokio::test(start_paused = true)]

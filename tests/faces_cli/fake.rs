@@ -11,6 +11,7 @@ use gone::control::{
     Command, Control, ControlError, Envelope, Explanation, KindInfo, Page, Query, Receipt,
     SiteListing, SiteState, SiteStatus, Snapshot,
 };
+use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::*;
 use gone::faces::cli::args::Cli;
 use gone::faces::cli::output::Style;
@@ -35,6 +36,7 @@ pub struct World {
     pub steps: Vec<Step>,
     pub events: Vec<Event>,
     pub tombstones: Vec<Tombstone>,
+    pub orphans: Vec<Orphan>,
     pub listings: Vec<SiteListing>,
     pub kinds: Vec<KindInfo>,
     pub explanation: Option<Explanation>,
@@ -58,6 +60,7 @@ impl World {
             steps: Vec::new(),
             events: Vec::new(),
             tombstones: Vec::new(),
+            orphans: Vec::new(),
             listings: Vec::new(),
             kinds: Vec::new(),
             explanation: None,
@@ -113,6 +116,12 @@ impl Control for Fake {
             Command::Delete { .. }
             | Command::DeletePlan { .. }
             | Command::DeletePlanFile { .. } => world.accept.clone(),
+            Command::Purge { rung, .. } => Ok(Receipt::Purged {
+                rung,
+                moved: 2,
+                deletion_id: (rung == Rung::Unpin).then(|| DELETION.to_owned()),
+                runbook: (rung == Rung::Runbook).then(|| "1. Look.\n2. Act.\n".to_owned()),
+            }),
             _ => Ok(Receipt::Done { moved: 3 }),
         }
     }
@@ -165,6 +174,13 @@ impl Control for Fake {
             Query::Tombstones { cursor, .. } => {
                 let (rows, next) = page(&world.tombstones, cursor, size);
                 Page::Tombstones { rows, next }
+            }
+            Query::Ladder { .. } => Page::Ladder {
+                ladder: Box::new(ladder()),
+            },
+            Query::Orphans { cursor, .. } => {
+                let (rows, next) = page(&world.orphans, cursor, size);
+                Page::Orphans { rows, next }
             }
             Query::Resources { .. } => Page::Resources {
                 listings: world.listings.clone(),
@@ -270,6 +286,56 @@ pub fn site(cloud: &str, region: &str) -> SiteStatus {
         concurrency_limit: 8,
         read_only: false,
         as_user: "admin".into(),
+        paused_by: None,
+    }
+}
+
+pub fn paused_by_hand() -> SitePause {
+    SitePause {
+        site: Site::region("prod", "one"),
+        by: Actor {
+            name: "ada".into(),
+            origin: Origin::Cli,
+        },
+        reason: "upgrade".into(),
+        at: start(),
+    }
+}
+
+/// A dead balancer's: what is offered once the cloud's own limit has passed.
+pub fn ladder() -> Ladder {
+    let offer = |rung, why_not: Option<&str>, does: &[&str], leaves: &str| Offer {
+        rung,
+        why_not: why_not.map(str::to_owned),
+        does: does.iter().map(|it| (*it).to_owned()).collect(),
+        leaves: leaves.to_owned(),
+    };
+    Ladder {
+        deletion_id: DELETION.to_owned(),
+        step_id: Some(7),
+        subject: "load_balancer api (lb-1) at prod/one".to_owned(),
+        confirm: "deadbeef".to_owned(),
+        offers: vec![
+            offer(
+                Rung::Retry,
+                None,
+                &["DELETE /v2.0/lbaas/loadbalancers/lb-1"],
+                "",
+            ),
+            offer(Rung::Unpin, Some("nothing is known that pins it"), &[], ""),
+            offer(
+                Rung::Runbook,
+                None,
+                &["sends nothing: tells what to do"],
+                "",
+            ),
+            offer(
+                Rung::Forget,
+                None,
+                &["sends nothing: gives it up"],
+                "lb-1, as an orphan",
+            ),
+        ],
     }
 }
 

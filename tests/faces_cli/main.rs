@@ -13,4 +13,5 @@ mod exit;
 mod fake;
 mod looking;
 mod modes;
+mod purging;
 mod telemetry;

@@ -7,7 +7,7 @@ use std::path::Path;
 use gone::domain::model::{Action, ErrorClass, OnFailure, Origin, Plan, StepState};
 use gone::ledger::sqlite::upkeep::RULES;
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store};
-use gone::ledger::{Applied, Change, ClaimedStep, Ledger, Selection, StepChange, audit};
+use gone::ledger::{Applied, Change, ClaimedStep, Climb, Ledger, Selection, StepChange, audit};
 use proptest::prelude::*;
 use rusqlite::Connection;
 
@@ -61,6 +61,20 @@ enum Op {
     Recreated {
         resource: u8,
     },
+    /// Retry and runbook are the others' work: of a deletion, or of one step.
+    Forget {
+        deletion: u8,
+        step: Option<i64>,
+    },
+    /// Another deletion of this resource, and a retry of the step.
+    Unpin {
+        step: i64,
+        deletion: u8,
+        resource: u8,
+    },
+    Release {
+        resource: u8,
+    },
 }
 
 const DELETIONS: u8 = 4;
@@ -100,7 +114,12 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => (deletion, any::<bool>())
             .prop_map(|(deletion, paused)| Op::Pause { deletion, paused }),
         1 => Just(Op::Recover),
-        1 => resource.prop_map(|resource| Op::Recreated { resource }),
+        1 => resource.clone().prop_map(|resource| Op::Recreated { resource }),
+        2 => (0..DELETIONS, prop::option::of(1i64..12))
+            .prop_map(|(deletion, step)| Op::Forget { deletion, step }),
+        1 => (1i64..12, 0..DELETIONS, resource.clone())
+            .prop_map(|(step, deletion, resource)| Op::Unpin { step, deletion, resource }),
+        1 => resource.prop_map(|resource| Op::Release { resource }),
     ]
 }
 
@@ -212,6 +231,24 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
             stuck: resource % 2 == 0,
             now,
         },
+        Op::Forget { deletion, step } => {
+            let what = match step {
+                Some(step) => Selection::Steps(vec![*step]),
+                None => Selection::Deletion(id(&name(*deletion))),
+            };
+            purge(what, Climb::Forget, now)
+        }
+        Op::Unpin {
+            step,
+            deletion,
+            resource,
+        } => {
+            let root = vec![target("port", &resource_id(*resource))];
+            let unpins = wanted(&format!("u{deletion}"), root, now);
+            let what = Selection::Steps(vec![*step]);
+            purge(what, Climb::Unpin(Box::new(unpins)), now)
+        }
+        Op::Release { resource } => release("port", &resource_id(*resource), now),
         Op::Claim { .. } => return None,
     })
 }

@@ -11,8 +11,8 @@ use gone::domain::model::{
 };
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, AuditEntry, Change, ClaimedStep, Cursor, Ledger, LedgerError, NewDeletion, RetryBy,
-    Selection, StepChange, StepFilter,
+    Applied, AuditEntry, Change, ClaimedStep, Climb, Cursor, Ledger, LedgerError, NewDeletion,
+    NewPurge, RetryBy, Selection, StepChange, StepFilter,
 };
 
 pub fn at(seconds: i64) -> DateTime<Utc> {
@@ -200,6 +200,24 @@ pub fn pause(name: &str, paused: bool, now: DateTime<Utc>) -> Change {
         deletion_id: id(name),
         paused,
         audit: entry("pause", name, Origin::Cli),
+        now,
+    }
+}
+
+pub fn purge(what: Selection, climb: Climb, now: DateTime<Utc>) -> Change {
+    let rung = climb.rung().as_str();
+    Change::Purge(Box::new(NewPurge {
+        what,
+        climb,
+        audit: entry(&format!("purge {rung}"), "it", Origin::Cli),
+        now,
+    }))
+}
+
+pub fn release(kind: &str, id: &str, now: DateTime<Utc>) -> Change {
+    Change::Release {
+        key: key(kind, id),
+        audit: entry("release", id, Origin::Cli),
         now,
     }
 }

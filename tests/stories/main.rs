@@ -10,6 +10,7 @@
 mod blocked;
 mod cascade;
 mod comes_back;
+mod dead_balancer;
 mod engine;
 mod hostile;
 mod image;

@@ -44,7 +44,7 @@ fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_runni
     ]);
     // The rest stands below.
     seat.press("\x1b[6~");
-    seat.see("to the last row");
+    seat.see("to the first row");
     seat.press("\x1b[6~");
     seat.see_all(&["? these keys", "q ctrl-c quit"]);
     seat.press("\x1b");
@@ -61,7 +61,7 @@ fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_runni
         "not in this plan",
         "409 NetworkInUse",
         "request req-",
-        "r tries again, once the reason is out of the way",
+        "r tries again, once the reason is gone; F shows what else can be done",
     ]);
     seat.press("\x1b");
     seat.see("── stuck 1");

@@ -315,6 +315,15 @@ impl Cloud {
             .collect()
     }
 
+    /// How the next change of a balancer goes.
+    pub fn balancer(&self, change: &Value) {
+        let request = self
+            .client
+            .put(format!("{}/sandbox/v1/balancers", self.url));
+        let (status, _, body) = self.send(request.json(change));
+        assert_eq!(status, 204, "{body}");
+    }
+
     pub fn faults(&self, faults: &Value) {
         let request = self.client.put(format!("{}/sandbox/v1/faults", self.url));
         let (status, _, body) = self.send(request.json(faults));

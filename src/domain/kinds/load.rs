@@ -7,8 +7,8 @@ use serde_json::Value;
 use toml::Spanned;
 
 use super::{
-    AnswerRule, CallTemplate, FilterValues, Kind, KindName, KindSpec, Kinds, OnDelete, Reference,
-    value,
+    ActionWord, AnswerRule, CallTemplate, FilterValues, Kind, KindName, KindSpec, Kinds, OnDelete,
+    Reference, Runbook, value,
 };
 use crate::domain::text::did_you_mean;
 
@@ -116,6 +116,9 @@ impl Kinds {
         self.validate_source(spec)?;
         for reference in &spec.references {
             self.validate_reference(spec, reference)?;
+            if let Some(edge) = &reference.unpinned_by {
+                self.validate_unpinned_by(kind, edge)?;
+            }
         }
         for takes in &spec.takes {
             self.known("takes.kind", &takes.kind)?;
@@ -146,7 +149,10 @@ impl Kinds {
         if let Some(enable) = &spec.enable {
             self.validate_call(kind, "enable.call", &enable.call)?;
         }
-        Ok(())
+        match &spec.runbook {
+            Some(runbook) => validate_runbook(runbook),
+            None => Ok(()),
+        }
     }
 
     /// Where its resources are seen.
@@ -229,6 +235,18 @@ impl Kinds {
         }
     }
 
+    fn validate_unpinned_by(&self, kind: &Kind, edge: &KindName) -> Result<(), String> {
+        let spec = &self.known("reference.unpinned_by", edge)?.spec;
+        let of_this = spec.derived.as_ref().is_some_and(|it| it.from == kind.name);
+        match of_this && spec.action == ActionWord::Detach {
+            true => Ok(()),
+            false => Err(format!(
+                "reference.unpinned_by: \"{edge}\" is no edge that is detached from a {}",
+                kind.name
+            )),
+        }
+    }
+
     fn known(&self, field: &str, name: &KindName) -> Result<&Kind, String> {
         self.get(name).ok_or_else(|| {
             let names = self.iter().map(|kind| kind.name.as_str());
@@ -250,6 +268,20 @@ impl Kinds {
             ));
         }
         validate_variables(kind, field, call.variables().iter().map(String::as_str))
+    }
+}
+
+fn validate_runbook(runbook: &Runbook) -> Result<(), String> {
+    const KNOWN: [&str; 5] = ["id", "name", "project", "site", "step"];
+    if runbook.says.iter().all(String::is_empty) {
+        return Err("runbook.says: name a part of the errors that it is for".into());
+    }
+    match value::variables(&runbook.text).find(|name| !KNOWN.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "runbook.text: no variable \"{{{name}}}\"{}",
+            did_you_mean(name, KNOWN)
+        )),
     }
 }
 
@@ -285,6 +317,7 @@ impl CallTemplate {
         let mut rest: Vec<&Value> = self.body.iter().collect();
         while let Some(value) = rest.pop() {
             match value {
+                Value::String(text) if text == value::NULL => {}
                 Value::String(text) => names.extend(value::variables(text).map(str::to_owned)),
                 Value::Array(elements) => rest.extend(elements),
                 Value::Object(fields) => rest.extend(fields.values()),

@@ -14,7 +14,7 @@
 //! | `within` | a kind that the cloud lists below its parent alone (an image's members) |
 //! | `match` | `equals` a value of the target, behind a prefix or not, or is an address `in_cidr` of it |
 //! | `find` | the server-side filter that finds referrers set at a time |
-//! | call template | method, path and body with `{variables}`; `{cascade}` is `true` or `false` |
+//! | call template | method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
 //! | `enable` | a call that must come before the delete while `when` holds |
 //! | `takes` | what goes along, after it |
@@ -22,6 +22,8 @@
 //! | `scope` | the field by which one list looks for all rows of what goes |
 //! | `guard` | never deleted while `when` holds; or left where it is, when that goes which it is `left_in` |
 //! | `settles` | a delete that the cloud only begins: how a row shows that it goes on, or failed |
+//! | `unpinned_by` | the edge by which what blocks lets go, and stays: for the ladder alone, in no plan |
+//! | `runbook` | what a person does by hand for one id, when no call helps |
 //! | `stays` | only what belongs to it goes (a project) |
 //! | `incarnation` | the field by which one made anew under the same id is known (I10) |
 //! | `owner` | the field that says what a resource serves; when that changes, it is drift |
@@ -40,10 +42,10 @@ use serde_json::Value;
 pub use load::{KindsError, Source};
 pub use spec::{
     ActionWord, AnswerClass, AnswerRule, CallTemplate, DerivedSpec, EnableSpec, FilterValues, Find,
-    GuardRule, Join, KindSpec, ListSpec, Match, OnDelete, OneOf, Reference, ReleaseOption, Settles,
-    Takes,
+    GuardRule, Join, KindSpec, ListSpec, Match, OnDelete, OneOf, Reference, ReleaseOption, Runbook,
+    Settles, Takes,
 };
-pub use value::{fill, lookup, lookup_one, text};
+pub use value::{NULL, fill, lookup, lookup_one, text};
 
 use super::model::{Action, KindName, Resource, ResourceKey, Site};
 

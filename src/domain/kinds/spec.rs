@@ -39,6 +39,7 @@ pub struct KindSpec {
     #[serde(default)]
     pub action: ActionWord,
     pub settles: Option<Settles>,
+    pub runbook: Option<Runbook>,
     pub enable: Option<EnableSpec>,
     #[serde(default, rename = "reference")]
     pub references: Vec<Reference>,
@@ -138,6 +139,17 @@ pub struct Settles {
     pub minutes_max: u64,
 }
 
+/// What a person does by hand when no call helps.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Runbook {
+    /// Parts of the type or message of the errors that it is for.
+    pub says: Vec<String>,
+    /// With `{id}`, `{name}`, `{project}`, `{site}` and `{step}`. A name is hostile text: it stands in no
+    /// command.
+    pub text: String,
+}
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DerivedSpec {
@@ -218,6 +230,8 @@ pub struct Reference {
     pub says: String,
     /// With this plan option, what would be unset is deleted.
     pub released_by: Option<ReleaseOption>,
+    /// A kind of edge in this row: with it gone, the row refers no more, and stays.
+    pub unpinned_by: Option<KindName>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+/// Stands in a call's body for a null, which TOML has not.
+pub const NULL: &str = "{null}";
+
 /// All values under a dotted path; `[]` steps into each element of an array.
 pub(super) fn values<'v>(row: &'v Value, path: &str) -> Vec<&'v Value> {
     let mut here = vec![row];

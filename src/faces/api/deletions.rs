@@ -271,7 +271,7 @@ pub(super) async fn retry_matching(
     }
 }
 
-fn step_id(text: &str) -> Result<i64, Problem> {
+pub(super) fn step_id(text: &str) -> Result<i64, Problem> {
     text.parse()
         .map_err(|_| Problem::not_found(format!("no step \"{text}\": a step's id is a number")))
 }
@@ -294,7 +294,7 @@ pub(super) fn steer(command: fn(String) -> Command) -> MethodRouter<Api> {
 }
 
 impl Api {
-    async fn steer(
+    pub(super) async fn steer(
         &self,
         command: Command,
         caller: Caller,
@@ -333,7 +333,7 @@ impl Api {
         }
     }
 
-    async fn step(&self, id: i64) -> Result<Step, Problem> {
+    pub(super) async fn step(&self, id: i64) -> Result<Step, Problem> {
         match self.query(Query::Step { id }).await? {
             Page::Step { row } => Ok(*row),
             _ => Err(Problem::unexpected("a step")),

@@ -19,6 +19,7 @@ mod input;
 mod passthrough;
 mod plans;
 mod problem;
+mod purge;
 mod report;
 mod socket;
 mod views;
@@ -167,14 +168,32 @@ fn router(api: Api, admission: Admission) -> Router {
             steer(|deletion_id| Command::Resume { deletion_id }),
         )
         .route("/steps:retry", post(deletions::retry_matching))
+        .route(
+            "/deletions/{id}/purge",
+            get(purge::of_deletion).post(purge::deletion),
+        )
         .route("/steps/{id}", get(deletions::step))
+        .route("/steps/{id}/purge", get(purge::of_step).post(purge::step))
+        .route("/orphans", get(purge::orphans))
         .route("/steps/{id}/retry", post(deletions::retry_step))
         .route("/stuck", get(views::stuck))
         .route("/gc", get(views::collector))
         .route("/sites", get(views::sites))
+        .route(
+            "/sites/{site}/pause",
+            purge::steer_site(|site| Command::PauseSite { site }),
+        )
+        .route(
+            "/sites/{site}/resume",
+            purge::steer_site(|site| Command::ResumeSite { site }),
+        )
         .route("/audit", get(views::audit))
         .route("/tombstones", get(views::tombstones))
         .route("/tombstones/{site}/{kind}/{id}", get(views::tombstone))
+        .route(
+            "/tombstones/{site}/{kind}/{id}/release",
+            post(purge::release),
+        )
         .route("/events", get(events::stream));
     let control = Router::new()
         .route("/hello", get(passthrough::hello))

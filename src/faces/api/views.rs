@@ -125,7 +125,10 @@ pub(super) async fn tombstone(
 }
 
 impl Api {
-    async fn tombstones(&self, query: Query) -> Result<(Vec<Tombstone>, Option<String>), Problem> {
+    pub(super) async fn tombstones(
+        &self,
+        query: Query,
+    ) -> Result<(Vec<Tombstone>, Option<String>), Problem> {
         match self.query(query).await? {
             Page::Tombstones { rows, next } => Ok((rows, next)),
             _ => Err(Problem::unexpected("tombstones")),

@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::output::Sheet;
 use super::session::Session;
 use crate::control::{Command, NotEligible, Receipt, RetryFilter};
-use crate::domain::model::{KindName, short_id};
+use crate::domain::model::{KindName, Site, short_id};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
@@ -37,6 +37,17 @@ impl Act {
         }
     }
 
+    /// A site is CLOUD/REGION, which no id is.
+    fn on_site(self, word: &str) -> Option<Command> {
+        let (cloud, region) = word.split_once('/')?;
+        let site = Site::region(cloud, region);
+        match self {
+            Self::Pause => Some(Command::PauseSite { site }),
+            Self::Resume => Some(Command::ResumeSite { site }),
+            Self::Retry | Self::Cancel => None,
+        }
+    }
+
     /// Whether a delete may be sent because of it.
     fn sends(self) -> bool {
         matches!(self, Self::Retry | Self::Resume)
@@ -53,7 +64,7 @@ struct Done {
 
 pub(super) async fn retry(session: &mut Session<'_>, args: RetryArgs) -> Result<Exit, Failure> {
     if !args.all {
-        return run(session, Act::Retry, &args.ids).await;
+        return run(session, Act::Retry, &args.ids, "").await;
     }
     if !args.dry_run {
         session.refuse_if_read_only(Act::Retry.verb())?;
@@ -99,6 +110,7 @@ pub(super) async fn run(
     session: &mut Session<'_>,
     act: Act,
     ids: &[String],
+    reason: &str,
 ) -> Result<Exit, Failure> {
     if act.sends() {
         session.refuse_if_read_only(act.verb())?;
@@ -106,7 +118,7 @@ pub(super) async fn run(
     let mut done = Vec::new();
     let mut exits = Vec::new();
     for id in ids {
-        match one(session, act, id).await {
+        match one(session, act, id, reason).await {
             Ok(row) => done.push(row),
             Err(failure) => {
                 failure.write(session.err, session.style, session.global.output)?;
@@ -116,7 +128,11 @@ pub(super) async fn run(
     }
     let mut sheet = Sheet::new(["ID", "DID", "STEPS MOVED"]);
     for row in &done {
-        let id = short_id(&row.id).to_owned();
+        // A site is shown whole.
+        let id = match row.id.contains('/') {
+            true => row.id.clone(),
+            false => short_id(&row.id).to_owned(),
+        };
         sheet.push([id, row.did.to_owned(), row.moved.to_string()]);
     }
     if exits.is_empty() || !done.is_empty() {
@@ -126,8 +142,16 @@ pub(super) async fn run(
 }
 
 /// An id is a deletion's; for a retry also the number of a step, where no deletion ends so.
-async fn one(session: &Session<'_>, act: Act, id: &str) -> Result<Done, Failure> {
+async fn one(session: &Session<'_>, act: Act, id: &str, reason: &str) -> Result<Done, Failure> {
     let tried = format!("{} {id}", act.verb());
+    if let Some(command) = act.on_site(id) {
+        session.submit(&tried, command, reason).await?;
+        return Ok(Done {
+            id: id.to_owned(),
+            did: act.verb(),
+            moved: 0,
+        });
+    }
     let found = session.deletion(&tried, id).await;
     let (id, command) = match (found, id.parse::<i64>()) {
         (Ok(deletion), _) => (deletion.id.clone(), act.on_deletion(deletion.id)),
@@ -136,7 +160,7 @@ async fn one(session: &Session<'_>, act: Act, id: &str) -> Result<Done, Failure>
         }
         (Err(failure), _) => return Err(failure),
     };
-    match session.submit(&tried, command, "").await? {
+    match session.submit(&tried, command, reason).await? {
         Receipt::Done { moved } => Ok(Done {
             id,
             did: act.verb(),

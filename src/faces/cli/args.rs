@@ -18,8 +18,8 @@ Examples:
   gone list stuck                       what needs a person
   gone doctor                           what is missing on this machine
 
-Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 authentication, 4 some stuck or
-failed, 5 unreachable, 6 refused, 7 the plan has drifted, 8 still running, 130 interrupted.";
+Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 authentication, 4 some stuck,
+failed or purged, 5 unreachable, 6 refused, 7 the plan has drifted, 8 still running, 130 interrupted.";
 
 /// Deletes cloud resources, and keeps at it until they are gone.
 #[derive(Debug, Parser)]
@@ -126,7 +126,7 @@ pub enum Verb {
     /// Delete resources, and keep at it until they are gone
     #[command(after_help = DELETE_EXAMPLES)]
     Delete(DeleteArgs),
-    /// List deletions, what is stuck or waits, tombstones, sites, or the resources of a kind
+    /// List deletions, what is stuck or waits, tombstones, orphans, sites, or the resources of a kind
     #[command(after_help = LIST_EXAMPLES)]
     List(ListArgs),
     /// Show one deletion: counts, what does not move and why, what happened last
@@ -144,15 +144,21 @@ pub enum Verb {
     /// Put what is stuck or blocked back to work
     #[command(after_help = RETRY_EXAMPLES)]
     Retry(RetryArgs),
+    /// Show what can be done about what is stuck, or with --rung do it
+    #[command(after_help = PURGE_EXAMPLES)]
+    Purge(PurgeArgs),
+    /// Let the tombstone of a resource go that is there after its end
+    #[command(after_help = RELEASE_EXAMPLES)]
+    Release(ReleaseArgs),
     /// Send no further delete; what was sent runs to its end
     #[command(after_help = CANCEL_EXAMPLES)]
     Cancel(IdArgs),
-    /// Send nothing more until resumed
+    /// Send nothing more, of a deletion or to a site, until resumed
     #[command(after_help = PAUSE_EXAMPLES)]
-    Pause(IdArgs),
+    Pause(PauseArgs),
     /// Go on after a pause
     #[command(after_help = RESUME_EXAMPLES)]
-    Resume(IdArgs),
+    Resume(PauseArgs),
     /// Check clouds, rights, ledger, socket and terminal, and say what to do
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor,
@@ -197,6 +203,7 @@ Examples:
   gone list stuck --older-than 24h      what needs a person, since a day
   gone list gc                          what is blocked, and when it is tried again
   gone list network --cloud prod        the networks of a cloud, listed now
+  gone list orphans                     what was given up, and whether it is there still
   gone list tombstones -o jsonl";
 
 const SHOW_EXAMPLES: &str = "\
@@ -227,17 +234,35 @@ Examples:
   gone retry --all --type PolicyNotAuthorized --dry-run
   gone retry --all --kind port --site prod/RegionOne";
 
+const PURGE_EXAMPLES: &str = "\
+The rungs, from the lowest on: retry, unpin (remove the edges that hold it), runbook (what to do by
+hand, for this one id), forget (give it up: what is there becomes an orphan).
+
+Examples:
+  gone purge 9f86d081                   what is offered, what each does, and why others are not
+  gone purge 1742 --rung unpin --confirm 9f86d081
+  gone purge 9f86d081 --rung forget --confirm 9f86d081 --reason 'ticket 4711'";
+
+const RELEASE_EXAMPLES: &str = "\
+Only of what is seen to be there, and on which no deletion works.
+
+Examples:
+  gone release port/4fdb...@prod/RegionOne
+  gone release load_balancer/0c1a... --reason 'restored by its owner'";
+
 const CANCEL_EXAMPLES: &str = "\
 Examples:
   gone cancel 9f86d081";
 
 const PAUSE_EXAMPLES: &str = "\
 Examples:
-  gone pause 9f86d081";
+  gone pause 9f86d081
+  gone pause prod/RegionOne --reason 'controllers are upgraded'";
 
 const RESUME_EXAMPLES: &str = "\
 Examples:
-  gone resume 9f86d081";
+  gone resume 9f86d081
+  gone resume prod/RegionOne";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -381,7 +406,7 @@ fn parse_wait(text: &str) -> Result<Wait, String> {
 
 #[derive(Clone, Debug, Args)]
 pub struct ListArgs {
-    /// deletions, stuck, gc, tombstones, sites, or a kind such as network
+    /// deletions, stuck, gc, tombstones, orphans, sites, or a kind such as network
     #[arg(default_value = "deletions", value_name = "WHAT")]
     pub what: String,
     /// Only what is in its state for longer than this (24h without a value)
@@ -431,6 +456,57 @@ pub struct RetryArgs {
     /// Say how many may be tried and how many not, and do nothing
     #[arg(long, requires = "all")]
     pub dry_run: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct PauseArgs {
+    /// Ids of deletions, or their last 8 characters; or sites, CLOUD/REGION
+    #[arg(required = true, value_name = "ID|SITE")]
+    pub ids: Vec<String>,
+    /// Why, for the audit and for whoever looks at the site
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct PurgeArgs {
+    /// Ids of deletions, or their last 8 characters; or numbers of steps
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
+    /// Take this rung: retry, unpin, runbook or forget
+    #[arg(long, value_name = "NAME", requires = "confirm")]
+    pub rung: Option<String>,
+    /// The short id of the deletion, so that it is the one that is meant
+    #[arg(long, value_name = "SHORT-ID", requires = "rung")]
+    pub confirm: Option<String>,
+    /// Why, for the audit
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ReleaseArgs {
+    /// Tombstones: KIND/ID[@CLOUD[/REGION]]
+    #[arg(required = true, value_name = "TOMBSTONE")]
+    pub tombstones: Vec<String>,
+    /// Why, for the audit
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub reason: String,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -1,4 +1,4 @@
-//! `gone list`: deletions, what is stuck or waits, tombstones, sites, the resources of a kind.
+//! `gone list`: deletions, what is stuck or waits, tombstones, orphans, sites, the resources of a kind.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -9,7 +9,7 @@ use super::rows;
 use super::session::{PAGE_ROWS, Session};
 use crate::control::{Page, Query};
 use crate::domain::attention;
-use crate::domain::model::{Deletion, DeletionState, Step, StepState, Tombstone};
+use crate::domain::model::{Deletion, DeletionState, Orphan, Step, StepState, Tombstone};
 
 pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exit, Failure> {
     let tried = format!("list {}", args.what);
@@ -43,6 +43,10 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
         "tombstones" => {
             let rows = tombstones(session, &tried).await?;
             session.print_rows(&rows::tombstones(&rows), &rows)?;
+        }
+        "orphans" => {
+            let rows = orphans(session, &tried).await?;
+            session.print_rows(&rows::orphans(&rows), &rows)?;
         }
         "sites" => {
             let mut rows = session.sites(&tried).await?;
@@ -85,7 +89,8 @@ async fn deletions(
     }
 }
 
-/// What needs a person: what is stuck, then what is still tried, then the refused deletions.
+/// What needs a person: what is stuck, then what is still tried, what a cloud works on for long, and
+/// the refused deletions.
 async fn stuck(
     session: &Session<'_>,
     tried: &str,
@@ -94,6 +99,14 @@ async fn stuck(
     let mut all = waiting(session, tried, &attention::STEP_STATES, older_than).await?;
     all.retain(attention::needs_person);
     all.sort_by_key(|step| step.state != StepState::Stuck);
+    let snapshot = session.control.snapshot().borrow().clone();
+    let slow = snapshot.attention.iter().filter(|step| {
+        let long_enough = older_than.is_none_or(|time| step.blocked_since < Some(time));
+        step.state == StepState::Verifying
+            && long_enough
+            && session.chooses(&step.resource.key.site)
+    });
+    all.extend(slow.cloned());
     let refused = deletions(session, tried, vec![DeletionState::Refused], older_than).await?;
     all.extend(refused.iter().filter_map(attention::refused_step));
     Ok(all)
@@ -145,6 +158,26 @@ async fn tombstones(session: &Session<'_>, tried: &str) -> Result<Vec<Tombstone>
             return Err(Failure::unexpected(tried));
         };
         let chosen = |row: &Tombstone| session.chooses(&row.key.site);
+        all.extend(rows.into_iter().filter(chosen));
+        if next.is_none() {
+            return Ok(all);
+        }
+        cursor = next;
+    }
+}
+
+async fn orphans(session: &Session<'_>, tried: &str) -> Result<Vec<Orphan>, Failure> {
+    let mut all = Vec::new();
+    let mut cursor = None;
+    loop {
+        let query = Query::Orphans {
+            cursor,
+            limit: PAGE_ROWS,
+        };
+        let Page::Orphans { rows, next } = session.query(tried, query).await? else {
+            return Err(Failure::unexpected(tried));
+        };
+        let chosen = |row: &Orphan| session.chooses(&row.resource.key.site);
         all.extend(rows.into_iter().filter(chosen));
         if next.is_none() {
             return Ok(all);

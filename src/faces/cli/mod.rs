@@ -15,6 +15,7 @@ pub mod output;
 mod plan;
 pub mod plan_file;
 pub mod plan_view;
+mod purge;
 pub mod rows;
 mod session;
 mod show;
@@ -47,9 +48,11 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
             Verb::Explain(args) => show::explain(session, args).await,
             Verb::Watch(args) => watch::run(session, args).await,
             Verb::Retry(args) => act::retry(session, args).await,
-            Verb::Cancel(args) => act::run(session, Act::Cancel, &args.ids).await,
-            Verb::Pause(args) => act::run(session, Act::Pause, &args.ids).await,
-            Verb::Resume(args) => act::run(session, Act::Resume, &args.ids).await,
+            Verb::Purge(args) => purge::run(session, args).await,
+            Verb::Release(args) => purge::release(session, args).await,
+            Verb::Cancel(args) => act::run(session, Act::Cancel, &args.ids, "").await,
+            Verb::Pause(args) => act::run(session, Act::Pause, &args.ids, &args.reason).await,
+            Verb::Resume(args) => act::run(session, Act::Resume, &args.ids, &args.reason).await,
             Verb::Doctor
             | Verb::Ledger(_)
             | Verb::Notify(_)

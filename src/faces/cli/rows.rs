@@ -10,7 +10,7 @@ use super::time;
 use crate::control::{Explanation, KindInfo, SiteProgress, SiteState, SiteStatus};
 use crate::domain::attention;
 use crate::domain::kinds::lookup;
-use crate::domain::model::{Deletion, Resource, Step, StepError, Tombstone, short_id};
+use crate::domain::model::{Deletion, Orphan, Resource, Step, StepError, Tombstone, short_id};
 
 pub fn deletions(rows: &[Deletion]) -> Sheet {
     let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
@@ -170,6 +170,29 @@ pub fn progress(rows: &[SiteProgress]) -> Sheet {
         ];
         let numbers = numbers.iter().map(u64::to_string);
         sheet.push([site.to_string()].into_iter().chain(numbers));
+    }
+    sheet
+}
+
+/// What was given up: whether it is there still, and what its last attempt met.
+pub fn orphans(rows: &[Orphan]) -> Sheet {
+    let mut sheet = Sheet::new([
+        "THERE", "KIND", "NAME", "ID", "SITE", "PROJECT", "SINCE", "DELETION", "STEP", "WHY",
+    ]);
+    for row in rows {
+        let key = &row.resource.key;
+        sheet.push([
+            row.there.as_str().to_owned(),
+            key.kind.to_string(),
+            row.resource.name.clone(),
+            key.id.clone(),
+            key.site.to_string(),
+            row.project_id.clone(),
+            time(row.since),
+            short_id(&row.deletion_id).to_owned(),
+            row.step_id.to_string(),
+            row.why.clone(),
+        ]);
     }
     sheet
 }

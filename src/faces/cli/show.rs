@@ -10,7 +10,7 @@ use super::session::Session;
 use super::tree::{nest, write_tree};
 use super::{rows, time, wait};
 use crate::control::{Explanation, Page, Query, SiteProgress};
-use crate::domain::model::{Deletion, Event, Step, StepState, short_id};
+use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, short_id};
 
 /// Of the timeline: enough to see what is going on.
 const EVENTS_SHOWN: usize = 20;
@@ -34,6 +34,11 @@ pub(super) async fn show(session: &mut Session<'_>, args: IdArg) -> Result<Exit,
     let tried = format!("show {}", args.id);
     let deletion = session.deletion(&tried, &args.id).await?;
     let sites = progress(session, &tried, &deletion.id).await?;
+    // What was given up is told apart also by a script that asks later.
+    let exit = match deletion.state {
+        DeletionState::Purged => Exit::Stuck,
+        _ => Exit::Done,
+    };
     let held = [StepState::Stuck, StepState::Blocked];
     let attention = session.steps(&tried, &deletion.id, &held).await?;
     let timeline = timeline(session, &tried, &deletion.id).await?;
@@ -44,12 +49,12 @@ pub(super) async fn show(session: &mut Session<'_>, args: IdArg) -> Result<Exit,
         timeline: &timeline,
     };
     if session.print_value(&shown)? {
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     if session.global.output == Format::Csv {
         let one = [deletion];
         session.print_rows(&rows::deletions(&one), &one)?;
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     write_deletion(session, &deletion)?;
     if sites.len() > 1 {
@@ -67,7 +72,7 @@ pub(super) async fn show(session: &mut Session<'_>, args: IdArg) -> Result<Exit,
         let line = format!("  {}  {}", time(event.at), event.message);
         writeln!(session.out, "{}", session.style.safe(&line))?;
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn write_deletion(session: &mut Session<'_>, deletion: &Deletion) -> Result<(), Failure> {

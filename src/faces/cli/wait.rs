@@ -9,7 +9,7 @@ use super::args::Wait;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::session::{PAGE_ROWS, Session};
-use crate::control::{ControlError, SiteState};
+use crate::control::{ControlError, SiteState, SiteStatus};
 use crate::domain::model::{
     Deletion, DeletionState, ErrorClass, EventKind, Site, StepState, short_id,
 };
@@ -190,27 +190,29 @@ async fn first_attempt(
     }
 }
 
-/// The state of the targets' sites if nothing is in flight and all of them are paused: then nothing
+/// What to end with if nothing is in flight and all of the targets' sites are paused: then nothing
 /// happens until a person acts.
-fn stopped_site(session: &Session<'_>, deletion: &Deletion) -> Option<SiteState> {
+fn stopped_site(session: &Session<'_>, deletion: &Deletion) -> Option<Exit> {
     let counts = &deletion.counts;
     let at_work = counts.running + counts.verifying > 0;
     if deletion.state != DeletionState::Running || at_work {
         return None;
     }
-    let states = site_states(session, deletion);
-    let all = !states.is_empty() && states.iter().all(|state| *state == SiteState::Paused);
-    all.then_some(SiteState::Paused)
+    let sites = sites_of(session, deletion);
+    let all = !sites.is_empty() && sites.iter().all(|site| site.state == SiteState::Paused);
+    // By hand it is nobody's rights.
+    let exits = sites.iter().filter_map(site_exit);
+    all.then(|| Exit::first_of(exits.chain([Exit::StillRunning])))
 }
 
-fn site_states(session: &Session<'_>, deletion: &Deletion) -> Vec<SiteState> {
+fn sites_of(session: &Session<'_>, deletion: &Deletion) -> Vec<SiteStatus> {
     let targets: Vec<&Site> = deletion.targets.iter().map(|t| &t.key.site).collect();
     let snapshot = session.control.snapshot();
     let snapshot = snapshot.borrow();
     let sites = snapshot.sites.iter();
     sites
         .filter(|row| targets.contains(&&row.site))
-        .map(|row| row.state)
+        .cloned()
         .collect()
 }
 
@@ -228,7 +230,7 @@ async fn exit_of(
     tried: &str,
     deletion: &Deletion,
     verdict: Verdict,
-    stopped: Option<SiteState>,
+    stopped: Option<Exit>,
 ) -> Result<Exit, Failure> {
     let failures = match deletion.counts.stuck {
         0 => Vec::new(),
@@ -238,15 +240,16 @@ async fn exit_of(
     if deletion.counts.stuck > 0 || verdict == Verdict::Hopeless {
         exits.push(Exit::Stuck);
     }
-    exits.extend(stopped.map(|_| Exit::Auth));
+    exits.extend(stopped);
     if verdict == Verdict::OutOfTime {
-        exits.extend(site_states(session, deletion).iter().filter_map(site_exit));
+        exits.extend(sites_of(session, deletion).iter().filter_map(site_exit));
     }
     Ok(Exit::first_of(exits))
 }
 
-fn site_exit(state: &SiteState) -> Option<Exit> {
-    match state {
+fn site_exit(site: &SiteStatus) -> Option<Exit> {
+    match site.state {
+        SiteState::Paused if site.paused_by.is_some() => None,
         SiteState::Paused => Some(Exit::Auth),
         SiteState::Unreachable => Some(Exit::Unreachable),
         SiteState::Unknown | SiteState::Reachable => None,

@@ -1,7 +1,8 @@
 //! Keys become actions in one table, which also feeds the help and the footer.
 //!
 //! **Architecture invariant:** nothing destructive stands on a control key, on Delete or on
-//! Backspace, and no key deletes: `D` asks for a plan, and a plan starts by a typed confirmation.
+//! Backspace, and no key deletes: `D` asks for a plan, and a plan starts by a typed confirmation; `F`
+//! shows a ladder, and a rung of it is taken by one.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -23,6 +24,7 @@ pub(crate) enum Action {
     ToggleCascade,
     ToggleRelease,
     Retry,
+    Ladder,
     Cancel,
     Pause,
     Blockers,
@@ -49,6 +51,7 @@ pub(crate) enum Scope {
     Attention,
     Inspect,
     Blockers,
+    Ladder,
     /// Rows that are only read.
     Reading,
 }
@@ -89,6 +92,7 @@ const fn bind(
 
 const OPEN: &[(KeyCode, KeyModifiers)] = &[key(KeyCode::Enter)];
 const RETRY: &[(KeyCode, KeyModifiers)] = &[plain('r')];
+const LADDER: &[(KeyCode, KeyModifiers)] = &[plain('F')];
 const CANCEL: &[(KeyCode, KeyModifiers)] = &[plain('c')];
 const PAUSE: &[(KeyCode, KeyModifiers)] = &[plain('p')];
 const BLOCKERS: &[(KeyCode, KeyModifiers)] = &[plain('b')];
@@ -115,6 +119,7 @@ pub(crate) const BINDINGS: &[Binding] = &[
     bind(Scope::Deletions, OPEN, Action::Open, "tree", "show the deletion as a tree of steps"),
     bind(Scope::Deletions, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
     bind(Scope::Deletions, RETRY, Action::Retry, "retry", "try again now, everything that is blocked or stuck"),
+    bind(Scope::Deletions, LADDER, Action::Ladder, "", "what else can be done about it; sends nothing"),
     bind(Scope::Deletions, PAUSE, Action::Pause, "pause", "pause, or go on"),
     bind(Scope::Deletions, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
     bind(Scope::Deletions, COPY, Action::Copy, "", "copy the id to the clipboard"),
@@ -124,6 +129,7 @@ pub(crate) const BINDINGS: &[Binding] = &[
     bind(Scope::Tree, FOLD, Action::Fold, "", "fold the line, or go to its parent"),
     bind(Scope::Tree, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
     bind(Scope::Tree, RETRY, Action::Retry, "retry", "try the step again now; on any other row the whole deletion"),
+    bind(Scope::Tree, LADDER, Action::Ladder, "", "what else can be done about it; sends nothing"),
     bind(Scope::Tree, PAUSE, Action::Pause, "pause", "pause, or go on"),
     bind(Scope::Tree, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
     bind(Scope::Tree, COPY, Action::Copy, "", "copy the id to the clipboard"),
@@ -131,14 +137,20 @@ pub(crate) const BINDINGS: &[Binding] = &[
     bind(Scope::Attention, OPEN, Action::Open, "why", "the facts, the raw error and the timeline"),
     bind(Scope::Attention, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
     bind(Scope::Attention, RETRY, Action::Retry, "retry", "try again now"),
+    bind(Scope::Attention, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
     bind(Scope::Attention, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
 
     bind(Scope::Inspect, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
     bind(Scope::Inspect, RETRY, Action::Retry, "retry", "try again now"),
+    bind(Scope::Inspect, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
     bind(Scope::Inspect, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
 
     bind(Scope::Blockers, COPY, Action::Copy, "copy id", "copy the id of the blocker to the clipboard"),
     bind(Scope::Blockers, RETRY, Action::Retry, "retry", "try again now, once the blocker is out of the way"),
+    bind(Scope::Blockers, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
+
+    bind(Scope::Ladder, OPEN, Action::Confirm, "take…", "go on to the typed confirmation of the rung"),
+    bind(Scope::Ladder, COPY, Action::Copy, "copy", "copy what the rung does, or the line, to the clipboard"),
 
     bind(Scope::Reading, COPY, Action::Copy, "copy", "copy the row to the clipboard"),
 
@@ -209,6 +221,7 @@ impl Scope {
             Self::Attention => "in :stuck and :gc",
             Self::Inspect => "on one step or deletion",
             Self::Blockers => "among the blockers",
+            Self::Ladder => "on the ladder of what is stuck",
             Self::Reading => "in :events, :sites, :help and details",
         }
     }

@@ -109,7 +109,7 @@ impl Batch<'_> {
 
     /// Deletions, each with the steps that were named; none named: all.
     #[allow(clippy::type_complexity)]
-    fn chosen(
+    pub(super) fn chosen(
         &mut self,
         selection: &Selection,
     ) -> Sql<Result<BTreeMap<i64, Option<Vec<i64>>>, String>> {
@@ -170,6 +170,18 @@ impl Batch<'_> {
                 continue;
             }
             if !by_person && waits_for_person(candidate.class) {
+                continue;
+            }
+            if candidate.waits > 0
+                && let Some((_, root)) = self.stuck_dependency(candidate.id)?
+            {
+                // What it waited for was forgotten, and it waits for something else that is stuck.
+                let error = self.held_error(root, now)?;
+                self.execute(
+                    "UPDATE steps SET held_by = ?2, last_error = ?3 WHERE id = ?1",
+                    &[&candidate.id, &root, &error],
+                )?;
+                held_by = Some(root);
                 continue;
             }
             candidate.waits += self.enable_again(num, candidate.id, now)?;

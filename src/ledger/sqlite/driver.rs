@@ -14,12 +14,15 @@ use super::batch::Sql;
 use super::lock::Lock;
 use super::pages::{self, position};
 use super::store::{Job, Outcome, Store, check_version, configure, fault};
-use super::{Options, claims, reads, told};
-use crate::domain::model::{Counts, Deletion, Identity, Plan, ResourceKey, Site, Step, Tombstone};
+use super::{Options, claims, purge, reads, told};
+use crate::domain::model::{
+    Counts, Deletion, Identity, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
+};
 use crate::domain::news::Told;
 use crate::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Ledger, LedgerError, LooksDue, Original, Paged, StepFilter, Summary, TombstoneFilter,
+    Forgotten, Ledger, LedgerError, LooksDue, Original, Paged, StepFilter, Summary,
+    TombstoneFilter,
 };
 
 /// Requests that wait for the writer: as many as one transaction takes if each is one change, so
@@ -429,6 +432,15 @@ impl<D: Drive> Ledger for D {
         let hash = hash.to_owned();
         let plan = self.read(move |db| reads::plan(db, &hash, now)).await?;
         Ok(plan.map(Arc::new))
+    }
+
+    async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError> {
+        let (after, limit) = (position(&page)?, pages::limit(page.limit));
+        self.read(move |db| purge::orphans(db, after, limit)).await
+    }
+
+    async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError> {
+        self.read(purge::site_pauses).await
     }
 
     async fn summary(&self) -> Result<Summary, LedgerError> {

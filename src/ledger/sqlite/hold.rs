@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::batch::{Batch, Sql};
 use super::rows;
+use crate::domain::ladder::HELD;
 use crate::domain::model::{ErrorClass, EventKind, StepError, StepState};
 
 impl Batch<'_> {
@@ -146,24 +147,28 @@ impl Batch<'_> {
         Ok(held)
     }
 
-    /// Says for which step a held one waits; as the JSON of its `last_error`.
-    fn held_error(&self, root: i64, now: DateTime<Utc>) -> Sql<String> {
-        let called = self
-            .db
+    /// `port web (4fdb…)`
+    pub(super) fn called(&self, id: i64) -> Sql<String> {
+        self.db
             .prepare_cached("SELECT kind, name, resource FROM steps WHERE id = ?1")?
-            .query_row([root], |row| {
+            .query_row([id], |row| {
                 let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
                 let resource: String = row.get(2)?;
                 Ok(match name.is_empty() {
                     true => format!("{kind} {resource}"),
                     false => format!("{kind} {name} ({resource})"),
                 })
-            })?;
+            })
+    }
+
+    /// Says for which step a held one waits; as the JSON of its `last_error`.
+    pub(super) fn held_error(&self, root: i64, now: DateTime<Utc>) -> Sql<String> {
+        let called = self.called(root)?;
         rows::json(&StepError {
             class: ErrorClass::Blocked,
             status: None,
-            kind: "DependencyStuck".to_owned(),
-            message: format!("waits for step {root}, {called}, which is stuck"),
+            kind: HELD.to_owned(),
+            message: format!("waits for step {root}, {called}, which does not go"),
             request_id: String::new(),
             at: now,
         })
@@ -239,14 +244,14 @@ impl Batch<'_> {
         .map(drop)
     }
 
-    fn state_of(&self, id: i64) -> Sql<StepState> {
+    pub(super) fn state_of(&self, id: i64) -> Sql<StepState> {
         self.db
             .prepare_cached("SELECT state FROM steps WHERE id = ?1")?
             .query_row([id], |row| rows::word(row, 0))
     }
 
     /// A stuck step that this one depends on directly, and the one that holds that, or itself.
-    fn stuck_dependency(&self, id: i64) -> Sql<Option<(i64, i64)>> {
+    pub(super) fn stuck_dependency(&self, id: i64) -> Sql<Option<(i64, i64)>> {
         self.db
             .prepare_cached(
                 "SELECT s.id, coalesce(s.held_by, s.id) FROM edges e JOIN steps s ON s.id = e.dependency

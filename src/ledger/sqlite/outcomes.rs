@@ -131,7 +131,13 @@ impl Batch<'_> {
     }
 
     /// Phase and step end together (T9); a failure never drops the tombstone (T8).
-    fn end_tombstone(&self, num: i64, record: i64, to: StepState, now: DateTime<Utc>) -> Sql<()> {
+    pub(super) fn end_tombstone(
+        &self,
+        num: i64,
+        record: i64,
+        to: StepState,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
         let (phase, gone_at) = match to {
             StepState::Gone => ("gone", Some(rows::micros(now))),
             StepState::Skipped => ("released", None),

@@ -23,6 +23,7 @@ const UNSETTLED_MAX: usize = 50;
 const ATTENTION_MAX: usize = 200;
 /// Refused deletions stay refused: the newest are enough to be noticed.
 const REFUSED_MAX: usize = 50;
+const SETTLING_MAX: usize = 50;
 
 pub(super) fn find(db: &Connection, id: &str) -> Sql<Option<i64>> {
     db.prepare_cached("SELECT num FROM deletions WHERE id = ?1")?
@@ -382,10 +383,26 @@ pub(super) fn summary(db: &Connection) -> Sql<Summary> {
         steps,
         deletions: super::pages::deletions(db, &unsettled, None, UNSETTLED_MAX)?.rows,
         attention: needs_person(db)?,
+        settling: settling(db)?,
         last_event: db
             .prepare_cached("SELECT coalesce(max(seq), 0) FROM events")?
             .query_row((), |row| row.get(0))?,
     })
+}
+
+fn settling(db: &Connection) -> Sql<Vec<Step>> {
+    let ids = db
+        .prepare_cached(
+            "SELECT id FROM steps INDEXED BY steps_settling
+             WHERE state = 'verifying' AND blocked_since IS NOT NULL
+             ORDER BY blocked_since LIMIT ?1",
+        )?
+        .query_map([SETTLING_MAX as i64], |row| row.get(0))?
+        .collect::<Sql<Vec<i64>>>()?;
+    let steps = ids.into_iter();
+    steps
+        .filter_map(|id| step(db, id, Some(super::pages::PAGE_MAX)).transpose())
+        .collect()
 }
 
 /// Of what needs a person the part that is indexed, so that a screen has it at once: stuck steps that

@@ -3,11 +3,11 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 4;
+pub(super) const KNOWN: i64 = 5;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 4] = [FIRST, GROUPED_LOOKS, COPIES, TOLD];
+const MIGRATIONS: [&str; 5] = [FIRST, GROUPED_LOOKS, COPIES, TOLD, SITE_PAUSES];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
 /// counts change with each step. Times are microseconds since 1970 (UTC).
@@ -183,6 +183,19 @@ CREATE TABLE told(channel TEXT PRIMARY KEY, mark TEXT NOT NULL) STRICT, WITHOUT 
 CREATE TABLE sites(site TEXT PRIMARY KEY, state TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE identity(id TEXT NOT NULL) STRICT;
 INSERT INTO identity(id) VALUES(lower(hex(randomblob(16))));
+";
+
+/// Sites that a person paused: also for the engine that comes next. And what a cloud works on for long:
+/// few of all that is looked for.
+const SITE_PAUSES: &str = "
+CREATE TABLE site_pauses(
+    site TEXT PRIMARY KEY,
+    actor TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX steps_settling ON steps(blocked_since)
+    WHERE state = 'verifying' AND blocked_since IS NOT NULL;
 ";
 
 /// The schema version that the file has; 0 for an empty one.

@@ -2,6 +2,7 @@
 
 use crate::control::{Command, ControlError, Page, Query};
 use crate::domain::attention;
+use crate::domain::ladder::Purged;
 use crate::domain::model::{Deletion, DeletionState, Step, StepState};
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
@@ -9,8 +10,9 @@ use super::super::keys::{Action, Scope};
 use super::super::list::{List, passes};
 use super::super::look::{Cell, Look, Tone, blocker_words, kind_words, name_or_id};
 use super::blockers::{BlockersPane, Source};
-use super::deletions::{deletion_lines, retry, target_words};
+use super::deletions::{deletion_lines, ladder, retry, target_words};
 use super::inspect::{InspectPane, step_lines};
+use super::ladder::LadderPane;
 use super::{Column, Context, Pane, Wish, unexpected};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub(crate) enum Which {
 #[derive(Clone, Copy)]
 enum Entry {
     Step(usize),
+    /// What a cloud works on for long, of the snapshot.
+    Slow(usize),
     Deletion(usize),
 }
 
@@ -31,6 +35,7 @@ pub(crate) struct AttentionPane {
     list: List,
     steps: Feed<Step>,
     refused: Feed<Deletion>,
+    slow: Vec<Step>,
     visible: Vec<Entry>,
 }
 
@@ -41,6 +46,7 @@ impl AttentionPane {
             list: List::default(),
             steps: Feed::new(PAGE_ROWS),
             refused: Feed::new(PAGE_ROWS),
+            slow: Vec::new(),
             visible: Vec::new(),
         }
     }
@@ -95,6 +101,7 @@ impl AttentionPane {
     fn key(&self, entry: Entry) -> String {
         match entry {
             Entry::Step(i) => self.steps.rows[i].id.to_string(),
+            Entry::Slow(i) => self.slow[i].id.to_string(),
             Entry::Deletion(i) => self.refused.rows[i].id.clone(),
         }
     }
@@ -106,28 +113,24 @@ impl AttentionPane {
 
     fn refilter(&mut self, held: Option<String>) {
         let filter = &self.list.filter;
-        let steps = self.steps.rows.iter().enumerate().filter(|(_, step)| {
-            self.belongs(step)
-                && (filter.is_empty() || {
-                    let reason = step_reason(step);
-                    let resource = &step.resource;
-                    passes(
-                        filter,
-                        [
-                            resource.name.as_str(),
-                            &resource.key.id,
-                            resource.key.kind.as_str(),
-                            &reason,
-                        ],
-                    )
-                })
-        });
+        let fits = |step: &Step| {
+            filter.is_empty() || {
+                let reason = step_reason(step);
+                let resource = &step.resource;
+                let kind = resource.key.kind.as_str();
+                passes(filter, [&*resource.name, &*resource.key.id, kind, &reason])
+            }
+        };
+        let steps = self.steps.rows.iter().enumerate();
+        let steps = steps.filter(|(_, step)| self.belongs(step) && fits(step));
         let mut visible: Vec<Entry> = steps.map(|(i, _)| Entry::Step(i)).collect();
         // What is stuck comes before what is still tried.
         visible.sort_by_key(|entry| match entry {
             Entry::Step(i) => self.steps.rows[*i].state != StepState::Stuck,
-            Entry::Deletion(_) => false,
+            Entry::Slow(_) | Entry::Deletion(_) => false,
         });
+        let slow = self.slow.iter().enumerate().filter(|(_, step)| fits(step));
+        visible.extend(slow.map(|(i, _)| Entry::Slow(i)));
         let refused = self
             .refused
             .rows
@@ -143,9 +146,70 @@ impl AttentionPane {
         self.list.hold(held, keys.into_iter());
     }
 
+    fn step(&self, entry: Entry) -> Option<&Step> {
+        match entry {
+            Entry::Step(i) => self.steps.rows.get(i),
+            Entry::Slow(i) => self.slow.get(i),
+            Entry::Deletion(_) => None,
+        }
+    }
+
+    fn see_slow(&mut self, context: &Context<'_>) {
+        if self.which == Which::Gc {
+            return;
+        }
+        let attention = context.snapshot.attention.iter();
+        let slow = attention.filter(|step| step.state == StepState::Verifying);
+        let slow: Vec<Step> = slow.cloned().collect();
+        if slow != self.slow {
+            let held = self.held();
+            self.slow = slow;
+            self.refilter(held);
+        }
+    }
+
     fn current(&self) -> Option<Entry> {
         self.visible.get(self.list.cursor).copied()
     }
+}
+
+fn act_on_step(step: &Step, action: Action, context: &mut Context<'_>) {
+    let name = name_or_id(&step.resource.name, &step.resource.key.id);
+    let words = format!("{} {name}", kind_words(&step.resource.key.kind));
+    match action {
+        Action::Open => context.push(InspectPane::of_step(step.id, &step.deletion_id)),
+        Action::Blockers => context.push(BlockersPane::new(
+            words,
+            Vec::new(),
+            Some(Source::Step(step.id)),
+        )),
+        Action::Retry => context.wishes.push(Wish::Submit {
+            what: format!("retry of {words}"),
+            command: Command::RetryStep { step_id: step.id },
+        }),
+        Action::Ladder => context.push(LadderPane::new(Purged::Step(step.id), words)),
+        Action::Copy => context.copy(step.resource.key.id.clone()),
+        _ => {}
+    }
+}
+
+fn step_cells(step: &Step, look: &Look) -> Vec<Cell> {
+    let resource = &step.resource;
+    let name = name_or_id(&resource.name, &resource.key.id);
+    let next = if step.state == StepState::Stuck {
+        "with you".to_owned()
+    } else {
+        look.maybe_brief(step.next_attempt_at)
+    };
+    vec![
+        look.step_state(step.state),
+        Cell::plain(format!("{} {name}", kind_words(&resource.key.kind))),
+        Cell::plain(step_reason(step)),
+        Cell::dim(look.maybe_brief(step.blocked_since)),
+        Cell::plain(format!("{}/{}", step.attempts, step.max_attempts)),
+        Cell::dim(next),
+        Cell::dim(resource.key.site.to_string()),
+    ]
 }
 
 /// One line on why it does not go: the blocker if it is known, else the cloud's own words.
@@ -216,28 +280,13 @@ impl Pane for AttentionPane {
         ]
     }
     fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
-        match self.visible.get(row) {
-            Some(Entry::Step(i)) => {
-                let step = &self.steps.rows[*i];
-                let resource = &step.resource;
-                let name = name_or_id(&resource.name, &resource.key.id);
-                let next = if step.state == StepState::Stuck {
-                    "with you".to_owned()
-                } else {
-                    look.maybe_brief(step.next_attempt_at)
-                };
-                vec![
-                    look.step_state(step.state),
-                    Cell::plain(format!("{} {name}", kind_words(&resource.key.kind))),
-                    Cell::plain(step_reason(step)),
-                    Cell::dim(look.maybe_brief(step.blocked_since)),
-                    Cell::plain(format!("{}/{}", step.attempts, step.max_attempts)),
-                    Cell::dim(next),
-                    Cell::dim(resource.key.site.to_string()),
-                ]
-            }
+        let entry = self.visible.get(row).copied();
+        if let Some(step) = entry.and_then(|entry| self.step(entry)) {
+            return step_cells(step, look);
+        }
+        match entry {
             Some(Entry::Deletion(i)) => {
-                let deletion = &self.refused.rows[*i];
+                let deletion = &self.refused.rows[i];
                 let site = deletion.targets.first();
                 vec![
                     look.deletion_state(deletion.state),
@@ -249,7 +298,7 @@ impl Pane for AttentionPane {
                     Cell::dim(site.map_or_else(String::new, |t| t.key.site.to_string())),
                 ]
             }
-            None => Vec::new(),
+            _ => Vec::new(),
         }
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
@@ -261,8 +310,10 @@ impl Pane for AttentionPane {
     }
     fn strip(&self, look: &Look) -> Vec<Cell> {
         match self.current() {
-            Some(Entry::Step(i)) => step_lines(&self.steps.rows[i], look),
             Some(Entry::Deletion(i)) => deletion_lines(&self.refused.rows[i], look),
+            Some(entry) => self
+                .step(entry)
+                .map_or_else(Vec::new, |step| step_lines(step, look)),
             None => Vec::new(),
         }
     }
@@ -295,6 +346,7 @@ impl Pane for AttentionPane {
     fn open(&mut self, context: &mut Context<'_>) {
         self.steps.spoil();
         self.refused.spoil();
+        self.see_slow(context);
         self.ask(context);
     }
     fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
@@ -306,6 +358,7 @@ impl Pane for AttentionPane {
             self.steps.more();
             self.refused.more();
         }
+        self.see_slow(context);
         self.ask(context);
     }
     fn answer(
@@ -346,41 +399,24 @@ impl Pane for AttentionPane {
             self.open(context);
             return;
         }
-        match self.current() {
-            Some(Entry::Step(i)) => {
-                let step = &self.steps.rows[i];
-                let name = name_or_id(&step.resource.name, &step.resource.key.id);
-                let words = format!("{} {name}", kind_words(&step.resource.key.kind));
-                match action {
-                    Action::Open => context.push(InspectPane::of_step(step.id, &step.deletion_id)),
-                    Action::Blockers => context.push(BlockersPane::new(
-                        words,
-                        Vec::new(),
-                        Some(Source::Step(step.id)),
-                    )),
-                    Action::Retry => context.wishes.push(Wish::Submit {
-                        what: format!("retry of {words}"),
-                        command: Command::RetryStep { step_id: step.id },
-                    }),
-                    Action::Copy => context.copy(step.resource.key.id.clone()),
-                    _ => {}
-                }
+        let current = self.current();
+        if let Some(step) = current.and_then(|entry| self.step(entry)) {
+            return act_on_step(step, action, context);
+        }
+        if let Some(Entry::Deletion(i)) = current {
+            let deletion = &self.refused.rows[i];
+            match action {
+                Action::Open => context.push(InspectPane::of_deletion(deletion)),
+                Action::Blockers => context.push(BlockersPane::new(
+                    target_words(deletion),
+                    Vec::new(),
+                    Some(Source::Deletion(deletion.id.clone())),
+                )),
+                Action::Retry => context.wishes.push(retry(deletion)),
+                Action::Ladder => context.push(ladder(deletion)),
+                Action::Copy => context.copy(deletion.id.clone()),
+                _ => {}
             }
-            Some(Entry::Deletion(i)) => {
-                let deletion = &self.refused.rows[i];
-                match action {
-                    Action::Open => context.push(InspectPane::of_deletion(deletion)),
-                    Action::Blockers => context.push(BlockersPane::new(
-                        target_words(deletion),
-                        Vec::new(),
-                        Some(Source::Deletion(deletion.id.clone())),
-                    )),
-                    Action::Retry => context.wishes.push(retry(deletion)),
-                    Action::Copy => context.copy(deletion.id.clone()),
-                    _ => {}
-                }
-            }
-            None => {}
         }
     }
 }

@@ -3,12 +3,14 @@
 use chrono::{DateTime, Utc};
 
 use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::ladder::Purged;
 use crate::domain::model::{Blocker, Refusal, Step};
 
 use super::super::feed::{Feed, Want};
 use super::super::keys::{Action, Scope};
 use super::super::list::{List, passes};
 use super::super::look::{Cell, Look, Tone, blocker_words, kind_words, name_or_id};
+use super::ladder::LadderPane;
 use super::plan::rule_words;
 use super::{Column, Context, Pane, Wish, unexpected};
 
@@ -254,6 +256,13 @@ impl Pane for BlockersPane {
                     what: format!("retry of {}", self.subject),
                     command,
                 });
+            }
+            (Action::Ladder, Some(source)) => {
+                let what = match source {
+                    Source::Step(id) => Purged::Step(*id),
+                    Source::Deletion(id) => Purged::Deletion(id.clone()),
+                };
+                context.push(LadderPane::new(what, self.subject.clone()));
             }
             (Action::Refresh, Some(_)) => {
                 self.feed.spoil();

@@ -1,6 +1,7 @@
 //! All deletions, with how far they are.
 
 use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::ladder::Purged;
 use crate::domain::model::{Counts, Deletion, DeletionState, short_id};
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
@@ -12,6 +13,7 @@ use super::super::look::{
 use super::super::prompt::Confirm;
 use super::blockers::{BlockersPane, Source};
 use super::inspect::InspectPane;
+use super::ladder::LadderPane;
 use super::tree::TreePane;
 use super::{Column, Context, Pane, Wish, unexpected};
 
@@ -116,6 +118,14 @@ pub(crate) fn retry(deletion: &Deletion) -> Wish {
             deletion_id: deletion.id.clone(),
         },
     }
+}
+
+/// What can be done about all of it that is stuck.
+pub(crate) fn ladder(deletion: &Deletion) -> LadderPane {
+    LadderPane::new(
+        Purged::Deletion(deletion.id.clone()),
+        target_words(deletion),
+    )
 }
 
 pub(crate) fn cancel(deletion: &Deletion) -> Wish {
@@ -330,6 +340,7 @@ impl Pane for DeletionsPane {
                 Some(Source::Deletion(deletion.id.clone())),
             )),
             Action::Retry => context.wishes.push(retry(deletion)),
+            Action::Ladder => context.push(ladder(deletion)),
             Action::Pause => context.wishes.push(pause(deletion)),
             Action::Cancel => context.wishes.push(cancel(deletion)),
             Action::Copy => context.copy(deletion.id.clone()),

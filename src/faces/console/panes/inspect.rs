@@ -1,6 +1,7 @@
 //! One step, or one deletion: the facts, and its timeline of attempts (P2).
 
 use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::ladder::Purged;
 use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState, short_id};
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
@@ -11,6 +12,7 @@ use super::super::look::{
 };
 use super::blockers::{BlockersPane, Source};
 use super::deletions::{deletion_lines, target_words};
+use super::ladder::LadderPane;
 use super::{Column, Context, Pane, Wish, unexpected};
 
 enum Subject {
@@ -138,6 +140,7 @@ pub(crate) fn kind_word(kind: EventKind) -> &'static str {
         EventKind::StepState => "step",
         EventKind::Attempt => "attempt",
         EventKind::Recreated => "re-created",
+        EventKind::Purge => "purge",
         EventKind::Site => "site",
         EventKind::Engine => "engine",
         EventKind::NeedsPerson => "needs you",
@@ -190,7 +193,7 @@ pub(crate) fn step_lines(step: &Step, look: &Look) -> Vec<Cell> {
         lines.push(Cell::new(format!("re-created {times}"), Tone::Warn));
     }
     let next = match step.state {
-        StepState::Stuck => "r tries again, once the reason is out of the way",
+        StepState::Stuck => "r tries again, once the reason is gone; F shows what else can be done",
         StepState::Blocked => "it is tried again by itself; r tries at once",
         _ => "",
     };
@@ -395,6 +398,13 @@ impl Pane for InspectPane {
                 what: format!("retry of {}", self.subject_words()),
                 command,
             }),
+            Action::Ladder => {
+                let what = match source {
+                    Source::Step(id) => Purged::Step(id),
+                    Source::Deletion(id) => Purged::Deletion(id),
+                };
+                context.push(LadderPane::new(what, self.subject_words()));
+            }
             Action::Copy => {
                 if let Some(id) = resource {
                     context.copy(id);

@@ -11,6 +11,7 @@ pub(crate) mod events;
 pub(crate) mod forest;
 pub(crate) mod help;
 pub(crate) mod inspect;
+pub(crate) mod ladder;
 pub(crate) mod plan;
 pub(crate) mod sites;
 pub(crate) mod tree;

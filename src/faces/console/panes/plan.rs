@@ -448,8 +448,8 @@ impl Pane for PlanPane {
                 let tree = TreePane::new(deletion_id.clone());
                 context.wishes.push(Wish::Replace(Box::new(tree)));
             }
-            Ok(Receipt::Done { .. } | Receipt::Bulk(_)) => {
-                self.stage = Stage::Failed(super::unexpected(), Vec::new())
+            Ok(Receipt::Done { .. } | Receipt::Bulk(_) | Receipt::Purged { .. }) => {
+                self.stage = Stage::Failed(super::unexpected(), Vec::new());
             }
             Err(error) => {
                 let details = match error {

@@ -1,6 +1,7 @@
 //! One deletion as a living tree of its steps.
 
 use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::ladder::Purged;
 use crate::domain::model::{Deletion, Event as LedgerEvent, Step, StepState, short_id};
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
@@ -8,9 +9,12 @@ use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, count, duration, thousands};
 use super::blockers::{BlockersPane, Source};
-use super::deletions::{cancel, deletion_lines, done, pause, progress_words, retry, target_words};
+use super::deletions::{
+    cancel, deletion_lines, done, ladder, pause, progress_words, retry, target_words,
+};
 use super::forest::{Forest, Node, Part, RowKey};
 use super::inspect::InspectPane;
+use super::ladder::LadderPane;
 use super::{Column, Context, Pane, Wish, unexpected};
 
 pub(crate) struct TreePane {
@@ -393,6 +397,16 @@ impl Pane for TreePane {
                     });
                 } else if let Some(deletion) = self.deletion() {
                     context.wishes.push(retry(deletion));
+                }
+            }
+            Action::Ladder => {
+                let node = self.forest.node(row).filter(|node| node.part == Part::Step);
+                match (node, self.deletion()) {
+                    (Some(node), _) => {
+                        context.push(LadderPane::new(Purged::Step(node.id), node.words()));
+                    }
+                    (None, Some(deletion)) => context.push(ladder(deletion)),
+                    (None, None) => {}
                 }
             }
             Action::Pause => context.wishes.extend(self.deletion().map(pause)),

@@ -1,0 +1,115 @@
+//! What a purge left behind, and tombstones that are let go (P3).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Shared;
+use super::handle::{audit, ledger_error};
+use super::planning::{By, control_error};
+use crate::control::{ControlError, Envelope, Receipt};
+use crate::domain::model::{KindName, Orphan, Presence, ResourceKey, Site, StepResource};
+use crate::domain::policy::Looked;
+use crate::domain::text::escape;
+use crate::ledger::{Change, Cursor};
+
+impl Shared {
+    /// What was given up, each looked at now.
+    pub(super) async fn orphans(
+        &self,
+        page: Cursor,
+    ) -> Result<(Vec<Orphan>, Option<String>), ControlError> {
+        let page = self.ledger.orphans(page).await.map_err(ledger_error)?;
+        let mut groups: BTreeMap<(Site, KindName), Vec<usize>> = BTreeMap::new();
+        for (at, forgotten) in page.rows.iter().enumerate() {
+            let key = &forgotten.step.key;
+            if let Some(kind) = self
+                .kinds
+                .get(&key.kind)
+                .filter(|_| self.sites.may_look(&key.site))
+            {
+                let listed = self.kinds.listed(kind).name.clone();
+                groups
+                    .entry((key.site.clone(), listed))
+                    .or_default()
+                    .push(at);
+            }
+        }
+        let mut there = vec![Presence::Unclear; page.rows.len()];
+        for ((site, listed), rows) in groups {
+            let Some(kind) = self.kinds.get(&listed) else {
+                continue;
+            };
+            let steps: Vec<_> = rows
+                .iter()
+                .filter_map(|at| Some(page.rows.get(*at)?.step.clone()))
+                .collect();
+            let looked = self.look(&site, kind, &steps, 0).await;
+            for (at, looked) in rows.iter().zip(looked) {
+                if let Some(there) = there.get_mut(*at) {
+                    *there = match looked {
+                        Looked::Absent => Presence::Absent,
+                        Looked::Present | Looked::Settling(_) | Looked::Failed(_) => {
+                            Presence::Present
+                        }
+                        Looked::Unclear(_) => Presence::Unclear,
+                    };
+                }
+            }
+        }
+        let orphans = page.rows.into_iter().zip(there).map(|(forgotten, there)| {
+            let step = forgotten.step;
+            Orphan {
+                resource: StepResource {
+                    key: step.key,
+                    name: step.name,
+                },
+                project_id: step.project_id,
+                since: forgotten.since,
+                why: step
+                    .last_error
+                    .map(|error| error.message)
+                    .unwrap_or_default(),
+                deletion_id: step.deletion_id,
+                step_id: step.id,
+                there,
+            }
+        });
+        Ok((orphans.collect(), page.next))
+    }
+
+    /// Lets a tombstone go, only if the resource is seen to be there.
+    pub(super) async fn release(
+        &self,
+        envelope: &Envelope,
+        key: ResourceKey,
+    ) -> Result<Receipt, ControlError> {
+        let kind = self
+            .kinds
+            .get(&key.kind)
+            .ok_or_else(|| ControlError::Usage {
+                message: format!("unknown kind {}", escape(key.kind.as_str())),
+            })?;
+        let known = self.ledger.tombstones_of(vec![key.clone()]).await;
+        if known.map_err(ledger_error)?.is_empty() {
+            return Err(ControlError::NotFound {
+                message: format!("no tombstone of {}", escape(&key.to_string())),
+            });
+        }
+        let ids = BTreeSet::from([key.id.as_str()]);
+        let found = self.find(&key.site, kind, &ids, By::Id).await;
+        if found.map_err(control_error)?.is_empty() {
+            return Err(ControlError::Conflict {
+                message: format!(
+                    "{} is not there: its tombstone stays, so that it does not come back",
+                    escape(&key.to_string())
+                ),
+            });
+        }
+        let audit = audit(envelope, "release", &key.to_string());
+        self.moved(Change::Release {
+            key,
+            audit,
+            now: self.clock.now(),
+        })
+        .await
+    }
+}

@@ -1,0 +1,393 @@
+//! The ladder of a force-purge (P3): what can be done about what is stuck, and doing it.
+//!
+//! No rung has a way to a cloud of its own. `retry` puts the step back to work; `unpin` is a deletion
+//! of the pinning edges, planned behind its own fence and under the same guards, while the step
+//! snoozes; `runbook` and `forget` send nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::handle::{audit, ledger_error};
+use super::planning::{By, protected};
+use super::{PAGE_MAX, Shared};
+use crate::control::{ControlError, Envelope, Receipt};
+use crate::domain::ladder::{self, Facts, HELD, Ladder, Purged, Rung};
+use crate::domain::mapping::Mapped;
+use crate::domain::model::{
+    Action, Blocker, Deletion, KindName, Plan, PlanOptions, ResourceKey, Site, Step, StepState,
+    Target,
+};
+use crate::domain::plan::{Filter, Lookup};
+use crate::domain::text::escape;
+use crate::ledger::{Applied, Change, Climb, Cursor, NewDeletion, NewPurge, Selection, StepFilter};
+
+/// A ladder, and what taking a rung of it needs.
+pub(super) struct Found {
+    pub(super) ladder: Ladder,
+    deletion: Deletion,
+    /// What waits for none of the others.
+    roots: Vec<Step>,
+    /// What would remove the pins of the one step, if it is one.
+    pins: Option<Plan>,
+}
+
+impl Shared {
+    pub(super) async fn ladder(&self, what: &Purged) -> Result<Found, ControlError> {
+        let (deletion, only) = match what {
+            Purged::Deletion(id) => (self.deletion(id).await?, None),
+            Purged::Step(id) => {
+                let step = self.ledger.step(*id).await.map_err(ledger_error)?;
+                let step = step.ok_or_else(|| ControlError::NotFound {
+                    message: format!("no step {id}"),
+                })?;
+                (self.deletion(&step.deletion_id).await?, Some(step))
+            }
+        };
+        let steps = self.not_going(&deletion.id).await?;
+        let is_whole = only.is_none();
+        let roots = match only {
+            Some(step) => vec![step],
+            None => self.roots(&deletion, &steps).await?,
+        };
+        let guards = self.guarding(&roots).await;
+        let (pins, why_no_pins) = match roots.as_slice() {
+            [one] => match self.pins(one).await {
+                Ok(plan) => (Some(plan), String::new()),
+                Err(why) => (None, why),
+            },
+            _ => (None, String::new()),
+        };
+        let facts: Vec<Facts<'_>> = roots
+            .iter()
+            .map(|step| Facts {
+                step,
+                kind: self.kinds.get(&step.resource.key.kind),
+                variables: BTreeMap::from([(
+                    "cascade".to_owned(),
+                    deletion.options.cascade.to_string(),
+                )]),
+                pending_max: self.schedule(&step.resource.key.kind).pending_max,
+                guarded: guards.get(&step.resource.key).cloned(),
+                read_only: self.sites.read_only(&step.resource.key.site),
+                pins: match &pins {
+                    Some(plan) => Ok(self.calls(plan)),
+                    None => Err(why_no_pins.clone()),
+                },
+                waiting: waiting_for(step, &steps),
+            })
+            .collect();
+        let now = self.clock.now();
+        let ladder = match facts.first() {
+            Some(one) if !is_whole => ladder::of_step(&deletion, one, now),
+            _ => ladder::of_deletion(&deletion, &facts, now),
+        };
+        drop(facts);
+        Ok(Found {
+            ladder,
+            deletion,
+            roots,
+            pins,
+        })
+    }
+
+    /// Of the steps of a deletion that do not go those that wait for none of the others; if there are
+    /// none, what a cloud works on for long.
+    async fn roots(&self, deletion: &Deletion, steps: &[Step]) -> Result<Vec<Step>, ControlError> {
+        let is_held = |step: &Step| step.last_error.as_ref().is_some_and(|it| it.kind == HELD);
+        let roots: Vec<Step> = steps.iter().filter(|it| !is_held(it)).cloned().collect();
+        if !roots.is_empty() {
+            return Ok(roots);
+        }
+        let summary = self.ledger.summary().await.map_err(ledger_error)?;
+        let settling = summary.settling.into_iter();
+        let ours = settling.filter(|step| step.deletion_id == deletion.id);
+        Ok(ours.collect())
+    }
+
+    /// The steps of a deletion that are stuck or blocked: at most a page.
+    async fn not_going(&self, deletion_id: &str) -> Result<Vec<Step>, ControlError> {
+        let filter = StepFilter {
+            deletion_id: Some(deletion_id.to_owned()),
+            states: vec![StepState::Stuck, StepState::Blocked],
+            ..StepFilter::default()
+        };
+        let page = Cursor {
+            after: None,
+            limit: PAGE_MAX,
+        };
+        let page = self.ledger.steps(filter, page).await;
+        Ok(page.map_err(ledger_error)?.rows)
+    }
+
+    /// Why nothing may lead to the delete of these resources: the rules that protect them as they are
+    /// now (P4), by a listing for each site and kind. What cannot be read may be protected.
+    async fn guarding(&self, steps: &[Step]) -> BTreeMap<ResourceKey, String> {
+        let rules = &self.settings.guard.protect;
+        let mut wanted: BTreeMap<(&Site, &KindName), BTreeSet<&str>> = BTreeMap::new();
+        for step in steps.iter().filter(|_| !rules.is_empty()) {
+            let key = &step.resource.key;
+            let ids = wanted.entry((&key.site, &key.kind)).or_default();
+            ids.insert(&key.id);
+        }
+        let now = self.clock.now();
+        let mut guarding = BTreeMap::new();
+        for ((site, name), ids) in wanted {
+            let Some(kind) = self.kinds.get(name) else {
+                continue;
+            };
+            match self.find(site, kind, &ids, By::Id).await {
+                Ok(found) => guarding.extend(found.into_iter().filter_map(|resource| {
+                    let rule = protected(rules, &resource, now)?;
+                    Some((resource.key, format!("it is protected: {rule}")))
+                })),
+                Err(failure) => guarding.extend(ids.iter().map(|id| {
+                    let key = ResourceKey {
+                        site: site.clone(),
+                        kind: name.clone(),
+                        id: (*id).to_owned(),
+                    };
+                    let message = escape(&failure.message).into_owned();
+                    (
+                        key,
+                        format!("whether it is protected cannot be told: {message}"),
+                    )
+                })),
+            }
+        }
+        guarding
+    }
+
+    /// The plan that removes the edges by which other things hold a step; else why there is none.
+    async fn pins(&self, step: &Step) -> Result<Plan, String> {
+        let outside: Vec<&Blocker> = step
+            .blockers
+            .iter()
+            .filter(|blocker| !blocker.in_plan)
+            .collect();
+        let mut targets = Vec::new();
+        let mut foreign = None;
+        for blocker in outside {
+            let edges = self.edges_of(blocker, &step.resource.key.kind).await?;
+            // Not known whose it is: not touched either.
+            let ours = blocker.owner == step.project_id && !blocker.owner.is_empty();
+            if !edges.is_empty() && !ours {
+                foreign.get_or_insert(blocker);
+                continue;
+            }
+            targets.extend(edges.into_iter().map(|key| Target {
+                key,
+                name: blocker.name.clone(),
+            }));
+        }
+        if let (true, Some(blocker)) = (targets.is_empty(), foreign) {
+            return Err(format!(
+                "{} {} belongs to project {}: its owner has to free it",
+                blocker.kind,
+                escape(&blocker.id),
+                escape(blocker.owner_shown())
+            ));
+        }
+        if targets.is_empty() {
+            return Err("nothing is known that pins it and could be taken off it".to_owned());
+        }
+        let plan = self.plan_targets(&targets, PlanOptions::default()).await;
+        let plan = plan.map_err(|failure| failure.message)?;
+        if let Some(refusal) = plan.refused.first() {
+            return Err(refusal.reason.clone());
+        }
+        let going = plan.steps.iter().chain(&plan.automatic).chain(&plan.unset);
+        match going
+            .into_iter()
+            .find(|it| *it.project_id != *step.project_id)
+        {
+            Some(other) => Err(format!(
+                "{} {} belongs to another project",
+                other.kind,
+                escape(&other.resource_id)
+            )),
+            None => Ok(plan),
+        }
+    }
+
+    /// The edges by which a blocker holds a resource of this kind: itself, or what its kind says it
+    /// lets go by; refused where a rule protects what lets go.
+    async fn edges_of(
+        &self,
+        blocker: &Blocker,
+        holds: &KindName,
+    ) -> Result<Vec<ResourceKey>, String> {
+        let key = ResourceKey {
+            site: blocker.site.clone(),
+            kind: blocker.kind.clone(),
+            id: blocker.id.clone(),
+        };
+        let Some(kind) = self.kinds.get(&blocker.kind) else {
+            return Ok(Vec::new());
+        };
+        if kind.action() == Action::Detach {
+            return Ok(vec![key]);
+        }
+        let mut references = kind.spec.references.iter();
+        let lets_go = references.find(|it| it.to == *holds && it.unpinned_by.is_some());
+        let Some(edge) = lets_go.and_then(|reference| reference.unpinned_by.as_ref()) else {
+            return Ok(Vec::new());
+        };
+        let lookup = Lookup {
+            site: key.site.clone(),
+            kind: kind.name.clone(),
+            filter: Some(Filter {
+                key: "id".into(),
+                values: vec![key.id.clone()],
+            }),
+        };
+        let (rows, _) = self.look_up(&lookup).await.map_err(|it| it.message)?;
+        let rows = rows.iter();
+        let shown: Vec<_> = rows
+            .flat_map(|row| self.kinds.resources_in(&key.site, kind, row))
+            .collect();
+        let rules = &self.settings.guard.protect;
+        let own = shown.iter().find(|resource| resource.key == key);
+        if let Some(rule) = own.and_then(|own| protected(rules, own, self.clock.now())) {
+            return Err(format!("{} is protected: {rule}", escape(&key.to_string())));
+        }
+        let edges = shown.into_iter().filter(|found| found.key.kind == *edge);
+        Ok(edges.map(|found| found.key).collect())
+    }
+
+    fn calls(&self, plan: &Plan) -> Vec<String> {
+        let lines = plan.steps.iter().map(|step| {
+            let kind = self.kinds.get(&step.kind);
+            let line = kind.map(|kind| ladder::call_line(kind, &step.key(), &step.vars));
+            let line = line.unwrap_or_default();
+            format!("{}: {}", escape(&line), escape(&step.why))
+        });
+        lines.collect()
+    }
+
+    /// Takes a rung that is offered now, whatever was offered before.
+    pub(super) async fn purge(
+        &self,
+        envelope: &Envelope,
+        what: &Purged,
+        rung: Rung,
+        confirm: &str,
+    ) -> Result<Receipt, ControlError> {
+        let found = self.ladder(what).await?;
+        let Found {
+            ladder, deletion, ..
+        } = &found;
+        if confirm.len() < ladder.confirm.len() || !deletion.id.ends_with(confirm) {
+            return Err(ControlError::Usage {
+                message: format!(
+                    "\"{}\" is not the short id of the deletion, {}: nothing was done",
+                    escape(confirm),
+                    ladder.confirm
+                ),
+            });
+        }
+        let targets: Vec<Target> = found.roots.iter().map(target_of).collect();
+        self.writable(&targets)?;
+        let offer = ladder.offer(rung);
+        if let Some(why) = offer.and_then(|offer| offer.why_not.as_ref()) {
+            return Err(ControlError::Conflict {
+                message: format!(
+                    "{} is not offered for {}: {why}",
+                    rung.as_str(),
+                    ladder.subject
+                ),
+            });
+        }
+        let selection = match (what, found.roots.as_slice()) {
+            (Purged::Step(id), _) => Selection::Steps(vec![*id]),
+            (Purged::Deletion(_), [one]) if rung != Rung::Forget => Selection::Steps(vec![one.id]),
+            (Purged::Deletion(_), _) => Selection::Deletion(deletion.id.clone()),
+        };
+        let mut audit = audit(envelope, &format!("purge {}", rung.as_str()), &deletion.id);
+        audit.detail = serde_json::json!({
+            "rung": rung,
+            "of": ladder.subject,
+            "step_id": ladder.step_id,
+            "does": offer.map(|offer| &offer.does),
+        });
+        let now = self.clock.now();
+        let mut changes = Vec::new();
+        let climb = match (rung, &found.pins) {
+            (Rung::Retry, _) => Climb::Retry,
+            (Rung::Runbook, _) => Climb::Runbook,
+            (Rung::Forget, _) => Climb::Forget,
+            (Rung::Unpin, Some(plan)) => {
+                let plan = Arc::new(plan.clone());
+                changes.push(Change::SavePlan {
+                    plan: plan.clone(),
+                    now,
+                });
+                Climb::Unpin(Box::new(self.unpinning(envelope, deletion, &plan)))
+            }
+            (Rung::Unpin, None) => {
+                return Err(ControlError::Conflict {
+                    message: "nothing that pins it is known any more".into(),
+                });
+            }
+        };
+        changes.push(Change::Purge(Box::new(NewPurge {
+            what: selection,
+            climb,
+            audit,
+            now,
+        })));
+        let applied = self.commit(changes).await.map_err(ledger_error)?;
+        let (moved, deletion_id) = match applied.into_iter().next_back() {
+            Some(Applied::Moved(moved)) => (moved, None),
+            Some(Applied::Accepted { deletion_id, .. }) => (1, Some(deletion_id)),
+            Some(Applied::Refused(why)) => return Err(ControlError::Conflict { message: why }),
+            _ => (0, None),
+        };
+        let runbook = found.roots.first().filter(|_| rung == Rung::Runbook);
+        let runbook = runbook.and_then(|step| {
+            let kind = self.kinds.get(&step.resource.key.kind)?;
+            ladder::runbook(kind, step)
+        });
+        Ok(Receipt::Purged {
+            rung,
+            moved,
+            deletion_id,
+            runbook,
+        })
+    }
+
+    /// The deletion of what pins a step: exactly what was offered, or nothing (P1).
+    fn unpinning(&self, envelope: &Envelope, deletion: &Deletion, plan: &Plan) -> NewDeletion {
+        let names = plan.targets.iter().map(|target| target.key.to_string());
+        let names: Vec<String> = names.collect();
+        NewDeletion {
+            id: self.clock.new_id(),
+            targets: plan.targets.clone(),
+            copies: plan.mapping.iter().flat_map(Mapped::copies).collect(),
+            options: plan.options,
+            plan_hash: Some(plan.hash.clone()),
+            actor: envelope.actor.clone(),
+            reason: envelope.reason.clone(),
+            cause: Some(deletion.id.clone()),
+            idempotency_key: None,
+            audit: audit(envelope, "delete", &names.join(" ")),
+            now: self.clock.now(),
+        }
+    }
+}
+
+fn target_of(step: &Step) -> Target {
+    Target {
+        key: step.resource.key.clone(),
+        name: step.resource.name.clone(),
+    }
+}
+
+/// How many of these are stuck only because they wait for this one.
+fn waiting_for(step: &Step, steps: &[Step]) -> u64 {
+    let waits = format!("waits for step {},", step.id);
+    let held = steps.iter().filter(|other| {
+        let error = other.last_error.as_ref();
+        error.is_some_and(|it| it.kind == HELD && it.message.starts_with(&waits))
+    });
+    held.count() as u64
+}

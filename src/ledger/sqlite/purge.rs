@@ -1,0 +1,364 @@
+//! The ladder's rungs (P3), tombstones let go, and sites paused by hand: each is on the record before
+//! anything of it can be sent.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::json;
+
+use super::batch::{Batch, Sql};
+use super::rows::{self, CLAIMED};
+use crate::domain::ladder::FORGOTTEN;
+use crate::domain::model::{
+    DeletionState, ErrorClass, EventKind, Phase, ResourceKey, Site, SitePause, StepError,
+    StepState, short_id,
+};
+use crate::ledger::{Applied, AuditEntry, Climb, Forgotten, NewPurge, Paged, RetryBy, Selection};
+
+/// A stuck step that is given up.
+struct GivenUp {
+    id: i64,
+    record: Option<i64>,
+}
+
+impl Batch<'_> {
+    pub(super) fn purge(&mut self, purge: &NewPurge) -> Sql<Applied> {
+        let now = purge.now;
+        let applied = match &purge.climb {
+            Climb::Retry => self.retry(&purge.what, RetryBy::Person, &purge.audit, now)?,
+            Climb::Unpin(deletion) => {
+                let accepted = self.accept(deletion)?;
+                if !matches!(accepted, Applied::Accepted { .. }) {
+                    return Ok(accepted);
+                }
+                // What it pins is tried again: it snoozes while that goes.
+                match self.retry(&purge.what, RetryBy::Person, &purge.audit, now)? {
+                    Applied::Moved(_) => accepted,
+                    refused => return self.refused_whole(refused),
+                }
+            }
+            Climb::Runbook => match self.chosen(&purge.what)? {
+                Ok(_) => {
+                    self.audit(&purge.audit, now)?;
+                    Applied::Done
+                }
+                Err(why) => Applied::Refused(why),
+            },
+            Climb::Forget => self.forget(&purge.what, &purge.audit, now)?,
+        };
+        if !matches!(applied, Applied::Refused(_)) {
+            self.tell_purge(purge)?;
+        }
+        Ok(applied)
+    }
+
+    /// Half of a rung was written, and the other half is refused: neither counts.
+    fn refused_whole(&mut self, refused: Applied) -> Sql<Applied> {
+        self.undo_change()?;
+        self.begin_change()?;
+        Ok(refused)
+    }
+
+    fn tell_purge(&mut self, purge: &NewPurge) -> Sql<()> {
+        let rung = purge.climb.rung().as_str();
+        let chosen = self.chosen(&purge.what)?.unwrap_or_default();
+        for (num, steps) in chosen {
+            let deletion = self.deletion(num)?.id.clone();
+            let (step, of) = match steps.as_deref() {
+                Some([step]) => (Some(*step), format!("step {step}")),
+                _ => (None, format!("deletion {}", short_id(&deletion))),
+            };
+            self.event(
+                Some(num),
+                step,
+                EventKind::Purge,
+                &format!("purge of {of}: {rung}, by {}", purge.audit.actor.name),
+                &json!({"rung": rung}),
+                purge.now,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// What is stuck ends `purged`, and its tombstone with it. Nothing is sent, neither now nor because
+    /// of it: what waited for a forgotten step stays stuck and says for what, until a person retries it.
+    fn forget(&mut self, what: &Selection, audit: &AuditEntry, now: DateTime<Utc>) -> Sql<Applied> {
+        let chosen = match self.chosen(what)? {
+            Ok(chosen) => chosen,
+            Err(why) => return Ok(Applied::Refused(why)),
+        };
+        let mut forgotten = 0;
+        for (num, only) in &chosen {
+            let state = self.deletion(*num)?.state;
+            if matches!(state, DeletionState::Planning | DeletionState::Refused) {
+                let why = format!("the deletion is {}: nothing was sent", state.as_str());
+                return Ok(Applied::Refused(why));
+            }
+            let stuck = match self.stuck_of(*num, only.as_deref())? {
+                Ok(stuck) => stuck,
+                Err(why) => return Ok(Applied::Refused(why)),
+            };
+            self.give_up(*num, &stuck, now)?;
+            forgotten += stuck.len() as u64;
+        }
+        if forgotten == 0 {
+            return Ok(Applied::Refused("nothing of it is stuck".to_owned()));
+        }
+        self.audit(audit, now)?;
+        Ok(Applied::Moved(forgotten))
+    }
+
+    fn stuck_of(&self, num: i64, only: Option<&[i64]>) -> Sql<Result<Vec<GivenUp>, String>> {
+        let mut stuck = self
+            .db
+            .prepare_cached(
+                "SELECT id, record FROM steps WHERE state = 'stuck' AND deletion = ?1 ORDER BY id",
+            )?
+            .query_map([num], |row| {
+                Ok(GivenUp {
+                    id: row.get(0)?,
+                    record: row.get(1)?,
+                })
+            })?
+            .collect::<Sql<Vec<_>>>()?;
+        if let Some(ids) = only {
+            stuck.retain(|step| ids.contains(&step.id));
+            if let Some(other) = ids.iter().find(|id| !stuck.iter().any(|it| it.id == **id)) {
+                return Ok(Err(format!("step {other} is not stuck")));
+            }
+        }
+        Ok(Ok(stuck))
+    }
+
+    fn give_up(&mut self, num: i64, stuck: &[GivenUp], now: DateTime<Utc>) -> Sql<()> {
+        for step in stuck {
+            self.execute(
+                "UPDATE steps SET state = 'purged', since = ?2, ended_at = ?2, held_by = NULL,
+                     next_attempt_at = NULL WHERE id = ?1",
+                &[&step.id, &rows::micros(now)],
+            )?;
+            if let Some(record) = step.record {
+                self.end_tombstone(num, record, StepState::Purged, now)?;
+            }
+            self.event(
+                Some(num),
+                Some(step.id),
+                EventKind::StepState,
+                "forgotten: what is there is left behind",
+                &json!({"state": StepState::Purged.as_str()}),
+                now,
+            )?;
+        }
+        self.moved(
+            num,
+            StepState::Stuck,
+            StepState::Purged,
+            stuck.len() as u64,
+            now,
+        )?;
+        let ids: Vec<i64> = stuck.iter().map(|step| step.id).collect();
+        self.unhold(num, &ids, now)?;
+        self.leave_waiting(num, &ids, now)?;
+        self.settle(num, now)
+    }
+
+    /// What waited for these does not go on by itself: what they hold is there still.
+    fn leave_waiting(&mut self, num: i64, forgotten: &[i64], now: DateTime<Utc>) -> Sql<()> {
+        let mut left: BTreeSet<(i64, i64)> = BTreeSet::new();
+        for id in forgotten {
+            let dependents: Vec<i64> = self
+                .db
+                .prepare_cached(
+                    "UPDATE steps SET waits = waits - 1
+                     WHERE ended_at IS NULL
+                         AND id IN (SELECT dependent FROM edges WHERE dependency = ?1)
+                     RETURNING id",
+                )?
+                .query_map([id], |row| row.get(0))?
+                .collect::<Sql<_>>()?;
+            left.extend(dependents.into_iter().map(|dependent| (dependent, *id)));
+        }
+        for (dependent, forgotten) in &left {
+            let from = self.state_of(*dependent)?;
+            let error = self.forgotten_error(*forgotten, now)?;
+            self.execute(
+                "UPDATE steps SET state = 'stuck', held_by = NULL, last_error = ?3,
+                     since = CASE WHEN state = 'stuck' THEN since ELSE ?2 END WHERE id = ?1",
+                &[dependent, &rows::micros(now), &error],
+            )?;
+            self.moved(num, from, StepState::Stuck, 1, now)?;
+        }
+        for (dependent, _) in left {
+            self.hold(num, dependent, now)?;
+        }
+        Ok(())
+    }
+
+    /// Says which forgotten step this one waited for; as the JSON of its `last_error`.
+    fn forgotten_error(&self, step: i64, now: DateTime<Utc>) -> Sql<String> {
+        let called = self.called(step)?;
+        rows::json(&StepError {
+            class: ErrorClass::Blocked,
+            status: None,
+            kind: FORGOTTEN.to_owned(),
+            message: format!(
+                "waited for step {step}, {called}, which was forgotten and may hold it still; a retry sends it all the same"
+            ),
+            request_id: String::new(),
+            at: now,
+        })
+    }
+
+    /// A resource that is there after its end is nobody's business any more: only then, and only here.
+    pub(super) fn release(
+        &mut self,
+        key: &ResourceKey,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let site = key.site.to_string();
+        let identity = params![key.id, key.kind.as_str(), site];
+        let found: Option<(Phase, String, i64)> = self
+            .db
+            .prepare_cached(
+                "SELECT t.phase, d.id, d.num FROM tombstones t JOIN deletions d ON d.num = t.deletion
+                 WHERE t.id = ?1 AND t.kind = ?2 AND t.site = ?3",
+            )?
+            .query_row(identity, |row| {
+                Ok((rows::word(row, 0)?, row.get(1)?, row.get(2)?))
+            })
+            .optional()?;
+        let Some((phase, deletion, num)) = found else {
+            return Ok(Applied::Refused(format!("{key} has no tombstone")));
+        };
+        let short = short_id(&deletion);
+        match phase {
+            Phase::Gone | Phase::Purged => {}
+            Phase::Released => return Ok(Applied::Refused(format!("{key} is released already"))),
+            Phase::Checking | Phase::Deleting => {
+                return Ok(Applied::Refused(format!(
+                    "{key} is {} by deletion {short}: cancel that, or forget its step, first",
+                    if phase == Phase::Checking {
+                        "being checked"
+                    } else {
+                        "being deleted"
+                    }
+                )));
+            }
+        }
+        // What is there after `gone` is another incarnation (M1).
+        self.db
+            .prepare_cached(
+                "UPDATE tombstones SET incarnation = incarnation + (phase = 'gone'),
+                     phase = 'released', gone_at = NULL WHERE id = ?1 AND kind = ?2 AND site = ?3",
+            )?
+            .execute(identity)?;
+        self.audit(audit, now)?;
+        self.event(
+            Some(num),
+            None,
+            EventKind::Purge,
+            &format!("tombstone of {key} released by {}", audit.actor.name),
+            &json!({"phase": "released", "site": key.site, "kind": key.kind, "id": key.id}),
+            now,
+        )?;
+        Ok(Applied::Done)
+    }
+
+    pub(super) fn pause_site(
+        &mut self,
+        site: &Site,
+        paused: bool,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let name = site.to_string();
+        let changed = match paused {
+            true => self.execute(
+                "INSERT INTO site_pauses(site, actor, reason, at) VALUES(?1, ?2, ?3, ?4)
+                 ON CONFLICT(site) DO NOTHING",
+                &[
+                    &name,
+                    &rows::json(&audit.actor)?,
+                    &audit.reason,
+                    &rows::micros(now),
+                ],
+            )?,
+            false => self.execute("DELETE FROM site_pauses WHERE site = ?1", &[&name])?,
+        };
+        if changed == 0 {
+            return Ok(Applied::Refused(match paused {
+                true => format!("{site} is paused already"),
+                false => format!("nobody paused {site}"),
+            }));
+        }
+        self.audit(audit, now)?;
+        let (did, reason) = (if paused { "paused" } else { "resumed" }, &audit.reason);
+        let why = if reason.is_empty() {
+            String::new()
+        } else {
+            format!(": {reason}")
+        };
+        self.event(
+            None,
+            None,
+            EventKind::Site,
+            &format!("{site} {did} by {}{why}", audit.actor.name),
+            &json!({"site": site, "paused": paused}),
+            now,
+        )?;
+        Ok(Applied::Done)
+    }
+}
+
+pub(super) fn site_pauses(db: &Connection) -> Sql<Vec<SitePause>> {
+    db.prepare_cached("SELECT site, actor, reason, at FROM site_pauses ORDER BY site")?
+        .query_map((), |row| {
+            Ok(SitePause {
+                site: rows::site(row, 0)?,
+                by: rows::from_json(row, 1)?,
+                reason: row.get(2)?,
+                at: rows::time(row, 3)?,
+            })
+        })?
+        .collect()
+}
+
+/// By deletion, then by step; the cursor is both. What was deleted or released since is none any more.
+pub(super) fn orphans(
+    db: &Connection,
+    after: Option<[i64; 2]>,
+    limit: usize,
+) -> Sql<Paged<Forgotten>> {
+    let columns = CLAIMED.replace(", ", ", s.");
+    let [num, id] = after.unwrap_or([0, 0]);
+    let mut rows = db
+        .prepare_cached(&format!(
+            "SELECT s.{columns}, d.id, s.ended_at FROM steps s INDEXED BY steps_by_state
+             JOIN deletions d ON d.num = s.deletion
+             JOIN tombstones t ON t.record_id = s.record AND t.deletion = s.deletion
+             WHERE s.state = 'purged' AND t.phase = 'purged' AND (s.deletion, s.id) > (?1, ?2)
+             ORDER BY s.deletion, s.id LIMIT ?3"
+        ))?
+        .query_map(
+            params![num, id, i64::try_from(limit + 1).unwrap_or(i64::MAX)],
+            |row| {
+                let deletion_id: String = row.get(19)?;
+                let forgotten = Forgotten {
+                    step: rows::claimed(row, &deletion_id, false)?,
+                    since: rows::time(row, 20)?,
+                };
+                Ok((row.get::<_, i64>(1)?, forgotten))
+            },
+        )?
+        .collect::<Sql<Vec<_>>>()?;
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let last = rows.last().filter(|_| more);
+    let next = last.map(|(num, forgotten)| format!("{num}:{}", forgotten.step.id));
+    Ok(Paged {
+        rows: rows.into_iter().map(|(_, forgotten)| forgotten).collect(),
+        next,
+    })
+}

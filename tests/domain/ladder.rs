@@ -1,0 +1,344 @@
+//! The ladder: which rung is offered of what, what it says it does, and why others are not offered (P3).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use gone::domain::kinds::{Kinds, Source};
+use gone::domain::ladder::{Facts, HELD, Ladder, Rung, of_deletion, of_step, runbook};
+use gone::domain::model::{
+    Action, Actor, Counts, Deletion, DeletionState, ErrorClass, KindName, Origin, PlanOptions,
+    ResourceKey, Site, Step, StepError, StepResource, StepState,
+};
+
+const LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
+
+fn now() -> DateTime<Utc> {
+    "2026-01-02T03:04:05Z".parse().unwrap()
+}
+
+fn error(kind: &str, status: Option<u16>, message: &str) -> StepError {
+    StepError {
+        class: ErrorClass::Blocked,
+        status,
+        kind: kind.to_owned(),
+        message: message.to_owned(),
+        request_id: String::new(),
+        at: now(),
+    }
+}
+
+fn settling() -> StepError {
+    error(
+        "PENDING_DELETE",
+        None,
+        "the load_balancer is still PENDING_DELETE",
+    )
+}
+
+/// Since so many minutes.
+fn step(kind: &str, state: StepState, error: Option<StepError>, minutes: i64) -> Step {
+    Step {
+        id: 12,
+        deletion_id: "0189-0a1b2c3d".to_owned(),
+        resource: StepResource {
+            key: ResourceKey {
+                site: Site::region("prod", "one"),
+                kind: KindName::new(kind),
+                id: "4fdb".to_owned(),
+            },
+            name: "api".to_owned(),
+        },
+        action: Action::Delete,
+        state,
+        depends_on: Vec::new(),
+        attempts: 3,
+        max_attempts: 8,
+        next_attempt_at: (state == StepState::Blocked).then(now),
+        blocked_since: Some(now() - TimeDelta::minutes(minutes)),
+        blockers: Vec::new(),
+        last_error: error,
+        recreated: 0,
+        project_id: "p1".to_owned(),
+        why: String::new(),
+    }
+}
+
+fn deletion(stuck: u64) -> Deletion {
+    Deletion {
+        id: "0189-0a1b2c3d".to_owned(),
+        targets: Vec::new(),
+        state: DeletionState::Stuck,
+        requested_by: Actor {
+            name: "ada".to_owned(),
+            origin: Origin::Cli,
+        },
+        requested_at: now(),
+        reason: String::new(),
+        cause: None,
+        options: PlanOptions::default(),
+        plan_hash: None,
+        counts: Counts {
+            stuck,
+            total: stuck,
+            ..Counts::default()
+        },
+        eta_seconds: None,
+        finished_at: None,
+        refused: Vec::new(),
+        note: String::new(),
+    }
+}
+
+fn facts<'f>(kinds: &'f Kinds, step: &'f Step) -> Facts<'f> {
+    Facts {
+        step,
+        kind: kinds.get(&step.resource.key.kind),
+        variables: BTreeMap::from([("cascade".to_owned(), "true".to_owned())]),
+        pending_max: LIMIT,
+        guarded: None,
+        read_only: false,
+        pins: Err("nothing pins it".to_owned()),
+        waiting: 0,
+    }
+}
+
+fn offered(ladder: &Ladder) -> Vec<Rung> {
+    let offers = ladder.offers.iter();
+    let offered = offers.filter(|offer| offer.why_not.is_none());
+    offered.map(|offer| offer.rung).collect()
+}
+
+fn of(step: &Step, change: impl Fn(&mut Facts<'_>)) -> Ladder {
+    let kinds = Kinds::load(&[]).unwrap();
+    let mut facts = facts(&kinds, step);
+    change(&mut facts);
+    of_step(&deletion(1), &facts, now())
+}
+
+/// Kind, state, error, minutes since, whether something pins it: offered.
+type Row<'r> = (&'r str, StepState, Option<StepError>, i64, bool, &'r [Rung]);
+
+#[test]
+fn p03_each_rung_is_offered_by_what_is_known_of_the_step() {
+    use Rung::{Forget, Retry, Runbook, Unpin};
+    use StepState::{Blocked, Ready, Running, Stuck, Verifying, Waiting};
+    let immutable = error(
+        "",
+        Some(409),
+        "Load Balancer x is immutable and cannot be updated.",
+    );
+    let in_use = error("NetworkInUse", Some(409), "in use");
+    let held = error(HELD, None, "waits for step 7, port x, which does not go");
+    let forbidden = error("", Some(403), "no");
+    let hours = 4 * 60;
+    let table: [Row<'_>; 15] = [
+        ("port", Waiting, None, 0, false, &[]),
+        ("port", Ready, None, 0, false, &[]),
+        ("port", Running, None, 0, false, &[]),
+        ("port", Verifying, None, 0, false, &[]),
+        ("port", Blocked, Some(in_use.clone()), 5, false, &[Retry]),
+        (
+            "port",
+            Blocked,
+            Some(in_use.clone()),
+            5,
+            true,
+            &[Retry, Unpin],
+        ),
+        (
+            "port",
+            Stuck,
+            Some(in_use.clone()),
+            5,
+            true,
+            &[Retry, Unpin, Forget],
+        ),
+        ("port", Stuck, Some(in_use), 5, false, &[Retry, Forget]),
+        ("port", Stuck, Some(held), 5, true, &[]),
+        ("load_balancer", Verifying, Some(settling()), 12, true, &[]),
+        (
+            "load_balancer",
+            Blocked,
+            Some(immutable.clone()),
+            12,
+            true,
+            &[Retry],
+        ),
+        ("load_balancer", Stuck, Some(immutable), 12, true, &[Retry]),
+        (
+            "load_balancer",
+            Stuck,
+            Some(settling()),
+            hours,
+            false,
+            &[Retry, Runbook, Forget],
+        ),
+        (
+            "load_balancer",
+            Stuck,
+            Some(forbidden),
+            hours,
+            false,
+            &[Retry, Forget],
+        ),
+        (
+            "listener",
+            Stuck,
+            Some(settling()),
+            hours,
+            false,
+            &[Retry, Forget],
+        ),
+    ];
+    for (kind, state, error, minutes, pinned, expected) in table {
+        let step = step(kind, state, error, minutes);
+        let ladder = of(&step, |facts| {
+            if pinned {
+                facts.pins = Ok(vec![
+                    "PUT /v2.0/routers/r/remove_router_interface".to_owned(),
+                ]);
+            }
+        });
+        assert_eq!(offered(&ladder), expected, "{kind} {state:?}: {ladder:#?}");
+        for offer in &ladder.offers {
+            // Each says what it does, or why it is not offered.
+            assert_eq!(offer.why_not.is_none(), !offer.does.is_empty(), "{offer:?}");
+        }
+    }
+}
+
+#[test]
+fn p03_while_the_cloud_may_still_work_on_it_the_ladder_says_so_and_until_when() {
+    let step = step("load_balancer", StepState::Verifying, Some(settling()), 12);
+    let ladder = of(&step, |_| {});
+    for rung in Rung::ALL {
+        let why = ladder.offer(rung).unwrap().why_not.clone().unwrap();
+        assert!(why.starts_with("not before 2026-01-02 05:52:05"), "{why}");
+        assert!(why.contains("2 h 45 min"), "{why}");
+    }
+}
+
+#[test]
+fn p03_p05_nothing_is_offered_at_a_read_only_site() {
+    let step = step("port", StepState::Stuck, None, 5);
+    let ladder = of(&step, |facts| {
+        facts.read_only = true;
+        facts.pins = Ok(vec!["PUT".to_owned()]);
+    });
+    assert_eq!(offered(&ladder), []);
+}
+
+#[test]
+fn p03_p04_of_what_is_protected_only_forgetting_is_offered() {
+    let step = step("load_balancer", StepState::Stuck, Some(settling()), 240);
+    let ladder = of(&step, |facts| {
+        facts.guarded = Some("it is protected: tag keep".to_owned());
+        facts.pins = Ok(vec!["PUT".to_owned()]);
+    });
+    assert_eq!(offered(&ladder), [Rung::Forget]);
+    let why = ladder.offer(Rung::Retry).unwrap().why_not.clone();
+    assert_eq!(why.as_deref(), Some("it is protected: tag keep"));
+}
+
+#[test]
+fn p03_what_a_rung_does_names_the_call_and_the_resource() {
+    let stuck = step("load_balancer", StepState::Stuck, Some(settling()), 240);
+    let ladder = of(&stuck, |facts| facts.waiting = 3);
+    let retry = ladder.offer(Rung::Retry).unwrap();
+    assert_eq!(
+        retry.does[0],
+        "DELETE /v2.0/lbaas/loadbalancers/4fdb?cascade=true"
+    );
+    let forget = ladder.offer(Rung::Forget).unwrap();
+    assert!(forget.does[1].contains("(3)"), "{forget:?}");
+    assert!(
+        forget
+            .leaves
+            .contains("load_balancer api (4fdb) at prod/one"),
+        "{forget:?}"
+    );
+    let mut edge = step("static_route", StepState::Stuck, None, 5);
+    edge.resource.key.id = "r1,10.0.0.0/8,10.9.0.2".to_owned();
+    let ladder = of(&edge, |_| {});
+    let retry = ladder.offer(Rung::Retry).unwrap();
+    assert_eq!(retry.does[0], "PUT /v2.0/routers/r1/remove_extraroutes");
+}
+
+#[test]
+fn p03_of_several_stuck_steps_what_is_for_one_id_is_offered_one_at_a_time() {
+    let kinds = Kinds::load(&[]).unwrap();
+    let one = step("load_balancer", StepState::Stuck, Some(settling()), 240);
+    let mut two = one.clone();
+    two.id = 13;
+    let both = [facts(&kinds, &one), facts(&kinds, &two)];
+    let ladder = of_deletion(&deletion(5), &both, now());
+    assert_eq!(offered(&ladder), [Rung::Retry, Rung::Forget]);
+    let why = ladder
+        .offer(Rung::Runbook)
+        .unwrap()
+        .why_not
+        .clone()
+        .unwrap();
+    assert!(why.contains("12, 13"), "{why}");
+    let forget = ladder.offer(Rung::Forget).unwrap();
+    assert!(forget.leaves.contains("all 5"), "{forget:?}");
+    let ladder = of_deletion(&deletion(5), &both[..1], now());
+    assert_eq!(offered(&ladder), [Rung::Retry, Rung::Runbook, Rung::Forget]);
+    assert!(ladder.offer(Rung::Forget).unwrap().leaves.contains("all 5"));
+    let nothing = of_deletion(&deletion(0), &[], now());
+    assert_eq!(offered(&nothing), []);
+}
+
+#[test]
+fn p03_a_runbook_is_for_one_id_and_for_no_id_that_a_shell_or_sql_reads_otherwise() {
+    let kinds = Kinds::load(&[]).unwrap();
+    let kind = kinds.get(&KindName::new("load_balancer")).unwrap();
+    let mut stuck = step("load_balancer", StepState::Stuck, Some(settling()), 240);
+    let text = runbook(kind, &stuck).unwrap();
+    assert!(
+        text.contains("WHERE id = '4fdb'") && text.contains("gone retry 12"),
+        "{text}"
+    );
+    assert!(text.contains("2 h 45 min") && !text.contains('{'), "{text}");
+    for id in ["a' OR '1'='1", "a; rm -rf /", "$(x)", ""] {
+        stuck.resource.key.id = id.to_owned();
+        let ladder = of(&stuck, |_| {});
+        let offer = ladder.offer(Rung::Runbook).unwrap();
+        assert!(offer.why_not.is_some(), "{id}");
+    }
+}
+
+#[test]
+fn a_rung_that_is_mistyped_is_told_the_nearest() {
+    assert_eq!(Rung::parse("unpin"), Ok(Rung::Unpin));
+    let error = Rung::parse("forgt").unwrap_err();
+    assert!(error.contains("did you mean \"forget\"?"), "{error}");
+    assert!(error.ends_with("retry, unpin, runbook, forget"), "{error}");
+}
+
+#[test]
+fn a_runbook_with_a_variable_that_no_one_sets_is_an_error() {
+    const BALANCERS: &str = include_str!("../../assets/kinds/openstack/load-balancer.toml");
+    let error_of = |from: &str, to: &str| {
+        let source = Source {
+            file: "mine.toml".into(),
+            text: BALANCERS.replacen(from, to, 1),
+        };
+        Kinds::load(&[source]).unwrap_err().to_string()
+    };
+    let message = error_of("Load balancer {id}\n", "Load balancer {idd}\n");
+    let line = BALANCERS
+        .lines()
+        .position(|line| line == "[kind.load_balancer]");
+    assert!(
+        message.starts_with(&format!("mine.toml:{}: ", line.unwrap() + 1)),
+        "{message}"
+    );
+    assert!(
+        message.ends_with("no variable \"{idd}\"; did you mean \"id\"?"),
+        "{message}"
+    );
+    let message = error_of("says = [\"PENDING_\", \"is immutable\"]", "says = []");
+    assert!(message.contains("runbook.says"), "{message}");
+}

@@ -1,0 +1,719 @@
+//! The ladder of a force-purge: what is offered, what each rung does, which guards hold on it; orphans,
+//! tombstones let go, and sites that a person paused (P3, T10).
+
+use std::time::Duration;
+
+use super::harness::*;
+use gone::control::{Command, ControlError, Page, Query, Receipt, SiteState};
+use gone::domain::ladder::{FORGOTTEN, Ladder, Purged, Rung};
+use gone::domain::model::{
+    DeletionState, ErrorClass, EventKind, Orphan, Phase, Presence, Site, Step, StepState, short_id,
+};
+use gone::ledger::{Cursor, Ledger};
+use gone::system::config::ProtectRule;
+use serde_json::{Value, json};
+
+async fn ladder(client: &Client, what: Purged) -> Ladder {
+    match client.control.query(Query::Ladder { what }).await.unwrap() {
+        Page::Ladder { ladder } => *ladder,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn take(
+    client: &Client,
+    id: &str,
+    what: Purged,
+    rung: Rung,
+) -> Result<Receipt, ControlError> {
+    let confirm = short_id(id).to_owned();
+    let command = Command::Purge {
+        what,
+        rung,
+        confirm,
+    };
+    client.submit(command).await
+}
+
+fn whole(id: &str) -> Purged {
+    Purged::Deletion(id.to_owned())
+}
+
+/// Why it is not offered; none if it is.
+fn why_not(ladder: &Ladder, rung: Rung) -> Option<String> {
+    ladder.offer(rung).unwrap().why_not.clone()
+}
+
+fn offered(ladder: &Ladder) -> Vec<Rung> {
+    let offers = ladder.offers.iter();
+    let offered = offers.filter(|offer| offer.why_not.is_none());
+    offered.map(|offer| offer.rung).collect()
+}
+
+async fn orphans(client: &Client) -> Vec<Orphan> {
+    let query = Query::Orphans {
+        cursor: None,
+        limit: 0,
+    };
+    match client.control.query(query).await.unwrap() {
+        Page::Orphans { rows, .. } => rows,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A network with ports and two balancers, the first of which never leaves PENDING_DELETE.
+fn with_a_dead_balancer(bench: &Bench) -> (String, Vec<String>) {
+    let made = bench.seed(json!({ "networks": 1, "ports_per_network": 3, "load_balancers": 2 }));
+    let id = |kind: &str, at: usize| made[kind][at].as_str().unwrap().to_owned();
+    let balancers = vec![id("load_balancers", 0), id("load_balancers", 1)];
+    let course = json!({ "id": balancers[0], "for_s": 30 * 24 * 3600 });
+    bench.control("PUT", "/balancers", course);
+    (id("networks", 0), balancers)
+}
+
+#[test]
+fn p03_t10_a_dead_balancer_is_waited_for_then_forgotten_and_listed_as_an_orphan() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, balancers) = with_a_dead_balancer(&bench);
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                // The sibling is not delayed.
+                let sibling =
+                    |it: &Step| it.resource.key.id == balancers[1] && it.state == StepState::Gone;
+                client.until_any(&id, sibling).await;
+                tokio::time::sleep(Duration::from_secs(20 * 60)).await;
+                let step = client.step_of(&id, &balancers[0]).await;
+                assert_eq!(step.state, StepState::Verifying);
+                // It is shown where a person looks, and no other that is looked for.
+                let shown = client.control.snapshot().borrow().attention.clone();
+                let ids: Vec<i64> = shown.iter().map(|it| it.id).collect();
+                assert_eq!(ids, [step.id]);
+                let of_all = ladder(&client, whole(&id)).await;
+                assert!(
+                    why_not(&of_all, Rung::Forget)
+                        .unwrap()
+                        .contains("2 h 45 min")
+                );
+                let early = ladder(&client, Purged::Step(step.id)).await;
+                assert_eq!(offered(&early), []);
+                let why = why_not(&early, Rung::Forget).unwrap();
+                assert!(why.contains("2 h 45 min"), "{why}");
+                let refused = take(&client, &id, Purged::Step(step.id), Rung::Forget).await;
+                assert!(
+                    matches!(refused, Err(ControlError::Conflict { .. })),
+                    "{refused:?}"
+                );
+
+                client.stuck(&id).await;
+                let late = ladder(&client, Purged::Step(step.id)).await;
+                assert_eq!(offered(&late), [Rung::Retry, Rung::Runbook, Rung::Forget]);
+                let retry = &late.offer(Rung::Retry).unwrap().does[0];
+                assert_eq!(
+                    *retry,
+                    format!(
+                        "DELETE /v2.0/lbaas/loadbalancers/{}?cascade=true",
+                        balancers[0]
+                    )
+                );
+                let sent = bench.writes().len();
+                let runbook = take(&client, &id, Purged::Step(step.id), Rung::Runbook).await;
+                let Ok(Receipt::Purged {
+                    runbook: Some(runbook),
+                    ..
+                }) = runbook
+                else {
+                    panic!("{runbook:?}");
+                };
+                assert!(
+                    runbook.contains(&format!("WHERE id = '{}'", balancers[0])),
+                    "{runbook}"
+                );
+                assert!(
+                    runbook.contains(&format!("gone retry {}", step.id)),
+                    "{runbook}"
+                );
+                assert!(!runbook.contains('{'), "{runbook}");
+
+                let forgotten = take(&client, &id, Purged::Step(step.id), Rung::Forget).await;
+                assert!(matches!(forgotten, Ok(Receipt::Purged { moved: 1, .. })));
+                // Nothing was sent by all that, and nothing because of it.
+                tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
+                assert_eq!(bench.writes().len(), sent);
+                assert_eq!(
+                    client.tombstone(&balancers[0]).await.unwrap().phase,
+                    Phase::Purged
+                );
+                let waited = client.step_of(&id, &network).await;
+                assert_eq!(waited.state, StepState::Stuck);
+                assert_eq!(waited.last_error.unwrap().kind, FORGOTTEN);
+
+                let rows = orphans(&client).await;
+                let [orphan] = rows.as_slice() else {
+                    panic!("{rows:#?}");
+                };
+                assert_eq!(orphan.resource.key.id, balancers[0]);
+                assert_eq!(orphan.there, Presence::Present);
+                assert!(orphan.why.contains("PENDING_DELETE"), "{orphan:?}");
+                assert_eq!(orphan.deletion_id, id);
+
+                // What it holds is refused by the cloud, and asks for a person at once.
+                client.retry(&id).await;
+                client.stuck(&id).await;
+                let refused = client.step_of(&id, &network).await;
+                assert_eq!((refused.attempts, refused.state), (0, StepState::Stuck));
+                let blockers = refused.blockers.iter();
+                let known: Vec<_> = blockers.map(|it| (it.id.as_str(), it.in_plan)).collect();
+                assert!(known.contains(&(balancers[0].as_str(), false)), "{known:?}");
+
+                take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
+                let deletion = client.settled(&id).await;
+                assert_eq!(deletion.state, DeletionState::Purged);
+                assert_eq!(orphans(&client).await.len(), 2);
+            })
+            .await
+            .unwrap();
+        assert!(bench.exists("loadbalancers", &balancers[0]));
+        assert!(bench.exists("networks", &network));
+    });
+}
+
+#[test]
+fn p03_an_orphan_that_went_by_itself_is_shown_as_absent_and_one_that_is_deleted_again_is_none() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (_, ports) = bench.plain_network(2);
+        let held = |id: &str| {
+            json!({ "match": { "method": "DELETE", "id": id }, "times": 1,
+            "action": { "status": 403, "type": "PolicyNotAuthorized" } })
+        };
+        bench.faults(json!([held(&ports[0]), held(&ports[1])]));
+        bench
+            .run(async |client| {
+                for port in &ports {
+                    let id = client.delete("port", port).await;
+                    client.stuck(&id).await;
+                    take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
+                    assert_eq!(client.settled(&id).await.state, DeletionState::Purged);
+                }
+                bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
+                let rows = orphans(&client).await;
+                let there = |id: &str| {
+                    rows.iter()
+                        .find(|it| it.resource.key.id == id)
+                        .unwrap()
+                        .there
+                };
+                assert_eq!(there(&ports[0]), Presence::Absent);
+                assert_eq!(there(&ports[1]), Presence::Present);
+                let again = client.delete("port", &ports[1]).await;
+                client.gone(&again).await;
+                assert_eq!(orphans(&client).await.len(), 1);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+/// A network whose port is held up, and to which somebody adds an interface of a router meanwhile.
+async fn pinned(bench: &Bench, client: &Client, router: Value) -> (String, String, String) {
+    let made = bench.seed(json!({ "networks": 1, "ports_per_network": 2 }));
+    let network = made["networks"][0].as_str().unwrap().to_owned();
+    let port = made["ports"][1].as_str().unwrap().to_owned();
+    bench.faults(json!([{ "match": { "method": "DELETE", "id": port }, "times": 3, "action": { "status": 503 } }]));
+    let id = client.delete("network", &network).await;
+    client.until_step(&id, "port", StepState::Blocked).await;
+    let router = bench.create("routers", router);
+    let body = json!({ "subnet_id": made["subnets"][0] });
+    let (status, answer) = bench.api(
+        "PUT",
+        &format!("/v2.0/routers/{router}/add_router_interface"),
+        body,
+    );
+    assert_eq!(status, 200, "{answer}");
+    // Stuck of ours, which is drift; blocked of another project's.
+    let held = |step: &Step| step.resource.key.id == network && !step.blockers.is_empty();
+    client.until_any(&id, held).await;
+    (id, network, router)
+}
+
+#[test]
+fn p03_unpin_removes_the_edge_that_holds_it_by_a_deletion_of_its_own_and_goes_on() {
+    paused(async {
+        let bench = Bench::new(1);
+        bench
+            .run(async |client| {
+                let (id, network, router) =
+                    pinned(&bench, &client, json!({ "name": "late" })).await;
+                let step = client.step_of(&id, &network).await;
+                assert_eq!(step.last_error.as_ref().unwrap().class, ErrorClass::Drift);
+                let shown = ladder(&client, Purged::Step(step.id)).await;
+                assert_eq!(offered(&shown), [Rung::Retry, Rung::Unpin, Rung::Forget]);
+                let does = &shown.offer(Rung::Unpin).unwrap().does;
+                let call = format!("PUT /v2.0/routers/{router}/remove_router_interface");
+                assert!(does[0].starts_with(&call), "{does:?}");
+                assert_eq!(does[1], format!("then DELETE /v2.0/networks/{network}"));
+                let before = bench.writes_to("remove_router_interface").len();
+                let taken = take(&client, &id, Purged::Step(step.id), Rung::Unpin).await;
+                let Ok(Receipt::Purged {
+                    deletion_id: Some(unpins),
+                    ..
+                }) = taken
+                else {
+                    panic!("{taken:?}");
+                };
+                client.gone(&id).await;
+                client.gone(&unpins).await;
+                assert_eq!(client.caused_by(&id).await[0].id, unpins);
+                assert_eq!(bench.writes_to("remove_router_interface").len(), before + 1);
+                assert!(bench.exists("routers", &router) && !bench.exists("networks", &network));
+                let lines = client.timeline(Some(&id), Some(step.id)).await;
+                assert!(
+                    lines.iter().any(|line| line.kind == EventKind::Purge),
+                    "{lines:#?}"
+                );
+            })
+            .await
+            .unwrap();
+        let rows = bench.ledger().audit(0, 500).await.unwrap();
+        let purge = rows.iter().find(|row| row.action == "purge unpin").unwrap();
+        assert!(
+            purge.detail["does"][0]
+                .as_str()
+                .unwrap()
+                .contains("remove_router_interface")
+        );
+    });
+}
+
+#[test]
+fn p03_p04_no_rung_touches_what_is_protected_or_another_projects() {
+    let protects = |kind: &str, name: Option<&str>| ProtectRule {
+        kind: Some(kind.to_owned()),
+        name: name.map(str::to_owned),
+        ..ProtectRule::default()
+    };
+    for (rule, refused) in [
+        (Some(protects("router_interface", None)), vec![Rung::Unpin]),
+        (
+            Some(protects("network", Some("*"))),
+            vec![Rung::Retry, Rung::Unpin],
+        ),
+        (None, vec![Rung::Unpin]),
+    ] {
+        paused(async {
+            let mut bench = Bench::new(1);
+            let router = match &rule {
+                Some(_) => json!({ "name": "late" }),
+                None => json!({ "name": "late", "project_id": bench.demo_project() }),
+            };
+            let (id, network) = bench
+                .run(async |client| {
+                    let (id, network, _) = pinned(&bench, &client, router).await;
+                    (id, network)
+                })
+                .await
+                .unwrap();
+            bench.settings.guard.protect.extend(rule.clone());
+            let sent = bench.writes().len();
+            bench
+                .run(async |client| {
+                    let shown = ladder(&client, whole(&id)).await;
+                    for rung in &refused {
+                        let why = why_not(&shown, *rung);
+                        assert!(why.is_some(), "{rule:?} {rung:?}: {shown:#?}");
+                        let taken = take(&client, &id, whole(&id), *rung).await;
+                        assert!(
+                            matches!(taken, Err(ControlError::Conflict { .. })),
+                            "{taken:?}"
+                        );
+                    }
+                    let why = why_not(&shown, Rung::Unpin).unwrap();
+                    let words = if rule.is_some() {
+                        "protected"
+                    } else {
+                        "project"
+                    };
+                    assert!(why.contains(words), "{why}");
+                    let forgotten = why_not(&shown, Rung::Forget);
+                    assert_eq!(forgotten.is_none(), rule.is_some(), "{forgotten:?}");
+                })
+                .await
+                .unwrap();
+            assert_eq!(bench.writes().len(), sent);
+            assert!(bench.exists("networks", &network));
+        });
+    }
+}
+
+#[test]
+fn p03_p04_while_the_cloud_is_away_what_may_be_protected_can_only_be_forgotten() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        let tagged = ProtectRule {
+            tag: Some("keep".to_owned()),
+            ..ProtectRule::default()
+        };
+        bench.settings.guard.protect.push(tagged);
+        bench
+            .run(async |client| {
+                let (id, _, _) = pinned(&bench, &client, json!({ "name": "late" })).await;
+                bench
+                    .faults(json!([{ "match": { "method": "GET" }, "action": { "status": 503 } }]));
+                let shown = ladder(&client, whole(&id)).await;
+                assert_eq!(offered(&shown), [Rung::Forget]);
+                let why = why_not(&shown, Rung::Retry).unwrap();
+                assert!(
+                    why.starts_with("whether it is protected cannot be told"),
+                    "{why}"
+                );
+                take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
+                let there: Vec<_> = orphans(&client).await.iter().map(|it| it.there).collect();
+                assert_eq!(there, [Presence::Unclear]);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p03_p05_a_read_only_site_refuses_every_rung() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        let id = bench
+            .run(async |client| pinned(&bench, &client, json!({ "name": "late" })).await.0)
+            .await
+            .unwrap();
+        bench.settings.guard.read_only = true;
+        let sent = bench.writes().len();
+        bench
+            .run(async |client| {
+                let shown = ladder(&client, whole(&id)).await;
+                assert_eq!(offered(&shown), []);
+                for rung in Rung::ALL {
+                    let taken = take(&client, &id, whole(&id), rung).await;
+                    assert!(
+                        matches!(taken, Err(ControlError::Refused { .. })),
+                        "{rung:?}: {taken:?}"
+                    );
+                }
+                assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.writes().len(), sent);
+    });
+}
+
+#[test]
+fn p03_a_rung_is_taken_only_of_the_deletion_whose_short_id_was_typed() {
+    paused(async {
+        let bench = Bench::new(1);
+        bench
+            .run(async |client| {
+                let (id, _, _) = pinned(&bench, &client, json!({ "name": "late" })).await;
+                let short = short_id(&id);
+                for confirm in ["", "yes", "00000000", &short[1..]] {
+                    let command = Command::Purge {
+                        what: whole(&id),
+                        rung: Rung::Forget,
+                        confirm: confirm.to_owned(),
+                    };
+                    let refused = client.submit(command).await;
+                    assert!(
+                        matches!(refused, Err(ControlError::Usage { .. })),
+                        "{refused:?}"
+                    );
+                }
+                assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
+                take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p03_what_is_only_blocked_is_not_forgotten_and_what_runs_is_left_alone() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(2);
+        bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "action": { "status": 409, "type": "PortInUse" } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                let step = client.until_step(&id, "port", StepState::Blocked).await;
+                let shown = ladder(&client, Purged::Step(step.id)).await;
+                assert_eq!(offered(&shown), [Rung::Retry]);
+                let why = why_not(&shown, Rung::Forget).unwrap();
+                assert!(why.contains("tried again at"), "{why}");
+                let network = client.step_of(&id, &network).await;
+                let shown = ladder(&client, Purged::Step(network.id)).await;
+                assert_eq!(offered(&shown), []);
+                assert_eq!(why_not(&shown, Rung::Retry).unwrap(), "it is waiting");
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p03_unpin_lets_go_of_an_interface_by_a_floating_ip_that_stays() {
+    for protects in [false, true] {
+        paused(async {
+            let mut bench = Bench::new(1);
+            if protects {
+                bench.settings.guard.protect.push(ProtectRule {
+                    kind: Some("floating_ip".to_owned()),
+                    ..ProtectRule::default()
+                });
+            }
+            let shop = bench.shop(1);
+            let path = format!("/v2.0/floatingips/{}", shop.floating_ip);
+            let row = bench.api("GET", &path, Value::Null).1;
+            let port = row["floatingip"]["port_id"].clone();
+            let associate = |port: &Value| {
+                bench.api("PUT", &path, json!({ "floatingip": { "port_id": port } }))
+            };
+            associate(&Value::Null);
+            bench.faults(json!([{ "match": { "method": "PUT", "path": "*/remove_router_interface" }, "times": 2, "action": { "status": 503 } }]));
+            bench
+                .run(async |client| {
+                    let word = format!("{},{}", shop.router, shop.subnet);
+                    let id = client.delete("router_interface", &word).await;
+                    let is = |it: &Step, known: bool| {
+                        it.resource.key.id == word
+                            && it.state == StepState::Blocked
+                            && it.blockers.is_empty() != known
+                    };
+                    client.until_any(&id, |it| is(it, false)).await;
+                    assert_eq!(associate(&port).0, 200);
+                    let step = client.until_any(&id, |it| is(it, true)).await;
+                    let shown = ladder(&client, Purged::Step(step.id)).await;
+                    if protects {
+                        let why = why_not(&shown, Rung::Unpin).unwrap();
+                        assert!(why.contains("is protected"), "{why}");
+                        return;
+                    }
+                    assert_eq!(offered(&shown), [Rung::Retry, Rung::Unpin]);
+                    let does = &shown.offer(Rung::Unpin).unwrap().does[0];
+                    assert!(does.starts_with(&format!("PUT {path}")), "{does}");
+                    take(&client, &id, Purged::Step(step.id), Rung::Unpin)
+                        .await
+                        .unwrap();
+                    client.gone(&id).await;
+                    let row = bench.api("GET", &path, Value::Null).1;
+                    assert_eq!(row["floatingip"]["port_id"], Value::Null);
+                    assert_eq!(bench.writes_to("\"port_id\":null").len(), 1);
+                })
+                .await
+                .unwrap();
+            assert!(bench.exists("floatingips", &shop.floating_ip));
+        });
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Write(u64),
+    Call(u64),
+}
+
+/// A purge that the engine does not survive, and one that goes on. False if the crash did not come.
+fn crashed(at: At, rung: Rung) -> bool {
+    paused(async {
+        let bench = Bench::new(3);
+        let (id, network, router) = bench
+            .run(async |client| pinned(&bench, &client, json!({ "name": "late" })).await)
+            .await
+            .unwrap();
+        bench.limits(json!({ "latency_ms": 20 }));
+        match at {
+            At::Write(k) => bench.crash.at_write(k),
+            At::Call(k) => bench.crash.at_call(k),
+        }
+        let sent = bench.writes().len();
+        let first = bench
+            .run(async |client| {
+                take(&client, &id, whole(&id), rung).await.unwrap();
+                if rung == Rung::Unpin {
+                    client.gone(&id).await;
+                }
+            })
+            .await;
+        bench.crash.never();
+        bench
+            .run(async |client| {
+                // Whoever was not answered looks, and asks again if nothing came of it.
+                if client.settled(&id).await.state == DeletionState::Stuck {
+                    let step: Step = client.step_of(&id, &network).await;
+                    take(&client, &id, Purged::Step(step.id), rung)
+                        .await
+                        .unwrap();
+                }
+                let deletion = client.settled(&id).await;
+                let expected = match rung {
+                    Rung::Forget => DeletionState::Purged,
+                    _ => DeletionState::Gone,
+                };
+                assert_eq!(deletion.state, expected, "{at:?} {deletion:#?}");
+            })
+            .await
+            .unwrap();
+        let purges = || bench.writes()[sent..].to_vec();
+        match rung {
+            Rung::Forget => assert_eq!(purges(), [], "{at:?}"),
+            _ => {
+                // Each call has its effect once: what was in flight is looked at first.
+                let missed: Vec<_> = purges()
+                    .into_iter()
+                    .filter(|it| it.status == Some(404))
+                    .collect();
+                assert_eq!(missed, [], "{at:?}");
+                assert!(!bench.exists("networks", &network), "{at:?}");
+            }
+        }
+        assert!(bench.exists("routers", &router), "{at:?}");
+        let rows = bench.ledger().audit(0, 500).await.unwrap();
+        gone::ledger::audit::verify(gone::ledger::audit::GENESIS, &rows).unwrap();
+        let name = format!("purge {}", rung.as_str());
+        assert!(rows.iter().any(|row| row.action == name), "{at:?}");
+        first.is_none()
+    })
+}
+
+fn at_each(point: fn(u64) -> At, rung: Rung, least: u64) {
+    let mut k = 1;
+    while crashed(point(k), rung) {
+        k += 1;
+        assert!(k < 200);
+    }
+    assert!(k > least, "only {k} points to crash at");
+}
+
+#[test]
+fn p03_i11_a_crash_at_each_write_of_an_unpinning() {
+    at_each(At::Write, Rung::Unpin, 6);
+}
+
+#[test]
+fn p03_i11_a_crash_at_each_call_of_an_unpinning() {
+    at_each(At::Call, Rung::Unpin, 6);
+}
+
+#[test]
+fn p03_i11_a_crash_at_each_write_of_forgetting() {
+    at_each(At::Write, Rung::Forget, 1);
+}
+
+async fn release(client: &Client, id: &str) -> Result<Receipt, ControlError> {
+    let key = client.tombstone(id).await.unwrap().key;
+    client.submit(Command::Release { key }).await
+}
+
+#[test]
+fn t08_a_tombstone_is_released_only_of_what_is_there_and_nobody_works_on() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.engine.sweep = Duration::from_secs(48 * 3600);
+        let (_, ports) = bench.plain_network(3);
+        bench.faults(json!([
+            { "match": { "method": "DELETE", "id": ports[1] }, "action": { "status": 409, "type": "PortInUse" } },
+            { "match": { "method": "DELETE", "id": ports[2] }, "times": 1, "action": { "recreate_after_ms": 5000 } },
+        ]));
+        bench
+            .run(async |client| {
+                let gone = client.delete("port", &ports[0]).await;
+                client.gone(&gone).await;
+                let absent = release(&client, &ports[0]).await;
+                assert!(
+                    matches!(absent, Err(ControlError::Conflict { .. })),
+                    "{absent:?}"
+                );
+                let blocked = client.delete("port", &ports[1]).await;
+                client
+                    .until_step(&blocked, "port", StepState::Blocked)
+                    .await;
+                let worked_on = release(&client, &ports[1]).await;
+                assert!(
+                    matches!(worked_on, Err(ControlError::Conflict { .. })),
+                    "{worked_on:?}"
+                );
+                let back = client.delete("port", &ports[2]).await;
+                client.gone(&back).await;
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                release(&client, &ports[2]).await.unwrap();
+                assert_eq!(
+                    client.tombstone(&ports[2]).await.unwrap().phase,
+                    Phase::Released
+                );
+            })
+            .await
+            .unwrap();
+        assert!(bench.exists("ports", &ports[2]));
+        let rows = bench.ledger().audit(0, 500).await.unwrap();
+        assert!(rows.iter().any(|row| row.action == "release"));
+    });
+}
+
+#[test]
+fn a_site_that_a_person_paused_is_sent_nothing_until_a_person_resumes_it() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.one_at_a_time();
+        let (network, _) = bench.plain_network(6);
+        bench.limits(json!({ "latency_ms": 200 }));
+        let steer = |paused: bool| {
+            let site: Site = site();
+            match paused {
+                true => Command::PauseSite { site },
+                false => Command::ResumeSite { site },
+            }
+        };
+        let id = bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.until(&id, |deletion| deletion.counts.gone > 1).await;
+                client.submit(steer(true)).await.unwrap();
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                let sent = bench.sent().len();
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                let status = client.site_status().await;
+                assert_eq!(status.state, SiteState::Paused);
+                assert_eq!(status.reason, "paused by tester");
+                assert_eq!(status.paused_by.unwrap().by.name, "tester");
+                assert_eq!(bench.sent().len(), sent, "neither calls nor looks");
+                let again = client.submit(steer(true)).await;
+                assert!(
+                    matches!(again, Err(ControlError::Conflict { .. })),
+                    "{again:?}"
+                );
+                id
+            })
+            .await
+            .unwrap();
+        let writes = bench.writes().len();
+        // It survives the engine, and rights that are lost and come back do not end it.
+        bench
+            .run(async |client| {
+                let password = |word: &str| json!({ "name": "admin", "password": word });
+                bench.control("PUT", "/users", password("changed"));
+                bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
+                tokio::time::sleep(Duration::from_secs(600)).await;
+                bench.control("PUT", "/users", password("secret"));
+                tokio::time::sleep(Duration::from_secs(600)).await;
+                assert_eq!(client.site_status().await.state, SiteState::Paused);
+                assert_eq!(bench.writes().len(), writes);
+                client.submit(steer(false)).await.unwrap();
+                client.gone(&id).await;
+                assert_eq!(client.site_status().await.state, SiteState::Reachable);
+            })
+            .await
+            .unwrap();
+        let ledger = bench.ledger();
+        assert!(ledger.site_pauses().await.unwrap().is_empty());
+        let page = Cursor::default();
+        assert!(ledger.orphans(page).await.unwrap().rows.is_empty());
+    });
+}

@@ -1,0 +1,263 @@
+//! The ladder in the ledger: what is given up, what becomes of what waited for it, what is let go, and
+//! sites that a person paused.
+
+use gone::domain::ladder::{FORGOTTEN, HELD};
+use gone::domain::model::{DeletionState, ErrorClass, EventKind, Phase, Site, StepState};
+use gone::ledger::sqlite::{InlineLedger, Options, Store};
+use gone::ledger::{
+    Applied, Change, Climb, EventFilter, Ledger, Selection, StepFilter, TombstoneFilter,
+};
+
+use crate::support::*;
+
+async fn phase(ledger: &impl Ledger, resource: &str) -> Phase {
+    let filter = TombstoneFilter {
+        id: Some(resource.to_owned()),
+        ..TombstoneFilter::default()
+    };
+    ledger.tombstones(filter, all()).await.unwrap().rows[0].phase
+}
+
+async fn error_of(ledger: &impl Ledger, resource: &str) -> (String, String) {
+    let steps = ledger.steps(StepFilter::default(), all()).await.unwrap();
+    let steps = steps.rows.into_iter();
+    let mut found = steps.filter(|step| step.resource.key.id == resource);
+    let error = found.next().unwrap().last_error.unwrap();
+    (error.kind, error.message)
+}
+
+/// `balancer`, which is stuck; `port` after it, `network` after that, and `other`, which is gone.
+async fn stuck() -> InlineLedger {
+    let ledger = memory();
+    let plan = ports(&[
+        ("balancer", &[]),
+        ("port", &[0]),
+        ("network", &[1]),
+        ("other", &[]),
+    ]);
+    running(&ledger, "one", &plan).await;
+    for step in claim(&ledger, 10).await {
+        let change = match step.key.id.as_str() {
+            "balancer" => failed(&step, StepState::Stuck, ErrorClass::Blocked, at(2)),
+            _ => outcome(&step, StepState::Gone, at(2)),
+        };
+        assert_eq!(one(&ledger, settle(change)).await, Applied::Done);
+    }
+    ledger
+}
+
+async fn forget(ledger: &impl Ledger, resource: &str) -> Applied {
+    let step = step_id(ledger, "one", resource).await;
+    let what = Selection::Steps(vec![step]);
+    one(ledger, purge(what, Climb::Forget, at(3))).await
+}
+
+#[tokio::test]
+async fn p03_a_forgotten_step_and_its_tombstone_are_purged_and_nothing_that_waited_is_sent() {
+    let ledger = stuck().await;
+    assert_eq!(forget(&ledger, "balancer").await, Applied::Moved(1));
+    assert_eq!(
+        states(&ledger, "one").await,
+        [
+            ("balancer".to_owned(), StepState::Purged),
+            ("port".to_owned(), StepState::Stuck),
+            ("network".to_owned(), StepState::Stuck),
+            ("other".to_owned(), StepState::Gone),
+        ]
+    );
+    assert_eq!(phase(&ledger, "balancer").await, Phase::Purged);
+    assert_eq!(phase(&ledger, "port").await, Phase::Deleting);
+    let (kind, message) = error_of(&ledger, "port").await;
+    assert_eq!(kind, FORGOTTEN);
+    assert!(message.contains("balancer"), "{message}");
+    assert_eq!(error_of(&ledger, "network").await.0, HELD);
+    assert!(claim(&ledger, 10).await.is_empty());
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(deletion.state, DeletionState::Stuck);
+    // A person decides on what waited: then it goes on, in order.
+    let port = step_id(&ledger, "one", "port").await;
+    let again = retry(
+        Selection::Steps(vec![port]),
+        gone::domain::model::Origin::Cli,
+        at(4),
+    );
+    assert_eq!(one(&ledger, again).await, Applied::Moved(1));
+    claim_all_to(&ledger, StepState::Gone).await;
+    claim_all_to(&ledger, StepState::Gone).await;
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(deletion.state, DeletionState::Purged);
+    assert_eq!((deletion.counts.gone, deletion.counts.purged), (3, 1));
+    assert!(deletion.finished_at.is_some());
+}
+
+#[tokio::test]
+async fn p03_a_deletion_is_forgotten_whole() {
+    let ledger = stuck().await;
+    let what = Selection::Deletion(id("one"));
+    let applied = one(&ledger, purge(what, Climb::Forget, at(3))).await;
+    assert_eq!(applied, Applied::Moved(3));
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(deletion.state, DeletionState::Purged);
+    for resource in ["balancer", "port", "network"] {
+        assert_eq!(phase(&ledger, resource).await, Phase::Purged, "{resource}");
+    }
+    let orphans = ledger.orphans(all()).await.unwrap().rows;
+    let ids: Vec<&str> = orphans.iter().map(|it| it.step.key.id.as_str()).collect();
+    assert_eq!(ids, ["balancer", "port", "network"]);
+    assert_eq!(orphans[0].since, at(3));
+    assert_eq!(
+        orphans[0].step.last_error.as_ref().unwrap().message,
+        "still in use"
+    );
+}
+
+#[tokio::test]
+async fn p03_only_what_is_stuck_can_be_forgotten() {
+    let ledger = stuck().await;
+    let refused = forget(&ledger, "other").await;
+    assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
+    let before = ledger.audit(0, 500).await.unwrap().len();
+    forget(&ledger, "balancer").await;
+    let refused = forget(&ledger, "balancer").await;
+    assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
+    assert_eq!(ledger.audit(0, 500).await.unwrap().len(), before + 1);
+}
+
+#[tokio::test]
+async fn p03_what_waits_for_something_else_that_is_stuck_waits_for_that_when_it_is_retried() {
+    let ledger = memory();
+    let plan = ports(&[("a", &[]), ("b", &[]), ("both", &[0, 1])]);
+    running(&ledger, "one", &plan).await;
+    claim_all_to(&ledger, StepState::Stuck).await;
+    forget(&ledger, "a").await;
+    assert_eq!(error_of(&ledger, "both").await.0, FORGOTTEN);
+    let both = step_id(&ledger, "one", "both").await;
+    let again = retry(
+        Selection::Steps(vec![both]),
+        gone::domain::model::Origin::Cli,
+        at(4),
+    );
+    assert!(matches!(one(&ledger, again).await, Applied::Refused(_)));
+    assert_eq!(state_of(&ledger, "one", "both").await, StepState::Stuck);
+    assert_eq!(error_of(&ledger, "both").await.0, HELD);
+    let all_again = retry(
+        Selection::Deletion(id("one")),
+        gone::domain::model::Origin::Cli,
+        at(5),
+    );
+    one(&ledger, all_again).await;
+    assert_eq!(state_of(&ledger, "one", "both").await, StepState::Waiting);
+}
+
+#[tokio::test]
+async fn p03_each_rung_is_in_the_audit_and_among_the_events() {
+    let ledger = stuck().await;
+    let balancer = step_id(&ledger, "one", "balancer").await;
+    let steps = || Selection::Steps(vec![balancer]);
+    let unpins = wanted("two", vec![target("port", "pin")], at(3));
+    let climbs = [
+        Climb::Runbook,
+        Climb::Unpin(Box::new(unpins)),
+        Climb::Forget,
+    ];
+    for climb in climbs {
+        let rung = climb.rung();
+        if rung == gone::domain::ladder::Rung::Forget {
+            claim_all_to(&ledger, StepState::Stuck).await;
+        }
+        let before = ledger.audit(0, 500).await.unwrap().len();
+        let applied = one(&ledger, purge(steps(), climb, at(4))).await;
+        assert!(!matches!(applied, Applied::Refused(_)), "{applied:?}");
+        let rows = ledger.audit(0, 500).await.unwrap();
+        let new: Vec<&str> = rows[before..]
+            .iter()
+            .map(|row| row.action.as_str())
+            .collect();
+        let purges = format!("purge {}", rung.as_str());
+        assert!(new.contains(&purges.as_str()), "{new:?}");
+        let events = ledger.events(0, EventFilter::default(), 500).await.unwrap();
+        let told = events
+            .events
+            .iter()
+            .rfind(|event| event.kind == EventKind::Purge);
+        let told = told.unwrap();
+        assert_eq!(told.data["rung"], rung.as_str());
+        assert_eq!(told.step_id, Some(balancer));
+    }
+}
+
+#[tokio::test]
+async fn p03_an_unpinning_that_is_refused_is_no_half_of_a_rung() {
+    let ledger = stuck().await;
+    let what = Selection::Steps(vec![step_id(&ledger, "one", "network").await]);
+    let unpins = wanted("two", vec![target("port", "pin")], at(3));
+    let applied = one(&ledger, purge(what, Climb::Unpin(Box::new(unpins)), at(3))).await;
+    assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
+    assert!(ledger.deletion(&id("two")).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn t08_a_tombstone_is_released_only_after_its_end() {
+    let ledger = stuck().await;
+    for (resource, released) in [("balancer", false), ("port", false), ("other", true)] {
+        let applied = one(&ledger, release("port", resource, at(4))).await;
+        assert_eq!(
+            applied == Applied::Done,
+            released,
+            "{resource}: {applied:?}"
+        );
+    }
+    assert_eq!(phase(&ledger, "other").await, Phase::Released);
+    forget(&ledger, "balancer").await;
+    assert_eq!(
+        one(&ledger, release("port", "balancer", at(5))).await,
+        Applied::Done
+    );
+    assert!(ledger.orphans(all()).await.unwrap().rows.is_empty());
+    let rows = ledger.audit(0, 500).await.unwrap();
+    assert_eq!(rows.iter().filter(|row| row.action == "release").count(), 2);
+}
+
+#[tokio::test]
+async fn what_was_forgotten_and_is_deleted_again_is_no_orphan() {
+    let ledger = stuck().await;
+    forget(&ledger, "balancer").await;
+    running(&ledger, "two", &ports(&[("balancer", &[])])).await;
+    assert!(ledger.orphans(all()).await.unwrap().rows.is_empty());
+    assert_eq!(phase(&ledger, "balancer").await, Phase::Deleting);
+}
+
+#[tokio::test]
+async fn a_site_that_a_person_paused_is_paused_for_the_engine_that_comes_next() {
+    let folder = Folder::new();
+    let open = || InlineLedger::new(Store::open(&folder.ledger(), Options::default()).unwrap());
+    let pausing = |site: Site, paused| Change::PauseSite {
+        site,
+        paused,
+        audit: entry("pause site", "it", gone::domain::model::Origin::Cli),
+        now: at(1),
+    };
+    let ledger = open();
+    assert_eq!(one(&ledger, pausing(site(), true)).await, Applied::Done);
+    let again = one(&ledger, pausing(site(), true)).await;
+    assert!(matches!(again, Applied::Refused(_)), "{again:?}");
+    drop(ledger);
+    let ledger = open();
+    let pauses = ledger.site_pauses().await.unwrap();
+    let [pause] = pauses.as_slice() else {
+        panic!("{pauses:?}");
+    };
+    assert_eq!(
+        (
+            &pause.site,
+            pause.by.name.as_str(),
+            pause.reason.as_str(),
+            pause.at
+        ),
+        (&site(), "ada", "clean up", at(1))
+    );
+    assert_eq!(one(&ledger, pausing(site(), false)).await, Applied::Done);
+    assert!(ledger.site_pauses().await.unwrap().is_empty());
+    let again = one(&ledger, pausing(site(), false)).await;
+    assert!(matches!(again, Applied::Refused(_)), "{again:?}");
+}

@@ -1,0 +1,117 @@
+//! Story 4: a load balancer that never leaves PENDING_DELETE.
+
+use serde_json::{Value, json};
+
+use super::seat::Seat;
+use super::stage::{Cloud, Stage, until};
+
+const SCENARIO: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/stories/scenarios/balancers.toml"
+);
+
+/// Octavia's limits pass in seconds: it is told at once that a balancer takes long, and given up on
+/// after twelve seconds in place of three hours.
+fn hurry(stage: &Stage) {
+    let kinds = include_str!("../../assets/kinds/openstack/load-balancer.toml");
+    let kinds = kinds.replace("minutes_warn = 10", "minutes_warn = 0");
+    stage.write(".config/gone/kinds/load-balancer.toml", &kinds);
+    let settings = "[gc.kind.load_balancer]\npending_max = \"12s\"\n";
+    stage.write(".config/gone/config.toml", settings);
+}
+
+fn balancers(stage: &Stage) -> Vec<Value> {
+    let all = stage.json(&["list", "load_balancer"]);
+    all.as_array().unwrap().clone()
+}
+
+/// The id of the balancer `front`, whose next change does not end.
+fn dead(stage: &Stage, cloud: &Cloud) -> String {
+    let active = |all: &[Value]| {
+        let mut all = all.iter();
+        all.all(|it| it["attributes"]["provisioning_status"] == "ACTIVE")
+    };
+    let told = || format!("{:?}", balancers(stage));
+    let all = until("balancers", told, || {
+        Some(balancers(stage)).filter(|all| active(all))
+    });
+    let front = all.iter().find(|it| it["name"] == "front").unwrap();
+    let id = front["id"].as_str().unwrap().to_owned();
+    cloud.balancer(&json!({"id": id, "for_s": 86_400}));
+    id
+}
+
+#[test]
+fn story_4_p03_a_balancer_in_pending_delete_is_told_waited_for_and_purged_by_the_ladder() {
+    let mut stage = Stage::new();
+    hurry(&stage);
+    let cloud = stage.serve_cloud(SCENARIO);
+    stage.start_engine(&[]);
+    let balancer = dead(&stage, &cloud);
+    stage.say(&["delete", "network/web", "--cascade", "--yes"]);
+
+    // Its sibling was not delayed.
+    let told = || format!("{:?}", balancers(&stage));
+    until("end of the sibling", told, || {
+        Some(balancers(&stage)).filter(|all| all.len() == 1)
+    });
+
+    // It is told where a person looks, long before it is stuck.
+    let mut seat = Seat::take(&stage, &[]);
+    seat.see("1 of 1 sites reachable");
+    seat.go("stuck", "stuck 1");
+    seat.see_all(&["load balancer front", "PENDING_DELETE", "2 h 45 min"]);
+    seat.press("F");
+    seat.see_all(&["── ladder of load_balancer front", "not before"]);
+    seat.press("\x1b[F");
+    seat.see_all(&["> forget", "2 h 45 min"]);
+    seat.press("\r");
+    seat.see("forget is not offered");
+    seat.press("\x1b");
+
+    let deletion = stage.deletion_until("stuck", |deletion| deletion["state"] == "stuck");
+    let id = deletion["id"].as_str().unwrap();
+    let short = &id[id.len() - 8..];
+    seat.see_all(&["✖ stuck", "load balancer front", "with you"]);
+    let writes = cloud.writes();
+    seat.press("F");
+    seat.see_all(&["✓ yes", "sends nothing: tells what to do by hand"]);
+    for rung in [">  unpin", ">  runbook"] {
+        seat.press("j");
+        seat.see(rung);
+    }
+    seat.press("\r");
+    seat.see_all(&["confirm", &format!("the short id of the deletion, {short}")]);
+    seat.press("yes\r");
+    seat.see("That is not it");
+    seat.press("\x15");
+    seat.press(short);
+    seat.press("\r");
+    let named = format!("Load balancer {balancer}");
+    seat.see_all(&["── runbook for load_balancer front", &named, "2 h 45 min"]);
+    seat.press("G");
+    let row = format!("WHERE id = '{balancer}'");
+    let reset = "UPDATE load_balancer SET provisioning_status = 'ERROR'";
+    seat.see_all(&[reset, &row, "> gone retry"]);
+    seat.press("q");
+    seat.left();
+
+    // The last rung, and what it leaves behind.
+    let ladder = stage.say(&["purge", short]);
+    assert!(ladder.contains("forget   yes"), "{ladder}");
+    let forgotten = stage.say(&["purge", short, "--rung", "forget", "--confirm", short]);
+    assert!(forgotten.contains("steps forgotten"), "{forgotten}");
+    assert_eq!(cloud.writes(), writes, "nothing was sent");
+    assert_eq!(stage.only_deletion()["state"], "purged");
+    let orphans = stage.json(&["list", "orphans"]);
+    let orphans = orphans.as_array().unwrap();
+    let front = orphans
+        .iter()
+        .find(|it| it["resource"]["id"] == balancer.as_str());
+    let front = front.unwrap();
+    assert_eq!(front["there"], "present");
+    assert!(
+        front["why"].as_str().unwrap().contains("PENDING_DELETE"),
+        "{front}"
+    );
+}
