@@ -48,10 +48,12 @@ impl Embedded {
     /// Gives the ledger up. What is in flight is looked at by the engine that comes next, as after a
     /// crash.
     pub(super) async fn stop(self) {
-        self.api.stop().await;
-        if let Some(notifier) = self.notifier {
-            notifier.stop().await;
-        }
+        let told = async {
+            if let Some(notifier) = self.notifier {
+                notifier.stop().await;
+            }
+        };
+        tokio::join!(self.api.stop(), told);
         self.engine.abort();
         // Aborted: nothing to learn from how it ended.
         let _ = self.engine.await;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use gone::domain::model::{DeletionState, Origin, Phase, Site, StepState};
-use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, owner};
+use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, owner, upkeep};
 use gone::ledger::{
     Applied, Change, DeletionFilter, Ledger, LedgerError, Selection, StepChange, audit,
 };
@@ -120,6 +120,10 @@ async fn a_ledger_of_the_first_version_is_brought_up_and_goes_on() {
     let old = rusqlite::Connection::open(folder.ledger()).unwrap();
     old.execute_batch(include_str!("version_1.sql")).unwrap();
     drop(old);
+    // Before any engine has it, too.
+    for rule in upkeep::check(&folder.ledger()).unwrap() {
+        assert_eq!(rule.broken, 0, "{rule:?}");
+    }
     let ledger = open(&folder);
     let deletions = ledger.deletions(DeletionFilter::default(), all()).await;
     let id = deletions.unwrap().rows[0].id.clone();

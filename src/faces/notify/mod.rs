@@ -47,9 +47,11 @@ mod message;
 mod webhook;
 
 use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -190,7 +192,7 @@ impl Notifier {
             }
         }
         for channel in channels {
-            let shown = channel.shown();
+            let (name, shown) = (channel.name(), channel.shown());
             channel.check().map_err(|why| StartError::Secret {
                 channel: shown,
                 why,
@@ -198,7 +200,13 @@ impl Notifier {
             let follower =
                 Follower::new(control.clone(), channel, pace, clock.clone(), host()).await?;
             let stop = notifier.stop.clone();
-            notifier.tasks.spawn(follower.run(stop));
+            let run = AssertUnwindSafe(follower.run(stop)).catch_unwind();
+            notifier.tasks.spawn(async move {
+                if run.await.is_err() {
+                    // The hook has said where.
+                    tracing::error!(channel = name, "telling people has ended by a mistake of gone; restart it to go on: nothing is lost");
+                }
+            });
         }
         Ok(notifier)
     }
