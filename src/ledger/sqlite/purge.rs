@@ -190,6 +190,7 @@ impl Batch<'_> {
             self.moved(num, from, StepState::Stuck, 1, now)?;
         }
         for (dependent, _) in left {
+            self.tell_person(num, dependent, now)?;
             self.hold(num, dependent, now)?;
         }
         Ok(())
