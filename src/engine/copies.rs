@@ -116,7 +116,7 @@ impl Shared {
         };
         if !self.cloud.sites().contains(local) {
             return Err(unreadable(format!(
-                "{local} may hold copies of what is at {} (mapping), and is not among the sites of this engine",
+                "{local} may hold copies of what is at {}, and this engine does not serve it: start it with --all-regions, or correct [[mapping]]",
                 mapping.central
             )));
         }
