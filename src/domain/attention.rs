@@ -77,6 +77,7 @@ pub fn refused_step(deletion: &Deletion) -> Option<Step> {
             request_id: String::new(),
             at: deletion.finished_at.unwrap_or(deletion.requested_at),
         }),
+        held_by: None,
         recreated: 0,
         project_id: String::new(),
         why: String::new(),

@@ -599,6 +599,9 @@ pub struct Step {
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
     pub last_error: Option<StepError>,
+    /// The stuck step because of which this one, which was never sent, is stuck too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<i64>,
     /// How many times it came back after it was gone (T14).
     pub recreated: u32,
     pub project_id: String,

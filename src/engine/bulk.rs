@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::handle::{audit, ledger_error};
-use super::planning::protected;
 use super::{PAGE_MAX, Shared};
 use crate::control::{ControlError, Envelope, NotEligible, Receipt, Retried, RetryFilter};
 use crate::domain::attention;
-use crate::domain::model::{Resource, Step, StepState};
+use crate::domain::model::Step;
 use crate::ledger::{Applied, Change, Cursor, RetryBy, Selection, StepFilter};
-use crate::system::config::ProtectRule;
 
 /// Steps that one transaction puts to work, so that outcomes need not wait for long.
 const TOGETHER: usize = 10_000;
@@ -25,10 +23,26 @@ impl Shared {
         self.writable(&[])?;
         let mut eligible = Vec::new();
         let mut others: BTreeMap<String, u64> = BTreeMap::new();
-        for step in self.matching(filter).await? {
-            match self.not_eligible(&step) {
-                Some(reason) => *others.entry(reason).or_default() += 1,
-                None => eligible.push(step.id),
+        let wanted = self.step_filter(filter).await?;
+        let mut after = None;
+        loop {
+            let cursor = Cursor {
+                after,
+                limit: PAGE_MAX,
+            };
+            let page = self.ledger.steps(wanted.clone(), cursor).await;
+            let page = page.map_err(ledger_error)?;
+            let rows = page.rows.into_iter();
+            let rows: Vec<Step> = rows.filter(|step| filter.fits(step)).collect();
+            for (step, reason) in self.why_not_retried(&rows).await {
+                match reason {
+                    Some(reason) => *others.entry(reason).or_default() += 1,
+                    None => eligible.push(step.id),
+                }
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
             }
         }
         let mut moved = 0;
@@ -57,12 +71,12 @@ impl Shared {
         }))
     }
 
-    async fn matching(&self, filter: &RetryFilter) -> Result<Vec<Step>, ControlError> {
+    async fn step_filter(&self, filter: &RetryFilter) -> Result<StepFilter, ControlError> {
         let deletion_id = match &filter.deletion_id {
             Some(id) => Some(self.deletion(id).await?.id),
             None => None,
         };
-        let wanted = StepFilter {
+        Ok(StepFilter {
             deletion_id,
             states: match filter.state {
                 Some(state) => vec![state],
@@ -71,49 +85,23 @@ impl Shared {
             site: filter.site.clone(),
             kind: filter.kind.clone(),
             older_than: filter.older_than,
-        };
-        let mut found = Vec::new();
-        let mut after = None;
-        loop {
-            let page = Cursor {
-                after,
-                limit: PAGE_MAX,
-            };
-            let page = self.ledger.steps(wanted.clone(), page).await;
-            let page = page.map_err(ledger_error)?;
-            found.extend(page.rows.into_iter().filter(|step| filter.fits(step)));
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return Ok(found),
-            }
-        }
+        })
     }
 
-    fn not_eligible(&self, step: &Step) -> Option<String> {
-        let key = &step.resource.key;
-        if self.sites.read_only(&key.site) {
-            return Some(format!("{} is read-only", key.site));
-        }
-        let held = |step: &Step| {
-            let error = step.last_error.as_ref();
-            step.state == StepState::Stuck && error.is_some_and(|it| it.kind == "DependencyStuck")
+    /// Each step with why it may not be tried again; none if it may.
+    async fn why_not_retried<'s>(&self, steps: &'s [Step]) -> Vec<(&'s Step, Option<String>)> {
+        let without_asking = |step: &Step| {
+            let site = &step.resource.key.site;
+            if self.sites.read_only(site) {
+                return Some(format!("{site} is read-only"));
+            }
+            let held = step.held_by.is_some();
+            held.then(|| "waits for another that is stuck".to_owned())
         };
-        if held(step) {
-            return Some("waits for another that is stuck".to_owned());
-        }
-        let resource = Resource {
-            key: key.clone(),
-            name: step.resource.name.clone(),
-            project_id: step.project_id.clone(),
-            tags: Vec::new(),
-            attributes: serde_json::Value::Null,
-        };
-        // A step does not keep tags and age: those were judged when it was planned.
-        let rules = self.settings.guard.protect.iter();
-        let told = |rule: &&ProtectRule| {
-            rule.tag.is_none() && rule.younger_than.is_none() && rule.older_than.is_none()
-        };
-        let rules: Vec<ProtectRule> = rules.filter(told).cloned().collect();
-        protected(&rules, &resource, self.clock.now()).map(|rule| format!("protected: {rule}"))
+        let asked = steps.iter().filter(|step| without_asking(step).is_none());
+        let guards = self.guarding(asked).await;
+        let reason =
+            |step: &Step| without_asking(step).or_else(|| guards.get(&step.resource.key).cloned());
+        steps.iter().map(|step| (step, reason(step))).collect()
     }
 }

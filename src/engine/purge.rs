@@ -11,7 +11,7 @@ use super::handle::{audit, ledger_error};
 use super::planning::{By, protected};
 use super::{PAGE_MAX, Shared};
 use crate::control::{ControlError, Envelope, Receipt};
-use crate::domain::ladder::{self, Facts, HELD, Ladder, Purged, Rung};
+use crate::domain::ladder::{self, Facts, Ladder, Purged, Rung};
 use crate::domain::mapping::Mapped;
 use crate::domain::model::{
     Action, Blocker, Deletion, KindName, Plan, PlanOptions, ResourceKey, Site, Step, StepState,
@@ -93,8 +93,8 @@ impl Shared {
     /// Of the steps of a deletion that do not go those that wait for none of the others; if there are
     /// none, what a cloud works on for long.
     async fn roots(&self, deletion: &Deletion, steps: &[Step]) -> Result<Vec<Step>, ControlError> {
-        let is_held = |step: &Step| step.last_error.as_ref().is_some_and(|it| it.kind == HELD);
-        let roots: Vec<Step> = steps.iter().filter(|it| !is_held(it)).cloned().collect();
+        let roots = steps.iter().filter(|step| step.held_by.is_none());
+        let roots: Vec<Step> = roots.cloned().collect();
         if !roots.is_empty() {
             return Ok(roots);
         }
@@ -121,10 +121,13 @@ impl Shared {
 
     /// Why nothing may lead to the delete of these resources: the rules that protect them as they are
     /// now (P4), by a listing for each site and kind. What cannot be read may be protected.
-    async fn guarding(&self, steps: &[Step]) -> BTreeMap<ResourceKey, String> {
+    pub(super) async fn guarding(
+        &self,
+        steps: impl IntoIterator<Item = &Step>,
+    ) -> BTreeMap<ResourceKey, String> {
         let rules = &self.settings.guard.protect;
         let mut wanted: BTreeMap<(&Site, &KindName), BTreeSet<&str>> = BTreeMap::new();
-        for step in steps.iter().filter(|_| !rules.is_empty()) {
+        for step in steps.into_iter().filter(|_| !rules.is_empty()) {
             let key = &step.resource.key;
             let ids = wanted.entry((&key.site, &key.kind)).or_default();
             ids.insert(&key.id);
@@ -384,10 +387,6 @@ fn target_of(step: &Step) -> Target {
 
 /// How many of these are stuck only because they wait for this one.
 fn waiting_for(step: &Step, steps: &[Step]) -> u64 {
-    let waits = format!("waits for step {},", step.id);
-    let held = steps.iter().filter(|other| {
-        let error = other.last_error.as_ref();
-        error.is_some_and(|it| it.kind == HELD && it.message.starts_with(&waits))
-    });
+    let held = steps.iter().filter(|other| other.held_by == Some(step.id));
     held.count() as u64
 }

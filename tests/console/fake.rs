@@ -197,6 +197,7 @@ pub fn step(n: i64, kind: &str, name: &str, state: StepState, depends_on: &[i64]
         blocked_since: matches!(state, StepState::Blocked | StepState::Stuck).then(|| ago(1500)),
         blockers: Vec::new(),
         last_error: None,
+        held_by: None,
         recreated: 0,
         project_id: "demo".to_owned(),
         why: "on network web".to_owned(),

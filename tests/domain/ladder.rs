@@ -58,6 +58,7 @@ fn step(kind: &str, state: StepState, error: Option<StepError>, minutes: i64) ->
         blocked_since: Some(now() - TimeDelta::minutes(minutes)),
         blockers: Vec::new(),
         last_error: error,
+        held_by: None,
         recreated: 0,
         project_id: "p1".to_owned(),
         why: String::new(),

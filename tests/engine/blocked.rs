@@ -611,11 +611,14 @@ fn p04_many_are_tried_again_but_for_what_is_protected_or_waits() {
                     reason: reason.into(),
                     steps: 1,
                 };
-                assert_eq!(counted.not_eligible, [why("protected: name keep-*")]);
+                assert_eq!(counted.not_eligible, [why("it is protected: name keep-*")]);
                 let all = retried(RetryFilter::default(), true).await;
                 assert_eq!(all.eligible, 2);
                 let waits = why("waits for another that is stuck");
-                assert_eq!(all.not_eligible, [why("protected: name keep-*"), waits]);
+                assert_eq!(
+                    all.not_eligible,
+                    [why("it is protected: name keep-*"), waits]
+                );
                 assert_eq!(retried(in_use(), false).await.moved, 1);
                 client
                     .until_any(&id, |step| {

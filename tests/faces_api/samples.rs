@@ -113,6 +113,7 @@ pub fn step(id: i64, kind: &str, depends_on: &[i64], state: StepState) -> Step {
             request_id: "req-1".into(),
             at: noon(),
         }),
+        held_by: None,
         recreated: 0,
         project_id: "proj".into(),
         why: "target".into(),
@@ -383,7 +384,7 @@ pub fn receipts() -> Vec<Receipt> {
         Receipt::Bulk(Retried {
             eligible: 1480,
             not_eligible: vec![NotEligible {
-                reason: "protected: tag keep".into(),
+                reason: "it is protected: tag keep".into(),
                 steps: 20,
             }],
             moved: 1480,

@@ -470,6 +470,7 @@ pub fn step(id: i64, kind: &str, state: StepState, depends_on: &[i64]) -> Step {
         blocked_since: None,
         blockers: Vec::new(),
         last_error: None,
+        held_by: None,
         recreated: 0,
         project_id: "demo".into(),
         why: String::new(),

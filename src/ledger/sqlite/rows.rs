@@ -139,7 +139,7 @@ pub(super) fn claimed(row: &Row, deletion_id: &str, cancelled: bool) -> Sql<Clai
 
 pub(super) const STEP: &str = "SELECT s.id, d.id, s.site, s.kind, s.resource, s.name, s.action, \
      s.state, s.attempts, s.max_attempts, s.next_attempt_at, s.blocked_since, s.blockers, \
-     s.last_error, coalesce(t.recreated, 0), s.project, s.why \
+     s.last_error, s.held_by, coalesce(t.recreated, 0), s.project, s.why \
      FROM steps s JOIN deletions d ON d.num = s.deletion \
      LEFT JOIN tombstones t ON t.record_id = s.record";
 
@@ -161,9 +161,10 @@ pub(super) fn step(row: &Row) -> Sql<Step> {
         blocked_since: time_opt(row, 11)?,
         blockers: from_json_opt(row, 12)?,
         last_error: from_json_opt(row, 13)?,
-        recreated: number(row, 14)?,
-        project_id: row.get(15)?,
-        why: row.get(16)?,
+        held_by: row.get(14)?,
+        recreated: number(row, 15)?,
+        project_id: row.get(16)?,
+        why: row.get(17)?,
     })
 }
 
