@@ -30,16 +30,10 @@ pub use seen::Found;
 use seen::{Seen, Texts};
 
 use super::kinds::{
-    FilterValues, Find, GuardRule, Join, Kind, Kinds, Match, OnDelete, Reference, ReleaseOption,
-    Takes,
+    Find, GuardRule, Join, Kind, Kinds, Match, OnDelete, Reference, ReleaseOption, Takes,
 };
 use super::mapping::Mapped;
 use super::model::{Identity, KindName, PlanOptions, Resource, ResourceKey, Site};
-
-/// More filter values than this, and listing the whole collection is cheaper than asking for them.
-const FILTER_VALUES_MAX: usize = 700;
-/// The same where each value takes a call of its own.
-const SINGLE_VALUES_MAX: usize = 4;
 
 /// A listing that the planner needs: all rows of a listed kind, or those that a filter finds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -89,6 +83,8 @@ pub struct Planner<'k> {
     protection: &'k Protection<'k>,
     targets: Vec<ResourceKey>,
     mapping: Vec<Mapped>,
+    /// The original of each copy.
+    originals: HashMap<ResourceKey, ResourceKey>,
     /// Everything seen in listings, of any fate.
     seen: BTreeMap<Arc<ResourceKey>, Seen>,
     going: BTreeMap<Arc<ResourceKey>, Going<'k>>,
@@ -139,6 +135,7 @@ impl<'k> Planner<'k> {
             protection,
             targets: targets.iter().map(|target| target.key.clone()).collect(),
             mapping: Vec::new(),
+            originals: HashMap::new(),
             seen: BTreeMap::new(),
             going: BTreeMap::new(),
             unset: BTreeMap::new(),
@@ -156,12 +153,15 @@ impl<'k> Planner<'k> {
     /// same project; in another, projects have other ids.
     #[must_use]
     pub fn with_copies(mut self, mapping: Vec<Mapped>, copies: Vec<Resource>) -> Self {
+        for mapped in &mapping {
+            for copy in mapped.copies() {
+                let original = || mapped.original.clone();
+                self.originals.entry(copy).or_insert_with(original);
+            }
+        }
         let mut texts = Texts::default();
         for copy in copies {
-            let mapped = mapping
-                .iter()
-                .find(|mapped| mapped.copies().any(|key| key == copy.key));
-            let original = mapped.map(|mapped| &mapped.original);
+            let original = self.originals.get(&copy.key);
             let roots = original
                 .filter(|original| original.site.cloud() == copy.key.site.cloud())
                 .and_then(|original| Some(self.going.get(original)?.roots.clone()));
@@ -199,7 +199,7 @@ impl<'k> Planner<'k> {
         }
         let mut lookups = Vec::new();
         for ((site, kind, key), values) in wanted {
-            let values_max = self.values_max(&kind, key.as_deref());
+            let known = self.kind(&kind);
             let asked = self.asked.entry((site.clone(), kind.clone())).or_default();
             if asked.whole {
                 continue;
@@ -208,7 +208,7 @@ impl<'k> Planner<'k> {
                 let already = asked.values.entry(key.clone()).or_default();
                 let mut fresh: Vec<String> = values.into_iter().collect();
                 fresh.retain(|value| !already.contains(value));
-                if fresh.len() > values_max {
+                if known.is_some_and(|it| fresh.len() > it.values_max(&key)) {
                     return None;
                 }
                 already.extend(fresh.iter().cloned());
@@ -235,23 +235,6 @@ impl<'k> Planner<'k> {
             return self.wanted();
         }
         lookups
-    }
-
-    /// With more values than this, all of a kind is listed, if that can be.
-    fn values_max(&self, kind: &KindName, filter: Option<&str>) -> usize {
-        let (Some(kind), Some(filter)) = (self.kind(kind), filter) else {
-            return FILTER_VALUES_MAX;
-        };
-        let within = kind
-            .spec
-            .list
-            .as_ref()
-            .and_then(|list| list.within.as_ref());
-        match kind.values_of(filter) {
-            _ if within.is_some() => usize::MAX,
-            FilterValues::Single => SINGLE_VALUES_MAX,
-            FilterValues::Repeated | FilterValues::Listed => FILTER_VALUES_MAX,
-        }
     }
 
     /// Where calls will go: the sites and services of all that goes, each with one of its kinds.

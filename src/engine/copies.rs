@@ -6,13 +6,12 @@ use chrono::{DateTime, Utc};
 
 use super::Shared;
 use super::planning::unreadable;
-use super::sweep::PAGE;
+use super::sweep::{PAGE, swept_together};
 use crate::cloud::{CloudFailure, Fields, ListRows, Names};
 use crate::domain::kinds::Kind;
 use crate::domain::mapping::{CopiedBy, Local, Mapped, Mapping, original_of, tagged_filter};
 use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombstone};
 use crate::domain::plan::Lookup;
-use crate::domain::policy::LOOKED_FOR_TOGETHER;
 use crate::ledger::LedgerError;
 
 /// What goes with its originals.
@@ -124,10 +123,11 @@ impl Shared {
         let rows = match filter.values.is_empty() {
             true => Vec::new(),
             false => {
+                let few = filter.values.len() <= kind.values_max(&filter.key);
                 let lookup = Lookup {
                     site: (*local).clone(),
                     kind: kind.name.clone(),
-                    filter: Some(filter),
+                    filter: few.then_some(filter),
                 };
                 self.look_up(&lookup)
                     .await
@@ -233,7 +233,11 @@ impl Shared {
                 let Some(kind) = self.kinds.get(&kind) else {
                     continue;
                 };
-                for batch in originals.chunks_mut(LOOKED_FOR_TOGETHER) {
+                let list = kind.spec.list.as_ref();
+                let Some(key) = list.and_then(|list| list.tagged.as_ref()) else {
+                    continue;
+                };
+                for batch in originals.chunks_mut(swept_together(kind, key)) {
                     self.sweep_copies_at(&local, kind, batch).await?;
                 }
             }
@@ -255,7 +259,7 @@ impl Shared {
             .list(ListRows {
                 site: local,
                 kind,
-                filter: Some(&filter),
+                filter: (filter.values.len() <= kind.values_max(&filter.key)).then_some(&filter),
                 fields: Fields::Planning,
                 rows_max: None,
             })

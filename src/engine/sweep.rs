@@ -59,14 +59,14 @@ impl Shared {
         every
     }
 
-    async fn sweep_all(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
+    async fn sweep_all(&self, mut since: DateTime<Utc>) -> Result<(), LedgerError> {
         let mut after = 0;
         loop {
             let page = self.ledger.held_down(since, after, PAGE).await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
-            after = last.record_id;
+            (since, after) = (last.gone_at.unwrap_or(since), last.record_id);
             let mut groups: BTreeMap<(Site, KindName), Vec<Tombstone>> = BTreeMap::new();
             for tombstone in page {
                 // A natural key is another's the next time (T14).
@@ -85,30 +85,22 @@ impl Shared {
                 }
             }
             for ((site, kind), tombstones) in groups {
-                for batch in tombstones.chunks(self.swept_together(&kind)) {
-                    self.sweep_batch(&site, &kind, batch).await?;
+                let Some(kind) = self.kinds.get(&kind) else {
+                    continue;
+                };
+                for batch in tombstones.chunks(swept_together(kind, "id")) {
+                    self.sweep_batch(&site, kind, batch).await?;
                 }
             }
-        }
-    }
-
-    /// How many tombstones of a kind one list answers for.
-    fn swept_together(&self, kind: &KindName) -> usize {
-        match self.kinds.get(kind).is_some_and(listed_whole) {
-            true => usize::MAX,
-            false => LOOKED_FOR_TOGETHER,
         }
     }
 
     async fn sweep_batch(
         &self,
         site: &Site,
-        kind: &KindName,
+        kind: &Kind,
         batch: &[Tombstone],
     ) -> Result<(), LedgerError> {
-        let Some(kind) = self.kinds.get(kind) else {
-            return Ok(());
-        };
         let filter = Filter {
             key: "id".into(),
             values: batch
@@ -121,7 +113,7 @@ impl Shared {
             .list(ListRows {
                 site,
                 kind,
-                filter: (batch.len() == 1 || !listed_whole(kind)).then_some(&filter),
+                filter: (batch.len() <= kind.values_max(&filter.key)).then_some(&filter),
                 fields: Fields::Planning,
                 rows_max: None,
             })
@@ -202,9 +194,13 @@ impl Shared {
     }
 }
 
-/// Where a filter takes one id, rather all are listed than each by itself.
-fn listed_whole(kind: &Kind) -> bool {
-    kind.values_of("id") == FilterValues::Single
+/// How many of a kind one list looks for by a filter: all, where a filter takes one value, since then
+/// all are listed.
+pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
+    match kind.values_of(filter) {
+        FilterValues::Single => usize::MAX,
+        FilterValues::Repeated | FilterValues::Listed => LOOKED_FOR_TOGETHER,
+    }
 }
 
 /// How long gone the oldest is that the `nth` sweep looks for.

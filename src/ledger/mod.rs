@@ -54,8 +54,8 @@ pub trait Ledger: Send + Sync {
     /// already may be held up (their site is paused), and must not hide those that are not.
     async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError>;
 
-    /// Tombstones in hold-down whose resource was deleted, for the sweep (T14), in pages by
-    /// `record_id`.
+    /// Tombstones in hold-down whose resource was deleted, for the sweep (T14), by when it went: those
+    /// after this time, and of the same time those with a later `record_id`.
     async fn held_down(
         &self,
         since: DateTime<Utc>,
@@ -64,7 +64,8 @@ pub trait Ledger: Send + Sync {
     ) -> Result<Vec<Tombstone>, LedgerError>;
 
     /// Of what is being deleted, or is gone since `since`, what may have copies elsewhere that name it
-    /// by a tag: with the sites where these may come back. In pages by `record_id`.
+    /// by a tag: with the sites where these may come back. In pages by `record_id`. What a paused deletion
+    /// deletes is left out.
     async fn originals(
         &self,
         since: DateTime<Utc>,

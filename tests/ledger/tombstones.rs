@@ -281,6 +281,29 @@ async fn t14_what_comes_back_too_often_is_stuck_and_no_longer_swept() {
 }
 
 #[tokio::test]
+async fn t14_what_is_swept_for_comes_in_pages_by_when_it_went() {
+    let ledger = memory();
+    running(
+        &ledger,
+        "one",
+        &ports(&[("a", &[]), ("b", &[]), ("c", &[])]),
+    )
+    .await;
+    let mut steps = claim(&ledger, 3).await;
+    steps.sort_by(|one, other| one.key.cmp(&other.key));
+    for (step, went) in steps.iter().zip([7, 5, 7]) {
+        one(&ledger, settle(outcome(step, StepState::Gone, at(went)))).await;
+    }
+    let (mut since, mut after) = (at(5), 0);
+    let mut found = Vec::new();
+    while let Some(next) = ledger.held_down(since, after, 1).await.unwrap().pop() {
+        (since, after) = (next.gone_at.unwrap(), next.record_id);
+        found.push(next.key.id);
+    }
+    assert_eq!(found, ["b", "a", "c"]);
+}
+
+#[tokio::test]
 async fn t14_t12_what_has_copies_is_known_with_their_sites_while_it_goes_and_in_its_hold_down() {
     let ledger = memory();
     let mapped = |id: &str, by| Mapped {
@@ -307,6 +330,9 @@ async fn t14_t12_what_has_copies_is_known_with_their_sites_while_it_goes_and_in_
     };
     assert_eq!(one(&ledger, back(at(1))).await, Applied::Done);
     assert_eq!(originals(9).await[0].tombstone.recreated, 1);
+    one(&ledger, pause("one", true, at(1))).await;
+    assert!(originals(9).await.is_empty(), "a pause sends nothing");
+    one(&ledger, pause("one", false, at(1))).await;
     claim_all_to(&ledger, StepState::Gone).await;
     assert_eq!(originals(2).await.len(), 1);
     assert!(originals(3).await.is_empty());

@@ -49,6 +49,11 @@ pub use value::{NULL, fill, lookup, lookup_one, text};
 
 use super::model::{Action, KindName, Resource, ResourceKey, Site};
 
+/// More filter values than this, and listing the whole collection is cheaper than asking for them.
+const FILTER_VALUES_MAX: usize = 700;
+/// The same where each value takes a call of its own.
+const SINGLE_VALUES_MAX: usize = 4;
+
 /// All kinds, validated: every name that a kind mentions exists.
 #[derive(Clone, Debug)]
 pub struct Kinds {
@@ -229,6 +234,16 @@ impl Kind {
         match self.listed.iter().any(|listed| listed == filter) {
             true => FilterValues::Listed,
             false => self.values,
+        }
+    }
+
+    /// With more values of this filter than that, all of a kind is listed, if that can be.
+    pub fn values_max(&self, filter: &str) -> usize {
+        let list = self.spec.list.as_ref();
+        match self.values_of(filter) {
+            _ if list.is_some_and(|list| list.within.is_some()) => usize::MAX,
+            FilterValues::Single => SINGLE_VALUES_MAX,
+            FilterValues::Repeated | FilterValues::Listed => FILTER_VALUES_MAX,
         }
     }
 

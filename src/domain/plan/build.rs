@@ -406,12 +406,6 @@ impl Planner<'_> {
         kept.map(|key| self.target(key)).collect()
     }
 
-    fn original_of(&self, copy: &ResourceKey) -> Option<&ResourceKey> {
-        let mut mapping = self.mapping.iter();
-        let mapped = mapping.find(|mapped| mapped.copies().any(|key| key == *copy));
-        mapped.map(|mapped| &mapped.original)
-    }
-
     /// By its name alone, exactly one resource is taken for a copy.
     fn copies_by_name(&self) -> impl Iterator<Item = Refusal> {
         let by_name = self.mapping.iter();
@@ -539,7 +533,7 @@ impl<'p> Steps<'p> {
         let links = links.map(Vec::as_slice).unwrap_or_default();
         let why = match links.first() {
             Some(link) => format!("{} {}", link.says, self.planner.called(&link.to)),
-            None => match self.planner.original_of(key) {
+            None => match self.planner.originals.get(key) {
                 Some(original) => format!("copy of {}", self.planner.called(original)),
                 None => "target".to_owned(),
             },

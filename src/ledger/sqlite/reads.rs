@@ -135,8 +135,8 @@ pub(super) fn held_down(
     limit: usize,
 ) -> Sql<Vec<Tombstone>> {
     db.prepare_cached(&format!(
-        "{TOMBSTONE} WHERE t.record_id > ?1 AND t.phase = 'gone' AND t.gone_at >= ?2
-         ORDER BY t.record_id LIMIT ?3"
+        "{TOMBSTONE} WHERE t.phase = 'gone' AND (t.gone_at, t.record_id) > (?2, ?1)
+         ORDER BY t.gone_at, t.record_id LIMIT ?3"
     ))?
     .query_map(
         params![
@@ -157,7 +157,8 @@ pub(super) fn originals(
 ) -> Sql<Vec<Original>> {
     db.prepare_cached(&format!(
         "{TOMBSTONE} WHERE t.copies_at IS NOT NULL AND t.record_id > ?1
-             AND (t.phase = 'deleting' OR t.phase = 'gone' AND t.gone_at >= ?2)
+             AND (t.phase = 'deleting' AND d.paused = 0
+                 OR t.phase = 'gone' AND t.gone_at >= ?2)
          ORDER BY t.record_id LIMIT ?3"
     ))?
     .query_map(

@@ -3,11 +3,11 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 5;
+pub(super) const KNOWN: i64 = 6;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 5] = [FIRST, GROUPED_LOOKS, COPIES, TOLD, SITE_PAUSES];
+const MIGRATIONS: [&str; 6] = [FIRST, GROUPED_LOOKS, COPIES, TOLD, SITE_PAUSES, HELD_DOWN];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
 /// counts change with each step. Times are microseconds since 1970 (UTC).
@@ -196,6 +196,11 @@ CREATE TABLE site_pauses(
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX steps_settling ON steps(blocked_since)
     WHERE state = 'verifying' AND blocked_since IS NOT NULL;
+";
+
+/// What is swept for is found by when it went, whatever else is being deleted.
+const HELD_DOWN: &str = "
+CREATE INDEX tombstones_held_down ON tombstones(gone_at, record_id) WHERE phase = 'gone';
 ";
 
 /// The schema version that the file has; 0 for an empty one.
