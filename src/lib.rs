@@ -79,8 +79,9 @@
 //! the last copy is gone (T9, T12); all else runs side by side. Copies of copies are not followed: a chain
 //! of sites would want that.
 //!
-//! **Calls at a time begin with 16 for a site.** On two cores a Neutron serves about a tenth more with 16
-//! than with 8, and no few seconds of answers tell that from noise. A cloud that throttles halves it.
+//! **Calls at a time begin with 8 for a site, and double only for a gain seen in turns.** A Neutron on two
+//! cores serves with 16 between a tenth less and a quarter more than with 8, and swings by as much within
+//! a minute. A cloud that says how much it takes would want no search.
 //!
 //! **What has long been gone is swept for more rarely.** A hold-down of a week over 100,000 tombstones
 //! would cost 720 lists twice a minute. Copies that come back late would want a steady pace again.

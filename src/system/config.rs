@@ -159,7 +159,7 @@ impl Default for LedgerSettings {
 impl Default for EngineSettings {
     fn default() -> Self {
         Self {
-            concurrency: 16,
+            concurrency: 8,
             concurrency_max: 64,
             call_timeout: Duration::from_secs(60),
             verify_timeout: Duration::from_secs(60),

@@ -110,7 +110,7 @@ fn ours(runtime: &tokio::runtime::Runtime, bed: &Bed, ports: usize) -> (f64, f64
     let ran = bed.gone(&line).ends_with(0);
     let done: Value = ran.json();
     let limits: Vec<&str> = ran.err.lines().filter_map(limit_in).collect();
-    println!("calls at a time: 8, then {limits:?}");
+    println!("calls at a time, after those at the start: {limits:?}");
     let total = usize::try_from(done["counts"]["total"].as_u64().unwrap()).unwrap();
     assert_eq!(total, ports + 1, "the ports and their network");
     let Timeline { deletes, rest } =
