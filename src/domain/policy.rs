@@ -153,6 +153,16 @@ pub fn after_call(
     }
 }
 
+/// What was claimed, and taken back before its call was sent: as it was.
+pub fn not_sent(step: StepFacts<'_>, blockers: Vec<Blocker>) -> Decision {
+    Decision {
+        blocked_since: step.blocked_since,
+        blockers,
+        error: step.last_error.cloned(),
+        ..plain(step, StepState::Ready)
+    }
+}
+
 fn after_failure(
     step: StepFacts<'_>,
     failure: Failure,

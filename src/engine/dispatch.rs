@@ -10,7 +10,7 @@ use super::{Done, Shared};
 use crate::cloud::{Acted, Call};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Action, Answer, ErrorClass, StepError};
-use crate::domain::policy::{Decision, Failure, Outcome, Retry, StepFacts, after_call};
+use crate::domain::policy::{Decision, Failure, Outcome, Retry, StepFacts, after_call, not_sent};
 use crate::ledger::{Change, ClaimedStep, LedgerError, StepChange};
 
 /// Outcomes in one commit: it holds up those of others for some 50 ms at most.
@@ -28,14 +28,25 @@ impl Shared {
         }
         let claimed = self.ledger.claim(free, self.clock.now()).await?;
         for step in claimed {
-            self.sites.started(&step.key.site);
+            let turn = self.sites.turn(&step.key.site, &step.deletion_id);
             let shared = self.clone();
             tasks.spawn(async move {
-                shared.act(step).await;
+                match turn.await {
+                    true => shared.act(step).await,
+                    false => shared.give_back(step).await,
+                }
                 Done::Acted
             });
         }
         Ok(())
+    }
+
+    /// It was cancelled or paused before its turn came.
+    async fn give_back(&self, step: ClaimedStep) {
+        let decision = not_sent(facts(&step), step.blockers.clone());
+        let message = "not sent: taken back before its turn".to_owned();
+        self.settle(vec![self.settled(&step, decision, message, None)])
+            .await;
     }
 
     async fn act(&self, step: ClaimedStep) {

@@ -119,14 +119,14 @@ impl Control for Handle {
             }
             Command::Cancel { deletion_id } => {
                 let deletion = shared.deletion(&deletion_id).await?;
-                let audit = audit(&envelope, "cancel", &deletion.id);
-                shared
-                    .moved(Change::Cancel {
-                        deletion_id: deletion.id,
-                        audit,
-                        now: shared.clock.now(),
-                    })
-                    .await
+                let cancel = Change::Cancel {
+                    deletion_id: deletion.id.clone(),
+                    audit: audit(&envelope, "cancel", &deletion.id),
+                    now: shared.clock.now(),
+                };
+                let receipt = shared.moved(cancel).await?;
+                shared.sites.take_back(&deletion.id);
+                Ok(receipt)
             }
             Command::Pause { deletion_id } => shared.pause(&envelope, &deletion_id, true).await,
             Command::Resume { deletion_id } => shared.pause(&envelope, &deletion_id, false).await,
@@ -287,13 +287,17 @@ impl Shared {
             if paused { "pause" } else { "resume" },
             &deletion.id,
         );
-        self.moved(Change::Pause {
-            deletion_id: deletion.id,
+        let pause = Change::Pause {
+            deletion_id: deletion.id.clone(),
             paused,
             audit,
             now: self.clock.now(),
-        })
-        .await
+        };
+        let receipt = self.moved(pause).await?;
+        if paused {
+            self.sites.take_back(&deletion.id);
+        }
+        Ok(receipt)
     }
 
     pub(super) async fn moved(&self, change: Change) -> Result<Receipt, ControlError> {

@@ -1,11 +1,12 @@
 //! What the engine knows of each site: how much it may send there, and whether at all.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::handle::{audit, ledger_error};
@@ -20,6 +21,10 @@ use crate::domain::text::escape;
 use crate::ledger::{Change, NewEvent};
 use crate::system::config::Settings;
 
+/// What is answered within this time is claimed ahead, so that a call that ends is followed by the next
+/// one at once, and not after an outcome and a claim were written. That takes some 10 ms.
+const AHEAD_MS: u64 = 20;
+
 pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
     /// Living resources that vouch for listings (I13b).
@@ -29,15 +34,43 @@ pub(super) struct Sites {
 struct Runtime {
     status: SiteStatus,
     limit: Limit,
+    /// Claimed steps that wait until another call has ended, the first one first.
+    turns: VecDeque<Turn>,
     /// Whose rights must be back before anything is sent again.
     expected: Option<Identity>,
     asked_at: Option<DateTime<Utc>>,
+}
+
+/// Of a step of this deletion; dropped, it is taken back.
+struct Turn {
+    deletion_id: String,
+    comes: oneshot::Sender<()>,
 }
 
 impl Runtime {
     /// By hand, or since its rights are lost: one does not end the other.
     fn is_paused(&self) -> bool {
         self.status.state == SiteState::Paused || self.status.paused_by.is_some()
+    }
+
+    /// How many more steps may be claimed.
+    fn free(&self) -> usize {
+        let limit = self.status.concurrency_limit;
+        let ahead = match self.status.latency_ms {
+            Some(latency) => limit as u64 * AHEAD_MS / latency.max(AHEAD_MS),
+            None => 0,
+        };
+        let claimed = self.status.in_flight + self.turns.len();
+        (limit + usize::try_from(ahead).unwrap_or(limit)).saturating_sub(claimed)
+    }
+
+    /// Lets those go whose turn has come.
+    fn next_turns(&mut self) {
+        while self.status.in_flight < self.status.concurrency_limit
+            && let Some(turn) = self.turns.pop_front()
+        {
+            self.status.in_flight += usize::from(turn.comes.send(()).is_ok());
+        }
     }
 
     fn shown(&self) -> SiteStatus {
@@ -79,6 +112,7 @@ impl Sites {
                     site,
                 },
                 limit: Limit::new(settings.engine.concurrency, settings.engine.concurrency_max),
+                turns: VecDeque::new(),
                 expected: None,
                 asked_at: None,
             }
@@ -106,6 +140,9 @@ impl Sites {
     pub(super) fn hold(&self, site: &Site, pause: Option<SitePause>) {
         if let Some(site) = self.lock().get_mut(site) {
             site.status.paused_by = pause;
+            if site.is_paused() {
+                site.turns.clear();
+            }
         }
     }
 
@@ -115,19 +152,12 @@ impl Sites {
             .is_some_and(|site| site.status.read_only)
     }
 
-    /// How many calls each site may take now. Read-only is enforced here, not by hiding keys (P5).
+    /// How many steps may be claimed for each site now. Read-only is enforced here, not by hiding keys (P5).
     pub(super) fn free(&self) -> Vec<(Site, usize)> {
         self.lock()
             .iter()
             .filter(|(_, site)| !site.is_paused() && !site.status.read_only)
-            .map(|(name, site)| {
-                (
-                    name.clone(),
-                    site.status
-                        .concurrency_limit
-                        .saturating_sub(site.status.in_flight),
-                )
-            })
+            .map(|(name, site)| (name.clone(), site.free()))
             .filter(|(_, free)| *free > 0)
             .collect()
     }
@@ -161,9 +191,30 @@ impl Sites {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn started(&self, site: &Site) {
-        if let Some(site) = self.lock().get_mut(site) {
-            site.status.in_flight += 1;
+    /// A call of a deletion is to be sent: waits until the site takes one more, in the order of these
+    /// calls, and then ends by [`Self::ended`]. False: it was taken back, and is not to be sent.
+    pub(super) fn turn(
+        &self,
+        site: &Site,
+        deletion_id: &str,
+    ) -> impl Future<Output = bool> + use<> {
+        let (comes, turn) = oneshot::channel();
+        if let Some(site) = self.lock().get_mut(site)
+            && !site.is_paused()
+        {
+            site.turns.push_back(Turn {
+                deletion_id: deletion_id.to_owned(),
+                comes,
+            });
+            site.next_turns();
+        }
+        async { turn.await.is_ok() }
+    }
+
+    /// What a deletion has claimed and not sent is not sent any more.
+    pub(super) fn take_back(&self, deletion_id: &str) {
+        for site in self.lock().values_mut() {
+            site.turns.retain(|turn| turn.deletion_id != deletion_id);
         }
     }
 
@@ -204,6 +255,7 @@ impl Sites {
             tracing::debug!(site = %name, limit, ?took, "another number of calls at a time");
             site.status.concurrency_limit = limit;
         }
+        site.next_turns();
     }
 
     /// True if it was not paused before.
@@ -220,6 +272,7 @@ impl Sites {
         };
         let newly = site.status.state != SiteState::Paused;
         site.status.state = SiteState::Paused;
+        site.turns.clear();
         reason.clone_into(&mut site.status.reason);
         site.expected = expected.or(site.expected.take());
         site.asked_at = Some(now);
