@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::harness::*;
-use gone::domain::model::{Action, EventKind, OnFailure, PlanOptions, StepState};
+use gone::domain::model::{
+    Action, DeletionState, EventKind, OnFailure, PlanOptions, RefusalRule, StepState,
+};
 use serde_json::{Value, json};
 
 #[test]
@@ -288,6 +290,46 @@ fn n01_a_pool_goes_after_its_subnets_and_a_400_that_says_in_use_is_blocked() {
         let deleted: Vec<String> = writes.iter().map(last).collect();
         assert_eq!(deleted, [port, subnet, pool.clone(), pool, scope]);
         assert!(bench.exists("networks", &network));
+    });
+}
+
+#[test]
+fn n15_n01_a_segment_goes_only_with_its_subnets_named_and_after_them() {
+    paused(async {
+        let bench = Bench::new(1);
+        let network = bench.create("networks", json!({ "name": "web" }));
+        let segment = json!({ "network_id": network, "network_type": "vxlan", "name": "rack 2" });
+        let segment = bench.create("segments", segment);
+        let subnet = |cidr: &str, segment: Option<&str>| {
+            let subnet = json!({ "network_id": network, "ip_version": 4, "cidr": cidr,
+                "segment_id": segment });
+            bench.create("subnets", subnet)
+        };
+        let (on_it, other) = (
+            subnet("10.1.0.0/24", Some(&segment)),
+            subnet("10.2.0.0/24", None),
+        );
+        let port = json!({ "network_id": network, "fixed_ips": [{ "subnet_id": on_it }] });
+        let port = bench.create("ports", port);
+        bench
+            .run(async |client| {
+                let id = client.delete("segment", &segment).await;
+                let refused = client.settled(&id).await;
+                assert_eq!(refused.state, DeletionState::Refused);
+                assert_eq!(refused.refused[0].rule, RefusalRule::InUse);
+                assert!(refused.note.contains(&on_it), "{}", refused.note);
+                assert_eq!(bench.writes().len(), 0);
+                let targets = [target("segment", &segment), target("subnet", &on_it)];
+                let id = client.delete_each(targets.into()).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let writes = bench.writes();
+        let last = |sent: &Sent| sent.path.rsplit('/').next().unwrap().to_owned();
+        let deleted: Vec<String> = writes.iter().map(last).collect();
+        assert_eq!(deleted, [port, on_it, segment]);
+        assert!(bench.exists("networks", &network) && bench.exists("subnets", &other));
     });
 }
 

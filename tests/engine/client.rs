@@ -94,6 +94,10 @@ impl Client {
     /// One deletion of several targets.
     pub async fn delete_all(&self, kind: &str, words: &[String]) -> String {
         let targets = words.iter().map(|word| target(kind, word)).collect();
+        self.delete_each(targets).await
+    }
+
+    pub async fn delete_each(&self, targets: Vec<TargetSpec>) -> String {
         let options = cascade();
         match self.submit(Command::Delete { targets, options }).await {
             Ok(Receipt::Accepted { deletion_id, .. }) => deletion_id,

@@ -136,6 +136,7 @@ conforms! {
     testbed_disabled_trunks disabled_trunks
     testbed_security_groups security_groups
     testbed_pools_and_policies pools_and_policies
+    testbed_segments segments
     testbed_address_groups address_groups
     testbed_qos_policies qos_policies
     testbed_permissions permissions

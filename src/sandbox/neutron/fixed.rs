@@ -9,13 +9,7 @@ use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 const EXTENSIONS: &str = include_str!("extensions.json");
 
 /// Collections that exist, and stay empty here: path, type and words of a 404.
-const EMPTY_COLLECTIONS: [(&str, &str, &str, &str); 6] = [
-    (
-        "segments",
-        "SegmentNotFound",
-        "Segment ",
-        " could not be found.",
-    ),
+const EMPTY_COLLECTIONS: [(&str, &str, &str, &str); 5] = [
     (
         "local_ips",
         "LocalIPNotFound",

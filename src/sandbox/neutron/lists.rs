@@ -42,6 +42,18 @@ pub(super) fn fields_of<'a>(kind: &Kind, call: &'a Call<'_>) -> Result<Vec<&'a s
     Ok(fields(call))
 }
 
+/// A list of segments shows all, whatever is asked for; only the id goes, if that is not.
+fn fields_in_list<'a>(kind: &Kind, call: &'a Call<'_>) -> Vec<&'a str> {
+    let asked = fields(call);
+    if kind.singular != "segment" || asked.is_empty() {
+        return asked;
+    }
+    let names = kind.attributes.iter().map(|attribute| attribute.name);
+    names
+        .filter(|name| *name != "id" || asked.contains(name))
+        .collect()
+}
+
 fn fields<'a>(call: &'a Call<'_>) -> Vec<&'a str> {
     values(call, "fields").collect()
 }
@@ -94,7 +106,7 @@ impl<'a> Wanted<'a> {
         };
         Ok(Self {
             filters,
-            fields: fields(call),
+            fields: fields_in_list(kind, call),
             sorts: sorts(kind, call)?,
             limit,
             marker: call.param("marker").filter(|_| limit.is_some()),

@@ -27,6 +27,7 @@ mod revival;
 mod routers;
 mod scopes;
 mod seed;
+mod segments;
 mod session;
 mod store;
 mod subnets;
@@ -44,6 +45,7 @@ use resource::resource;
 use routers::Router;
 use scopes::AddressScope;
 pub(super) use seed::{Seed, Seeded};
+use segments::Segment;
 use session::Session;
 use store::{Store, Undo};
 use subnets::Subnet;
@@ -211,6 +213,7 @@ fn route(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answer> {
         ["address-groups", rest @ ..] => resource::<AddressGroup>(session, call, rest),
         ["qos", "policies", rest @ ..] => resource::<QosPolicy>(session, call, rest),
         ["address-scopes", rest @ ..] => resource::<AddressScope>(session, call, rest),
+        ["segments", rest @ ..] => resource::<Segment>(session, call, rest),
         ["rbac-policies", rest @ ..] => resource::<RbacPolicy>(session, call, rest),
         _ => fixed::empty_collection(session, call, path),
     }

@@ -7,6 +7,7 @@ use super::floating_ips::FloatingIp;
 use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W, stored};
 use super::pools::RbacPolicy;
 use super::ports::Port;
+use super::segments::{self, Segment};
 use super::subnets::Subnet;
 use super::{Scope, Session, body, qos};
 use crate::sandbox::wire::{Refusal, Result};
@@ -112,6 +113,8 @@ impl Row for Network {
             segmentation_id: session.next_segment(),
             meta: session.meta::<Self>(body)?,
         };
+        let segment = segments::first_of(&network);
+        session.insert(segment);
         Ok(session.insert(network))
     }
 
@@ -178,11 +181,15 @@ impl Row for Network {
         let ports: Vec<Uuid> = indexes.ports_by_network.of(&id).collect();
         let subnets: Vec<Uuid> = indexes.subnets_by_network.of(&id).collect();
         let policies: Vec<Uuid> = indexes.policies_by_object.of(&id).collect();
+        let segments: Vec<Uuid> = indexes.segments_by_network.of(&id).collect();
         for port in ports {
             Port::delete(session, port);
         }
         for subnet in subnets {
             session.take::<Subnet>(subnet);
+        }
+        for segment in segments {
+            session.take::<Segment>(segment);
         }
         for policy in policies {
             session.take::<RbacPolicy>(policy);

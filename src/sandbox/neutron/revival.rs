@@ -79,6 +79,7 @@ fn new_names(changes: &[Undo], store: &Store, ids: &mut Ids) -> Renamed {
             Undo::Rule(id, _) => missing::<super::groups::Rule>(store, *id),
             Undo::Pool(id, _) => missing::<super::pools::Pool>(store, *id),
             Undo::Scope(id, _) => missing::<super::scopes::AddressScope>(store, *id),
+            Undo::Segment(id, _) => missing::<super::segments::Segment>(store, *id),
             Undo::AddressGroup(id, _) => missing::<super::address_groups::AddressGroup>(store, *id),
             Undo::QosPolicy(id, _) => missing::<super::qos::QosPolicy>(store, *id),
             Undo::Policy(id, _) => missing::<super::pools::RbacPolicy>(store, *id),

@@ -15,6 +15,7 @@ use super::ports::Port;
 use super::qos::QosPolicy;
 use super::routers::Router;
 use super::scopes::AddressScope;
+use super::segments::Segment;
 use super::subnets::Subnet;
 use super::trunks::Trunk;
 
@@ -31,6 +32,7 @@ pub(super) struct Tables {
     pub(super) rules: BTreeMap<Uuid, Rule>,
     pub(super) pools: BTreeMap<Uuid, Pool>,
     pub(super) scopes: BTreeMap<Uuid, AddressScope>,
+    pub(super) segments: BTreeMap<Uuid, Segment>,
     pub(super) address_groups: BTreeMap<Uuid, AddressGroup>,
     pub(super) qos_policies: BTreeMap<Uuid, QosPolicy>,
     pub(super) policies: BTreeMap<Uuid, RbacPolicy>,
@@ -45,6 +47,7 @@ pub(super) struct Indexes {
     /// Subnet → address → port. Also the allocator's memory.
     pub(super) addresses: BTreeMap<Uuid, BTreeMap<IpAddr, Uuid>>,
     pub(super) subnets_by_network: Index<Uuid>,
+    pub(super) segments_by_network: Index<Uuid>,
     pub(super) floating_ips_by_port: Index<Uuid>,
     pub(super) floating_ips_by_network: Index<Uuid>,
     pub(super) forwardings_by_port: Index<Uuid>,
@@ -116,6 +119,7 @@ pub(super) enum Undo {
     Rule(Uuid, Option<Rule>),
     Pool(Uuid, Option<Pool>),
     Scope(Uuid, Option<AddressScope>),
+    Segment(Uuid, Option<Segment>),
     AddressGroup(Uuid, Option<AddressGroup>),
     QosPolicy(Uuid, Option<QosPolicy>),
     Policy(Uuid, Option<RbacPolicy>),
@@ -204,6 +208,7 @@ impl Store {
                 Undo::Rule(id, row) => self.restore(id, row),
                 Undo::Pool(id, row) => self.restore(id, row),
                 Undo::Scope(id, row) => self.restore(id, row),
+                Undo::Segment(id, row) => self.restore(id, row),
                 Undo::AddressGroup(id, row) => self.restore(id, row),
                 Undo::QosPolicy(id, row) => self.restore(id, row),
                 Undo::Policy(id, row) => self.restore(id, row),

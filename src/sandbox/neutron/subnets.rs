@@ -10,6 +10,7 @@ use super::networks::{Network, goes_by_itself};
 use super::pools::Pool;
 use super::ports::Port;
 use super::revival::Renamed;
+use super::segments::Segment;
 use super::store::{Indexes, Store};
 use super::{Scope, Session, body};
 use crate::sandbox::wire::{Refusal, Result};
@@ -127,6 +128,9 @@ impl Row for Subnet {
             })?,
             None => from_pool(session, pool, body)?,
         };
+        if let Some(segment) = body::id(body, "segment_id")? {
+            session.row::<Segment>(segment)?;
+        }
         no_overlap(session.store(), network.meta.id, cidr, pool)?;
         let gateway = match body.get("gateway_ip") {
             Some(Value::Null) => None,
@@ -202,6 +206,10 @@ impl Subnet {
             IpNet::V4(_) => 4,
             IpNet::V6(_) => 6,
         }
+    }
+
+    pub(super) fn segment(&self) -> Option<Uuid> {
+        self.meta.more.get("segment_id")?.as_str()?.parse().ok()
     }
 
     /// The allocation pools: all hosts but the gateway.

@@ -55,6 +55,7 @@ pub const ROWS: &[(&str, &str)] = &[
     ("default group, as admin", "default group as admin"),
     ("**subnet pool with subnets**", "subnet pool with subnets"),
     ("address scope with pools", "address scope with pools"),
+    ("last segment of a network", "last segment"),
     ("address group in a rule", "address group in a rule"),
     ("QoS policy", "QoS policy in use"),
     (
@@ -199,9 +200,6 @@ pub const ROWS: &[(&str, &str)] = &[
         "another project's balancer",
     ),
 ];
-
-/// First cells of rows about kinds that the sandbox does not have.
-pub const OUT_OF_SCOPE: &[&str] = &["last segment of a network"];
 
 /// Sections about services that the sandbox does not have.
 pub const OTHER_SERVICES: &[&str] = &["For comparison"];

@@ -18,6 +18,7 @@ pub const SCENES: &[Scene] = &[
     ("disabled_trunks", disabled_trunks),
     ("security_groups", security_groups),
     ("pools_and_policies", pools_and_policies),
+    ("segments", segments),
     ("address_groups", address_groups),
     ("qos_policies", qos_policies),
     ("permissions", permissions),
@@ -481,6 +482,28 @@ fn qos_policies() -> Vec<Step> {
             "QoS policy $q could not be found.",
         ),
         delete("/networks/$n"),
+    ]
+}
+
+fn segments() -> Vec<Step> {
+    vec![
+        post("/networks", r#"{"network": {"name": "conformance"}}"#).save("n"),
+        get("/segments?network_id=$n").save("f").shows("/segments/0/name", "null").shows("/segments/0/network_id", r#""$n""#),
+        get("/segments?network_id=$n&name=second").shows("/segments", "[]"),
+        post("/segments", r#"{"segment": {"network_id": "$n", "name": "second"}}"#).refuses(400, "HTTPBadRequest", "Failed to parse request. Required attribute 'network_type' not specified"),
+        post("/segments", r#"{"segment": {"network_id": "$n", "network_type": "vxlan", "name": "second"}}"#).save("g").shows("/segment/network_id", r#""$n""#),
+        get("/segments?network_id=$n&name=second&fields=id").shows("/segments/0/id", r#""$g""#).shows("/segments/0/name", r#""second""#),
+        get("/segments?network_id=$n&name=second&fields=name").keys("/segments/0", "created_at description name network_id network_type physical_network revision_number segmentation_id updated_at"),
+        post("/subnets", r#"{"subnet": {"network_id": "$n", "ip_version": 4, "cidr": "10.1.0.0/24", "segment_id": "$gone"}}"#).refuses(404, "SegmentNotFound", "Segment $gone could not be found."),
+        post("/subnets", r#"{"subnet": {"network_id": "$n", "ip_version": 4, "cidr": "10.1.0.0/24", "segment_id": "$g"}}"#).save("s").shows("/subnet/segment_id", r#""$g""#),
+        get("/subnets?segment_id=$g&fields=id").shows("/subnets", r#"[{"id": "$s"}]"#),
+        delete("/segments/$g").refuses(409, "SegmentInUse", "Segment '$g' cannot be deleted: The segment is still associated with subnet(s) $s.\nSegment '$g' cannot be deleted: The segment is still associated with subnet(s) $s."),
+        delete("/subnets/$s"),
+        delete("/segments/$g"),
+        delete("/segments/$f").row("last segment"),
+        delete("/segments/$g").refuses(404, "SegmentNotFound", "Segment $g could not be found."),
+        delete("/networks/$n"),
+        get("/segments?network_id=$n").shows("/segments", "[]"),
     ]
 }
 
