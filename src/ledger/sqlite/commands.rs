@@ -27,6 +27,8 @@ struct Candidate {
     class: Option<ErrorClass>,
     held_by: Option<i64>,
     waits: u64,
+    /// Its call was sent once.
+    sent: bool,
 }
 
 impl Batch<'_> {
@@ -172,15 +174,9 @@ impl Batch<'_> {
             if !by_person && waits_for_person(candidate.class) {
                 continue;
             }
-            if candidate.waits > 0
-                && let Some((_, root)) = self.stuck_dependency(candidate.id)?
-            {
-                // What it waited for was forgotten, and it waits for something else that is stuck.
-                let error = self.held_error(root, now)?;
-                self.execute(
-                    "UPDATE steps SET held_by = ?2, last_error = ?3 WHERE id = ?1",
-                    &[&candidate.id, &root, &error],
-                )?;
+            if let Some(root) = self.still_held_by(num, &candidate)? {
+                // What it waited for was forgotten, and something else holds it.
+                self.hold_by(num, candidate.id, root, now)?;
                 held_by = Some(root);
                 continue;
             }
@@ -204,11 +200,31 @@ impl Batch<'_> {
         Ok(Ok(moved))
     }
 
+    fn still_held_by(&mut self, num: i64, candidate: &Candidate) -> Sql<Option<i64>> {
+        if candidate.waits > 0
+            && let Some((_, root)) = self.stuck_dependency(candidate.id)?
+        {
+            return Ok(Some(root));
+        }
+        // A failure stops what was not sent yet (N11).
+        match self.deletion(num)?.stops && !candidate.sent {
+            true => self
+                .db
+                .prepare_cached(
+                    "SELECT id FROM steps WHERE state = 'stuck' AND deletion = ?1
+                         AND held_by IS NULL AND id <> ?2 LIMIT 1",
+                )?
+                .query_row([num, candidate.id], |row| row.get(0))
+                .optional(),
+            false => Ok(None),
+        }
+    }
+
     fn retry_candidates(&self, num: i64, only: Option<&[i64]>) -> Sql<Vec<Candidate>> {
         let mut found = self
             .db
             .prepare_cached(
-                "SELECT id, state, last_error ->> 'class', held_by, waits FROM steps
+                "SELECT id, state, last_error ->> 'class', held_by, waits, sent FROM steps
                  WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
             )?
             .query_map([num], |row| {
@@ -221,6 +237,7 @@ impl Batch<'_> {
                     },
                     held_by: row.get(3)?,
                     waits: rows::number(row, 4)?,
+                    sent: row.get(5)?,
                 })
             })?
             .collect::<Sql<Vec<_>>>()?;
@@ -397,9 +414,13 @@ impl Batch<'_> {
         let found: Option<(i64, i64, i64)> = self
             .db
             .prepare_cached(
-                "UPDATE tombstones SET recreated = recreated + 1,
-                     phase = CASE WHEN ?4 THEN 'deleting' ELSE phase END,
-                     gone_at = CASE WHEN ?4 THEN NULL ELSE gone_at END
+                // While something waits for its step, or that is no longer kept, it is counted alone.
+                "UPDATE tombstones AS t SET recreated = recreated + 1, (phase, gone_at) =
+                     (SELECT iif(stuck, 'deleting', t.phase), iif(stuck, NULL, t.gone_at)
+                      FROM (SELECT ?4 AND EXISTS (SELECT 1 FROM steps
+                          WHERE deletion = t.deletion AND record = t.record_id AND state = 'gone'
+                              AND NOT EXISTS (SELECT 1 FROM edges e JOIN steps d ON d.id = e.dependent
+                                  WHERE e.dependency = steps.id AND d.ended_at IS NULL)) AS stuck))
                  WHERE id = ?1 AND kind = ?2 AND site = ?3
                      AND (phase = 'gone' OR ?5 AND phase = 'deleting')
                  RETURNING deletion, recreated, record_id",

@@ -178,7 +178,7 @@ impl Batch<'_> {
     /// held by what is stuck still.
     pub(super) fn unhold(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
         if self.deletion(num)?.stops {
-            return self.unhold_all(num, now);
+            return self.unhold_all(num, roots, now);
         }
         let mut freed = Vec::new();
         {
@@ -211,15 +211,20 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// `on_failure = stop`: one failure that is left is enough to stay stopped.
-    fn unhold_all(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
+    /// `on_failure = stop`: one failure that is left is enough to stay stopped, by that.
+    fn unhold_all(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
         let failed = self
             .db
             .prepare_cached(
-                "SELECT 1 FROM steps WHERE deletion = ?1 AND state = 'stuck' AND held_by IS NULL",
+                "SELECT id FROM steps WHERE deletion = ?1 AND state = 'stuck' AND held_by IS NULL
+                 LIMIT 1",
             )?
-            .exists([num])?;
-        if failed {
+            .query_row([num], |row| row.get(0))
+            .optional()?;
+        if let Some(failed) = failed {
+            for root in roots {
+                self.hold_by(num, *root, failed, now)?;
+            }
             return Ok(());
         }
         let held: Vec<i64> = self
@@ -233,6 +238,17 @@ impl Batch<'_> {
             self.moved(num, StepState::Stuck, state, 1, now)?;
         }
         Ok(())
+    }
+
+    /// What a step held is held by another one, and so is the step itself while it is stuck.
+    pub(super) fn hold_by(&self, num: i64, before: i64, root: i64, now: DateTime<Utc>) -> Sql<()> {
+        let error = self.held_error(root, now)?;
+        self.execute(
+            "UPDATE steps SET held_by = ?3, last_error = ?4
+             WHERE deletion = ?1 AND state = 'stuck' AND (held_by = ?2 OR id = ?2)",
+            &[&num, &before, &root, &error],
+        )
+        .map(drop)
     }
 
     fn free(&self, id: i64, now: DateTime<Utc>) -> Sql<()> {
