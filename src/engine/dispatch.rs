@@ -13,8 +13,8 @@ use crate::domain::model::{Action, Answer, ErrorClass, StepError};
 use crate::domain::policy::{Decision, Failure, Outcome, Retry, StepFacts, after_call, not_sent};
 use crate::ledger::{Change, ClaimedStep, LedgerError, StepChange};
 
-/// Outcomes in one commit: it holds up those of others for some 50 ms at most.
-const CHANGES_MAX: usize = 1_000;
+/// Outcomes in one commit: it holds up those of others, and claims, for some 10 ms at most.
+const CHANGES_MAX: usize = 100;
 
 impl Shared {
     /// Claims as much as the sites may take; the claim is durable before any call is sent.

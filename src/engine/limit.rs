@@ -25,7 +25,7 @@ const TURNS: u32 = 6;
 /// Good answers after which a lowered limit grows by one.
 const GROW_AFTER: u32 = 16;
 /// Good answers after which a settled limit is questioned.
-const COMPARE_AGAIN: u32 = 4_000;
+const COMPARE_AGAIN: u32 = 10_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct Limit {
@@ -171,7 +171,7 @@ impl Limit {
             return;
         }
         tried.turns += 1;
-        compare.skipped = count(compare.more.calls);
+        compare.skipped = count(self.now);
         let Compare { fewer, more, .. } = compare;
         if !is_more {
             self.enter(Phase::Compare(compare), more.calls);

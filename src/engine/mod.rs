@@ -98,7 +98,7 @@ pub(crate) struct Shared {
 enum Done {
     Planned(String),
     Acted,
-    Looked(Site, KindName),
+    Looked((Site, KindName), Vec<i64>),
     Swept,
     SignedIn,
     Published,
@@ -108,7 +108,8 @@ enum Done {
 #[derive(Default)]
 struct UnderWay {
     planning: HashSet<String>,
-    looking: HashSet<(Site, KindName)>,
+    /// The deletions of each look.
+    looking: HashMap<(Site, KindName), Vec<Vec<i64>>>,
     sweeping: bool,
     signing_in: bool,
     publishing: bool,
@@ -243,8 +244,10 @@ impl Shared {
             Ok(Done::Planned(id)) => {
                 under_way.planning.remove(&id);
             }
-            Ok(Done::Looked(site, kind)) => {
-                under_way.looking.remove(&(site, kind));
+            Ok(Done::Looked(at, deletions)) => {
+                if let Some(looks) = under_way.looking.get_mut(&at) {
+                    looks.retain(|look| *look != deletions);
+                }
             }
             Ok(Done::Swept) => under_way.sweeping = false,
             Ok(Done::SignedIn) => under_way.signing_in = false,

@@ -28,6 +28,8 @@ use crate::ledger::{ClaimedStep, LedgerError, LooksDue};
 
 /// How often it is asked what there is to look at, while calls are in flight.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
+/// Looks for one kind at a site, each of other deletions: the list of a large one takes its time.
+const LOOKS_AT_ONCE: usize = 4;
 /// Steps that one look takes: some 10 MB of rows.
 const LOOKED_AT_MAX: usize = 10_000;
 /// Up to this many are read one by one: cheaper than finding a witness.
@@ -61,7 +63,9 @@ impl Shared {
                 continue;
             };
             let at = (due.site.clone(), self.kinds.listed(kind).name.clone());
-            if under_way.looking.contains(&at) || !self.sites.may_look(&due.site) {
+            let looks = under_way.looking.get(&at).map_or(&[][..], Vec::as_slice);
+            let looked_at = looks.iter().flatten().any(|it| *it == due.deletion);
+            if looked_at || looks.len() >= LOOKS_AT_ONCE || !self.sites.may_look(&due.site) {
                 continue;
             }
             let wait = look_wait(&due.gathered, now);
@@ -72,14 +76,20 @@ impl Shared {
             }
         }
         for ((site, listed), due) in groups {
-            under_way.looking.insert((site.clone(), listed.clone()));
+            let deletions: Vec<i64> = due.iter().map(|due| due.deletion).collect();
+            let at = (site.clone(), listed.clone());
+            under_way
+                .looking
+                .entry(at)
+                .or_default()
+                .push(deletions.clone());
             let shared = self.clone();
             tasks.spawn(async move {
                 if let Err(error) = shared.look_at_all(&site, &listed, due).await {
                     tracing::warn!(%error, %site, kind = %listed, "a look was cut short; it is made again");
                 }
                 shared.wake.notify_one();
-                Done::Looked(site, listed)
+                Done::Looked((site, listed), deletions)
             });
         }
         Ok(hold)
