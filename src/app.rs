@@ -112,7 +112,10 @@ pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode
         (false, false, None) => Ok(Mode::Console),
         (false, false, Some(Verb::Sandbox(args))) => Ok(Mode::SandboxServer(args)),
         (false, false, Some(Verb::Doctor)) => Ok(Mode::Doctor),
-        (false, false, Some(Verb::Ledger(args))) => Ok(Mode::Ledger(args.work)),
+        (false, false, Some(Verb::Ledger(args))) => Ok(match args.work {
+            LedgerWork::Prune(_) => Mode::Client(Verb::Ledger(args)),
+            work => Mode::Ledger(work),
+        }),
         (false, false, Some(Verb::Notify(args))) => Ok(Mode::Notify(args.work)),
         (false, false, Some(Verb::Completions(args))) => Ok(Mode::Completions(args)),
         (false, false, Some(Verb::Man(args))) => Ok(Mode::Man(args)),

@@ -47,6 +47,7 @@ pub(super) fn run(
             }
             Exit::Done
         }
+        LedgerWork::Prune(_) => return Err(Failure::unexpected("run by an engine")),
         LedgerWork::Export => {
             upkeep::export(&path, &mut out).map_err(|error| ledger_failure(&error))?;
             Exit::Done

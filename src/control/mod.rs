@@ -109,6 +109,11 @@ pub enum Command {
     Release {
         key: ResourceKey,
     },
+    /// Lets go of events, and of deletions that ended, before this time; none: as the configuration says.
+    /// `Done` with the ledger's rows that went.
+    Prune {
+        before: Option<DateTime<Utc>>,
+    },
     /// Until a person resumes it, whatever becomes of its rights and of this engine.
     PauseSite {
         site: Site,

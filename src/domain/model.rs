@@ -628,6 +628,7 @@ pub struct Tombstone {
     /// Grows when the identity is created again under a natural key (M1).
     pub incarnation: u32,
     pub recreated: u32,
+    /// Empty where that is no longer kept.
     pub deletion_id: String,
 }
 

@@ -137,6 +137,7 @@ impl Control for Handle {
                 confirm,
             } => shared.purge(&envelope, &what, rung, &confirm).await,
             Command::Release { key } => shared.release(&envelope, key).await,
+            Command::Prune { before } => shared.prune_by_hand(&envelope, before).await,
             Command::PauseSite { site } => shared.pause_site_by_hand(&envelope, site, true).await,
             Command::ResumeSite { site } => shared.pause_site_by_hand(&envelope, site, false).await,
         }

@@ -6,6 +6,7 @@
 //!   period   ├─ verify     steps in `verifying`, a batch a kind → look → gone, again, or ready
 //!            ├─ collector  blocked steps that are due → ready
 //!            ├─ sweep      tombstones in hold-down → looked for → removed again
+//!            ├─ prune      what is no longer kept → let go
 //!            └─ sites      paused ones signed in anew; snapshot published
 //! ```
 //!
@@ -27,6 +28,7 @@ mod limit;
 mod orphans;
 mod owners;
 mod planning;
+mod prune;
 mod purge;
 mod queries;
 mod sites;
@@ -100,6 +102,7 @@ enum Done {
     Acted,
     Looked((Site, KindName), Vec<i64>),
     Swept,
+    Pruned,
     SignedIn,
     Published,
 }
@@ -111,9 +114,11 @@ struct UnderWay {
     /// The deletions of each look.
     looking: HashMap<(Site, KindName), Vec<Vec<i64>>>,
     sweeping: bool,
+    pruning: bool,
     signing_in: bool,
     publishing: bool,
     next_sweep: Option<DateTime<Utc>>,
+    next_prune: Option<DateTime<Utc>>,
     sweeps: u64,
     next_looks: Option<DateTime<Utc>>,
 }
@@ -224,6 +229,7 @@ impl Shared {
         self.dispatch(tasks).await?;
         let hold = self.verify(tasks, under_way).await?;
         let sweep = self.sweep(tasks, under_way);
+        let prune = self.prune(tasks, under_way);
         let sites = self.sign_in(tasks, under_way);
         let due = self.ledger.next_due(now).await?;
         // What was due when this round began waits for a task under way, which wakes us; the hold
@@ -236,7 +242,8 @@ impl Shared {
             .min()
             .unwrap_or(PERIOD_MAX);
         self.fault(None);
-        Ok(until_due.min(hold).min(sweep).min(sites).min(PERIOD_MAX))
+        let next = until_due.min(hold).min(sweep).min(prune).min(sites);
+        Ok(next.min(PERIOD_MAX))
     }
 
     fn ended(&self, ended: Result<Done, tokio::task::JoinError>, under_way: &mut UnderWay) {
@@ -250,6 +257,7 @@ impl Shared {
                 }
             }
             Ok(Done::Swept) => under_way.sweeping = false,
+            Ok(Done::Pruned) => under_way.pruning = false,
             Ok(Done::SignedIn) => under_way.signing_in = false,
             Ok(Done::Published) => under_way.publishing = false,
             Ok(Done::Acted) => {}

@@ -232,6 +232,15 @@ pub enum Change {
     /// How far a channel has told people (I7); none: it is no channel any more, and will begin at the
     /// newest event if it comes back.
     Told { channel: String, mark: Option<Mark> },
+    /// A piece of what is no longer kept goes: events, and deletions that ended, before that time.
+    /// `Moved` with its rows; 0: nothing is left. What is stuck or given up stays, and so do the audit
+    /// and the records of natural keys.
+    Prune {
+        before: DateTime<Utc>,
+        /// With the first piece, of a person who asked.
+        audit: Option<AuditEntry>,
+        now: DateTime<Utc>,
+    },
     /// At start: what was in flight when an earlier engine ended is looked at first, not repeated.
     Recover { now: DateTime<Utc> },
 }

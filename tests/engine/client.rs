@@ -201,8 +201,11 @@ impl Client {
                 return Err(format!("never: {deletion:#?}\n{:#?}", self.steps(id).await));
             }
             // Whatever happens is an event.
-            let events = self.control.events(seen, 60 * 60 * 1000).await.unwrap();
-            seen = events.last().map_or(seen, |event| event.seq);
+            seen = match self.control.events(seen, 60 * 60 * 1000).await {
+                Ok(events) => events.last().map_or(seen, |event| event.seq),
+                Err(ControlError::Expired { oldest, .. }) => oldest - 1,
+                Err(error) => panic!("{error}"),
+            };
         }
     }
 

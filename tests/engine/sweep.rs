@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::harness::*;
+use gone::control::{Command, Query, Receipt};
 use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase};
+use gone::ledger::Ledger as _;
 use serde_json::json;
 
 fn comes_back(times: u64) -> serde_json::Value {
@@ -121,6 +123,60 @@ fn t14_the_sweep_ends_with_the_hold_down() {
             .await
             .unwrap();
         assert!(bench.exists("networks", &network));
+    });
+}
+
+/// By itself every hour, and when a person asks; what is held down is kept, whatever is asked for.
+#[test]
+fn m01_p06_what_ended_longer_ago_than_the_retention_is_let_go() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        let hour = Duration::from_secs(3600);
+        bench.settings.ledger.hold_down = 2 * hour;
+        bench.settings.ledger.retention = 4 * hour;
+        let networks = [(); 4].map(|()| bench.plain_network(2).0);
+        let now = bench.clock.clone();
+        bench
+            .run(async |client| {
+                let delete = async |network: &str| {
+                    let id = client.delete("network", network).await;
+                    client.gone(&id).await.id
+                };
+                let is_kept = async |id: &str| {
+                    let found = client
+                        .control
+                        .query(Query::Deletion { id: id.to_owned() })
+                        .await;
+                    found.is_ok()
+                };
+                let prune = async || {
+                    let before = Some(now.now());
+                    match client.submit(Command::Prune { before }).await.unwrap() {
+                        Receipt::Done { moved } => moved,
+                        other => panic!("{other:?}"),
+                    }
+                };
+                let first = delete(&networks[0]).await;
+                let second = delete(&networks[1]).await;
+                assert_eq!(prune().await, 0, "all is held down");
+                tokio::time::sleep(3 * hour).await;
+                let third = delete(&networks[2]).await;
+                assert!(
+                    is_kept(&first).await && is_kept(&second).await,
+                    "4 h are not over"
+                );
+                assert!(prune().await > 0);
+                assert!(!is_kept(&first).await && !is_kept(&second).await);
+                tokio::time::sleep(hour).await;
+                let fourth = delete(&networks[3]).await;
+                tokio::time::sleep(4 * hour).await;
+                assert!(!is_kept(&third).await && is_kept(&fourth).await);
+            })
+            .await
+            .unwrap();
+        let audit = bench.ledger().audit(0, 500).await.unwrap();
+        let pruned = audit.iter().filter(|row| row.action == "prune");
+        assert_eq!(pruned.count(), 2, "each that a person asked for");
     });
 }
 

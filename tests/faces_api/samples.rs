@@ -347,10 +347,13 @@ pub fn commands() -> Vec<Command> {
         Command::Release {
             key: key("port", "p1"),
         },
+        Command::Prune {
+            before: Some(noon()),
+        },
         Command::PauseSite { site: site() },
         Command::ResumeSite { site: site() },
     ];
-    covers_all(&all, 14, |command| match command {
+    covers_all(&all, 15, |command| match command {
         Command::Plan { .. } => 0,
         Command::Delete { .. } => 1,
         Command::DeletePlan { .. } => 2,
@@ -365,8 +368,9 @@ pub fn commands() -> Vec<Command> {
         Command::Release { .. } => 11,
         Command::PauseSite { .. } => 12,
         Command::ResumeSite { .. } => 13,
+        Command::Prune { .. } => 14,
         // Crosses no socket.
-        Command::Told { .. } => 14,
+        Command::Told { .. } => 15,
     });
     all
 }

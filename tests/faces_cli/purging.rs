@@ -210,3 +210,30 @@ async fn a_site_is_paused_and_resumed_by_its_name() {
         }
     }
 }
+
+#[tokio::test]
+async fn the_ledger_is_pruned_by_the_engine_that_has_it() {
+    let runner = Runner::new(World::new());
+    let ran = runner.run("ledger prune --older-than 30d").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    assert_eq!(ran.out, "3 rows of the ledger let go\n");
+    let plain = runner.run("ledger prune -o json").await;
+    let plain: Value = serde_json::from_str(&plain.out).unwrap();
+    assert_eq!(plain, serde_json::json!({ "rows": 3 }));
+    let asked = runner
+        .fake
+        .submitted()
+        .into_iter()
+        .map(|envelope| match envelope.command {
+            Command::Prune { before } => before.map(|before| before.timestamp()),
+            other => panic!("{other:?}"),
+        });
+    let asked: Vec<_> = asked.collect();
+    assert_eq!(
+        asked,
+        [
+            Some((start() - chrono::TimeDelta::days(30)).timestamp()),
+            None
+        ]
+    );
+}

@@ -75,6 +75,10 @@ enum Op {
     Release {
         resource: u8,
     },
+    /// What is older than so many operations.
+    Prune {
+        age: i64,
+    },
 }
 
 const DELETIONS: u8 = 4;
@@ -120,6 +124,7 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => (1i64..12, 0..DELETIONS, resource.clone())
             .prop_map(|(step, deletion, resource)| Op::Unpin { step, deletion, resource }),
         1 => resource.prop_map(|resource| Op::Release { resource }),
+        2 => (0i64..20).prop_map(|age| Op::Prune { age }),
     ]
 }
 
@@ -249,6 +254,11 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
             purge(what, Climb::Unpin(Box::new(unpins)), now)
         }
         Op::Release { resource } => release("port", &resource_id(*resource), now),
+        Op::Prune { age } => Change::Prune {
+            before: now - chrono::TimeDelta::seconds(25 * age),
+            audit: None,
+            now,
+        },
         Op::Claim { .. } => return None,
     })
 }
@@ -322,7 +332,7 @@ async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseEr
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 48,
+        cases: 100,
         rng_seed: proptest::test_runner::RngSeed::Fixed(7),
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -1,8 +1,9 @@
 //! `gone retry`, `cancel`, `pause`, `resume`: one command for each id.
 
+use chrono::TimeDelta;
 use serde::Serialize;
 
-use super::args::RetryArgs;
+use super::args::{PruneArgs, RetryArgs};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Sheet;
@@ -101,6 +102,38 @@ pub(super) async fn retry(session: &mut Session<'_>, args: RetryArgs) -> Result<
     for NotEligible { reason, steps } in &retried.not_eligible {
         let line = format!("  {steps}: {reason}");
         writeln!(session.out, "{}", session.style.safe(&line))?;
+    }
+    Ok(Exit::Done)
+}
+
+#[derive(Serialize)]
+struct Pruned {
+    /// Of the ledger.
+    rows: u64,
+}
+
+pub(super) async fn prune(session: &mut Session<'_>, args: &PruneArgs) -> Result<Exit, Failure> {
+    let tried = "ledger prune";
+    let now = session.clock.now();
+    let ago = |age| now.checked_sub_signed(TimeDelta::from_std(age).ok()?);
+    let before = match args.older_than.map(ago) {
+        Some(None) => {
+            let why = "--older-than is longer than any time";
+            return Err(Failure::usage(
+                tried,
+                why,
+                "Give a shorter one, such as 90d.",
+            ));
+        }
+        before => before.flatten(),
+    };
+    let Receipt::Done { moved: rows } =
+        session.submit(tried, Command::Prune { before }, "").await?
+    else {
+        return Err(Failure::unexpected(tried));
+    };
+    if !session.print_value(&Pruned { rows })? {
+        writeln!(session.out, "{rows} rows of the ledger let go")?;
     }
     Ok(Exit::Done)
 }

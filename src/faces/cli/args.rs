@@ -279,6 +279,7 @@ Examples:
 const LEDGER_EXAMPLES: &str = "\
 Examples:
   gone ledger check                     every rule that must hold; exit 1 if one does not
+  gone ledger prune --older-than 30d    by the engine that has it, or by one of its own
   gone ledger backup /backup/gone.db    whole and consistent; give it back with --ledger
   gone ledger export > ledger.jsonl     each row of each table as a line of JSON";
 
@@ -588,4 +589,13 @@ pub enum LedgerWork {
     },
     /// Write every row of every table as a line of JSON
     Export,
+    /// Let go of old events, and of deletions that ended long ago; the engine does it every hour
+    Prune(PruneArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct PruneArgs {
+    /// What is older than this goes, but for what is held down (ledger.retention without it)
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub older_than: Option<Duration>,
 }

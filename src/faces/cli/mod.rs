@@ -30,11 +30,11 @@ pub use failure::Failure;
 pub use session::{ReadLine, Session};
 
 use act::Act;
-use args::{Format, Verb};
+use args::{Format, LedgerArgs, LedgerWork, Verb};
 
 /// Carries out a verb that needs the control, and tells on standard error what went wrong.
 ///
-/// `doctor`, `ledger`, `notify`, `sandbox`, `completions` and `man` need none, and are not for here.
+/// `doctor`, `ledger` but for `prune`, `notify`, `sandbox`, `completions` and `man` need none, and are not for here.
 pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
     let session = &mut session;
     let done = match check_format(session, &verb) {
@@ -53,6 +53,9 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
             Verb::Cancel(args) => act::run(session, Act::Cancel, &args.ids, "").await,
             Verb::Pause(args) => act::run(session, Act::Pause, &args.ids, &args.reason).await,
             Verb::Resume(args) => act::run(session, Act::Resume, &args.ids, &args.reason).await,
+            Verb::Ledger(LedgerArgs {
+                work: LedgerWork::Prune(args),
+            }) => act::prune(session, &args).await,
             Verb::Doctor
             | Verb::Ledger(_)
             | Verb::Notify(_)

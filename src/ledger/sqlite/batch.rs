@@ -192,6 +192,11 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
+    /// Whether this transaction may have changed it.
+    pub(super) fn touched(&self, num: i64) -> bool {
+        self.deletions.contains_key(&num)
+    }
+
     pub(super) fn deletion(&mut self, num: i64) -> Sql<&mut DeletionRow> {
         use std::collections::btree_map::Entry as Slot;
         let entry = match self.deletions.entry(num) {

@@ -21,6 +21,7 @@ mod intents;
 mod lock;
 mod outcomes;
 mod pages;
+mod prune;
 mod purge;
 mod reads;
 mod rows;

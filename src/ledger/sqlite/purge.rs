@@ -20,6 +20,7 @@ use crate::ledger::{Applied, AuditEntry, Climb, Forgotten, NewPurge, Paged, Retr
 struct GivenUp {
     id: i64,
     record: Option<i64>,
+    held_by: Option<i64>,
 }
 
 impl Batch<'_> {
@@ -113,12 +114,13 @@ impl Batch<'_> {
         let mut stuck = self
             .db
             .prepare_cached(
-                "SELECT id, record FROM steps WHERE state = 'stuck' AND deletion = ?1 ORDER BY id",
+                "SELECT id, record, held_by FROM steps WHERE state = 'stuck' AND deletion = ?1 ORDER BY id",
             )?
             .query_map([num], |row| {
                 Ok(GivenUp {
                     id: row.get(0)?,
                     record: row.get(1)?,
+                    held_by: row.get(2)?,
                 })
             })?
             .collect::<Sql<Vec<_>>>()?;
@@ -126,6 +128,11 @@ impl Batch<'_> {
             stuck.retain(|step| ids.contains(&step.id));
             if let Some(other) = ids.iter().find(|id| !stuck.iter().any(|it| it.id == **id)) {
                 return Ok(Err(format!("step {other} is not stuck")));
+            }
+            if let Some((held, root)) = stuck.iter().find_map(|it| Some((it.id, it.held_by?))) {
+                return Ok(Err(format!(
+                    "step {held} waits for step {root}, which is stuck: forget that"
+                )));
             }
         }
         Ok(Ok(stuck))
@@ -223,7 +230,8 @@ impl Batch<'_> {
         let found: Option<(Phase, String, i64)> = self
             .db
             .prepare_cached(
-                "SELECT t.phase, d.id, d.num FROM tombstones t JOIN deletions d ON d.num = t.deletion
+                "SELECT t.phase, coalesce(d.id, ''), t.deletion FROM tombstones t
+                 LEFT JOIN deletions d ON d.num = t.deletion
                  WHERE t.id = ?1 AND t.kind = ?2 AND t.site = ?3",
             )?
             .query_row(identity, |row| {

@@ -205,8 +205,9 @@ pub(super) fn events(
         .collect::<Sql<Vec<Event>>>()?;
     let (oldest, newest) = db
         .prepare_cached(
-            "SELECT coalesce((SELECT min(seq) FROM events), 0),
-                 coalesce((SELECT max(seq) FROM events), 0)",
+            // Those that are kept no more had numbers, too.
+            "SELECT coalesce((SELECT min(seq) FROM events), last + 1), last FROM (SELECT coalesce(
+                 (SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0) AS last)",
         )?
         .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(EventPage {

@@ -169,8 +169,8 @@ pub(super) fn step(row: &Row) -> Sql<Step> {
 }
 
 pub(super) const TOMBSTONE: &str = "SELECT t.record_id, t.site, t.kind, t.id, t.phase, \
-     t.deleted_at, t.gone_at, t.incarnation, t.recreated, d.id, t.copies_at \
-     FROM tombstones t JOIN deletions d ON d.num = t.deletion";
+     t.deleted_at, t.gone_at, t.incarnation, t.recreated, coalesce(d.id, ''), t.copies_at \
+     FROM tombstones t LEFT JOIN deletions d ON d.num = t.deletion";
 
 pub(super) fn tombstone(row: &Row) -> Sql<Tombstone> {
     Ok(Tombstone {

@@ -258,6 +258,7 @@ impl Batch<'_> {
             } => self.pause_site(site, *paused, audit, *now),
             Change::Note { event, now } => self.note(event, *now),
             Change::Told { channel, mark } => self.told(channel, mark.as_ref()),
+            Change::Prune { before, audit, now } => self.prune(*before, audit.as_ref(), *now),
             Change::Recover { now } => self.recover(*now),
         }
     }

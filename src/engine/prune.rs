@@ -1,0 +1,81 @@
+//! What the ledger keeps no longer is let go, once an hour and when a person asks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::task::JoinSet;
+
+use super::handle::{audit, ledger_error};
+use super::{Done, Shared, UnderWay};
+use crate::control::{ControlError, Envelope, Receipt};
+use crate::ledger::{Applied, AuditEntry, Change, LedgerError};
+
+/// After the start, and then from one to the next.
+const FIRST: Duration = Duration::from_secs(60);
+const EVERY: Duration = Duration::from_secs(60 * 60);
+
+impl Shared {
+    /// Says when the next one is due.
+    pub(super) fn prune(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Done>,
+        under_way: &mut UnderWay,
+    ) -> Duration {
+        let now = self.clock.now();
+        let due = *under_way.next_prune.get_or_insert(now + FIRST);
+        if under_way.pruning || due > now {
+            return (due - now).to_std().unwrap_or(EVERY);
+        }
+        under_way.next_prune = Some(now + EVERY);
+        under_way.pruning = true;
+        let shared = self.clone();
+        tasks.spawn(async move {
+            match shared.prune_before(now - shared.settings.ledger.retention, None).await {
+                Ok(0) => {}
+                Ok(rows) => tracing::info!(rows, "what is no longer kept was let go"),
+                Err(error) => tracing::warn!(%error, "not all that is no longer kept was let go; the next time"),
+            }
+            Done::Pruned
+        });
+        EVERY
+    }
+
+    pub(super) async fn prune_by_hand(
+        &self,
+        envelope: &Envelope,
+        before: Option<DateTime<Utc>>,
+    ) -> Result<Receipt, ControlError> {
+        let now = self.clock.now();
+        let before = before.unwrap_or(now - self.settings.ledger.retention);
+        let mut audit = audit(envelope, "prune", "ledger");
+        audit.detail = serde_json::json!({ "before": before });
+        let moved = self.prune_before(before, Some(audit)).await;
+        moved
+            .map(|moved| Receipt::Done { moved })
+            .map_err(ledger_error)
+    }
+
+    /// A piece at a time, so that outcomes are written in between. How many rows went.
+    async fn prune_before(
+        &self,
+        before: DateTime<Utc>,
+        mut audit: Option<AuditEntry>,
+    ) -> Result<u64, LedgerError> {
+        let now = self.clock.now();
+        // What is held down is still looked for.
+        let before = before.min(now - self.settings.ledger.hold_down);
+        let mut rows = 0;
+        loop {
+            let piece = Change::Prune {
+                before,
+                audit: audit.take(),
+                now,
+            };
+            match self.commit(vec![piece]).await?.into_iter().next() {
+                Some(Applied::Moved(moved)) if moved > 0 => rows += moved,
+                _ => return Ok(rows),
+            }
+        }
+    }
+}

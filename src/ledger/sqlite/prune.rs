@@ -1,0 +1,140 @@
+//! What is no longer kept: old events, and deletions that ended long ago, in pieces that hold up nobody.
+//!
+//! Between two pieces every rule of the ledger holds: a deletion's counts shrink with its steps. The
+//! audit is kept for ever, and so are the records of natural keys, which come again (M1).
+
+use chrono::{DateTime, Utc};
+use rusqlite::{OptionalExtension, params};
+
+use super::batch::{Batch, Sql};
+use super::rows;
+use crate::domain::model::StepState;
+use crate::ledger::{Applied, AuditEntry};
+
+/// Rows that one piece takes: some 50 ms.
+const PIECE: i64 = 2_000;
+/// The records that never come again: what is there after them has another id.
+const UUID: &str = "lower(id) GLOB '????????-????-????-????-????????????'";
+
+impl Batch<'_> {
+    pub(super) fn prune(
+        &mut self,
+        before: DateTime<Utc>,
+        audit: Option<&AuditEntry>,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        if let Some(audit) = audit {
+            self.audit(audit, now)?;
+        }
+        let before = rows::micros(before);
+        let events = self.prune_events(before)?;
+        if events > 0 {
+            return Ok(Applied::Moved(events));
+        }
+        let Some(num) = self.prunable(before)? else {
+            return Ok(Applied::Moved(0));
+        };
+        if self.touched(num) {
+            // As the tables have it, it may not be any more: the next piece sees.
+            return Ok(Applied::Moved(1));
+        }
+        let steps = self.prune_steps(num, before)?;
+        if steps > 0 {
+            return Ok(Applied::Moved(steps));
+        }
+        self.prune_deletion(num).map(Applied::Moved)
+    }
+
+    /// From the first one on: who follows them is told from where on they are kept.
+    fn prune_events(&self, before: i64) -> Sql<u64> {
+        let oldest = "SELECT seq, at FROM events ORDER BY seq LIMIT ?2";
+        let gone = self.execute(
+            &format!(
+                "DELETE FROM events WHERE seq IN (SELECT seq FROM ({oldest})) AND seq < coalesce(
+                     (SELECT min(seq) FROM ({oldest}) WHERE at >= ?1), {})",
+                i64::MAX
+            ),
+            &[&before, &PIECE],
+        )?;
+        Ok(gone as u64)
+    }
+
+    /// A deletion that ended before then, and of which nothing is left to act on: no step is stuck, and
+    /// nothing that was given up is there. The newest stays, and so does what has the newest step:
+    /// numbers are not given twice.
+    fn prunable(&self, before: i64) -> Sql<Option<i64>> {
+        self.db
+            .prepare_cached(
+                "SELECT num FROM deletions
+                 WHERE state IN ('refused', 'gone', 'cancelled') AND finished_at < ?1
+                     AND stuck = 0 AND purged = 0
+                     AND num < (SELECT max(num) FROM deletions)
+                     AND num <> coalesce(
+                         (SELECT deletion FROM steps ORDER BY id DESC LIMIT 1), 0)
+                 LIMIT 1",
+            )?
+            .query_row([before], |row| row.get(0))
+            .optional()
+    }
+
+    fn prune_steps(&mut self, num: i64, before: i64) -> Sql<u64> {
+        for state in [StepState::Gone, StepState::Skipped] {
+            let steps = self
+                .db
+                .prepare_cached(
+                    "SELECT id, record FROM steps INDEXED BY steps_by_state
+                     WHERE state = ?1 AND deletion = ?2 LIMIT ?3",
+                )?
+                .query_map(params![state.as_str(), num, PIECE], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })?
+                .collect::<Sql<Vec<(i64, Option<i64>)>>>()?;
+            if steps.is_empty() {
+                continue;
+            }
+            for (id, record) in &steps {
+                // Each edge is within its deletion.
+                self.execute("DELETE FROM edges WHERE dependent = ?1", &[id])?;
+                self.execute("DELETE FROM steps WHERE id = ?1", &[id])?;
+                self.execute(
+                    &format!(
+                        "DELETE FROM tombstones WHERE record_id = ?1 AND deletion = ?2
+                             AND phase IN ('gone', 'released') AND coalesce(gone_at, 0) < ?3
+                             AND {UUID}"
+                    ),
+                    &[record, &num, &before],
+                )?;
+            }
+            let gone = steps.len() as u64;
+            let counts = &mut self.deletion(num)?.counts;
+            let slot = rows::slot(counts, state);
+            *slot = slot.saturating_sub(gone);
+            counts.total = counts.total.saturating_sub(gone);
+            return Ok(gone);
+        }
+        Ok(0)
+    }
+
+    /// Of one that has no steps any more, or never had any: the fences of its targets are released.
+    fn prune_deletion(&self, num: i64) -> Sql<u64> {
+        self.execute(
+            &format!(
+                "DELETE FROM tombstones WHERE deletion = ?1 AND phase = 'released' AND {UUID}
+                     AND record_id IN (SELECT t.record_id FROM requests r,
+                         json_each(json_array(json(r.targets), json(r.copies))) AS list,
+                         json_each(list.value) AS key
+                         JOIN tombstones t ON t.id = key.value ->> 'id'
+                     WHERE r.num = ?1)"
+            ),
+            &[&num],
+        )?;
+        self.execute(
+            "UPDATE counters SET n = n - 1
+             WHERE name = (SELECT 'deletion_' || state FROM deletions WHERE num = ?1)",
+            &[&num],
+        )?;
+        self.execute("DELETE FROM requests WHERE num = ?1", &[&num])?;
+        self.execute("DELETE FROM deletions WHERE num = ?1", &[&num])?;
+        Ok(1)
+    }
+}

@@ -1,0 +1,145 @@
+//! What is no longer kept goes, and what somebody may still ask for stays.
+
+use gone::domain::model::{DeletionState, Phase, StepState};
+use gone::ledger::{
+    Applied, Change, Climb, EventFilter, Ledger, Selection, StepFilter, TombstoneFilter,
+};
+
+use crate::support::*;
+
+const UUID: &str = "0c9a2a1e-7f2e-4f53-8d55-0e1c6f8f7a";
+
+/// Piece by piece; how many rows went.
+async fn prune(ledger: &impl Ledger, before: i64) -> u64 {
+    let mut rows = 0;
+    loop {
+        let piece = Change::Prune {
+            before: at(before),
+            audit: None,
+            now: at(before),
+        };
+        match one(ledger, piece).await {
+            Applied::Moved(0) => return rows,
+            Applied::Moved(moved) => rows += moved,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn phase_of(ledger: &impl Ledger, id: &str) -> Option<Phase> {
+    let filter = TombstoneFilter {
+        id: Some(id.to_owned()),
+        ..TombstoneFilter::default()
+    };
+    let page = ledger.tombstones(filter, all()).await.unwrap();
+    page.rows.first().map(|row| row.phase)
+}
+
+#[tokio::test]
+async fn m01_what_ended_long_ago_is_let_go_and_a_natural_key_revives_its_record() {
+    let ledger = memory();
+    let port = format!("{UUID}01");
+    let old = ports(&[(&port, &[]), ("router,subnet", &[0])]);
+    running(&ledger, "old", &old).await;
+    while !claim_all_to(&ledger, StepState::Gone).await.is_empty() {}
+    running(&ledger, "new", &ports(&[("b", &[])])).await;
+    let before = ledger.audit(0, 100).await.unwrap();
+
+    prune(&ledger, 2).await;
+    assert!(
+        ledger.deletion(&id("old")).await.unwrap().is_some(),
+        "it ended then"
+    );
+    prune(&ledger, 10).await;
+    assert!(ledger.deletion(&id("old")).await.unwrap().is_none());
+    let of_old = StepFilter {
+        deletion_id: Some(id("old")),
+        ..StepFilter::default()
+    };
+    assert!(ledger.steps(of_old, all()).await.unwrap().rows.is_empty());
+    assert_eq!(phase_of(&ledger, &port).await, None);
+    assert_eq!(phase_of(&ledger, "router,subnet").await, Some(Phase::Gone));
+    assert_eq!(ledger.audit(0, 100).await.unwrap(), before, "kept for ever");
+    assert_eq!(states(&ledger, "new").await.len(), 1);
+    let summary = ledger.summary().await.unwrap();
+    assert_eq!((summary.steps.total, summary.steps.gone), (1, 0));
+
+    // Made anew, it is deleted again under the record that it had.
+    running(&ledger, "again", &ports(&[("router,subnet", &[])])).await;
+    let filter = TombstoneFilter {
+        id: Some("router,subnet".to_owned()),
+        ..TombstoneFilter::default()
+    };
+    let again = ledger
+        .tombstones(filter, all())
+        .await
+        .unwrap()
+        .rows
+        .remove(0);
+    assert_eq!((again.incarnation, again.deletion_id), (2, id("again")));
+}
+
+#[tokio::test]
+async fn p03_what_is_stuck_or_was_given_up_is_kept() {
+    let ledger = memory();
+    running(&ledger, "stuck", &ports(&[("a", &[])])).await;
+    running(&ledger, "forgotten", &ports(&[("b", &[])])).await;
+    claim_all_to(&ledger, StepState::Stuck).await;
+    let what = Selection::Deletion(id("forgotten"));
+    one(&ledger, purge(what, Climb::Forget, at(3))).await;
+    running(&ledger, "new", &ports(&[("c", &[])])).await;
+    prune(&ledger, 1_000).await;
+    for (name, state) in [
+        ("stuck", DeletionState::Stuck),
+        ("forgotten", DeletionState::Purged),
+    ] {
+        let kept = ledger.deletion(&id(name)).await.unwrap().unwrap();
+        assert_eq!((kept.state, kept.counts.total), (state, 1));
+    }
+    assert_eq!(ledger.orphans(all()).await.unwrap().rows.len(), 1);
+}
+
+#[tokio::test]
+async fn events_go_from_the_first_one_on_and_who_follows_them_is_told() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    let events = async || ledger.events(0, EventFilter::default(), 100).await.unwrap();
+    let page = events().await;
+    let (count, newest) = (page.events.len(), page.newest);
+    assert_eq!(page.oldest, 1);
+    claim_all_to(&ledger, StepState::Gone).await;
+    prune(&ledger, 1).await;
+    let page = events().await;
+    assert_eq!(page.oldest, newest + 1, "{count} were of second 0");
+    assert!(page.events.iter().all(|event| event.at >= at(1)));
+    prune(&ledger, 1_000).await;
+    let page = events().await;
+    assert_eq!((page.events.len(), page.oldest), (0, page.newest + 1));
+    assert!(page.newest > newest);
+}
+
+#[tokio::test]
+async fn a_large_deletion_goes_in_pieces_between_which_its_counts_are_true() {
+    let ledger = memory();
+    let ids: Vec<String> = (0..2_500).map(|n| format!("p{n}")).collect();
+    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
+    running(&ledger, "large", &ports(&steps)).await;
+    one(&ledger, cancel("large", at(1))).await;
+    running(&ledger, "new", &ports(&[("b", &[])])).await;
+    let mut left = Vec::new();
+    loop {
+        let piece = Change::Prune {
+            before: at(1_000),
+            audit: None,
+            now: at(1_000),
+        };
+        if one(&ledger, piece).await == Applied::Moved(0) {
+            break;
+        }
+        let large = ledger.deletion(&id("large")).await.unwrap();
+        left.push(large.map(|large| (large.counts.skipped, large.counts.total)));
+    }
+    left.dedup();
+    let expected = [Some((2_500, 2_500)), Some((500, 500)), Some((0, 0)), None];
+    assert_eq!(left, expected);
+}
