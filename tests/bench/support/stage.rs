@@ -1,10 +1,13 @@
 //! An engine and a practice cloud, each a process of its own.
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use gone::ledger::Ledger as _;
+use gone::ledger::sqlite::{self, SqliteLedger};
 use serde_json::{Value, json};
 
 use crate::api::text;
@@ -44,6 +47,7 @@ pub struct Stage {
     runtime: tokio::runtime::Runtime,
     client: reqwest::Client,
     engine: Ended,
+    reader: OnceCell<SqliteLedger>,
     _cloud: Ended,
 }
 
@@ -80,12 +84,13 @@ impl Stage {
                 .unwrap(),
             client: reqwest::Client::new(),
             engine: Ended(engine),
+            reader: OnceCell::new(),
             _cloud: Ended(cloud),
             home,
         };
         let ledger = stage.ledger();
         wait_for("the engine", || {
-            let owner = gone::ledger::sqlite::owner(&ledger);
+            let owner = sqlite::owner(&ledger);
             owner.is_some_and(|owner| owner.pid == stage.engine.0.id() && owner.socket.is_some())
         });
         stage
@@ -148,10 +153,12 @@ impl Stage {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Read from the ledger: asking the engine would be work for it.
+    /// Read from the ledger: asking the engine would be work for it. By one reader: engine and cloud
+    /// have no more than these cores either.
     pub fn deletion(&self, id: &str) -> Value {
-        use gone::ledger::Ledger as _;
-        let ledger = gone::ledger::sqlite::SqliteLedger::open_reader(&self.ledger()).unwrap();
+        let ledger = self
+            .reader
+            .get_or_init(|| SqliteLedger::open_reader(&self.ledger()).unwrap());
         let deletion = self.runtime.block_on(ledger.deletion(id)).unwrap();
         serde_json::to_value(deletion.unwrap()).unwrap()
     }
