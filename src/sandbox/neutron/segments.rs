@@ -94,7 +94,7 @@ impl Row for Segment {
         Ok(())
     }
 
-    /// Neutron says it twice.
+    /// Neutron says it twice at least.
     fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
         let id = self.meta.id;
         let store = session.store();

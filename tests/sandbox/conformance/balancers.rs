@@ -164,7 +164,7 @@ fn balancer_children() -> Vec<Step> {
                 .keys("/pool", "admin_state_up alpn_protocols ca_tls_container_ref created_at crl_container_ref description id lb_algorithm listeners loadbalancers members name operating_status project_id protocol provisioning_status session_persistence tags tenant_id tls_ciphers tls_container_ref tls_enabled tls_versions updated_at")
                 .save("p"),
             get("/listeners/$l")
-                .shows("/listener/provisioning_status", "\"PENDING_UPDATE\"")
+                .passing("/listener/provisioning_status", "PENDING_UPDATE", "ACTIVE")
                 .shows("/listener/default_pool_id", "\"$p\""),
             post("/pools/$p/members", MEMBER).refuses(409, "", "Pool $p is immutable and cannot be updated."),
             settled(),
@@ -177,7 +177,7 @@ fn balancer_children() -> Vec<Step> {
             get("/pools/$p")
                 .shows("/pool/provisioning_status", "\"PENDING_UPDATE\"")
                 .shows("/pool/members", r#"[{"id": "$m"}]"#),
-            get("/listeners/$l").shows("/listener/provisioning_status", "\"PENDING_UPDATE\""),
+            get("/listeners/$l").passing("/listener/provisioning_status", "PENDING_UPDATE", "ACTIVE"),
             settled(),
             get("/pools/$p/members/$m").shows("/member/operating_status", "\"ONLINE\""),
             post("/pools/$p/members", MEMBER).refuses(409, "", "Another member on this pool is already using ip 10.9.0.9 on protocol_port 8080"),
@@ -210,7 +210,7 @@ fn balancer_children() -> Vec<Step> {
                 .shows("/l7policy/provisioning_status", "\"PENDING_UPDATE\"")
                 .shows("/l7policy/rules", r#"[{"id": "$r"}]"#),
             get("/listeners/$l")
-                .shows("/listener/provisioning_status", "\"PENDING_UPDATE\"")
+                .passing("/listener/provisioning_status", "PENDING_UPDATE", "ACTIVE")
                 .shows("/listener/l7policies", r#"[{"id": "$y"}]"#),
             settled(),
             get("/loadbalancers/$b/status")
@@ -272,7 +272,11 @@ fn balancer_deletions() -> Vec<Step> {
         vec![
             delete("/pools/$p").row("things with children"),
             get("/pools/$p").shows("/pool/provisioning_status", "\"PENDING_DELETE\""),
-            get("/listeners/$l").shows("/listener/provisioning_status", "\"PENDING_UPDATE\""),
+            get("/listeners/$l").passing(
+                "/listener/provisioning_status",
+                "PENDING_UPDATE",
+                "ACTIVE",
+            ),
             get("/pools/$p/members/$m").shows("/member/provisioning_status", "\"ACTIVE\""),
             settled(),
             get("/pools/$p").refuses(404, "", "Pool $p not found."),
@@ -331,7 +335,7 @@ fn balancer_updates() -> Vec<Step> {
             put("/pools/$p", r#"{"pool": {"lb_algorithm": "SOURCE_IP", "session_persistence": {"type": "SOURCE_IP"}}}"#)
                 .shows("/pool/provisioning_status", "\"PENDING_UPDATE\"")
                 .shows("/pool/session_persistence", r#"{"type": "SOURCE_IP", "cookie_name": null, "persistence_timeout": null, "persistence_granularity": null}"#),
-            get("/listeners/$l").shows("/listener/provisioning_status", "\"PENDING_UPDATE\""),
+            get("/listeners/$l").passing("/listener/provisioning_status", "PENDING_UPDATE", "ACTIVE"),
             settled(),
         ],
         then(put("/pools/$p/members/$m", r#"{"member": {"weight": 3}}"#)

@@ -153,6 +153,8 @@ pub struct Step {
     error: Option<(&'static str, &'static str)>,
     /// JSON pointer and the value there, as JSON.
     shows: Vec<(&'static str, &'static str)>,
+    /// The same, with what comes after it.
+    passing: Vec<[&'static str; 3]>,
     /// JSON pointer to an object, and its keys, sorted.
     keys: Option<(&'static str, &'static str)>,
     save: Option<&'static str>,
@@ -177,6 +179,7 @@ fn step(method: &'static str, path: &'static str) -> Step {
         },
         error: None,
         shows: Vec::new(),
+        passing: Vec::new(),
         keys: None,
         save: None,
         until: false,
@@ -252,6 +255,12 @@ impl Step {
 
     fn status(mut self, status: u16) -> Self {
         self.status = status;
+        self
+    }
+
+    /// A word that a slow client finds replaced by the next one already.
+    fn passing(mut self, pointer: &'static str, word: &'static str, next: &'static str) -> Self {
+        self.passing.push([pointer, word, next]);
         self
     }
 
@@ -373,6 +382,12 @@ impl Stage {
             let found = answer.body.pointer(pointer).cloned().unwrap_or(Value::Null);
             if found != wanted {
                 return Err(format!("{seen}\n    wanted {pointer} = {wanted}"));
+            }
+        }
+        for [pointer, word, next] in &step.passing {
+            let found = answer.body.pointer(pointer).and_then(Value::as_str);
+            if found != Some(word) && found != Some(next) {
+                return Err(format!("{seen}\n    wanted {pointer} = {word}, or {next}"));
             }
         }
         if let Some((pointer, wanted)) = step.keys {
