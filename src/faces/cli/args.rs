@@ -384,7 +384,13 @@ pub struct DeleteArgs {
     /// Wait until all is gone or needs a person, at most so long (30s, 5m, 2h)
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_wait)]
     pub wait: Option<Wait>,
-    /// Why, for the audit
+    #[command(flatten)]
+    pub why: Why,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Why {
+    /// Why, for the audit and for whoever looks later
     #[arg(
         long,
         value_name = "TEXT",
@@ -464,14 +470,8 @@ pub struct PauseArgs {
     /// Ids of deletions, or their last 8 characters; or sites, CLOUD/REGION
     #[arg(required = true, value_name = "ID|SITE")]
     pub ids: Vec<String>,
-    /// Why, for the audit and for whoever looks at the site
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub reason: String,
+    #[command(flatten)]
+    pub why: Why,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -485,14 +485,8 @@ pub struct PurgeArgs {
     /// The short id of the deletion, so that it is the one that is meant
     #[arg(long, value_name = "SHORT-ID", requires = "rung")]
     pub confirm: Option<String>,
-    /// Why, for the audit
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub reason: String,
+    #[command(flatten)]
+    pub why: Why,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -500,14 +494,8 @@ pub struct ReleaseArgs {
     /// Tombstones: KIND/ID[@CLOUD[/REGION]]
     #[arg(required = true, value_name = "TOMBSTONE")]
     pub tombstones: Vec<String>,
-    /// Why, for the audit
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub reason: String,
+    #[command(flatten)]
+    pub why: Why,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -40,7 +40,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: DeleteArgs) -> Result<E
         ));
     }
     let command = command(session, &tried, &args).await?;
-    let receipt = session.submit(&tried, command, &args.reason).await?;
+    let receipt = session.submit(&tried, command, &args.why.reason).await?;
     let Receipt::Accepted {
         deletion_id,
         existing,

@@ -51,8 +51,8 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
             Verb::Purge(args) => purge::run(session, args).await,
             Verb::Release(args) => purge::release(session, args).await,
             Verb::Cancel(args) => act::run(session, Act::Cancel, &args.ids, "").await,
-            Verb::Pause(args) => act::run(session, Act::Pause, &args.ids, &args.reason).await,
-            Verb::Resume(args) => act::run(session, Act::Resume, &args.ids, &args.reason).await,
+            Verb::Pause(args) => act::run(session, Act::Pause, &args.ids, &args.why.reason).await,
+            Verb::Resume(args) => act::run(session, Act::Resume, &args.ids, &args.why.reason).await,
             Verb::Ledger(LedgerArgs {
                 work: LedgerWork::Prune(args),
             }) => act::prune(session, &args).await,

@@ -78,7 +78,7 @@ async fn take(
         rung,
         confirm: args.confirm.clone().unwrap_or_default(),
     };
-    match session.submit(&tried, command, &args.reason).await? {
+    match session.submit(&tried, command, &args.why.reason).await? {
         Receipt::Purged {
             rung,
             moved,
@@ -201,7 +201,7 @@ fn write_ladder(session: &mut Session<'_>, id: &str, ladder: &Ladder) -> Result<
 pub(super) async fn release(session: &mut Session<'_>, args: ReleaseArgs) -> Result<Exit, Failure> {
     let mut exits = Vec::new();
     for word in &args.tombstones {
-        match release_one(session, word, &args.reason).await {
+        match release_one(session, word, &args.why.reason).await {
             Ok(key) => {
                 let line = format!("{key}: released");
                 writeln!(session.out, "{}", session.style.safe(&line))?;
