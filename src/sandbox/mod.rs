@@ -21,6 +21,7 @@ mod pace;
 mod region;
 mod scenario;
 mod server;
+mod unset;
 mod wire;
 mod world;
 

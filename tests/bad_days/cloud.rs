@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
-use super::support::{PASSWORD, Stage, assert_counts_sum, text, wait_for};
+use super::support::{DELETE_WEB, PASSWORD, Stage, assert_counts_sum, text, wait_for};
 
 /// Waits short enough for a test.
 const QUICK: &str = "\
@@ -17,8 +17,6 @@ schedule = [\"300ms\"]
 jitter = 0.0
 max_attempts = 3
 ";
-
-const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes -o json";
 
 fn first_port(stage: &Stage, network: &str) -> String {
     let ports = stage.list("ports");

@@ -8,9 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::json;
 
-use super::support::{GONE, Running, Stage, files, text, wait_for};
-
-const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes -o json";
+use super::support::{DELETE_WEB, GONE, Running, Stage, files, text, wait_for};
 
 fn ledger_with_a_deletion(stage: &Stage) -> String {
     stage.network("web", 2);

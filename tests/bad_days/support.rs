@@ -19,6 +19,7 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 /// Of the user `admin`: a word that nothing else contains.
 pub const PASSWORD: &str = "pw-Zc8Yb2Kd5";
 pub const SITE: &str = "prod/RegionOne";
+pub const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes -o json";
 
 /// Ends the process when dropped.
 pub struct Ended(pub Child);

@@ -36,7 +36,7 @@ static KIND: Kind = Kind {
         Attribute::new("tenant_id", F | S | P, Unset::Absent),
         Attribute::new("project_id", F | S | P, Unset::Absent),
         Attribute::new("description", F | P | U, Unset::Absent),
-        Attribute::new("shared", F, Unset::Bool(false)),
+        Attribute::new("shared", F, Unset::Flag(false)),
         Attribute::new("security_group_rules", 0, Unset::Absent),
         Attribute::new("tags", F, Unset::Absent),
         Attribute::new("created_at", 0, Unset::Absent),

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::revival::Renamed;
 use super::store::{Indexes, Tables, Undo};
 use super::{Scope, Session};
+pub(super) use crate::sandbox::unset::Unset;
 use crate::sandbox::wire::{Refusal, Result};
 
 /// Attribute may be used to filter a list.
@@ -23,33 +24,6 @@ pub(super) const U: u8 = 8;
 pub(super) const A: u8 = 16;
 /// Attribute is set by admins only.
 pub(super) const W: u8 = 32;
-
-/// What an attribute shows when nobody set it.
-#[derive(Clone, Copy)]
-pub(super) enum Unset {
-    Null,
-    Text(&'static str),
-    List,
-    Object,
-    Bool(bool),
-    Number(i64),
-    /// Not shown at all.
-    Absent,
-}
-
-impl Unset {
-    fn value(self) -> Option<Value> {
-        Some(match self {
-            Self::Null => Value::Null,
-            Self::Text(text) => text.into(),
-            Self::List => Value::Array(Vec::new()),
-            Self::Object => Value::Object(Map::new()),
-            Self::Bool(flag) => flag.into(),
-            Self::Number(number) => number.into(),
-            Self::Absent => return None,
-        })
-    }
-}
 
 pub(super) struct Attribute {
     pub(super) name: &'static str,

@@ -28,7 +28,7 @@ static KIND: Kind = Kind {
         Attribute::new("id", F | S, Unset::Absent),
         Attribute::new("name", F | S | P | U, Unset::Absent),
         Attribute::new("project_id", F | S | P, Unset::Absent),
-        Attribute::new("shared", F | P | U | W, Unset::Bool(false)),
+        Attribute::new("shared", F | P | U | W, Unset::Flag(false)),
         Attribute::new("ip_version", F | S | P, Unset::Absent),
         Attribute::new("tenant_id", F | S | P, Unset::Absent),
     ],

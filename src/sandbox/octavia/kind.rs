@@ -1,7 +1,6 @@
 //! What Octavia's kinds have in common: their names and their attributes.
-use serde_json::{Map, Value};
-
 use super::attributes;
+pub(super) use crate::sandbox::unset::Unset;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
@@ -95,33 +94,6 @@ pub(super) enum Shape {
     Children(Kind),
     /// Worked out, never given.
     Computed,
-}
-
-/// What an attribute is when nobody set it.
-#[derive(Clone, Copy)]
-pub(super) enum Unset {
-    Null,
-    Text(&'static str),
-    List,
-    Object,
-    Flag(bool),
-    Number(i64),
-    /// It is not stored: a rule reads it, or works it out.
-    Absent,
-}
-
-impl Unset {
-    pub(super) fn value(self) -> Option<Value> {
-        Some(match self {
-            Self::Null => Value::Null,
-            Self::Text(text) => text.into(),
-            Self::List => Value::Array(Vec::new()),
-            Self::Object => Value::Object(Map::new()),
-            Self::Flag(flag) => flag.into(),
-            Self::Number(number) => number.into(),
-            Self::Absent => return None,
-        })
-    }
 }
 
 pub(super) struct Attribute {
