@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::harness::*;
@@ -392,9 +393,13 @@ fn brief(steps: &[Step]) -> String {
 fn run_all(seeds: impl IntoIterator<Item = u64>) {
     for seed in seeds {
         if let Err(problem) = run(seed, Lies::None) {
-            panic!("{problem}\nagain: GONE_SEED={seed} cargo nextest run --test engine one_seed");
+            failed(seed, &problem);
         }
     }
+}
+
+fn failed(seed: u64, problem: &str) -> ! {
+    panic!("{problem}\nagain: GONE_SEED={seed} cargo nextest run --test engine one_seed");
 }
 
 fn share(part: u64) {
@@ -456,5 +461,27 @@ fn many_seeds() {
         return;
     };
     let (from, to) = range.split_once("..").unwrap();
-    run_all(from.parse().unwrap()..to.parse().unwrap());
+    let (from, to): (u64, u64) = (from.parse().unwrap(), to.parse().unwrap());
+    let next = AtomicU64::new(from);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= to {
+                return;
+            }
+            if seed.is_multiple_of(1000) {
+                eprintln!("seed {seed}");
+            }
+            if let Err(problem) = run(seed, Lies::None) {
+                next.store(to, Ordering::Relaxed);
+                failed(seed, &problem);
+            }
+        }
+    };
+    let cores = std::thread::available_parallelism().unwrap().get();
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(work);
+        }
+    });
 }
