@@ -22,11 +22,11 @@ impl Shared {
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
     ) -> Result<(), LedgerError> {
-        let free = self.sites.free();
-        if free.is_empty() {
+        let rooms = self.sites.rooms();
+        if rooms.is_empty() {
             return Ok(());
         }
-        let claimed = self.ledger.claim(free, self.clock.now()).await?;
+        let claimed = self.ledger.claim(rooms, self.clock.now()).await?;
         for step in claimed {
             let turn = self.sites.turn(&step.key.site, &step.deletion_id);
             let shared = self.clone();

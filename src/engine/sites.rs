@@ -18,7 +18,7 @@ use crate::control::{ControlError, Envelope, Receipt, SiteState, SiteStatus};
 use crate::domain::model::{ErrorClass, EventKind, Identity, KindName, Site, SitePause};
 use crate::domain::policy::Retry;
 use crate::domain::text::escape;
-use crate::ledger::{Change, NewEvent};
+use crate::ledger::{Change, NewEvent, Room};
 use crate::system::config::Settings;
 
 /// What is answered within this time is claimed ahead, so that a call that ends is followed by the next
@@ -54,14 +54,20 @@ impl Runtime {
     }
 
     /// How many more steps may be claimed.
-    fn free(&self) -> usize {
+    fn room(&self) -> Room {
         let limit = self.status.concurrency_limit;
         let ahead = match self.status.latency_ms {
             Some(latency) => limit as u64 * AHEAD_MS / latency.max(AHEAD_MS),
             None => 0,
         };
+        let ahead = usize::try_from(ahead).unwrap_or(limit);
         let claimed = self.status.in_flight + self.turns.len();
-        (limit + usize::try_from(ahead).unwrap_or(limit)).saturating_sub(claimed)
+        let now = limit.saturating_sub(claimed);
+        Room {
+            site: self.status.site.clone(),
+            now,
+            ahead: (limit + ahead).saturating_sub(claimed + now),
+        }
     }
 
     /// Lets those go whose turn has come.
@@ -152,13 +158,13 @@ impl Sites {
             .is_some_and(|site| site.status.read_only)
     }
 
-    /// How many steps may be claimed for each site now. Read-only is enforced here, not by hiding keys (P5).
-    pub(super) fn free(&self) -> Vec<(Site, usize)> {
+    /// Where steps may be claimed now. Read-only is enforced here, not by hiding keys (P5).
+    pub(super) fn rooms(&self) -> Vec<Room> {
         self.lock()
-            .iter()
-            .filter(|(_, site)| !site.is_paused() && !site.status.read_only)
-            .map(|(name, site)| (name.clone(), site.free()))
-            .filter(|(_, free)| *free > 0)
+            .values()
+            .filter(|site| !site.is_paused() && !site.status.read_only)
+            .map(Runtime::room)
+            .filter(|room| room.now + room.ahead > 0)
             .collect()
     }
 

@@ -31,11 +31,11 @@ pub trait Ledger: Send + Sync {
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError>;
 
     /// Takes ready steps for this engine: `running`, with a claim number that fences their outcome.
-    /// Durable before it returns, so an effect never precedes its intent (I11). At most
-    /// `limits[site]` per site; fair between deletions, then the longest remaining path first.
+    /// Durable before it returns, so an effect never precedes its intent (I11). At most as many as
+    /// each site has room for; fair between deletions, then the longest remaining path first.
     async fn claim(
         &self,
-        limits: Vec<(Site, usize)>,
+        rooms: Vec<Room>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
 
@@ -298,6 +298,17 @@ impl Climb {
 pub struct Forgotten {
     pub step: ClaimedStep,
     pub since: DateTime<Utc>,
+}
+
+/// How many steps may be claimed for a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    pub site: Site,
+    /// Whose calls start at once.
+    pub now: usize,
+    /// Whose calls wait until others have ended: none while a deletion that stops at a failure has its
+    /// turn there, since what is claimed is sent (N11).
+    pub ahead: usize,
 }
 
 /// The outcome of one claim, with the fence under which it counts.

@@ -20,7 +20,9 @@ use gone::domain::model::{
     StepError, StepState, Target,
 };
 use gone::ledger::sqlite::{Options, SqliteLedger, Store};
-use gone::ledger::{Applied, AuditEntry, Change, ClaimedStep, Ledger, NewDeletion, StepChange};
+use gone::ledger::{
+    Applied, AuditEntry, Change, ClaimedStep, Ledger, NewDeletion, Room, StepChange,
+};
 
 const BATCH: usize = 1024;
 /// Committers that wait for each other's company, as an engine's workers do.
@@ -60,6 +62,14 @@ fn now() -> DateTime<Utc> {
 
 fn site() -> Site {
     Site::region("cloud", "one")
+}
+
+fn room(now: usize) -> Room {
+    Room {
+        site: site(),
+        now,
+        ahead: 0,
+    }
 }
 
 /// Networks with their ports; a network goes after its ports.
@@ -189,7 +199,7 @@ fn transitions(n: usize) -> (f64, f64) {
     let path = folder.path().join("ledger.db");
     let mut store = Store::open(&path, Options::default()).unwrap();
     begin(&mut store, "transitions", &plan(n, 1));
-    let claimed = store.claim(vec![(site(), n)], now()).unwrap();
+    let claimed = store.claim(vec![room(n)], now()).unwrap();
     drop(store);
     let copy = folder.path().join("copy.db");
     std::fs::copy(&path, &copy).unwrap();
@@ -214,7 +224,7 @@ fn grouped(n: usize) -> f64 {
     let path = folder.path().join("ledger.db");
     let mut store = Store::open(&path, Options::default()).unwrap();
     begin(&mut store, "grouped", &plan(n, 2));
-    let claimed = store.claim(vec![(site(), n)], now()).unwrap();
+    let claimed = store.claim(vec![room(n)], now()).unwrap();
     drop(store);
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -282,7 +292,7 @@ fn first_summary(n: usize) -> (u64, Duration) {
             &plan(n / 10, 10 + part),
         );
     }
-    let claimed = store.claim(vec![(site(), n / 100)], now()).unwrap();
+    let claimed = store.claim(vec![room(n / 100)], now()).unwrap();
     for batch in claimed.chunks(BATCH) {
         store
             .apply(

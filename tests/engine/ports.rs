@@ -23,7 +23,7 @@ use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Fence, Forgotten, Ledger, LedgerError, LooksDue, Original, Paged, StepFilter, Summary,
+    Fence, Forgotten, Ledger, LedgerError, LooksDue, Original, Paged, Room, StepFilter, Summary,
     TombstoneFilter,
 };
 use gone::sandbox::{Fate, World};
@@ -473,12 +473,12 @@ impl Ledger for Faulty {
 
     async fn claim(
         &self,
-        limits: Vec<(Site, usize)>,
+        rooms: Vec<Room>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
         self.crash.alive().await;
         self.keep_copy();
-        let claimed = self.inner.claim(limits, now).await?;
+        let claimed = self.inner.claim(rooms, now).await?;
         self.saw(&claimed);
         if !claimed.is_empty() {
             self.wrote();

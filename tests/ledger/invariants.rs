@@ -7,7 +7,9 @@ use std::path::Path;
 use gone::domain::model::{Action, ErrorClass, OnFailure, Origin, Plan, StepState};
 use gone::ledger::sqlite::upkeep::RULES;
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store};
-use gone::ledger::{Applied, Change, ClaimedStep, Climb, Ledger, Selection, StepChange, audit};
+use gone::ledger::{
+    Applied, Change, ClaimedStep, Climb, Ledger, Room, Selection, StepChange, audit,
+};
 use proptest::prelude::*;
 use rusqlite::Connection;
 
@@ -30,7 +32,8 @@ enum Op {
         deletion: u8,
     },
     Claim {
-        limit: usize,
+        now: usize,
+        ahead: usize,
     },
     /// An outcome under a fence that was ever handed out, counted from the newest.
     Settle {
@@ -106,7 +109,7 @@ fn ops() -> impl Strategy<Value = Op> {
         4 => (deletion.clone(), prop::collection::vec((resource.clone(), any::<u8>()), 0..6))
             .prop_map(|(deletion, resources)| Op::Start { deletion, resources }),
         1 => deletion.clone().prop_map(|deletion| Op::Refuse { deletion }),
-        5 => (0usize..4).prop_map(|limit| Op::Claim { limit }),
+        5 => (0usize..3, 0usize..3).prop_map(|(now, ahead)| Op::Claim { now, ahead }),
         9 => (0usize..4, outcomes()).prop_map(|(handle, to)| Op::Settle { handle, to }),
         2 => (any::<usize>(), outcomes()).prop_map(|(handle, to)| Op::Settle { handle, to }),
         3 => (any::<usize>(), outcomes()).prop_map(|(nth, to)| Op::Look { nth, to }),
@@ -263,6 +266,16 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
     })
 }
 
+fn any_stops(db: &Connection, steps: &[ClaimedStep]) -> bool {
+    let stops = "SELECT EXISTS(SELECT 1 FROM deletions WHERE id = ?1 AND stops)";
+    steps.iter().any(|step| {
+        let mut stops = db.prepare_cached(stops).unwrap();
+        stops
+            .query_row([&step.deletion_id], |row| row.get(0))
+            .unwrap()
+    })
+}
+
 fn check(db: &Connection, after: &Op) -> Result<(), TestCaseError> {
     for (rule, sql) in RULES {
         let broken: i64 = db
@@ -289,11 +302,20 @@ async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseEr
     for (op, now) in ops.iter().zip(1i64..) {
         // Seconds enough that the gate's one wake-up a minute happens and does not.
         let now = now * 25;
-        if let Op::Claim { limit } = op {
-            let limits = vec![(site(), *limit)];
-            let claimed = inline.claim(limits.clone(), at(now)).await.unwrap();
-            prop_assert_eq!(&claimed, &threaded.claim(limits, at(now)).await.unwrap());
-            prop_assert!(claimed.len() <= *limit);
+        if let Op::Claim {
+            now: at_once,
+            ahead,
+        } = *op
+        {
+            let rooms = vec![Room {
+                ahead,
+                ..room(at_once)
+            }];
+            let claimed = inline.claim(rooms.clone(), at(now)).await.unwrap();
+            prop_assert_eq!(&claimed, &threaded.claim(rooms, at(now)).await.unwrap());
+            prop_assert!(claimed.len() <= at_once + ahead);
+            // N11: of what stops at a failure only what starts at once.
+            prop_assert!(claimed.len() <= at_once || !any_stops(&db, &claimed));
             for step in &claimed {
                 prop_assert!(in_flight.insert(step.id), "step {} runs twice", step.id);
             }

@@ -208,7 +208,7 @@ async fn the_rate_of_the_last_minute_says_how_long_it_takes() {
     // One a second.
     for second in 1..=50 {
         let step = ledger
-            .claim(vec![(site(), 1)], at(second))
+            .claim(vec![room(1)], at(second))
             .await
             .unwrap()
             .remove(0);

@@ -6,7 +6,9 @@ use gone::domain::model::{
 };
 use gone::domain::news::Mark;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
-use gone::ledger::{Applied, Change, EventFilter, Fence, Ledger, NewEvent, Selection, StepChange};
+use gone::ledger::{
+    Applied, Change, EventFilter, Fence, Ledger, NewEvent, Room, Selection, StepChange,
+};
 
 use crate::support::*;
 
@@ -358,13 +360,11 @@ async fn i12_claims_are_fair_between_deletions_and_longest_path_first() {
     assert!(first.iter().any(|s| s.key.id == "high"));
     // What the one has not, the other gets; one at a time, the turns go round.
     assert_eq!(claim(&ledger, 10).await.len(), 10);
-    assert!(
-        ledger
-            .claim(vec![(Site::region("cloud", "two"), 5)], at(1))
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    let elsewhere = Room {
+        site: Site::region("cloud", "two"),
+        ..room(5)
+    };
+    assert_eq!(ledger.claim(vec![elsewhere], at(1)).await.unwrap(), []);
 }
 
 #[tokio::test]

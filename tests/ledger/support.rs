@@ -12,7 +12,7 @@ use gone::domain::model::{
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
     Applied, AuditEntry, Change, ClaimedStep, Climb, Cursor, Ledger, LedgerError, NewDeletion,
-    NewPurge, RetryBy, Selection, StepChange, StepFilter,
+    NewPurge, RetryBy, Room, Selection, StepChange, StepFilter,
 };
 
 pub fn at(seconds: i64) -> DateTime<Utc> {
@@ -266,8 +266,17 @@ pub async fn running(ledger: &impl Ledger, name: &str, plan: &Plan) {
     assert_eq!(applied.last(), Some(&Applied::Done), "{applied:?}");
 }
 
+/// For so many calls at once, and none that waits.
+pub fn room(now: usize) -> Room {
+    Room {
+        site: site(),
+        now,
+        ahead: 0,
+    }
+}
+
 pub async fn claim(ledger: &impl Ledger, limit: usize) -> Vec<ClaimedStep> {
-    ledger.claim(vec![(site(), limit)], at(1)).await.unwrap()
+    ledger.claim(vec![room(limit)], at(1)).await.unwrap()
 }
 
 /// Claims everything that is ready and gives each the same end.

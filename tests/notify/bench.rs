@@ -17,7 +17,7 @@ use gone::domain::news::Mark;
 use gone::faces::notify::Notifier;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, AuditEntry, Change, EventFilter, Ledger as _, NewDeletion, NewEvent, StepChange,
+    Applied, AuditEntry, Change, EventFilter, Ledger as _, NewDeletion, NewEvent, Room, StepChange,
 };
 use gone::system::clock::Clock;
 use gone::system::config::{MailSettings, MailTls, NotifySettings, WebhookSettings};
@@ -230,7 +230,12 @@ impl Bench {
     /// Everything that is ready is stuck, in one transaction.
     pub async fn all_stuck(&self, message: &str) {
         let now = self.clock.now();
-        let claimed = self.control.ledger.claim(vec![(site(), 5_000)], now).await;
+        let room = Room {
+            site: site(),
+            now: 5_000,
+            ahead: 0,
+        };
+        let claimed = self.control.ledger.claim(vec![room], now).await;
         let changes = claimed.unwrap().into_iter().map(|step| {
             Change::Step(Box::new(StepChange {
                 step_id: step.id,

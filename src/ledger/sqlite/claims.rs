@@ -12,7 +12,7 @@ use super::batch::{Batch, Sql};
 use super::rows::{self, CLAIMED};
 use crate::domain::model::{KindName, Site, StepState};
 use crate::domain::policy::Gathered;
-use crate::ledger::{ClaimedStep, Due, LooksDue};
+use crate::ledger::{ClaimedStep, Due, LooksDue, Room};
 
 /// The deletion that was served last at each site: the next round starts behind it.
 pub(super) type Rotation = BTreeMap<Site, i64>;
@@ -20,28 +20,36 @@ pub(super) type Rotation = BTreeMap<Site, i64>;
 impl Batch<'_> {
     pub(super) fn claim(
         &mut self,
-        limits: &[(Site, usize)],
+        rooms: &[Room],
         rotation: &mut Rotation,
         now: DateTime<Utc>,
     ) -> Sql<Vec<ClaimedStep>> {
         let mut claimed = Vec::new();
-        for (site, limit) in limits {
-            let last = rotation.entry(site.clone()).or_default();
-            self.claim_at(&site.to_string(), *limit, last, now, &mut claimed)?;
+        for room in rooms {
+            let last = rotation.entry(room.site.clone()).or_default();
+            self.claim_at(room, last, now, &mut claimed)?;
         }
         Ok(claimed)
     }
 
     fn claim_at(
         &mut self,
-        site: &str,
-        limit: usize,
+        room: &Room,
         last: &mut i64,
         now: DateTime<Utc>,
         claimed: &mut Vec<ClaimedStep>,
     ) -> Sql<()> {
-        let mut deletions = self.in_turn(site, *last, limit)?;
-        let mut left = limit;
+        let site = &room.site.to_string();
+        let mut deletions = self.in_turn(site, *last, room.now + room.ahead)?;
+        let mut stops = false;
+        for num in &deletions {
+            stops |= self.deletion(*num)?.stops;
+        }
+        let mut left = if stops {
+            room.now
+        } else {
+            room.now + room.ahead
+        };
         while left > 0 && !deletions.is_empty() {
             let quota = left.div_ceil(deletions.len());
             let mut unserved = Vec::new();

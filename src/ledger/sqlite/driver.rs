@@ -21,7 +21,7 @@ use crate::domain::model::{
 use crate::domain::news::Told;
 use crate::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Forgotten, Ledger, LedgerError, LooksDue, Original, Paged, StepFilter, Summary,
+    Forgotten, Ledger, LedgerError, LooksDue, Original, Paged, Room, StepFilter, Summary,
     TombstoneFilter,
 };
 
@@ -305,10 +305,10 @@ impl<D: Drive> Ledger for D {
 
     async fn claim(
         &self,
-        limits: Vec<(Site, usize)>,
+        rooms: Vec<Room>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        match self.write(Job::Claim { limits, now }).await? {
+        match self.write(Job::Claim { rooms, now }).await? {
             Outcome::Claimed(claimed) => Ok(claimed),
             Outcome::Applied(_) => Err(LedgerError::Closed),
         }

@@ -11,15 +11,14 @@ use super::batch::{Batch, Sql};
 use super::claims::Rotation;
 use super::lock::{self, Lock};
 use super::{Options, schema};
-use crate::domain::model::Site;
-use crate::ledger::{Applied, Change, ClaimedStep, LedgerError};
+use crate::ledger::{Applied, Change, ClaimedStep, LedgerError, Room};
 
 /// One request to the writer; several are one transaction.
 #[derive(Clone, Debug)]
 pub enum Job {
     Commit(Vec<Change>),
     Claim {
-        limits: Vec<(Site, usize)>,
+        rooms: Vec<Room>,
         now: DateTime<Utc>,
     },
 }
@@ -136,10 +135,10 @@ impl Store {
     /// Takes ready steps; see [`crate::ledger::Ledger::claim`].
     pub fn claim(
         &mut self,
-        limits: Vec<(Site, usize)>,
+        rooms: Vec<Room>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        match self.group(&[Job::Claim { limits, now }])?.pop() {
+        match self.group(&[Job::Claim { rooms, now }])?.pop() {
             Some(Outcome::Claimed(claimed)) => Ok(claimed),
             _ => Ok(Vec::new()),
         }
@@ -163,8 +162,8 @@ impl Store {
                         .map(|change| batch.change(change))
                         .collect::<Sql<_>>()?,
                 ),
-                Job::Claim { limits, now } => {
-                    Outcome::Claimed(batch.claim(limits, &mut self.rotation, *now)?)
+                Job::Claim { rooms, now } => {
+                    Outcome::Claimed(batch.claim(rooms, &mut self.rotation, *now)?)
                 }
             });
         }
