@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::handle::{audit, ledger_error};
 use super::limit::Limit;
@@ -230,8 +231,7 @@ impl Sites {
         let Some(site) = sites.get_mut(site) else {
             return;
         };
-        let in_flight = site.status.in_flight;
-        site.status.in_flight = in_flight.saturating_sub(1);
+        site.status.in_flight = site.status.in_flight.saturating_sub(1);
         let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         site.status.latency_ms = Some(
             site.status
@@ -252,7 +252,7 @@ impl Sites {
                     site.status.state = SiteState::Reachable;
                     site.status.reason.clear();
                 }
-                site.limit.answered(took, in_flight);
+                site.limit.answered(Instant::now(), took);
             }
         }
         let limit = site.limit.now();
