@@ -16,9 +16,10 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::Value;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::dispatch::facts;
-use super::{Done, Shared, UnderWay};
+use super::{Done, LEDGER_RETRY, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure, Fields, ListRows, PAGE_ROWS};
 use crate::domain::kinds::{FilterValues, Kind, Settling, lookup_one};
 use crate::domain::model::{ErrorClass, Identity, KindName, ResourceKey, Site, StepError};
@@ -26,7 +27,11 @@ use crate::domain::plan::Filter;
 use crate::domain::policy::{LOOKED_FOR_TOGETHER, Looked, Retry, after_look, look_wait};
 use crate::ledger::{ClaimedStep, LedgerError, LooksDue};
 
-/// How often it is asked what there is to look at, while calls are in flight.
+/// How often it is asked at most what there is to look at, while calls are in flight: not more often
+/// than what makes up a tenth of the time, since the answer goes through all that was accepted.
+const LOOKS_EVERY_MIN: Duration = Duration::from_millis(25);
+const LOOKS_SHARE: u32 = 10;
+/// When it is asked again about what is to be gathered for longer.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
 /// Looks for one kind at a site, each of other deletions: the list of a large one takes its time.
 const LOOKS_AT_ONCE: usize = 4;
@@ -55,10 +60,12 @@ impl Shared {
         {
             return Ok((next - now).to_std().unwrap_or_default());
         }
-        under_way.next_looks = Some(now + LOOKS_EVERY);
+        let asked = Instant::now();
+        let looks_due = self.ledger.looks_due(now).await?;
+        under_way.next_looks = Some(now + LOOKS_EVERY_MIN.max(asked.elapsed() * LOOKS_SHARE));
         let mut hold = Duration::MAX;
         let mut groups: BTreeMap<(Site, KindName), Vec<LooksDue>> = BTreeMap::new();
-        for due in self.ledger.looks_due(now).await? {
+        for due in looks_due {
             let Some(kind) = self.kinds.get(&due.kind) else {
                 continue;
             };
@@ -87,6 +94,7 @@ impl Shared {
             tasks.spawn(async move {
                 if let Err(error) = shared.look_at_all(&site, &listed, due).await {
                     tracing::warn!(%error, %site, kind = %listed, "a look was cut short; it is made again");
+                    tokio::time::sleep(LEDGER_RETRY).await;
                 }
                 shared.wake.notify_one();
                 Done::Looked((site, listed), deletions)
