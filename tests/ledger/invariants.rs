@@ -361,7 +361,7 @@ proptest! {
     })]
 
     #[test]
-    fn t08_t09_i09_n12_any_sequence_keeps_the_invariants(
+    fn t08_t09_i09_n11_n12_any_sequence_keeps_the_invariants(
         ops in sequences()
     ) {
         let folder = Folder::new();
