@@ -13,8 +13,8 @@ use gone::control::{
 use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
-    EventKind, KindName, OnFailure, Origin, Plan, PlanOptions, PlanStep, Refusal, RefusalRule,
-    Resource, ResourceKey, Site, Step, StepError, StepResource, StepState, Target,
+    EventKind, KindName, OnFailure, Origin, Orphan, Plan, PlanOptions, PlanStep, Presence, Refusal,
+    RefusalRule, Resource, ResourceKey, Site, Step, StepError, StepResource, StepState, Target,
 };
 use gone::faces::console::{
     ConsoleOptions, Effect, EngineMode, Event, Exit, State, render_to_text, update,
@@ -265,6 +265,7 @@ pub struct World {
     pub deletions: Vec<Deletion>,
     pub steps: Vec<Step>,
     pub events: Vec<LedgerEvent>,
+    pub orphans: Vec<Orphan>,
 }
 
 impl World {
@@ -305,6 +306,7 @@ impl World {
             deletions: Vec::new(),
             steps: Vec::new(),
             events: Vec::new(),
+            orphans: Vec::new(),
         }
     }
 
@@ -373,6 +375,23 @@ impl World {
             let data = json!({"attempts": n, "status": 409, "request_id": request});
             event(n + 1, EventKind::Attempt, message, data)
         };
+        let orphan = |step_id: i64, name: &str, there| Orphan {
+            resource: StepResource {
+                key: key("port", &id(u32::try_from(step_id).unwrap() + 500)),
+                name: name.to_owned(),
+            },
+            project_id: "demo".to_owned(),
+            since: ago(600),
+            why: "Port is in use by a device nobody knows.".to_owned(),
+            deletion_id: deletion(3, DeletionState::Stuck, 40, 41).id,
+            step_id,
+            there,
+        };
+        world.orphans = vec![
+            orphan(92, "old-1", Presence::Present),
+            orphan(93, "old-2", Presence::Absent),
+            orphan(94, "", Presence::Unclear),
+        ];
         world.events = vec![
             event(
                 1,
@@ -474,6 +493,10 @@ impl World {
             },
             Query::Ladder { .. } => Page::Ladder {
                 ladder: Box::new(ladder()),
+            },
+            Query::Orphans { .. } => Page::Orphans {
+                rows: self.orphans.clone(),
+                next: None,
             },
             Query::FrozenPlan { .. } => Page::Plan {
                 plan: Arc::new(self.plan.clone().map_err(|_| missing())?),

@@ -128,6 +128,11 @@ fn gc() {
 }
 
 #[test]
+fn orphans() {
+    shot("orphans", &pictures(World::busy, ":orphans enter"));
+}
+
+#[test]
 fn events() {
     let mut all = String::new();
     for size in [(80, 24), (120, 40)] {

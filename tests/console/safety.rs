@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use gone::control::{Command, ControlError, Query};
+use gone::control::{Command, ControlError, Query, SiteState};
 use gone::domain::ladder::{Purged, Rung};
-use gone::domain::model::{DeletionState, EventKind};
+use gone::domain::model::{DeletionState, EventKind, SitePause};
 use gone::faces::console::{ConsoleOptions, EngineMode, Event, Exit, State, update};
 
 use super::fake::{Desk, World, deletion, id, now, options, refusal, site};
@@ -112,6 +112,7 @@ fn no_single_key_sends_a_change_from_any_pane() {
         ":gc enter",
         ":events enter",
         ":sites enter",
+        ":orphans enter",
         "?",
         ":stuck enter b",
         ":stuck enter enter",
@@ -137,6 +138,7 @@ fn no_single_key_sends_a_change_from_any_pane() {
                         Command::Retry { .. }
                             | Command::RetryStep { .. }
                             | Command::Pause { .. }
+                            | Command::PauseSite { .. }
                             | Command::Resume { .. }
                     );
                     assert!(harmless, "{code:?} {modifiers:?} in {keys:?}: {command:?}");
@@ -407,6 +409,47 @@ fn the_question_about_work_answers_itself_once_the_work_has_ended() {
 }
 
 #[test]
+fn a_site_is_paused_and_resumed_by_the_same_key() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":sites enter p");
+    let site = desk.world.snapshot.sites[0].site.clone();
+    let status = &mut desk.world.snapshot.sites[0];
+    status.state = SiteState::Paused;
+    status.paused_by = Some(SitePause {
+        site: site.clone(),
+        by: options().actor,
+        reason: String::new(),
+        at: now(),
+    });
+    desk.publish();
+    desk.press("p");
+    let [
+        Command::PauseSite { site: paused },
+        Command::ResumeSite { site: resumed },
+    ] = desk.sent.as_slice()
+    else {
+        panic!("{:?}", desk.sent);
+    };
+    assert_eq!((paused, resumed), (&site, &site));
+}
+
+/// Each answer is a look at the clouds.
+#[test]
+fn orphans_are_looked_at_when_asked_and_not_whenever_the_engine_moves() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":orphans enter");
+    let asked = desk.asked.len();
+    let later = now() + chrono::TimeDelta::seconds(2);
+    desk.world.snapshot.last_event += 1;
+    desk.publish();
+    desk.take(Event::Tick(later));
+    assert_eq!(desk.asked.len(), asked);
+    desk.press("ctrl-r");
+    desk.take(Event::Tick(later));
+    assert_eq!(desk.asked.len(), asked + 1);
+}
+
+#[test]
 fn a_failed_question_is_told_and_kept() {
     let mut world = World::busy();
     world.steps.clear();
@@ -452,6 +495,7 @@ fn nothing_is_asked_again_while_nothing_moves() {
         ":network enter",
         "?",
         ":sites enter",
+        ":orphans enter",
     ] {
         desk.press(pane);
         let asked = desk.asked.len();

@@ -8,6 +8,10 @@ pub(crate) const PANES: &[(&str, &str)] = &[
     ("deletions", "all deletions, with how far they are"),
     ("stuck", "what needs a person, and why it does not go"),
     ("gc", "what is blocked for now, with its next attempt"),
+    (
+        "orphans",
+        "what was given up, and whether it is there still",
+    ),
     ("events", "what happened, and all messages of this console"),
     ("sites", "the regions, whether they answer and how fast"),
     ("help", "all keys"),

@@ -52,6 +52,8 @@ pub(crate) enum Scope {
     Inspect,
     Blockers,
     Ladder,
+    Orphans,
+    Sites,
     /// Rows that are only read.
     Reading,
 }
@@ -152,6 +154,12 @@ pub(crate) const BINDINGS: &[Binding] = &[
     bind(Scope::Ladder, OPEN, Action::Confirm, "take…", "go on to the typed confirmation of the rung"),
     bind(Scope::Ladder, COPY, Action::Copy, "copy", "copy what the rung does, or the line, to the clipboard"),
 
+    bind(Scope::Orphans, OPEN, Action::Open, "timeline", "what happened to it before it was given up"),
+    bind(Scope::Orphans, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+
+    bind(Scope::Sites, PAUSE, Action::Pause, "pause", "send nothing to the site, or go on; others go on meanwhile"),
+    bind(Scope::Sites, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
+
     bind(Scope::Reading, COPY, Action::Copy, "copy", "copy the row to the clipboard"),
 
     bind(Scope::Everywhere, &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network; tab completes"),
@@ -222,7 +230,9 @@ impl Scope {
             Self::Inspect => "on one step or deletion",
             Self::Blockers => "among the blockers",
             Self::Ladder => "on the ladder of what is stuck",
-            Self::Reading => "in :events, :sites, :help and details",
+            Self::Orphans => "in :orphans",
+            Self::Sites => "in :sites",
+            Self::Reading => "in :events, :help and details",
         }
     }
 }

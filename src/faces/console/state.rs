@@ -15,6 +15,7 @@ use super::panes::browse::BrowsePane;
 use super::panes::deletions::DeletionsPane;
 use super::panes::events::EventsPane;
 use super::panes::help::HelpPane;
+use super::panes::orphans::OrphansPane;
 use super::panes::sites::SitesPane;
 use super::panes::{Context, Pane, Wish};
 use super::prompt::Prompt;
@@ -275,6 +276,7 @@ impl State {
             }
             Place::Pane("stuck") => Box::new(AttentionPane::new(Which::Stuck)),
             Place::Pane("gc") => Box::new(AttentionPane::new(Which::Gc)),
+            Place::Pane("orphans") => Box::new(OrphansPane::new()),
             Place::Pane("sites") => Box::new(SitesPane::new(self.snapshot.clone())),
             Place::Pane("events") => {
                 // Read anew from a little before: the pane begins empty.

@@ -330,6 +330,9 @@ fn received(
         return;
     };
     match receipt {
+        Ok(Receipt::Done { moved: 0 }) => {
+            state.say(Tone::Good, format!("{what}: done, no step had to move"));
+        }
         Ok(Receipt::Done { moved }) => {
             state.say(Tone::Good, format!("{what}: {}", count(*moved, "step")));
         }

@@ -111,7 +111,7 @@ impl LadderPane {
                         short_id(id)
                     ),
                     (Rung::Forget, None) => {
-                        format!("{steps} forgotten; gone list orphans shows what is left behind")
+                        format!("{steps} forgotten; :orphans shows what is left behind")
                     }
                     (rung, None) => format!("{}: {steps}", rung.as_str()),
                 };

@@ -12,6 +12,7 @@ pub(crate) mod forest;
 pub(crate) mod help;
 pub(crate) mod inspect;
 pub(crate) mod ladder;
+pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod sites;
 pub(crate) mod tree;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::control::{SiteState, SiteStatus, Snapshot};
+use crate::control::{Command, SiteState, SiteStatus, Snapshot};
 
 use super::super::keys::{Action, Scope};
 use super::super::list::{List, passes};
 use super::super::look::{Cell, Look, Tone};
-use super::{Column, Context, Pane};
+use super::{Column, Context, Pane, Wish};
 
 pub(crate) struct SitesPane {
     list: List,
@@ -43,9 +43,24 @@ pub(crate) fn site_state(site: &SiteStatus, look: &Look) -> Cell {
     }
 }
 
+/// Pauses a site, or ends a pause by hand; that of lost rights ends by itself.
+fn pause(status: &SiteStatus) -> Wish {
+    let site = status.site.clone();
+    match status.paused_by {
+        Some(_) => Wish::Submit {
+            what: format!("resuming {site}"),
+            command: Command::ResumeSite { site },
+        },
+        None => Wish::Submit {
+            what: format!("pausing {site}"),
+            command: Command::PauseSite { site },
+        },
+    }
+}
+
 impl Pane for SitesPane {
     fn scope(&self) -> Scope {
-        Scope::Reading
+        Scope::Sites
     }
     fn word(&self) -> Option<&str> {
         Some("sites")
@@ -137,10 +152,13 @@ impl Pane for SitesPane {
         self.list.hold(held, keys);
     }
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        if action == Action::Copy
-            && let Some(site) = self.current()
-        {
-            context.copy(site.site.to_string());
+        let Some(site) = self.current() else {
+            return;
+        };
+        match action {
+            Action::Copy => context.copy(site.site.to_string()),
+            Action::Pause => context.wishes.push(pause(site)),
+            _ => {}
         }
     }
 }
