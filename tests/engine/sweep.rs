@@ -158,8 +158,9 @@ fn m01_p06_what_ended_longer_ago_than_the_retention_is_let_go() {
                 };
                 let first = delete(&networks[0]).await;
                 let second = delete(&networks[1]).await;
+                tokio::time::sleep(hour).await;
                 assert_eq!(prune().await, 0, "all is held down");
-                tokio::time::sleep(3 * hour).await;
+                tokio::time::sleep(2 * hour).await;
                 let third = delete(&networks[2]).await;
                 assert!(
                     is_kept(&first).await && is_kept(&second).await,
