@@ -31,6 +31,7 @@ mod planning;
 mod prune;
 mod purge;
 mod queries;
+mod see;
 mod sites;
 mod snapshot;
 mod sweep;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::handle::{audit, ledger_error};
 use super::limit::Limit;
-use super::verify::Witness;
+use super::see::Witness;
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure};
 use crate::control::{ControlError, Envelope, Receipt, SiteState, SiteStatus};
