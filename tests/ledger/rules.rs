@@ -483,6 +483,33 @@ async fn n12_dependents_of_stuck_are_stuck() {
 }
 
 #[tokio::test]
+async fn n11_n12_what_two_failures_stopped_waits_for_the_one_that_is_left() {
+    let ledger = memory();
+    let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[])]);
+    let mut stopping = wanted("one", vec![target("port", "a")], at(0));
+    stopping.options.on_failure = OnFailure::Stop;
+    let begin = vec![accept(stopping), start("one", &plan, at(0))];
+    ledger.commit(begin).await.unwrap();
+    for step in claim(&ledger, 2).await {
+        let stuck = failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
+        one(&ledger, settle(stuck)).await;
+    }
+    let held_by = async |name: &str| {
+        let id = step_id(&ledger, "one", name).await;
+        ledger.step(id).await.unwrap().unwrap().held_by
+    };
+    let first = step_id(&ledger, "one", "a").await;
+    let second = step_id(&ledger, "one", "b").await;
+    assert_eq!(held_by("c").await, Some(first));
+
+    let again = |step| retry(Selection::Steps(vec![step]), Origin::Cli, at(4));
+    one(&ledger, again(first)).await;
+    assert_eq!(held_by("c").await, Some(second));
+    one(&ledger, again(second)).await;
+    assert_eq!(state_of(&ledger, "one", "c").await, StepState::Ready);
+}
+
+#[tokio::test]
 async fn n11_stop_holds_all_that_was_not_sent() {
     let ledger = memory();
     let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &[2])]);
