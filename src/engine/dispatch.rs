@@ -32,8 +32,8 @@ impl Shared {
             let shared = self.clone();
             tasks.spawn(async move {
                 match turn.await {
-                    true => shared.act(step).await,
-                    false => shared.give_back(step).await,
+                    Some(sent) => shared.act(step, sent).await,
+                    None => shared.give_back(step).await,
                 }
                 Done::Acted
             });
@@ -49,9 +49,8 @@ impl Shared {
             .await;
     }
 
-    async fn act(&self, step: ClaimedStep) {
+    async fn act(&self, step: ClaimedStep, sent: Instant) {
         let site = step.key.site.clone();
-        let began = Instant::now();
         let acted = match self.kinds.get(&step.key.kind) {
             Some(kind) => self.call(kind, &step).await,
             None => unknown_kind(&step, self.clock.now()),
@@ -60,7 +59,7 @@ impl Shared {
             Outcome::Failed(failure) => (Some(failure.retry), failure.error.message.clone()),
             _ => (None, String::new()),
         };
-        self.sites.ended(&site, began.elapsed(), retry, &reason);
+        self.sites.ended(&site, sent, retry, &reason);
         let (line, answer) = (acted.line.clone(), acted.answer.clone());
         let outcome = self.judge(&step, acted).await;
         if let Outcome::Failed(Failure {

@@ -243,8 +243,9 @@ impl Shared {
             .min()
             .unwrap_or(PERIOD_MAX);
         self.fault(None);
-        let next = until_due.min(hold).min(sweep).min(prune).min(sites);
-        Ok(next.min(PERIOD_MAX))
+        let hanging = self.sites.next_hanging();
+        let next = until_due.min(hold).min(hanging);
+        Ok(next.min(sweep).min(prune).min(sites).min(PERIOD_MAX))
     }
 
     fn ended(&self, ended: Result<Done, tokio::task::JoinError>, under_way: &mut UnderWay) {

@@ -25,6 +25,10 @@ use crate::system::config::Settings;
 /// What is answered within this time is claimed ahead, so that a call that ends is followed by the next
 /// one at once, and not after an outcome and a claim were written. That takes some 10 ms.
 const AHEAD_MS: u64 = 20;
+/// A call that takes this long, and [`HANGS_TIMES`] as long as calls take here, lends its place to
+/// another: what hangs holds up only itself (I12).
+const HANGS_AFTER: Duration = Duration::from_secs(5);
+const HANGS_TIMES: u32 = 10;
 
 pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
@@ -35,6 +39,8 @@ pub(super) struct Sites {
 struct Runtime {
     status: SiteStatus,
     limit: Limit,
+    /// When each call in flight was sent, the first one first.
+    sent: Vec<Instant>,
     /// Claimed steps that wait until another call has ended, the first one first.
     turns: VecDeque<Turn>,
     /// Whose rights must be back before anything is sent again.
@@ -45,7 +51,7 @@ struct Runtime {
 /// Of a step of this deletion; dropped, it is taken back.
 struct Turn {
     deletion_id: String,
-    comes: oneshot::Sender<()>,
+    comes: oneshot::Sender<Instant>,
 }
 
 impl Runtime {
@@ -54,15 +60,27 @@ impl Runtime {
         self.status.state == SiteState::Paused || self.status.paused_by.is_some()
     }
 
+    fn hangs_after(&self) -> Duration {
+        let latency = self.status.latency_ms.map(Duration::from_millis);
+        HANGS_AFTER.max(latency.unwrap_or_default() * HANGS_TIMES)
+    }
+
+    /// Calls in flight that take a place. As many as the limit may lend theirs.
+    fn places_taken(&self, now: Instant) -> usize {
+        let after = self.hangs_after();
+        let hanging = self.sent.iter().filter(|sent| now - **sent >= after);
+        self.sent.len() - hanging.count().min(self.status.concurrency_limit)
+    }
+
     /// How many more steps may be claimed.
-    fn room(&self) -> Room {
+    fn room(&self, now: Instant) -> Room {
         let limit = self.status.concurrency_limit;
         let ahead = match self.status.latency_ms {
             Some(latency) => limit as u64 * AHEAD_MS / latency.max(AHEAD_MS),
             None => 0,
         };
         let ahead = usize::try_from(ahead).unwrap_or(limit);
-        let claimed = self.status.in_flight + self.turns.len();
+        let claimed = self.places_taken(now) + self.turns.len();
         let now = limit.saturating_sub(claimed);
         Room {
             site: self.status.site.clone(),
@@ -72,16 +90,19 @@ impl Runtime {
     }
 
     /// Lets those go whose turn has come.
-    fn next_turns(&mut self) {
-        while self.status.in_flight < self.status.concurrency_limit
+    fn next_turns(&mut self, now: Instant) {
+        while self.places_taken(now) < self.status.concurrency_limit
             && let Some(turn) = self.turns.pop_front()
         {
-            self.status.in_flight += usize::from(turn.comes.send(()).is_ok());
+            if turn.comes.send(now).is_ok() {
+                self.sent.push(now);
+            }
         }
     }
 
     fn shown(&self) -> SiteStatus {
         let mut shown = self.status.clone();
+        shown.in_flight = self.sent.len();
         if let Some(pause) = &shown.paused_by {
             let why = match pause.reason.as_str() {
                 "" => String::new(),
@@ -119,6 +140,7 @@ impl Sites {
                     site,
                 },
                 limit: Limit::new(settings.engine.concurrency, settings.engine.concurrency_max),
+                sent: Vec::new(),
                 turns: VecDeque::new(),
                 expected: None,
                 asked_at: None,
@@ -161,12 +183,28 @@ impl Sites {
 
     /// Where steps may be claimed now. Read-only is enforced here, not by hiding keys (P5).
     pub(super) fn rooms(&self) -> Vec<Room> {
+        let now = Instant::now();
         self.lock()
-            .values()
+            .values_mut()
             .filter(|site| !site.is_paused() && !site.status.read_only)
-            .map(Runtime::room)
+            .map(|site| {
+                site.next_turns(now);
+                site.room(now)
+            })
             .filter(|room| room.now + room.ahead > 0)
             .collect()
+    }
+
+    /// When the next call in flight will have taken so long that it lends its place.
+    pub(super) fn next_hanging(&self) -> Duration {
+        let now = Instant::now();
+        let sites = self.lock();
+        let next = sites.values().filter_map(|site| {
+            let after = site.hangs_after();
+            let ages = site.sent.iter().map(|sent| now - *sent);
+            ages.filter(|age| *age < after).max().map(|age| after - age)
+        });
+        next.min().unwrap_or(Duration::MAX)
     }
 
     /// A paused site is not asked: what it would say does not count.
@@ -176,7 +214,7 @@ impl Sites {
 
     /// Whether any call of a step is in flight.
     pub(super) fn busy(&self) -> bool {
-        self.lock().values().any(|site| site.status.in_flight > 0)
+        self.lock().values().any(|site| !site.sent.is_empty())
     }
 
     pub(super) fn witness(&self, site: &Site, kind: &KindName) -> Option<Witness> {
@@ -199,12 +237,12 @@ impl Sites {
     }
 
     /// A call of a deletion is to be sent: waits until the site takes one more, in the order of these
-    /// calls, and then ends by [`Self::ended`]. False: it was taken back, and is not to be sent.
+    /// calls, and then ends by [`Self::ended`]. When it is sent; none: it was taken back, and is not.
     pub(super) fn turn(
         &self,
         site: &Site,
         deletion_id: &str,
-    ) -> impl Future<Output = bool> + use<> {
+    ) -> impl Future<Output = Option<Instant>> + use<> {
         let (comes, turn) = oneshot::channel();
         if let Some(site) = self.lock().get_mut(site)
             && !site.is_paused()
@@ -213,9 +251,9 @@ impl Sites {
                 deletion_id: deletion_id.to_owned(),
                 comes,
             });
-            site.next_turns();
+            site.next_turns(Instant::now());
         }
-        async { turn.await.is_ok() }
+        async { turn.await.ok() }
     }
 
     /// What a deletion has claimed and not sent is not sent any more.
@@ -226,12 +264,16 @@ impl Sites {
     }
 
     /// A call came back, and says how much the site takes.
-    pub(super) fn ended(&self, site: &Site, took: Duration, retry: Option<Retry>, reason: &str) {
+    pub(super) fn ended(&self, site: &Site, sent: Instant, retry: Option<Retry>, reason: &str) {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
             return;
         };
-        site.status.in_flight = site.status.in_flight.saturating_sub(1);
+        if let Some(at) = site.sent.iter().position(|it| *it == sent) {
+            site.sent.remove(at);
+        }
+        let now = Instant::now();
+        let took = now - sent;
         let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         site.status.latency_ms = Some(
             site.status
@@ -252,7 +294,7 @@ impl Sites {
                     site.status.state = SiteState::Reachable;
                     site.status.reason.clear();
                 }
-                site.limit.answered(Instant::now(), took);
+                site.limit.answered(now, took);
             }
         }
         let limit = site.limit.now();
@@ -261,7 +303,7 @@ impl Sites {
             tracing::debug!(site = %name, limit, ?took, "another number of calls at a time");
             site.status.concurrency_limit = limit;
         }
-        site.next_turns();
+        site.next_turns(now);
     }
 
     /// True if it was not paused before.

@@ -485,6 +485,35 @@ fn i12_one_that_hangs_does_not_hold_up_the_others() {
 }
 
 #[test]
+fn i12_as_many_as_a_site_takes_that_hang_hold_up_another_deletion_but_shortly() {
+    paused(async {
+        let bench = Bench::new(1);
+        let limit = u32::try_from(bench.settings.engine.concurrency).unwrap();
+        let (hanging, ports) = bench.plain_network(limit);
+        let (network, _) = bench.plain_network(10);
+        let hang = |port: &String| json!({ "match": { "method": "DELETE", "id": port }, "times": 1, "action": { "hang": true } });
+        bench.faults(ports.iter().map(hang).collect());
+        bench
+            .run(async |client| {
+                let first = client.delete("network", &hanging).await;
+                client
+                    .until(&first, |deletion| {
+                        deletion.counts.running == u64::from(limit)
+                    })
+                    .await;
+                let began = bench.clock.now();
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                let took = bench.clock.now() - began;
+                assert!(took < TimeDelta::seconds(10), "{took}");
+                client.gone(&first).await;
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
 fn n12_a_trunk_that_was_disabled_on_the_way_says_so_and_does_not_wait_for_its_subports() {
     paused(async {
         let mut bench = Bench::new(1);
