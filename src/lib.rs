@@ -83,6 +83,9 @@
 //! cores serves with 16 between a tenth less and a quarter more than with 8, and swings by as much within
 //! a minute. A cloud that says how much it takes would want no search.
 //!
+//! **A call that hangs lends its place.** Eight that hang would else stop a site for the length of a
+//! time-out (I12). As many as the limit may, so that a cloud that slows down gets twice as many at most.
+//!
 //! **What has long been gone is swept for more rarely.** A hold-down of a week over 100,000 tombstones
 //! would cost 720 lists twice a minute. Copies that come back late would want a steady pace again.
 //!
