@@ -88,6 +88,12 @@ impl Look {
         self.pick(" · ", " - ")
     }
 
+    /// What was asked and not answered, for the head of a pane.
+    pub(crate) fn errors<'e>(&self, errors: impl IntoIterator<Item = &'e String>) -> Vec<Cell> {
+        let cell = |error| Cell::new(format!("{} {error}", self.pick("✖", "x")), Tone::Bad);
+        errors.into_iter().map(cell).collect()
+    }
+
     /// `✖ stuck`
     pub(crate) fn step_state(&self, state: StepState) -> Cell {
         let (glyph, tone) = self.step_glyph(state);

@@ -8,7 +8,7 @@ use crate::domain::model::{Deletion, DeletionState, Step, StepState};
 use super::super::feed::{Feed, PAGE_ROWS, Want};
 use super::super::keys::{Action, Scope};
 use super::super::list::{List, passes};
-use super::super::look::{Cell, Look, Tone, blocker_words, kind_words, name_or_id};
+use super::super::look::{Cell, Look, blocker_words, kind_words, name_or_id};
 use super::blockers::{BlockersPane, Source};
 use super::deletions::{deletion_lines, ladder, retry, target_words};
 use super::inspect::{InspectPane, step_lines};
@@ -302,11 +302,7 @@ impl Pane for AttentionPane {
         }
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
-        let errors = [&self.steps.error, &self.refused.error];
-        let errors = errors.into_iter().flatten();
-        errors
-            .map(|e| Cell::new(format!("{} {e}", look.pick("✖", "x")), Tone::Bad))
-            .collect()
+        look.errors(self.steps.error.iter().chain(&self.refused.error))
     }
     fn strip(&self, look: &Look) -> Vec<Cell> {
         match self.current() {

@@ -168,10 +168,7 @@ impl Pane for BlockersPane {
         })
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
-        let error = self.feed.error.iter();
-        error
-            .map(|e| Cell::new(format!("{} {e}", look.pick("✖", "x")), Tone::Bad))
-            .collect()
+        look.errors(&self.feed.error)
     }
     fn strip(&self, _look: &Look) -> Vec<Cell> {
         self.current().map_or_else(Vec::new, |held| {

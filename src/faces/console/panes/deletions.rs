@@ -247,10 +247,7 @@ impl Pane for DeletionsPane {
         ]
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
-        let error = self.feed.error.iter();
-        error
-            .map(|e| Cell::new(format!("{} {e}", look.pick("✖", "x")), Tone::Bad))
-            .collect()
+        look.errors(&self.feed.error)
     }
     fn strip(&self, look: &Look) -> Vec<Cell> {
         self.current()

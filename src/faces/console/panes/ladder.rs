@@ -181,10 +181,7 @@ impl Pane for LadderPane {
         }
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
-        let error = self.feed.error.iter();
-        error
-            .map(|e| Cell::new(format!("{} {e}", look.pick("✖", "x")), Tone::Bad))
-            .collect()
+        look.errors(&self.feed.error)
     }
     fn strip(&self, _look: &Look) -> Vec<Cell> {
         if let Some(line) = self.line(self.list.cursor) {

@@ -126,10 +126,7 @@ impl Pane for OrphansPane {
         ]
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
-        let error = self.feed.error.iter();
-        error
-            .map(|e| Cell::new(format!("{} {e}", look.pick("✖", "x")), Tone::Bad))
-            .collect()
+        look.errors(&self.feed.error)
     }
     fn strip(&self, look: &Look) -> Vec<Cell> {
         let Some(row) = self.current() else {
