@@ -63,9 +63,9 @@
 //!
 //! **Looks wait for each other (`look_wait`).** While a deletion has more to send, what was accepted is
 //! looked for together and at most every 30 s: else N14 does not hold, and looks take from the deletes
-//! (a real Neutron spends as much on a list of 139 ids as on some of them). So a step may start later
-//! than what it waits for has gone. Slow kinds in front of long chains (balancers) will want looks of
-//! their own.
+//! (a real Neutron spends as much on a list of 139 ids as on some of them). What more waits for than for
+//! all that can be sent is looked at at once: the longest path goes first. So a step of a short path may
+//! start later than what it waits for has gone.
 //!
 //! **A project is a kind that stays.** What belongs to it refers to it as a port does to its network, so
 //! scope, order, guards and refusals are the planner's as ever; only its own step and tombstone are

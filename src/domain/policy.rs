@@ -100,16 +100,20 @@ pub struct Decision {
     pub looked_again: bool,
 }
 
-/// Accepted deletes of one kind at one site that wait for a look, and what else their deletion has to
-/// do there.
+/// Accepted deletes of one kind and rank at one site that wait for a look, and what else their deletion
+/// has to do there. A rank is the length of the longest chain of steps that wait for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered {
-    pub steps: u64,
     pub oldest: DateTime<Utc>,
-    /// Something of the deletion is ready to be sent at the site.
-    pub ready: bool,
-    /// A call of the deletion is in flight at the site.
-    pub running: bool,
+    /// They are as many as one list by id asks for, or more.
+    pub fills_a_list: bool,
+    pub rank: u32,
+    /// The highest rank of what is ready to be sent.
+    pub ready: Option<u32>,
+    /// The highest rank of the calls in flight.
+    pub running: Option<u32>,
+    /// Steps of the deletion, at any site, that wait for a look.
+    pub verifying: u64,
     /// Steps of the deletion, at any site, that can be sent or are in flight.
     pub unsent: u64,
     /// When the deletion was asked for.
@@ -235,24 +239,25 @@ fn after_failure(
 
 /// How much longer accepted deletes wait for more of their kind, so that one list looks for many (N14).
 ///
-/// 1. Not at all when their deletion has nothing else to do at the site: what depends on them is next.
-/// 2. Not at all when they fill a list and are twice as many as are still to be sent. A list by scope
-///    shows what is still there, so it is worth its pages once little is; and each look leaves at most
-///    a third, so that there are few looks.
+/// 1. Not at all when nothing else of their rank, or of a higher one, can be sent or is in flight at
+///    the site: what depends on them is next, and the longest path goes first.
+/// 2. Not at all when they fill a list, and twice as many of their deletion wait for a look as are still
+///    to be sent. A list by scope shows what is still there, so it is worth its pages once little is;
+///    and each look leaves at most a third, so that there are few looks.
 /// 3. While calls are in flight and nothing is ready: [`GATHER_MAX`], so that one that hangs holds up
 ///    nothing (I12).
 /// 4. Else [`SEND_FIRST`], and half of the time that the deletion has taken so far: the longer it takes,
 ///    the fewer looks.
 pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
-    let worth_it =
-        gathered.steps >= LOOKED_FOR_TOGETHER as u64 && gathered.steps >= 2 * gathered.unsent;
-    if worth_it || !(gathered.ready || gathered.running) {
+    let worth_it = gathered.fills_a_list && gathered.verifying >= 2 * gathered.unsent;
+    let others = gathered.ready.max(gathered.running);
+    if worth_it || others.is_none_or(|rank| rank < gathered.rank) {
         return Duration::ZERO;
     }
     let passed = |since: DateTime<Utc>| (now - since).to_std().unwrap_or_default();
     let patience = match gathered.ready {
-        true => SEND_FIRST.max(passed(gathered.since) / 2),
-        false => GATHER_MAX,
+        Some(_) => SEND_FIRST.max(passed(gathered.since) / 2),
+        None => GATHER_MAX,
     };
     patience.saturating_sub(passed(gathered.oldest))
 }

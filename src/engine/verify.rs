@@ -100,12 +100,17 @@ impl Shared {
         let Some(kind) = self.kinds.get(listed) else {
             return Ok(());
         };
-        let unsent = due.iter().map(|due| due.gathered.unsent).sum();
+        let unsent: BTreeMap<i64, u64> = due
+            .iter()
+            .map(|due| (due.deletion, due.gathered.unsent))
+            .collect();
         let steps = self
             .ledger
             .verifying(due, self.clock.now(), LOOKED_AT_MAX)
             .await?;
-        let looked = self.look(site, kind, &steps, unsent).await;
+        let looked = self
+            .look(site, kind, &steps, unsent.into_values().sum())
+            .await;
         let changes = steps
             .iter()
             .zip(looked)

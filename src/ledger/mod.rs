@@ -121,7 +121,7 @@ pub trait Ledger: Send + Sync {
     async fn told(&self, channel: &str) -> Result<Told, LedgerError>;
 }
 
-/// Steps of one deletion, site and kind whose look is due.
+/// Steps of one deletion, site, kind and rank whose look is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LooksDue {
     /// The deletion, as the ledger counts them.

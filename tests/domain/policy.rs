@@ -393,13 +393,15 @@ fn i07_a_failure_keeps_who_blocks_it_and_since_when() {
     assert_eq!(later.blocked_since, Some(now() - Duration::from_secs(300)));
 }
 
-/// Accepted 4 s ago, of a deletion of 100 s ago that has nothing else to do.
-fn gathered(steps: u64) -> Gathered {
+/// Ports accepted 4 s ago, of a deletion of 100 s ago that has nothing else to do.
+fn gathered(verifying: u64) -> Gathered {
     Gathered {
-        steps,
+        fills_a_list: verifying >= 139,
+        verifying,
         oldest: now() - Duration::from_secs(4),
-        ready: false,
-        running: false,
+        rank: 1,
+        ready: None,
+        running: None,
         unsent: 0,
         since: now() - Duration::from_secs(100),
     }
@@ -409,11 +411,11 @@ fn gathered(steps: u64) -> Gathered {
 fn n14_looks_wait_until_nothing_else_is_to_be_done_or_many_have_gathered() {
     let waits = |gathered: Gathered| look_wait(&gathered, now()).as_secs();
     assert_eq!(waits(gathered(1)), 0, "nothing else to do");
-    let sending = |steps: u64, unsent: u64| Gathered {
-        ready: true,
-        running: true,
+    let sending = |verifying: u64, unsent: u64| Gathered {
+        ready: Some(1),
+        running: Some(1),
         unsent,
-        ..gathered(steps)
+        ..gathered(verifying)
     };
     assert_eq!(waits(sending(1, 500)), 46, "half of the deletion's time");
     assert_eq!(waits(sending(139, 70)), 46, "not yet twice as many as left");
@@ -427,9 +429,27 @@ fn n14_looks_wait_until_nothing_else_is_to_be_done_or_many_have_gathered() {
 }
 
 #[test]
+fn n14_a_look_that_the_longest_path_waits_for_is_made_at_once() {
+    let waits = |ready, running| {
+        let trunks = Gathered {
+            rank: 2,
+            ready,
+            running,
+            unsent: 500,
+            ..gathered(10)
+        };
+        look_wait(&trunks, now()).as_secs()
+    };
+    assert_eq!(waits(Some(1), Some(1)), 0, "ports are sent meanwhile");
+    assert_eq!(waits(Some(2), Some(1)), 46, "more trunks can be sent");
+    assert_eq!(waits(Some(1), Some(2)), 46, "a trunk is in flight");
+    assert_eq!(waits(None, Some(3)), 6);
+}
+
+#[test]
 fn i12_looks_wait_but_shortly_for_calls_that_hang() {
     let hanging = Gathered {
-        running: true,
+        running: Some(1),
         unsent: 1,
         ..gathered(1)
     };

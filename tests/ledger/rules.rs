@@ -7,7 +7,8 @@ use gone::domain::model::{
 use gone::domain::news::Mark;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, Change, EventFilter, Fence, Ledger, NewEvent, Room, Selection, StepChange,
+    Applied, Change, ClaimedStep, EventFilter, Fence, Ledger, LooksDue, NewEvent, Room, Selection,
+    StepChange,
 };
 
 use crate::support::*;
@@ -119,6 +120,39 @@ async fn i05_only_what_is_due_wakes() {
         (1, 1),
         "the attempts are kept"
     );
+}
+
+#[tokio::test]
+async fn n14_looks_are_told_by_rank_with_what_else_can_be_sent() {
+    let ledger = memory();
+    one(
+        &ledger,
+        accept(wanted("one", vec![target("port", "c")], at(0))),
+    )
+    .await;
+    let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[0])]);
+    let mut start = start("one", &plan, at(1));
+    if let Change::Start { ranks, .. } = &mut start {
+        *ranks = vec![2, 1, 0];
+    }
+    assert_eq!(one(&ledger, start).await, Applied::Done);
+    let told = || async {
+        let due = ledger.looks_due(at(3)).await.unwrap();
+        let told = |due: LooksDue| (due.gathered.rank, due.gathered.ready, due.gathered.running);
+        due.into_iter().map(told).collect::<Vec<_>>()
+    };
+    let taken = |step: &ClaimedStep| StepChange {
+        next_attempt_at: Some(at(2)),
+        ..outcome(step, StepState::Verifying, at(2))
+    };
+    let first = claim(&ledger, 1).await.remove(0);
+    assert_eq!(told().await, []);
+    one(&ledger, settle(taken(&first))).await;
+    assert_eq!(told().await, [(2, Some(1), None)]);
+    let second = claim(&ledger, 1).await.remove(0);
+    assert_eq!(told().await, [(2, None, Some(1))]);
+    one(&ledger, settle(taken(&second))).await;
+    assert_eq!(told().await, [(1, None, None), (2, None, None)]);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::batch::{Batch, Sql};
 use super::rows::{self, CLAIMED};
 use crate::domain::model::{KindName, Site, StepState};
-use crate::domain::policy::Gathered;
+use crate::domain::policy::{Gathered, LOOKED_FOR_TOGETHER};
 use crate::ledger::{ClaimedStep, Due, LooksDue, Room};
 
 /// The deletion that was served last at each site: the next round starts behind it.
@@ -146,37 +146,62 @@ impl Batch<'_> {
     }
 }
 
+/// Goes from one group to the next: its cost grows with the groups, and but little with their steps.
 pub(super) fn looks_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<LooksDue>> {
-    db.prepare_cached(
-        "SELECT g.deletion, g.site, g.kind, g.steps, g.oldest,
-             d.paused = 0 AND d.cancelled = 0 AND EXISTS(SELECT 1
-                 FROM steps s INDEXED BY steps_ready
-                 WHERE s.state = 'ready' AND s.site = g.site AND s.deletion = g.deletion),
-             EXISTS(SELECT 1 FROM steps s INDEXED BY steps_by_state
-                 WHERE s.state = 'running' AND s.deletion = g.deletion AND s.site = g.site),
-             d.ready + d.running, d.requested_at
-         FROM (SELECT deletion, site, kind, count(*) AS steps, min(next_attempt_at) AS oldest
-             FROM steps INDEXED BY steps_due
-             WHERE state = 'verifying' AND next_attempt_at <= ?1
-             GROUP BY deletion, site, kind) AS g
-         JOIN deletions d ON d.num = g.deletion",
-    )?
-    .query_map([rows::micros(now)], |row| {
-        Ok(LooksDue {
-            deletion: row.get(0)?,
-            site: rows::site(row, 1)?,
-            kind: KindName::new(row.get_ref(2)?.as_str()?),
-            gathered: Gathered {
-                steps: rows::number(row, 3)?,
-                oldest: rows::time(row, 4)?,
-                ready: row.get(5)?,
-                running: row.get(6)?,
-                unsent: rows::number(row, 7)?,
-                since: rows::time(row, 8)?,
-            },
+    let mut due = Vec::new();
+    let mut behind = db.prepare_cached(
+        "SELECT deletion, site, kind, rank FROM steps INDEXED BY steps_looks
+         WHERE state = 'verifying' AND (deletion, site, kind, rank) > (?1, ?2, ?3, ?4)
+         ORDER BY deletion, site, kind, rank LIMIT 1",
+    )?;
+    let mut of_group = db.prepare_cached(
+        "SELECT (SELECT min(v.next_attempt_at) FROM steps v INDEXED BY steps_looks
+                 WHERE v.state = 'verifying' AND v.deletion = ?1 AND v.site = ?2
+                     AND v.kind = ?3 AND v.rank = ?4) AS oldest,
+             (SELECT count(*) FROM (SELECT 1 FROM steps v INDEXED BY steps_looks
+                 WHERE v.state = 'verifying' AND v.deletion = ?1 AND v.site = ?2
+                     AND v.kind = ?3 AND v.rank = ?4 AND v.next_attempt_at <= ?5 LIMIT ?6)),
+             (SELECT s.rank FROM steps s INDEXED BY steps_ready
+                 WHERE s.state = 'ready' AND s.site = ?2 AND s.deletion = ?1
+                     AND d.paused = 0 AND d.cancelled = 0 ORDER BY s.rank DESC LIMIT 1),
+             (SELECT max(s.rank) FROM steps s INDEXED BY steps_by_state
+                 WHERE s.state = 'running' AND s.deletion = ?1 AND s.site = ?2),
+             d.verifying, d.ready + d.running, d.requested_at
+         FROM deletions d WHERE d.num = ?1 AND oldest <= ?5",
+    )?;
+    let mut group = (0_i64, String::new(), String::new(), 0_u32);
+    while let Some(next) = behind
+        .query_row(params![group.0, group.1, group.2, group.3], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         })
-    })?
-    .collect()
+        .optional()?
+    {
+        group = next;
+        let (deletion, site, kind, rank) = &group;
+        let list = i64::try_from(LOOKED_FOR_TOGETHER).unwrap_or(i64::MAX);
+        let values = params![deletion, site, kind, rank, rows::micros(now), list];
+        let gathered = of_group
+            .query_row(values, |row| {
+                Ok(Gathered {
+                    oldest: rows::time(row, 0)?,
+                    fills_a_list: rows::number::<u64>(row, 1)? >= LOOKED_FOR_TOGETHER as u64,
+                    rank: *rank,
+                    ready: row.get(2)?,
+                    running: row.get(3)?,
+                    verifying: rows::number(row, 4)?,
+                    unsent: rows::number(row, 5)?,
+                    since: rows::time(row, 6)?,
+                })
+            })
+            .optional()?;
+        due.extend(gathered.map(|gathered| LooksDue {
+            deletion: *deletion,
+            site: rows::site_of(site),
+            kind: KindName::new(kind),
+            gathered,
+        }));
+    }
+    Ok(due)
 }
 
 pub(super) fn verifying(
@@ -187,11 +212,11 @@ pub(super) fn verifying(
 ) -> Sql<Vec<ClaimedStep>> {
     let columns = CLAIMED.replace(", ", ", s.");
     let sql = format!(
-        "SELECT s.{columns}, d.id, d.cancelled FROM steps s INDEXED BY steps_due
+        "SELECT s.{columns}, d.id, d.cancelled FROM steps s INDEXED BY steps_looks
          JOIN deletions d ON d.num = s.deletion
          WHERE s.state = 'verifying' AND s.next_attempt_at <= ?1
-             AND s.deletion = ?2 AND s.site = ?3 AND s.kind = ?4
-         ORDER BY s.next_attempt_at LIMIT ?5"
+             AND s.deletion = ?2 AND s.site = ?3 AND s.kind = ?4 AND s.rank = ?5
+         ORDER BY s.next_attempt_at LIMIT ?6"
     );
     let mut select = db.prepare_cached(&sql)?;
     let mut due = Vec::new();
@@ -203,6 +228,7 @@ pub(super) fn verifying(
                 group.deletion,
                 group.site.to_string(),
                 group.kind.as_str(),
+                group.gathered.rank,
                 left
             ],
             |row| {

@@ -67,11 +67,14 @@ fn damaged(
 }
 
 pub(super) fn site(row: &Row, column: usize) -> Sql<Site> {
-    let text = row.get_ref(column)?.as_str()?;
-    Ok(match text.parse::<Site>() {
+    Ok(site_of(row.get_ref(column)?.as_str()?))
+}
+
+pub(super) fn site_of(text: &str) -> Site {
+    match text.parse::<Site>() {
         Ok(site) => site,
         Err(never) => match never {},
-    })
+    }
 }
 
 /// From three neighbouring columns: site, kind, id.

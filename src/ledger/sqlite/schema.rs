@@ -3,11 +3,19 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 6;
+pub(super) const KNOWN: i64 = 7;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 6] = [FIRST, GROUPED_LOOKS, COPIES, TOLD, SITE_PAUSES, HELD_DOWN];
+const MIGRATIONS: [&str; 7] = [
+    FIRST,
+    GROUPED_LOOKS,
+    COPIES,
+    TOLD,
+    SITE_PAUSES,
+    HELD_DOWN,
+    RANKED_LOOKS,
+];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
 /// counts change with each step. Times are microseconds since 1970 (UTC).
@@ -201,6 +209,15 @@ CREATE INDEX steps_settling ON steps(blocked_since)
 /// What is swept for is found by when it went, whatever else is being deleted.
 const HELD_DOWN: &str = "
 CREATE INDEX tombstones_held_down ON tombstones(gone_at, record_id) WHERE phase = 'gone';
+";
+
+/// From one group of what is looked for to the next, without going through its steps.
+const RANKED_LOOKS: &str = "
+DROP INDEX steps_due;
+CREATE INDEX steps_due ON steps(state, next_attempt_at)
+    WHERE state = 'blocked' OR state = 'verifying';
+CREATE INDEX steps_looks ON steps(deletion, site, kind, rank, next_attempt_at)
+    WHERE state = 'verifying';
 ";
 
 /// The schema version that the file has; 0 for an empty one.
