@@ -65,30 +65,56 @@ impl Shared {
             return seen;
         }
         if let Some(scopes) = worth_listing_by_scope(kind, steps, unsent) {
-            self.list_scopes(site, kind, &scopes, project, &mut seen)
+            let living = self
+                .list_scopes(site, kind, &scopes, project, &mut seen)
                 .await;
             left.retain(|id| !seen.rows.contains_key(id));
+            if !left.is_empty() {
+                self.choose_witness(site, kind, living).await;
+            }
         }
         let left: Vec<String> = left.into_iter().collect();
         for ids in left.chunks(LOOKED_FOR_TOGETHER) {
-            if seen.failure.is_some() {
-                break;
-            }
             let ids = ids.iter().cloned().collect();
-            match self.find_witness(site, kind, &ids, project).await {
-                Ok(Some(witness)) => {
-                    self.list_with_witness(site, kind, &ids, project, witness, &mut seen)
-                        .await;
-                }
-                // Nothing of the kind lives there, or the list lies: these by id, the rest next time.
-                Ok(None) => {
-                    self.read_each(site, kind, ids, &mut seen).await;
-                    break;
-                }
-                Err(failure) => seen.failure = Some(failure),
+            if !self.list_by_id(site, kind, ids, project, &mut seen).await {
+                break;
             }
         }
         seen
+    }
+
+    /// Whether more may be asked for in this look.
+    async fn list_by_id(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        ids: BTreeSet<String>,
+        project: Option<&str>,
+        seen: &mut Seen,
+    ) -> bool {
+        // The witness that was kept may have gone since: then one that lives now.
+        for _ in 0..2 {
+            match self.find_witness(site, kind, &ids, project).await {
+                Ok(Some(witness)) => {
+                    if self
+                        .list_with_witness(site, kind, &ids, project, witness, seen)
+                        .await
+                    {
+                        return true;
+                    }
+                }
+                // Nothing of the kind lives there, or the list lies: these by id, the rest next time.
+                Ok(None) => {
+                    self.read_each(site, kind, ids, seen).await;
+                    return false;
+                }
+                Err(failure) => seen.failure = Some(failure),
+            }
+            if seen.failure.is_some() {
+                return false;
+            }
+        }
+        true
     }
 
     async fn read_each(&self, site: &Site, kind: &Kind, ids: BTreeSet<String>, seen: &mut Seen) {
@@ -142,7 +168,8 @@ impl Shared {
         });
     }
 
-    /// All rows of what goes along with them; a living one vouches for those of its scope.
+    /// All rows of what goes along with them; a living one vouches for those of its scope. Answers with
+    /// those that live and were not looked for.
     async fn list_scopes(
         &self,
         site: &Site,
@@ -150,17 +177,17 @@ impl Shared {
         scopes: &Scopes<'_>,
         project: Option<&str>,
         seen: &mut Seen,
-    ) {
+    ) -> Vec<Witness> {
         let filter = Filter {
             key: scopes.key.to_owned(),
             values: scopes.steps.keys().map(|&value| value.to_owned()).collect(),
         };
         let Some(rows) = self.list_rows(site, kind, Some(&filter), seen).await else {
-            return;
+            return Vec::new();
         };
         let text = |row: &Value, field: &str| lookup_one(row, field).unwrap_or_default();
         let mut vouched: HashMap<String, bool> = HashMap::new();
-        let mut present: HashMap<String, Value> = HashMap::new();
+        let mut present: BTreeMap<String, Value> = BTreeMap::new();
         for row in rows {
             let same = project.is_some_and(|project| kind.project_of(&row) == project);
             *vouched.entry(text(&row, scopes.key)).or_default() |= same;
@@ -175,9 +202,12 @@ impl Shared {
                 seen.rows.insert((*id).to_owned(), present.remove(*id));
             }
         }
+        let living = present.values().take(WITNESS_ROWS);
+        living.filter_map(|row| Witness::of(kind, row)).collect()
     }
 
     /// Each asked id with its row or its proven absence; ids that nothing is proven of are left out.
+    /// False if the witness is gone, and nothing proven of what is absent.
     async fn list_with_witness(
         &self,
         site: &Site,
@@ -186,13 +216,13 @@ impl Shared {
         project: Option<&str>,
         witness: Witness,
         seen: &mut Seen,
-    ) {
+    ) -> bool {
         let filter = Filter {
             key: "id".into(),
             values: ids.iter().cloned().chain([witness.id.clone()]).collect(),
         };
         let Some(rows) = self.list_rows(site, kind, Some(&filter), seen).await else {
-            return;
+            return false;
         };
         let mut present: HashMap<String, Value> = rows
             .into_iter()
@@ -210,6 +240,7 @@ impl Shared {
                 None => None,
             };
         }
+        vouched
     }
 
     /// None where the list failed, which is then what is known.
@@ -276,8 +307,17 @@ impl Shared {
         if candidates.is_empty() {
             candidates = self.candidates(site, kind, ids, None).await?;
         }
-        // One that nobody deletes lasts; any living one will do.
-        let keys = candidates
+        Ok(self.choose_witness(site, kind, candidates).await)
+    }
+
+    /// Keeps one that nobody deletes, since it lasts; else any living one will do.
+    async fn choose_witness(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        living: Vec<Witness>,
+    ) -> Option<Witness> {
+        let keys = living
             .iter()
             .map(|witness| ResourceKey {
                 site: site.clone(),
@@ -289,14 +329,12 @@ impl Shared {
             Ok(tombstones) => tombstones.into_iter().map(|found| found.key.id).collect(),
             Err(_) => BTreeSet::new(),
         };
-        let lasting = candidates
-            .iter()
-            .find(|witness| !doomed.contains(&witness.id));
-        let witness = lasting.or(candidates.last()).cloned();
+        let lasting = living.iter().find(|witness| !doomed.contains(&witness.id));
+        let witness = lasting.or(living.last()).cloned();
         if let Some(witness) = &witness {
             self.sites.keep_witness(site, &kind.name, witness.clone());
         }
-        Ok(witness)
+        witness
     }
 
     async fn candidates(
@@ -314,12 +352,8 @@ impl Shared {
             rows_max: Some(WITNESS_ROWS.max(ids.len() + 1)),
         };
         let listing = self.cloud.list(request).await?;
-        let found = listing.rows.iter().filter_map(|row| {
-            Some(Witness {
-                id: kind.id_of(row)?,
-                project_id: kind.project_of(row),
-            })
-        });
+        let rows = listing.rows.iter();
+        let found = rows.filter_map(|row| Witness::of(kind, row));
         Ok(found.filter(|witness| !ids.contains(&witness.id)).collect())
     }
 }
@@ -367,6 +401,15 @@ fn worth_listing_by_scope<'s>(
 pub(super) struct Witness {
     pub(super) id: String,
     pub(super) project_id: String,
+}
+
+impl Witness {
+    fn of(kind: &Kind, row: &Value) -> Option<Self> {
+        Some(Self {
+            id: kind.id_of(row)?,
+            project_id: kind.project_of(row),
+        })
+    }
 }
 
 /// The project that all have, if they have one.

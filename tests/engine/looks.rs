@@ -165,6 +165,37 @@ fn i13_an_empty_list_by_scope_is_not_absence() {
 }
 
 #[test]
+fn i13_a_witness_that_went_is_replaced_in_the_same_look() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (first, _) = bench.plain_network(10);
+        let (second, _) = bench.plain_network(10);
+        let (third, others) = bench.plain_network(2);
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &first).await;
+                client.gone(&id).await;
+                // What vouched for the first one's ports is one of these.
+                let rows = bench.rows("ports");
+                let on_second = rows.iter().filter(|row| row["network_id"] != json!(second));
+                for port in on_second.map(|row| row["id"].as_str().unwrap()) {
+                    let path = format!("/v2.0/ports/{port}");
+                    assert_eq!(bench.api("DELETE", &path, Value::Null).0, 204);
+                }
+                bench.create("ports", json!({ "network_id": third }));
+                let id = client.delete("network", &second).await;
+                client.gone(&id).await;
+                let timeline = client.timeline(Some(&id), None).await;
+                let unclear = timeline.iter().find(|it| it.message.contains("unclear"));
+                assert_eq!(unclear, None);
+            })
+            .await
+            .unwrap();
+        assert!(others.iter().all(|port| !bench.exists("ports", port)));
+    });
+}
+
+#[test]
 fn i13_a_proxys_page_is_not_absence() {
     paused(async {
         let bench = Bench::new(1);

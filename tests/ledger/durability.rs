@@ -331,6 +331,30 @@ async fn i12_an_unreadable_row_holds_up_only_itself() {
     assert_eq!((deletion.counts.ready, deletion.counts.stuck), (1, 0));
 }
 
+#[tokio::test]
+async fn i12_an_outcome_that_cannot_be_taken_fails_alone() {
+    let folder = Folder::new();
+    let ledger = open(&folder);
+    running(
+        &ledger,
+        "one",
+        &ports(&[("a", &[]), ("b", &[]), ("c", &[])]),
+    )
+    .await;
+    let claimed = claim(&ledger, 3).await;
+    let db = rusqlite::Connection::open(folder.ledger()).unwrap();
+    let spoil = "UPDATE steps SET state = 'nonsense' WHERE resource = 'b'";
+    assert_eq!(db.execute(spoil, ()).unwrap(), 1);
+
+    let gone = |step| settle(outcome(step, StepState::Gone, at(3)));
+    let applied = ledger.commit(claimed.iter().map(gone).collect()).await;
+    let applied = applied.unwrap();
+    assert_eq!((&applied[0], &applied[2]), (&Applied::Done, &Applied::Done));
+    assert!(matches!(applied[1], Applied::Refused(_)), "{applied:?}");
+    let counts = ledger.deletion(&id("one")).await.unwrap().unwrap().counts;
+    assert_eq!((counts.gone, counts.running), (2, 1));
+}
+
 fn step_id_raw(db: &rusqlite::Connection, resource: &str) -> i64 {
     db.query_row(
         "SELECT id FROM steps WHERE resource = ?1",
