@@ -37,7 +37,7 @@ impl Shared {
     ) -> Seen {
         let mut left: BTreeSet<String> = steps
             .iter()
-            .filter_map(|step| self.parent_id(step))
+            .filter_map(|step| self.parent_id(step).map(str::to_owned))
             .collect();
         let project = project_of(steps);
         let mut seen = Seen::default();
@@ -64,7 +64,7 @@ impl Shared {
             self.read_each(site, kind, left, &mut seen).await;
             return seen;
         }
-        if let Some(scopes) = worth_listing_by_scope(kind, steps, unsent) {
+        if let Some(scopes) = self.worth_listing_by_scope(kind, steps, unsent) {
             let living = self
                 .list_scopes(site, kind, &scopes, project, &mut seen)
                 .await;
@@ -168,6 +168,27 @@ impl Shared {
         });
     }
 
+    /// The scopes of the steps, if listing by them shows less than asking for each id. An interface goes
+    /// along with its port's network too.
+    fn worth_listing_by_scope<'s>(
+        &self,
+        kind: &'s Kind,
+        steps: &'s [ClaimedStep],
+        unsent: u64,
+    ) -> Option<Scopes<'s>> {
+        let key = kind.spec.list.as_ref()?.scope.as_deref()?;
+        let mut ids: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for step in steps {
+            if let (Some(value), Some(id)) = (step.vars.get(key), self.parent_id(step)) {
+                ids.entry(value).or_default().insert(id);
+            }
+        }
+        let count: usize = ids.values().map(BTreeSet::len).sum();
+        let pages = usize::try_from(unsent).ok()?.div_ceil(PAGE_ROWS);
+        let lists = pages + ids.len().div_ceil(LOOKED_FOR_TOGETHER);
+        (lists < count.div_ceil(LOOKED_FOR_TOGETHER)).then_some(Scopes { key, ids })
+    }
+
     /// All rows of what goes along with them; a living one vouches for those of its scope. Answers with
     /// those that live and were not looked for.
     async fn list_scopes(
@@ -180,7 +201,7 @@ impl Shared {
     ) -> Vec<Witness> {
         let filter = Filter {
             key: scopes.key.to_owned(),
-            values: scopes.steps.keys().map(|&value| value.to_owned()).collect(),
+            values: scopes.ids.keys().map(|&value| value.to_owned()).collect(),
         };
         let Some(rows) = self.list_rows(site, kind, Some(&filter), seen).await else {
             return Vec::new();
@@ -193,7 +214,7 @@ impl Shared {
             *vouched.entry(text(&row, scopes.key)).or_default() |= same;
             present.insert(text(&row, "id"), row);
         }
-        for (value, ids) in &scopes.steps {
+        for (value, ids) in &scopes.ids {
             let Some(same_project) = vouched.get(*value) else {
                 continue;
             };
@@ -370,30 +391,10 @@ pub(super) struct Seen {
     pub(super) failure: Option<CloudFailure>,
 }
 
-/// What goes along with something, by the value of the kind's scope: the ids under each.
+/// What goes along with something, by the value of the kind's scope: the ids of the rows under each.
 struct Scopes<'s> {
     key: &'s str,
-    steps: BTreeMap<&'s str, Vec<&'s str>>,
-}
-
-/// The scopes of the steps, if listing by them shows less than asking for each id.
-fn worth_listing_by_scope<'s>(
-    kind: &'s Kind,
-    steps: &'s [ClaimedStep],
-    unsent: u64,
-) -> Option<Scopes<'s>> {
-    let key = kind.spec.list.as_ref()?.scope.as_deref()?;
-    let mut scopes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let mut count = 0_usize;
-    for step in steps.iter().filter(|step| step.key.kind == kind.name) {
-        if let Some(value) = step.vars.get(key) {
-            scopes.entry(value).or_default().push(&step.key.id);
-            count += 1;
-        }
-    }
-    let pages = usize::try_from(unsent).ok()?.div_ceil(PAGE_ROWS);
-    let lists = pages + scopes.len().div_ceil(LOOKED_FOR_TOGETHER);
-    (lists < count.div_ceil(LOOKED_FOR_TOGETHER)).then_some(Scopes { key, steps: scopes })
+    ids: BTreeMap<&'s str, BTreeSet<&'s str>>,
 }
 
 /// A living resource that vouches for a listing (I13b).

@@ -155,7 +155,7 @@ impl Shared {
         }
         let mut looked = Vec::with_capacity(steps.len());
         for step in steps {
-            let row = self.parent_id(step).and_then(|id| seen.rows.get(&id));
+            let row = self.parent_id(step).and_then(|id| seen.rows.get(id));
             looked.push(match (row, &seen.failure) {
                 (Some(Some(row)), _) if self.shows(site, kind, row, step) => {
                     self.still_there(kind, row, step)
@@ -247,11 +247,11 @@ impl Shared {
     }
 
     /// The id of the listed row that shows a step's resource.
-    pub(super) fn parent_id(&self, step: &ClaimedStep) -> Option<String> {
+    pub(super) fn parent_id<'s>(&self, step: &'s ClaimedStep) -> Option<&'s str> {
         let kind = self.kinds.get(&step.key.kind)?;
         match kind.parent_variable() {
-            Some(variable) => step.vars.get(variable).cloned(),
-            None => Some(step.key.id.clone()),
+            Some(variable) => step.vars.get(variable).map(String::as_str),
+            None => Some(&step.key.id),
         }
     }
 

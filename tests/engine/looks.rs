@@ -165,6 +165,36 @@ fn i13_an_empty_list_by_scope_is_not_absence() {
 }
 
 #[test]
+fn n14_an_interface_is_looked_for_with_the_ports_of_its_network() {
+    paused(async {
+        let bench = Bench::new(1);
+        let seed = json!({ "networks": 1, "ports_per_network": 600, "routers": 1 });
+        let made = bench.seed(seed);
+        let network = made["networks"][0].as_str().unwrap();
+        bench
+            .run(async |client| {
+                let id = client.delete("network", network).await;
+                client.gone(&id).await;
+                let interface = client.step(&id, "router_interface").await;
+                assert_eq!(interface.state, StepState::Gone);
+            })
+            .await
+            .unwrap();
+        let sent = bench.sent();
+        let first_write = sent.iter().position(Sent::is_write).unwrap();
+        let looks = sent[first_write..].iter().filter(|it| it.is_read());
+        let lists: Vec<&str> = looks
+            .map(|it| it.path.as_str())
+            .filter(|path| path.contains("/ports?"))
+            .collect();
+        assert!(!lists.is_empty());
+        for path in lists {
+            assert!(path.contains("/ports?network_id="), "{path}");
+        }
+    });
+}
+
+#[test]
 fn i13_a_witness_that_went_is_replaced_in_the_same_look() {
     paused(async {
         let bench = Bench::new(1);
