@@ -156,6 +156,33 @@ async fn n14_looks_are_told_by_rank_with_what_else_can_be_sent() {
 }
 
 #[tokio::test]
+async fn n14_looks_are_told_whether_they_fill_a_list() {
+    let ledger = memory();
+    let names: Vec<String> = (0..139).map(|n| format!("p{n}")).collect();
+    let steps: Vec<(&str, &[u32])> = names.iter().map(|name| (name.as_str(), &[][..])).collect();
+    running(&ledger, "one", &ports(&steps)).await;
+    let claimed = claim(&ledger, 139).await;
+    let take = |step: &ClaimedStep, due| {
+        settle(StepChange {
+            next_attempt_at: Some(at(due)),
+            ..outcome(step, StepState::Verifying, at(2))
+        })
+    };
+    let told = || async {
+        let gathered = ledger.looks_due(at(3)).await.unwrap().remove(0).gathered;
+        (gathered.fills_a_list, gathered.verifying, gathered.unsent)
+    };
+    for step in &claimed[1..] {
+        one(&ledger, take(step, 2)).await;
+    }
+    assert_eq!(told().await, (false, 138, 1));
+    one(&ledger, take(&claimed[0], 4)).await;
+    assert_eq!(told().await, (false, 139, 0), "one is not due yet");
+    let due = ledger.looks_due(at(4)).await.unwrap();
+    assert!(due[0].gathered.fills_a_list);
+}
+
+#[tokio::test]
 async fn i12_a_look_that_is_held_up_hides_no_later_one() {
     let ledger = memory();
     running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;

@@ -158,7 +158,7 @@ pub(super) fn looks_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<LooksDue
         "SELECT (SELECT min(v.next_attempt_at) FROM steps v INDEXED BY steps_looks
                  WHERE v.state = 'verifying' AND v.deletion = ?1 AND v.site = ?2
                      AND v.kind = ?3 AND v.rank = ?4) AS oldest,
-             (SELECT count(*) FROM (SELECT 1 FROM steps v INDEXED BY steps_looks
+             ?6 = (SELECT count(*) FROM (SELECT 1 FROM steps v INDEXED BY steps_looks
                  WHERE v.state = 'verifying' AND v.deletion = ?1 AND v.site = ?2
                      AND v.kind = ?3 AND v.rank = ?4 AND v.next_attempt_at <= ?5 LIMIT ?6)),
              (SELECT s.rank FROM steps s INDEXED BY steps_ready
@@ -169,6 +169,7 @@ pub(super) fn looks_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<LooksDue
              d.verifying, d.ready + d.running, d.requested_at
          FROM deletions d WHERE d.num = ?1 AND oldest <= ?5",
     )?;
+    let full = i64::try_from(LOOKED_FOR_TOGETHER).unwrap_or(i64::MAX);
     let mut group = (0_i64, String::new(), String::new(), 0_u32);
     while let Some(next) = behind
         .query_row(params![group.0, group.1, group.2, group.3], |row| {
@@ -178,13 +179,12 @@ pub(super) fn looks_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<LooksDue
     {
         group = next;
         let (deletion, site, kind, rank) = &group;
-        let list = i64::try_from(LOOKED_FOR_TOGETHER).unwrap_or(i64::MAX);
-        let values = params![deletion, site, kind, rank, rows::micros(now), list];
+        let values = params![deletion, site, kind, rank, rows::micros(now), full];
         let gathered = of_group
             .query_row(values, |row| {
                 Ok(Gathered {
                     oldest: rows::time(row, 0)?,
-                    fills_a_list: rows::number::<u64>(row, 1)? >= LOOKED_FOR_TOGETHER as u64,
+                    fills_a_list: row.get(1)?,
                     rank: *rank,
                     ready: row.get(2)?,
                     running: row.get(3)?,
