@@ -65,25 +65,23 @@ impl Shared {
             return seen;
         }
         if let Some(scopes) = self.worth_listing_by_scope(kind, steps, unsent) {
-            let living = self
-                .list_scopes(site, kind, &scopes, project, &mut seen)
+            self.list_scopes(site, kind, &scopes, project, &mut seen)
                 .await;
             left.retain(|id| !seen.rows.contains_key(id));
-            if !left.is_empty() {
-                self.choose_witness(site, kind, living).await;
-            }
         }
         let left: Vec<String> = left.into_iter().collect();
         for ids in left.chunks(LOOKED_FOR_TOGETHER) {
             let ids = ids.iter().cloned().collect();
-            if !self.list_by_id(site, kind, ids, project, &mut seen).await {
+            if seen.failure.is_some() || !self.list_by_id(site, kind, ids, project, &mut seen).await
+            {
                 break;
             }
         }
         seen
     }
 
-    /// Whether more may be asked for in this look.
+    /// False if no witness is found: nothing of the kind lives there, or the list lies. Then these were
+    /// read by id, and the rest waits for the next look.
     async fn list_by_id(
         &self,
         site: &Site,
@@ -96,22 +94,21 @@ impl Shared {
         for _ in 0..2 {
             match self.find_witness(site, kind, &ids, project).await {
                 Ok(Some(witness)) => {
-                    if self
+                    let vouched = self
                         .list_with_witness(site, kind, &ids, project, witness, seen)
-                        .await
-                    {
-                        return true;
+                        .await;
+                    if vouched || seen.failure.is_some() {
+                        break;
                     }
                 }
-                // Nothing of the kind lives there, or the list lies: these by id, the rest next time.
                 Ok(None) => {
                     self.read_each(site, kind, ids, seen).await;
                     return false;
                 }
-                Err(failure) => seen.failure = Some(failure),
-            }
-            if seen.failure.is_some() {
-                return false;
+                Err(failure) => {
+                    seen.failure = Some(failure);
+                    break;
+                }
             }
         }
         true
@@ -168,8 +165,8 @@ impl Shared {
         });
     }
 
-    /// The scopes of the steps, if listing by them shows less than asking for each id. An interface goes
-    /// along with its port's network too.
+    /// The scopes of the steps, if listing by them shows less than asking for each id. What is an edge in
+    /// a row goes along with the same as its row.
     fn worth_listing_by_scope<'s>(
         &self,
         kind: &'s Kind,
@@ -189,8 +186,7 @@ impl Shared {
         (lists < count.div_ceil(LOOKED_FOR_TOGETHER)).then_some(Scopes { key, ids })
     }
 
-    /// All rows of what goes along with them; a living one vouches for those of its scope. Answers with
-    /// those that live and were not looked for.
+    /// All rows of what goes along with them; a living one vouches for those of its scope.
     async fn list_scopes(
         &self,
         site: &Site,
@@ -198,17 +194,17 @@ impl Shared {
         scopes: &Scopes<'_>,
         project: Option<&str>,
         seen: &mut Seen,
-    ) -> Vec<Witness> {
+    ) {
         let filter = Filter {
             key: scopes.key.to_owned(),
             values: scopes.ids.keys().map(|&value| value.to_owned()).collect(),
         };
         let Some(rows) = self.list_rows(site, kind, Some(&filter), seen).await else {
-            return Vec::new();
+            return;
         };
         let text = |row: &Value, field: &str| lookup_one(row, field).unwrap_or_default();
         let mut vouched: HashMap<String, bool> = HashMap::new();
-        let mut present: BTreeMap<String, Value> = BTreeMap::new();
+        let mut present: HashMap<String, Value> = HashMap::new();
         for row in rows {
             let same = project.is_some_and(|project| kind.project_of(&row) == project);
             *vouched.entry(text(&row, scopes.key)).or_default() |= same;
@@ -223,8 +219,6 @@ impl Shared {
                 seen.rows.insert((*id).to_owned(), present.remove(*id));
             }
         }
-        let living = present.values().take(WITNESS_ROWS);
-        living.filter_map(|row| Witness::of(kind, row)).collect()
     }
 
     /// Each asked id with its row or its proven absence; ids that nothing is proven of are left out.
@@ -328,17 +322,8 @@ impl Shared {
         if candidates.is_empty() {
             candidates = self.candidates(site, kind, ids, None).await?;
         }
-        Ok(self.choose_witness(site, kind, candidates).await)
-    }
-
-    /// Keeps one that nobody deletes, since it lasts; else any living one will do.
-    async fn choose_witness(
-        &self,
-        site: &Site,
-        kind: &Kind,
-        living: Vec<Witness>,
-    ) -> Option<Witness> {
-        let keys = living
+        // One that nobody deletes lasts; any living one will do.
+        let keys = candidates
             .iter()
             .map(|witness| ResourceKey {
                 site: site.clone(),
@@ -350,12 +335,14 @@ impl Shared {
             Ok(tombstones) => tombstones.into_iter().map(|found| found.key.id).collect(),
             Err(_) => BTreeSet::new(),
         };
-        let lasting = living.iter().find(|witness| !doomed.contains(&witness.id));
-        let witness = lasting.or(living.last()).cloned();
+        let lasting = candidates
+            .iter()
+            .find(|witness| !doomed.contains(&witness.id));
+        let witness = lasting.or(candidates.last()).cloned();
         if let Some(witness) = &witness {
             self.sites.keep_witness(site, &kind.name, witness.clone());
         }
-        witness
+        Ok(witness)
     }
 
     async fn candidates(
@@ -373,8 +360,12 @@ impl Shared {
             rows_max: Some(WITNESS_ROWS.max(ids.len() + 1)),
         };
         let listing = self.cloud.list(request).await?;
-        let rows = listing.rows.iter();
-        let found = rows.filter_map(|row| Witness::of(kind, row));
+        let found = listing.rows.iter().filter_map(|row| {
+            Some(Witness {
+                id: kind.id_of(row)?,
+                project_id: kind.project_of(row),
+            })
+        });
         Ok(found.filter(|witness| !ids.contains(&witness.id)).collect())
     }
 }
@@ -402,15 +393,6 @@ struct Scopes<'s> {
 pub(super) struct Witness {
     pub(super) id: String,
     pub(super) project_id: String,
-}
-
-impl Witness {
-    fn of(kind: &Kind, row: &Value) -> Option<Self> {
-        Some(Self {
-            id: kind.id_of(row)?,
-            project_id: kind.project_of(row),
-        })
-    }
 }
 
 /// The project that all have, if they have one.

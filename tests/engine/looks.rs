@@ -207,8 +207,8 @@ fn i13_a_witness_that_went_is_replaced_in_the_same_look() {
                 client.gone(&id).await;
                 // What vouched for the first one's ports is one of these.
                 let rows = bench.rows("ports");
-                let on_second = rows.iter().filter(|row| row["network_id"] != json!(second));
-                for port in on_second.map(|row| row["id"].as_str().unwrap()) {
+                let elsewhere = rows.iter().filter(|row| row["network_id"] != json!(second));
+                for port in elsewhere.map(|row| row["id"].as_str().unwrap()) {
                     let path = format!("/v2.0/ports/{port}");
                     assert_eq!(bench.api("DELETE", &path, Value::Null).0, 204);
                 }
