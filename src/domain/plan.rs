@@ -237,6 +237,11 @@ impl<'k> Planner<'k> {
         lookups
     }
 
+    /// How much is known so far, in resources: what the next answer costs grows with it.
+    pub fn size(&self) -> usize {
+        self.seen.len()
+    }
+
     /// Where calls will go: the sites and services of all that goes, each with one of its kinds.
     pub fn services(&self) -> BTreeMap<(&Site, &str), &'k Kind> {
         let going = self.going.keys().chain(self.unset.keys());

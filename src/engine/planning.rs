@@ -23,6 +23,8 @@ use crate::system::config::ProtectRule;
 
 /// Deletions that are planned at the same time.
 const PLANNING_MAX: usize = 4;
+/// Resources that are planned in about a millisecond.
+const SMALL_PLAN: usize = 100;
 
 impl Shared {
     /// Starts planning what was accepted and is not yet planned; after a crash, again.
@@ -184,7 +186,7 @@ impl Shared {
         let mut planner = Planner::new(&self.kinds, options, &protection, roots)
             .with_copies(copies.mapping, copies.resources);
         loop {
-            let wanted = at_length(|| planner.wanted());
+            let wanted = at_length(planner.size(), || planner.wanted());
             if wanted.is_empty() {
                 break;
             }
@@ -223,7 +225,7 @@ impl Shared {
             identities,
             endpoints,
         };
-        Ok(at_length(|| planner.finish(frozen)))
+        Ok(at_length(planner.size(), || planner.finish(frozen)))
     }
 
     /// All rows that a lookup finds.
@@ -531,9 +533,10 @@ pub(super) fn control_error(failure: CloudFailure) -> ControlError {
 }
 
 /// Work that takes a second on a large plan: the other tasks of its thread move to others meanwhile.
-fn at_length<T>(work: impl FnOnce() -> T) -> T {
+/// On a small one that would cost more than the work, and a thread more for each plan at a time.
+fn at_length<T>(resources: usize, work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        RuntimeFlavor::MultiThread if resources > SMALL_PLAN => tokio::task::block_in_place(work),
         // The simulation has one thread, and no other could take its tasks.
         _ => work(),
     }
