@@ -48,6 +48,7 @@ fn main() {
     let ours = run("gone", &ours).unwrap();
     let last = run("script, 8 threads", &|bed| contender(bed, "script")).unwrap();
     run("project_cleanup", &|bed| contender(bed, "cleanup"));
+    run("openstack commands", &|bed| contender(bed, "commands"));
     let script = f64::midpoint(first, last);
     println!("{:.2} of the script's time (goal <= {GOAL})", ours / script);
 }
