@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::openstack::{CallError, Identity as TokenIdentity, Reason, RemoteError};
+use super::openstack::{self, CallError, Identity as TokenIdentity, Reason, RemoteError};
 use super::{Call, CloudFailure};
 use crate::domain::kinds::{AnswerClass, Kind};
 use crate::domain::model::{ErrorClass, Identity, KindName};
@@ -70,6 +70,19 @@ pub(super) fn configuration(message: String) -> CloudFailure {
         kind: "Configuration".into(),
         message,
         request_id: String::new(),
+        retry_after: None,
+    }
+}
+
+/// A 2xx that does not say what was asked for.
+pub(super) fn unread(answer: openstack::Answer, message: String) -> CloudFailure {
+    CloudFailure {
+        retry: Retry::Scheduled,
+        class: ErrorClass::Unavailable,
+        status: Some(answer.status),
+        kind: String::new(),
+        message,
+        request_id: answer.request_id.unwrap_or_default(),
         retry_after: None,
     }
 }

@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};
 
-use super::answers::{absent, configuration, failure, frozen, named};
+use super::answers::{absent, configuration, failure, frozen, named, unread};
 use super::openstack::{self, CallError, ListRequest, Session, Transport};
 use super::project_names::ProjectNames;
 use super::requests::{Part, parts, rendered, row_in, row_path, variables};
@@ -109,7 +109,11 @@ impl OpenStack {
                     .into_iter()
                     .flatten()
                     .filter_map(|one| one.get("alias")?.as_str());
-                Ok(aliases.map(str::to_owned).collect())
+                let aliases: BTreeSet<String> = aliases.map(str::to_owned).collect();
+                if aliases.is_empty() {
+                    return Err(unread(answer, format!("GET {path} names no extension")));
+                }
+                Ok(aliases)
             })
             .await?;
         Ok(known.contains(needed))
@@ -255,6 +259,7 @@ impl Cloud for OpenStack {
             return Ok(Row {
                 row: None,
                 identity: None,
+                offered: false,
             });
         }
         let variables = kind.id_variables(id);
@@ -268,24 +273,19 @@ impl Cloud for OpenStack {
                 Some(row @ Value::Object(_)) => Ok(Row {
                     row: Some(row.clone()),
                     identity: Some(frozen(&answer.identity)),
+                    offered: true,
                 }),
-                _ => Err(CloudFailure {
-                    retry: Retry::Scheduled,
-                    class: ErrorClass::Unavailable,
-                    status: Some(answer.status),
-                    kind: String::new(),
-                    message: format!(
-                        "{site}: GET {path}: the answer has no \"{}\"",
-                        list.item.as_deref().unwrap_or("id")
-                    ),
-                    request_id: answer.request_id.unwrap_or_default(),
-                    retry_after: None,
-                }),
+                _ => {
+                    let item = list.item.as_deref().unwrap_or("id");
+                    let message = format!("{site}: GET {path}: the answer has no \"{item}\"");
+                    Err(unread(answer, message))
+                }
             },
             Err(error) => match absent(&error, kind, &variables) {
                 Some((_, identity)) => Ok(Row {
                     row: None,
                     identity,
+                    offered: true,
                 }),
                 None => Err(failure(&error, Some(kind))),
             },

@@ -144,6 +144,9 @@ pub struct Row {
     /// None: absent.
     pub row: Option<Value>,
     pub identity: Option<Identity>,
+    /// False if the cloud lacks the kind's service or extension now, and nothing was asked. That there
+    /// are none is true for a plan; of one that was there it proves nothing (I13).
+    pub offered: bool,
 }
 
 /// A step's call, from its kind's template.

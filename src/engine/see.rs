@@ -15,9 +15,9 @@ use serde_json::Value;
 use super::Shared;
 use crate::cloud::{CloudFailure, Fields, ListRows, PAGE_ROWS};
 use crate::domain::kinds::{FilterValues, Kind, lookup_one};
-use crate::domain::model::{Identity, ResourceKey, Site};
+use crate::domain::model::{ErrorClass, Identity, ResourceKey, Site};
 use crate::domain::plan::Filter;
-use crate::domain::policy::LOOKED_FOR_TOGETHER;
+use crate::domain::policy::{LOOKED_FOR_TOGETHER, Retry};
 use crate::ledger::ClaimedStep;
 
 /// Up to this many are read one by one: cheaper than finding a witness.
@@ -124,6 +124,7 @@ impl Shared {
         seen.vouched_by_another_project = true;
         for (id, read) in reads {
             match read {
+                Ok(read) if !read.offered => seen.failure = Some(not_offered(site, kind)),
                 Ok(read) => {
                     seen.identity = read.identity.or(seen.identity.take());
                     seen.rows.insert(id, read.row);
@@ -393,6 +394,22 @@ struct Scopes<'s> {
 pub(super) struct Witness {
     pub(super) id: String,
     pub(super) project_id: String,
+}
+
+/// What was there when it was planned is not gone because its service or extension is missing now.
+fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
+    CloudFailure {
+        retry: Retry::Scheduled,
+        class: ErrorClass::Unavailable,
+        status: None,
+        kind: String::new(),
+        message: format!(
+            "{site} no longer offers {}s, and tells nothing of them",
+            kind.name
+        ),
+        request_id: String::new(),
+        retry_after: None,
+    }
 }
 
 /// The project that all have, if they have one.

@@ -1,5 +1,7 @@
 //! Absence is confirmed, never assumed.
 
+use std::time::Duration;
+
 use super::harness::*;
 use chrono::TimeDelta;
 use gone::domain::model::{ErrorClass, StepState};
@@ -127,6 +129,73 @@ fn an_empty_list_is_not_absence(lists: u32) {
         for port in &others {
             assert!(bench.exists("ports", port));
         }
+    });
+}
+
+#[test]
+fn i13_what_is_no_longer_offered_is_not_gone() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.lies = Lies::NoLongerOffers;
+        let (_, ports) = bench.plain_network(1);
+        bench
+            .run(async |client| {
+                let id = client.delete("port", &ports[0]).await;
+                client.until_step(&id, "port", StepState::Verifying).await;
+                let step = loop {
+                    let step = client.step(&id, "port").await;
+                    if step.last_error.is_some() || step.state == StepState::Gone {
+                        break step;
+                    }
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                };
+                assert_eq!(step.state, StepState::Verifying);
+                let error = step.last_error.unwrap();
+                assert!(
+                    error.message.contains("no longer offers ports"),
+                    "{error:?}"
+                );
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn i13_a_list_of_no_extensions_is_not_absence() {
+    paused(async {
+        let bench = Bench::new(1);
+        let made = bench.seed(json!({ "networks": 1, "ports_per_network": 2, "trunks": 1 }));
+        let network = made["networks"][0].as_str().unwrap();
+        let trunk = made["trunks"][0].as_str().unwrap();
+        bench.faults(json!([
+            { "match": { "method": "DELETE", "kind": "trunk" }, "action": { "hang": true } },
+        ]));
+        let id = bench
+            .run(async |client| {
+                let id = client.delete("network", network).await;
+                client
+                    .until(&id, |deletion| deletion.counts.running > 0)
+                    .await;
+                id
+            })
+            .await
+            .unwrap();
+        // The engine that comes next asks the cloud anew what it offers.
+        bench.faults(json!([
+            { "match": { "method": "GET", "path": "/extensions" }, "times": 5, "action": { "empty_list": true } },
+        ]));
+        bench
+            .run(async |client| client.gone(&id).await)
+            .await
+            .unwrap();
+        assert!(!bench.exists("trunks", trunk));
+        let refused: Vec<Sent> = bench
+            .sent()
+            .into_iter()
+            .filter(|call| call.status == Some(409))
+            .collect();
+        assert_eq!(refused, [], "its ports were tried while it was there");
     });
 }
 

@@ -158,6 +158,8 @@ pub enum Lies {
     EmptyListIsAbsence,
     /// The cloud's client takes an accepted delete for a done one.
     AcceptedIsGone,
+    /// The cloud dropped the service or the extension since the plan was made.
+    NoLongerOffers,
 }
 
 /// One request of the engine, and what the cloud answered, heard or not.
@@ -339,8 +341,14 @@ impl Cloud for Client {
                 Ok(Row {
                     row: None,
                     identity: Some(self.inner.identity(site, Asked::AtLogin).await?.identity),
+                    offered: true,
                 })
             }
+            Ok(_) if self.lies == Lies::NoLongerOffers => Ok(Row {
+                row: None,
+                identity: None,
+                offered: false,
+            }),
             Ok(row) if self.takes_for_gone(id) => Ok(Row { row: None, ..row }),
             other => other,
         }
