@@ -9,6 +9,7 @@ use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::described::Asked;
 use crate::fake::Fake;
 
 pub const DEADLINE: Duration = Duration::from_secs(10);
@@ -76,9 +77,13 @@ pub fn client(socket: &std::path::Path) -> Client {
     Client::builder().unix_socket(socket).build().unwrap()
 }
 
-/// Status and JSON; an error must be a problem document that says the same status.
+/// Status and JSON, as the API describes them; an error must be a problem document that says the same
+/// status.
 pub async fn answer(request: RequestBuilder) -> (u16, Value) {
-    let response = request.send().await.unwrap();
+    let (client, request) = request.build_split();
+    let request = request.unwrap();
+    let asked = Asked::by(&request);
+    let response = client.execute(request).await.unwrap();
     let status = response.status().as_u16();
     let content = content_type(&response);
     let body: Value = response.json().await.unwrap();
@@ -91,6 +96,7 @@ pub async fn answer(request: RequestBuilder) -> (u16, Value) {
     } else {
         assert_eq!(content, "application/json", "{body}");
     }
+    asked.is_described_with(status, &content, &body);
     (status, body)
 }
 

@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod described;
 mod events;
 mod fake;
 mod problems;

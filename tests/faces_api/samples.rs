@@ -563,7 +563,11 @@ pub fn pages() -> Vec<Page> {
         },
         Page::Kinds { rows: vec![kind] },
         Page::Audit {
-            rows: vec![json!({"seq": 1, "action": "delete"})],
+            rows: vec![json!({
+                "seq": 1, "at": noon(), "actor": actor(), "action": "delete",
+                "target": "network/n1@prod/RegionOne", "reason": "ticket 7", "detail": {},
+                "hash": "abc",
+            })],
         },
         Page::Progress {
             rows: vec![SiteProgress {

@@ -1,4 +1,5 @@
-//! Liveness, readiness and metrics, from the snapshot alone: none of them waits for a cloud.
+//! What the engine says of itself: liveness, readiness and metrics, from the snapshot alone (none of them
+//! waits for a cloud), and what its API is.
 
 use std::fmt::Write as _;
 
@@ -54,6 +55,14 @@ fn why_not_ready(snapshot: &Snapshot) -> Option<String> {
         "no cloud is reachable: {}",
         why.collect::<Vec<_>>().join(", ")
     ))
+}
+
+/// `GET /openapi.json`: the API for programs, as OpenAPI 3.1.
+pub(super) async fn description() -> impl IntoResponse {
+    (
+        [(header::CONTENT_TYPE, "application/json")],
+        include_str!("../../../assets/openapi.json"),
+    )
 }
 
 /// `GET /metrics`, in Prometheus' text format.

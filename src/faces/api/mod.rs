@@ -1,8 +1,8 @@
 //! The HTTP API on the engine's unix socket.
 //!
 //! Two families of paths. `/api/v1/…`, `/healthz`, `/readyz` and `/metrics` are for programs and stay
-//! stable; `/control/v1/…` carries the four calls of [`Control`] verbatim for our own consoles and
-//! verbs ([`crate::control::remote`]).
+//! stable, and `/openapi.json` describes them; `/control/v1/…` carries the four calls of [`Control`]
+//! verbatim for our own consoles and verbs ([`crate::control::remote`]).
 //!
 //! Shapes. One thing is its object. Lists are `{"items": […], "next": CURSOR or null}`; give `next`
 //! back as `?cursor=`. Errors are RFC 9457 problem documents. An unknown field or parameter is an
@@ -208,6 +208,7 @@ fn router(api: Api, admission: Admission) -> Router {
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
+        .route("/openapi.json", get(health::description))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(
             Arc::new(admission),

@@ -1,0 +1,171 @@
+//! `assets/openapi.json`: what the API says of itself, held against every answer of these tests.
+//!
+//! Answers are read more strictly than the document demands of clients: a member that it does not name
+//! is an error here, so that none is forgotten in it.
+
+use std::sync::LazyLock;
+
+use reqwest::{Method, Request};
+use serde_json::{Map, Value, json};
+
+use crate::bench::{Bench, content_type};
+
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+    let mut document =
+        serde_json::from_str(include_str!("../../assets/openapi.json")).expect("it is JSON");
+    name_all_members(&mut document);
+    document
+});
+
+fn name_all_members(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if members.get("properties").is_some_and(Value::is_object) {
+                members.insert("additionalProperties".to_owned(), json!(false));
+            }
+            members.values_mut().for_each(name_all_members);
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(name_all_members),
+        _ => {}
+    }
+}
+
+/// What is asked for, as the document names it.
+pub struct Asked {
+    method: Method,
+    path: String,
+    parameters: Vec<String>,
+    body: Option<Value>,
+}
+
+impl Asked {
+    pub fn by(request: &Request) -> Self {
+        let body = request.body().and_then(reqwest::Body::as_bytes);
+        let names = request.url().query_pairs();
+        Self {
+            method: request.method().clone(),
+            path: request.url().path().to_owned(),
+            parameters: names.map(|(name, _)| name.into_owned()).collect(),
+            body: body.and_then(|body| serde_json::from_slice(body).ok()),
+        }
+    }
+
+    /// The answer is one that the document describes, and so is the question, if it was understood.
+    pub fn is_described_with(&self, status: u16, content: &str, body: &Value) {
+        if self.path.starts_with("/control/") {
+            return;
+        }
+        let asked = format!("{} {}", self.method, self.path);
+        let Some(operation) = self.operation() else {
+            assert!([404, 405].contains(&status), "{asked} is not described");
+            return;
+        };
+        let responses = &operation["responses"];
+        let response = responses.get(status.to_string());
+        assert!(
+            response.is_some() || status >= 400,
+            "{asked}: {status} is not described"
+        );
+        let response = resolved(response.unwrap_or(&responses["default"]));
+        valid(&asked, &response["content"][content]["schema"], body);
+        if status < 400 {
+            self.question_is_described(&asked, operation);
+        }
+    }
+
+    fn question_is_described(&self, asked: &str, operation: &'static Value) {
+        let parameters = elements(&operation["parameters"]).map(resolved);
+        let known: Vec<&Value> = parameters.map(|parameter| &parameter["name"]).collect();
+        for name in &self.parameters {
+            assert!(known.contains(&&json!(name)), "{asked}: ?{name}=");
+        }
+        if let Some(body) = &self.body {
+            let content = &operation["requestBody"]["content"]["application/json"];
+            valid(asked, &content["schema"], body);
+        }
+    }
+
+    fn operation(&self) -> Option<&'static Value> {
+        let parts: Vec<&str> = self.path.split('/').collect();
+        let fits = |template: &str| {
+            let template: Vec<&str> = template.split('/').collect();
+            let mut pairs = template.iter().zip(&parts);
+            template.len() == parts.len()
+                && pairs.all(|(wanted, part)| wanted.starts_with('{') || wanted == part)
+        };
+        let (_, path) = members(&DOCUMENT["paths"]).find(|(template, _)| fits(template))?;
+        path.get(self.method.as_str().to_lowercase())
+    }
+}
+
+fn valid(asked: &str, schema: &Value, instance: &Value) {
+    assert!(schema.is_object(), "{asked}: this form is not described");
+    // References count from the document's root.
+    let root = json!({"allOf": [schema], "components": DOCUMENT["components"]});
+    let options = jsonschema::options().should_validate_formats(true);
+    let validator = options.build(&root).expect("it is a schema");
+    let errors: Vec<String> = validator
+        .iter_errors(instance)
+        .map(|error| format!("{} at {}", error, error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{asked}: {errors:#?}\n{instance:#}");
+}
+
+fn resolved(value: &'static Value) -> &'static Value {
+    match value["$ref"].as_str() {
+        Some(reference) => DOCUMENT
+            .pointer(reference.trim_start_matches('#'))
+            .unwrap_or_else(|| panic!("{reference} is nowhere")),
+        None => value,
+    }
+}
+
+fn members(value: &'static Value) -> impl Iterator<Item = (&'static String, &'static Value)> {
+    value.as_object().into_iter().flat_map(Map::iter)
+}
+
+fn elements(value: &'static Value) -> impl Iterator<Item = &'static Value> {
+    value.as_array().into_iter().flatten()
+}
+
+#[tokio::test]
+async fn the_api_describes_itself() {
+    let bench = Bench::new().await;
+    let (status, document) = bench.get("/openapi.json").await;
+    assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
+}
+
+#[tokio::test]
+async fn what_is_described_is_there_with_these_methods_and_no_other() {
+    let bench = Bench::new().await;
+    for (template, operations) in members(&DOCUMENT["paths"]) {
+        let part = |part: &str| if part.starts_with('{') { "x" } else { part }.to_owned();
+        let path: Vec<String> = template.split('/').map(part).collect();
+        let request = bench.request(Method::DELETE, &path.join("/"));
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 405, "{template}");
+        let allowed = response.headers()["allow"].to_str().unwrap();
+        let mut allowed: Vec<String> = allowed.split(',').map(str::to_lowercase).collect();
+        allowed.retain(|method| method != "head");
+        allowed.sort();
+        let described: Vec<String> = members(operations)
+            .map(|(method, _)| method.clone())
+            .collect();
+        assert_eq!(allowed, described, "{template}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_json_is_described_too() {
+    let bench = Bench::new().await;
+    for (path, content) in [
+        ("/metrics", "text/plain"),
+        ("/api/v1/events", "text/event-stream"),
+    ] {
+        let response = bench.request(Method::GET, path).send().await.unwrap();
+        let said = content_type(&response);
+        assert_eq!(said.split(';').next(), Some(content));
+        let described = &DOCUMENT["paths"][path]["get"]["responses"]["200"]["content"];
+        assert!(described[content].is_object(), "{path}: {described}");
+    }
+}
