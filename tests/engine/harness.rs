@@ -22,8 +22,9 @@ pub use super::client::{Client, cascade, target};
 use super::ports::{Client as CloudClient, Faulty, InProcess, copy_ledger};
 pub use super::ports::{Crash, Lies, Sent};
 
-/// What the sandbox lists, by the names of its collections.
-pub const COLLECTIONS: [&str; 12] = [
+/// What the sandbox lists, by the names of its collections; but segments, which every network has as a
+/// part of itself.
+pub const COLLECTIONS: [&str; 19] = [
     "networks",
     "subnets",
     "ports",
@@ -31,10 +32,17 @@ pub const COLLECTIONS: [&str; 12] = [
     "floatingips",
     "trunks",
     "security-groups",
+    "security-group-rules",
+    "address-scopes",
+    "subnetpools",
+    "address-groups",
+    "rbac-policies",
+    "qos/policies",
     "loadbalancers",
     "listeners",
     "pools",
     "healthmonitors",
+    "l7policies",
     "images",
 ];
 
@@ -52,7 +60,7 @@ pub fn path_of(collection: &str) -> String {
 const BALANCERS: &str = "/v2.0/lbaas";
 
 /// Read once for all engines of a run.
-static KINDS: LazyLock<Arc<Kinds>> = LazyLock::new(|| Arc::new(Kinds::load(&[]).unwrap()));
+pub static KINDS: LazyLock<Arc<Kinds>> = LazyLock::new(|| Arc::new(Kinds::load(&[]).unwrap()));
 
 /// One practice cloud and one ledger that outlive engines.
 pub struct Bench {
@@ -174,10 +182,8 @@ impl Bench {
 
     pub fn rows_at(&self, region: &str, collection: &str) -> Vec<Value> {
         let (_, answer) = self.api_at(region, "GET", &path_of(collection), Value::Null);
-        answer[collection.replace('-', "_")]
-            .as_array()
-            .unwrap()
-            .clone()
+        let rows = collection.trim_start_matches("qos/").replace('-', "_");
+        answer[rows].as_array().unwrap().clone()
     }
 
     pub fn ids(&self, collection: &str) -> Vec<String> {

@@ -7,6 +7,7 @@ use super::seeds::Day;
 use gone::domain::model::{Action, Deletion, Phase, Plan, Site, Step, StepState, Tombstone};
 use gone::ledger::audit::{GENESIS, verify};
 use gone::ledger::{Cursor, Ledger, StepFilter};
+use serde_json::Value;
 
 /// What a crash must have left.
 pub async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<(), String> {
@@ -137,6 +138,12 @@ fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
         return false;
     };
     let rows = |collection: &str| bench.rows_at(region, collection);
+    let within = |parents: &str, children: &str, id: &str| {
+        let path = format!("{parents}/{}/{children}", parts[0]);
+        let (_, answer) = bench.api_at(region, "GET", &path, Value::Null);
+        let rows = answer[children].as_array();
+        rows.is_some_and(|rows| rows.iter().any(|row| row[id] == parts[1]))
+    };
     match key.kind.as_str() {
         "router_interface" => rows("ports").iter().any(|port| {
             port["device_id"] == parts[0]
@@ -162,6 +169,19 @@ fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
                     .iter()
                     .any(|port| port["port_id"] == parts[1])
         }),
+        "floating_ip_association" => rows("floatingips")
+            .iter()
+            .any(|address| address["id"] == parts[0] && address["port_id"] == parts[1]),
+        "port_forwarding" => rows("floatingips").iter().any(|address| {
+            address["id"] == parts[0]
+                && address["port_forwardings"]
+                    .as_array()
+                    .is_some_and(|all| all.iter().any(|one| one["id"] == parts[1]))
+        }),
+        "segment" => rows("segments").iter().any(|row| row["id"] == key.id),
+        "member" => within(&path_of("pools"), "members", "id"),
+        "l7_rule" => within(&path_of("l7policies"), "rules", "id"),
+        "image_member" => within(&path_of("images"), "members", "member_id"),
         _ => there.contains(key.id.as_str()),
     }
 }

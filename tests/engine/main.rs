@@ -13,6 +13,7 @@ mod cascade;
 mod client;
 mod copies;
 mod crash;
+mod estate;
 mod fence;
 mod harness;
 mod invariants;

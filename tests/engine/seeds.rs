@@ -20,6 +20,9 @@ use serde_json::{Value, json};
 const PATIENCE: u32 = 12;
 /// Crashes of one run at most.
 const CRASHES_MAX: u32 = 3;
+/// One seed in so many has a project with every kind, of which one thing after the other is deleted.
+const FURNISHED_EVERY: u64 = 16;
+const FURNISHED: u64 = 5;
 
 /// What a seed stands for.
 pub struct Day {
@@ -28,7 +31,8 @@ pub struct Day {
     pub bench: Bench,
     target: (&'static str, String),
     options: PlanOptions,
-    /// The ports that floating IPs have on the external network, with whose they are: they go along.
+    /// The ports that floating IPs and routers have on the external network, with whose they are: they
+    /// go along.
     pub owned: BTreeMap<String, String>,
 }
 
@@ -49,32 +53,17 @@ impl Day {
         let gc = &mut bench.settings.gc;
         gc.schedule = [1, 3, 10].map(Duration::from_secs).to_vec();
         gc.max_attempts = dice.u32(2..5);
-        let networks = dice.u32(1..4);
-        let routers = dice.u32(0..2);
-        // An external network, which a router makes, is never deleted: its project neither.
-        let project = if routers == 0 && dice.bool() {
-            "demo"
+        let (made, network, project, target) = if seed % FURNISHED_EVERY == FURNISHED {
+            let estate = bench.furnish_demo();
+            let turn = (seed / FURNISHED_EVERY) as usize % estate.parts.len();
+            let target = estate.parts[turn].clone();
+            (Value::Null, estate.network, "demo", target)
         } else {
-            "admin"
+            drawn(&bench, &mut dice)
         };
-        let made = bench.seed(json!({
-            "project": project,
-            "networks": networks,
-            "ports_per_network": *dice.choice(&[0, 1, 3, 5, 8]).unwrap(),
-            "routers": routers,
-            "floating_ips": if routers > 0 { dice.u32(0..3) } else { 0 },
-            "trunks": dice.u32(0..2),
-            "load_balancers": dice.u32(0..3),
-            "images": dice.u32(0..2),
-        }));
-        let network = made["networks"][0].as_str().unwrap();
         if let [central, local] = regions {
-            copy(&mut bench, seed, (central, network), local, project);
+            copy(&mut bench, seed, (central, &network), local, project);
         }
-        let target = match project {
-            "demo" => ("project", project.to_owned()),
-            _ => ("network", network.to_owned()),
-        };
         if let Some(trunk) = made["trunks"][0].as_str().filter(|_| dice.u8(0..4) == 0) {
             let off = json!({ "trunk": { "admin_state_up": false } });
             bench.api("PUT", &format!("/v2.0/trunks/{trunk}"), off);
@@ -93,7 +82,10 @@ impl Day {
         let owned = bench
             .rows("ports")
             .iter()
-            .filter(|port| port["device_owner"] == "network:floatingip")
+            .filter(|port| {
+                let owner = port["device_owner"].as_str().unwrap();
+                ["network:floatingip", "network:router_gateway"].contains(&owner)
+            })
             .map(|port| {
                 let text = |field: &str| port[field].as_str().unwrap().to_owned();
                 (text("id"), text("device_id"))
@@ -176,6 +168,37 @@ impl Day {
             _ => crash.never(),
         }
     }
+}
+
+/// A topology of a drawn size; what was made, its first network, whose it is, and what is deleted of it.
+fn drawn(
+    bench: &Bench,
+    dice: &mut fastrand::Rng,
+) -> (Value, String, &'static str, (&'static str, String)) {
+    let networks = dice.u32(1..4);
+    let routers = dice.u32(0..2);
+    // An external network, which a router makes, is never deleted: its project neither.
+    let project = if routers == 0 && dice.bool() {
+        "demo"
+    } else {
+        "admin"
+    };
+    let made = bench.seed(json!({
+        "project": project,
+        "networks": networks,
+        "ports_per_network": *dice.choice(&[0, 1, 3, 5, 8]).unwrap(),
+        "routers": routers,
+        "floating_ips": if routers > 0 { dice.u32(0..3) } else { 0 },
+        "trunks": dice.u32(0..2),
+        "load_balancers": dice.u32(0..3),
+        "images": dice.u32(0..2),
+    }));
+    let network = made["networks"][0].as_str().unwrap().to_owned();
+    let target = match project {
+        "demo" => ("project", project.to_owned()),
+        _ => ("network", network.clone()),
+    };
+    (made, network, project, target)
 }
 
 /// A copy of a network, with ports and perhaps more of its own, and the mapping that tells of it.
