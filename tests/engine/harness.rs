@@ -1,6 +1,6 @@
 //! An engine, a ledger and a cloud in one process, on a paused clock.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 
@@ -283,6 +283,20 @@ impl Bench {
             }
         }
         all
+    }
+
+    /// The ports that floating IPs and routers have on the external network, with whose they are: they
+    /// go along.
+    pub fn owned_ports(&self) -> BTreeMap<String, String> {
+        let ports = self.rows("ports").into_iter();
+        let owned = ports.filter(|port| {
+            let owner = port["device_owner"].as_str().unwrap();
+            ["network:floatingip", "network:router_gateway"].contains(&owner)
+        });
+        let text = |port: &Value, field: &str| port[field].as_str().unwrap().to_owned();
+        owned
+            .map(|port| (text(&port, "id"), text(&port, "device_id")))
+            .collect()
     }
 
     pub fn demo_project(&self) -> String {

@@ -31,8 +31,7 @@ pub struct Day {
     pub bench: Bench,
     target: (&'static str, String),
     options: PlanOptions,
-    /// The ports that floating IPs and routers have on the external network, with whose they are: they
-    /// go along.
+    /// As it was made: see [`Bench::owned_ports`].
     pub owned: BTreeMap<String, String>,
 }
 
@@ -79,18 +78,7 @@ impl Day {
             release_floating_ips: dice.bool(),
             ..cascade()
         };
-        let owned = bench
-            .rows("ports")
-            .iter()
-            .filter(|port| {
-                let owner = port["device_owner"].as_str().unwrap();
-                ["network:floatingip", "network:router_gateway"].contains(&owner)
-            })
-            .map(|port| {
-                let text = |field: &str| port[field].as_str().unwrap().to_owned();
-                (text("id"), text("device_id"))
-            })
-            .collect();
+        let owned = bench.owned_ports();
         Self {
             seed,
             dice,
