@@ -274,6 +274,12 @@ impl Shared {
         let listed = self.kinds.listed(kind);
         let key = match (&kind.spec.derived, &listed.spec.list, by) {
             (Some(derived), _, By::Id) => derived.find_by.as_str(),
+            // Below a parent that is not at this site there is no list, and that is an error; a row that
+            // is not there is none.
+            (None, Some(list), By::Id) if list.within.is_some() => {
+                let whole = words.iter().copied().filter(|word| word.contains(','));
+                return self.read_all(site, listed, &whole.collect()).await;
+            }
             (None, _, By::Id) => match listed.id_filter() {
                 Some(filter) => filter,
                 None => return self.read_all(site, listed, words).await,

@@ -252,6 +252,27 @@ fn a_project_goes_with_all_that_it_has_and_keeps_itself_and_its_default_group() 
 }
 
 #[test]
+fn an_image_member_is_found_at_the_site_where_its_image_is() {
+    paused(async {
+        let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
+        let made = bench.seed(json!({ "images": 1 }));
+        let image = made["images"][0].as_str().unwrap();
+        let demo = bench.demo_project();
+        bench
+            .run(async |client| {
+                let id = client
+                    .delete("image_member", &format!("{image},{demo}"))
+                    .await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let path = format!("/v2/images/{image}/members/{demo}");
+        assert_eq!(bench.api("GET", &path, Value::Null).0, 404);
+    });
+}
+
+#[test]
 fn i10_a_member_that_was_added_again_is_another_and_stays() {
     paused(async {
         let bench = Bench::new(1);
