@@ -177,11 +177,11 @@ impl Shared {
         shown.iter().any(|found| found.key == step.key) && kind.same_incarnation(row, &step.vars)
     }
 
-    /// What a row that is still there says of the delete.
-    fn still_there(&self, kind: &Kind, row: &Value, step: &ClaimedStep) -> Looked {
-        // An edge's parent tells of itself.
-        let own = step.key.kind == kind.name;
-        let Some((settling, status)) = own.then(|| kind.settling(row)).flatten() else {
+    /// What a row that is still there, or in which an edge is, says of the delete. `listed` is the row's
+    /// kind; whether a delete settles, and how the row tells of it, is the step's own kind's.
+    fn still_there(&self, listed: &Kind, row: &Value, step: &ClaimedStep) -> Looked {
+        let kind = self.kinds.get(&step.key.kind);
+        let Some((settling, status)) = kind.and_then(|kind| kind.settling(row)) else {
             return Looked::Present;
         };
         let words = match settling {
@@ -193,8 +193,8 @@ impl Shared {
             status: None,
             message: format!(
                 "the delete was accepted; the {} {words} {status}{}",
-                kind.name,
-                self.slow(kind, step)
+                listed.name,
+                kind.map(|kind| self.slow(kind, step)).unwrap_or_default()
             ),
             kind: status,
             request_id: String::new(),

@@ -252,6 +252,28 @@ fn a_project_goes_with_all_that_it_has_and_keeps_itself_and_its_default_group() 
 }
 
 #[test]
+fn i06_what_is_in_a_row_settles_while_the_row_does() {
+    for kind in ["member", "l7_rule"] {
+        paused(async {
+            let bench = Bench::new(1);
+            let estate = bench.furnish_demo();
+            let part = estate.parts.into_iter().find(|part| part.0 == kind);
+            let (_, id) = part.unwrap();
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            bench
+                .run(async |client| {
+                    let deletion = client.delete(kind, &id).await;
+                    client.gone(&deletion).await;
+                })
+                .await
+                .unwrap();
+            let (_, own) = id.split_once(',').unwrap();
+            assert_eq!(bench.writes_to(own).len(), 1, "{kind}");
+        });
+    }
+}
+
+#[test]
 fn an_image_member_is_found_at_the_site_where_its_image_is() {
     paused(async {
         let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);

@@ -7,8 +7,8 @@ use serde_json::Value;
 use toml::Spanned;
 
 use super::{
-    ActionWord, AnswerRule, CallTemplate, FilterValues, Kind, KindName, KindSpec, Kinds, OnDelete,
-    Reference, Runbook, value,
+    ActionWord, AnswerRule, CallTemplate, FilterValues, Kind, KindName, KindSpec, Kinds, ListSpec,
+    OnDelete, Reference, Runbook, value,
 };
 use crate::domain::text::did_you_mean;
 
@@ -165,17 +165,10 @@ impl Kinds {
                 Err("has neither \"list\" nor \"derived\"; a kind has one of them".into())
             }
             (Some(list), None) => {
-                let read = list.scope.iter().map(|field| ("list.scope", field));
-                let settles = spec.settles.iter();
-                let read = read.chain(settles.map(|it| ("settles.field", &it.field)));
-                for (word, field) in read {
-                    if !list.fields.is_empty() && !list.fields.contains(field) {
-                        return Err(format!(
-                            "{word}: \"{field}\" is not among list.fields{}",
-                            did_you_mean(field, list.fields.iter().map(String::as_str))
-                        ));
-                    }
+                if let Some(field) = &list.scope {
+                    validate_listed("list.scope", field, list)?;
                 }
+                validate_settles(spec, list)?;
                 match &list.within {
                     Some(within) if list.id.first() != Some(within) => Err(format!(
                         "list.within: \"{within}\" must be the first of list.id"
@@ -185,12 +178,13 @@ impl Kinds {
             }
             (None, Some(derived)) => {
                 let parent = self.known("derived.from", &derived.from)?;
-                if parent.spec.list.is_none() {
+                let Some(list) = &parent.spec.list else {
                     return Err(format!(
                         "derived.from: \"{}\" is itself derived; name a listed kind",
                         derived.from
                     ));
-                }
+                };
+                validate_settles(spec, list)?;
                 if !derived.set.values().any(|path| path == "id") {
                     return Err(
                         "derived.set: one variable must have the path \"id\", the parent's".into(),
@@ -269,6 +263,24 @@ impl Kinds {
         }
         validate_variables(kind, field, call.variables().iter().map(String::as_str))
     }
+}
+
+/// It is read in a row of the list: the kind's own, or of what it is derived from.
+fn validate_settles(spec: &KindSpec, list: &ListSpec) -> Result<(), String> {
+    match &spec.settles {
+        Some(settles) => validate_listed("settles.field", &settles.field, list),
+        None => Ok(()),
+    }
+}
+
+fn validate_listed(word: &str, field: &String, list: &ListSpec) -> Result<(), String> {
+    if list.fields.is_empty() || list.fields.contains(field) {
+        return Ok(());
+    }
+    Err(format!(
+        "{word}: \"{field}\" is not among list.fields{}",
+        did_you_mean(field, list.fields.iter().map(String::as_str))
+    ))
 }
 
 fn validate_runbook(runbook: &Runbook) -> Result<(), String> {
