@@ -72,6 +72,9 @@ def commands(_, project):
         if found:
             openstack(delete, *found)
 
+    def pairs(words):
+        return zip(words[::2], words[1::2])
+
     own = f"--project {project}"
     for balancer in (balancers := ids(f"loadbalancer list {own}", "id")):
         openstack(f"loadbalancer delete --cascade {balancer}")
@@ -82,7 +85,10 @@ def commands(_, project):
         forwarding = "floating ip port forwarding"
         each(f"{forwarding} delete {address}", ids(f"{forwarding} list {address}"))
     each("floating ip delete", addresses)
-    each("network trunk delete", ids("network trunk list"))
+    ports = ids(f"port list {own}")
+    # A list of trunks tells of no project, but of the port.
+    trunks = openstack("network trunk list -f value -c ID", "-c", "Parent Port")
+    each("network trunk delete", [trunk for trunk, port in pairs(trunks) if port in ports])
     for router in ids(f"router list {own}"):
         openstack(f"router set --no-route {router}")
         for port in ids(f"port list --device-owner network:router_interface --router {router}"):
@@ -91,8 +97,8 @@ def commands(_, project):
     each("port delete", ids(f"port list {own}"))
     each("network delete", ids(f"network list {own}"))
     groups = openstack(f"security group list {own} -f value -c ID -c Name")
-    named = zip(groups[::2], groups[1::2])
-    each("security group delete", [group for group, name in named if name != "default"])
+    own_groups = [group for group, name in pairs(groups) if name != "default"]
+    each("security group delete", own_groups)
     for kind in ("subnet pool", "address scope", "address group", "network qos policy"):
         each(f"{kind} delete", ids(f"{kind} list {own}"))
     each("image delete", ids(f"image list {own}"))
