@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gone::domain::kinds::Kinds;
+use gone::domain::model::KindName;
 use gone::ledger::sqlite::SqliteLedger;
-use gone::ledger::{Ledger as _, audit};
+use gone::ledger::{Cursor, Ledger as _, StepFilter, audit};
 use serde_json::{Value, json};
 
+use super::estate::Estate;
 use super::support::{Called, Running, Stage, assert_counts_sum, text, wait_for};
 
 /// Calls in flight at most, so many may be repeated after each kill.
@@ -214,33 +217,78 @@ fn t08_killed_while_it_looks_for_what_is_gone_it_looks_again() {
     doomed.assert_whole(&id);
 }
 
-/// Of a project: what each service of a region holds.
+/// Of a project: what each service of a region holds, but for what Neutron makes of its own accord.
 fn held(stage: &Stage, region: &str, project: &str) -> Vec<String> {
-    let lists = [
-        ("network/v2.0/networks", "networks", "project_id"),
-        ("network/v2.0/subnets", "subnets", "project_id"),
-        ("network/v2.0/ports", "ports", "project_id"),
-        ("network/v2.0/routers", "routers", "project_id"),
-        ("network/v2.0/trunks", "trunks", "project_id"),
-        ("network/v2.0/floatingips", "floatingips", "project_id"),
+    const SERVICES: [(&str, &str, &str); 3] = [
         (
-            "load-balancer/v2.0/lbaas/loadbalancers",
-            "loadbalancers",
+            "network/v2.0",
             "project_id",
+            "networks subnets ports routers trunks floatingips subnetpools address-scopes \
+             address-groups qos/policies rbac-policies security-groups",
         ),
-        ("load-balancer/v2.0/lbaas/pools", "pools", "project_id"),
-        ("image/v2/images", "images", "owner"),
+        (
+            "load-balancer/v2.0/lbaas",
+            "project_id",
+            "loadbalancers listeners pools healthmonitors l7policies",
+        ),
+        ("image/v2", "owner", "images"),
     ];
-    let rows = lists.iter().flat_map(|(path, items, filter)| {
-        let path = format!("{region}/{path}?{filter}={project}");
-        let answer = stage.as_client("GET", &path, Value::Null);
-        answer[*items].as_array().unwrap().clone()
-    });
-    rows.map(|row| text(&row["id"])).collect()
+    let mut held = Vec::new();
+    for (service, filter, collections) in SERVICES {
+        for collection in collections.split_whitespace() {
+            let path = format!("{region}/{service}/{collection}?{filter}={project}");
+            let answer = stage.as_client("GET", &path, Value::Null);
+            let rows = collection.rsplit('/').next().unwrap().replace('-', "_");
+            let rows = answer[rows].as_array().unwrap();
+            let own = rows.iter().filter(|row| row["name"] != "default");
+            held.extend(own.map(|row| format!("{collection} {}", text(&row["id"]))));
+        }
+    }
+    held
+}
+
+/// Gives the project `demo` something of every kind, and a network with ports.
+fn furnish(stage: &Stage, region: &str, demo: &str) -> Estate {
+    let outer = json!({"network": {"name": "outer", "router:external": true}});
+    let networks = format!("{region}/network/v2.0/networks");
+    let outer = stage.as_client("POST", &networks, outer);
+    let outer = text(&outer["network"]["id"]);
+    let subnet = json!({"network_id": outer, "ip_version": 4, "cidr": "203.0.113.0/24"});
+    let subnets = format!("{region}/network/v2.0/subnets");
+    stage.as_client("POST", &subnets, json!({"subnet": subnet}));
+    stage.seed(json!({
+        "region": region, "project": "demo", "networks": 1, "ports_per_network": 30,
+    }));
+    Estate::furnish(demo, &outer, &|method, path, body| {
+        let service = match path {
+            path if path.starts_with("/v2.0/lbaas") => "load-balancer",
+            path if path.starts_with("/v2.0") => "network",
+            _ => "image",
+        };
+        stage.as_client(method, &format!("{region}/{service}{path}"), body)
+    })
+}
+
+/// The deletion has a step of every kind but the project, which stays.
+fn assert_every_kind(stage: &Stage, id: &str) {
+    let filter = StepFilter {
+        deletion_id: Some(id.to_owned()),
+        ..StepFilter::default()
+    };
+    let ledger = SqliteLedger::open_reader(&stage.ledger()).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (after, limit) = (None, 500);
+    let steps = ledger.steps(filter, Cursor { after, limit });
+    let steps = runtime.block_on(steps).unwrap().rows;
+    let met: BTreeSet<&KindName> = steps.iter().map(|step| &step.resource.key.kind).collect();
+    let kinds = Kinds::load(&[]).unwrap();
+    let names = kinds.iter().map(|kind| &kind.name);
+    let missed: Vec<_> = names.filter(|name| !met.contains(name)).collect();
+    assert_eq!(missed, [&KindName::new("project")]);
 }
 
 #[test]
-fn t08_t09_i11_killed_on_the_way_a_project_of_two_regions_and_copies_lose_and_repeat_nothing() {
+fn t08_t09_i11_killed_on_the_way_every_kind_in_two_regions_and_copies_lose_and_repeat_nothing() {
     let regions = ["RegionOne", "RegionTwo"];
     let stage = Stage::in_regions(&regions);
     stage.settings(&format!(
@@ -253,11 +301,13 @@ fn t08_t09_i11_killed_on_the_way_a_project_of_two_regions_and_copies_lose_and_re
         let seed = json!({"region": region, "name": name, "networks": 1, "ports_per_network": 20});
         text(&stage.seed(seed)["networks"][0])
     };
+    let mut targets = String::from("project/demo");
     for region in regions {
-        stage.seed(json!({
-            "region": region, "project": "demo", "networks": 2, "ports_per_network": 20,
-            "trunks": 1, "load_balancers": 1, "images": 2,
-        }));
+        // Some would go with the balancer, or with their image, were they not named.
+        for (kind, id) in furnish(&stage, region, &demo).0 {
+            targets += &format!(" {kind}/{id}@prod/{region}");
+        }
+        assert!(held(&stage, region, &demo).len() > 50, "{region}");
     }
     let original = network(regions[0], "web");
     let copy = network(regions[1], "web");
@@ -276,7 +326,7 @@ fn t08_t09_i11_killed_on_the_way_a_project_of_two_regions_and_copies_lose_and_re
     };
     let mut running = engine();
     let line = format!(
-        "--all-regions delete project/demo network/{original}@prod/RegionOne --cascade --yes -o json"
+        "--all-regions delete {targets} network/{original}@prod/RegionOne --cascade --yes -o json"
     );
     let id = text(&stage.gone(&line).ok().json()["id"]);
     const KILLS: usize = 12;
@@ -290,6 +340,7 @@ fn t08_t09_i11_killed_on_the_way_a_project_of_two_regions_and_copies_lose_and_re
     assert_counts_sum(&deletion);
     assert_repeated(&stage, KILLS * CONCURRENCY * regions.len());
     assert_ledger(&stage, &id);
+    assert_every_kind(&stage, &id);
     for region in regions {
         assert_eq!(
             held(&stage, region, &demo),
@@ -298,11 +349,10 @@ fn t08_t09_i11_killed_on_the_way_a_project_of_two_regions_and_copies_lose_and_re
         );
     }
     let left = stage.as_client("GET", "RegionTwo/network/v2.0/networks", Value::Null);
-    let left: Vec<String> = left["networks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| text(&it["id"]))
+    let left = left["networks"].as_array().unwrap().iter();
+    let left: Vec<String> = left
+        .filter(|row| row["name"] != "outer")
+        .map(|row| text(&row["id"]))
         .collect();
     assert_eq!(left, [kept]);
     stage.gone("ledger check").ok();

@@ -10,6 +10,8 @@
 
 mod cloud;
 mod crash;
+#[path = "../testbed/estate.rs"]
+mod estate;
 mod guards;
 mod hangup;
 mod input;

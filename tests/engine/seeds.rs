@@ -54,9 +54,10 @@ impl Day {
         gc.max_attempts = dice.u32(2..5);
         let (made, network, project, target) = if seed % FURNISHED_EVERY == FURNISHED {
             let estate = bench.furnish_demo();
-            let turn = (seed / FURNISHED_EVERY) as usize % estate.parts.len();
-            let target = estate.parts[turn].clone();
-            (Value::Null, estate.network, "demo", target)
+            let network = estate["network"].clone();
+            let turn = (seed / FURNISHED_EVERY) as usize % estate.len();
+            let target = estate.into_iter().nth(turn).unwrap();
+            (Value::Null, network, "demo", target)
         } else {
             drawn(&bench, &mut dice)
         };

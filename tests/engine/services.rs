@@ -256,9 +256,7 @@ fn i06_what_is_in_a_row_settles_while_the_row_does() {
     for kind in ["member", "l7_rule"] {
         paused(async {
             let bench = Bench::new(1);
-            let estate = bench.furnish_demo();
-            let part = estate.parts.into_iter().find(|part| part.0 == kind);
-            let (_, id) = part.unwrap();
+            let id = bench.furnish_demo().remove(kind).unwrap();
             tokio::time::sleep(Duration::from_secs(2)).await;
             bench
                 .run(async |client| {

@@ -1,0 +1,192 @@
+//! A project that has something of every kind, made by plain calls of an admin: in the sandbox and in
+//! the testbed.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+const BALANCERS: &str = "/v2.0/lbaas";
+
+/// A call that must work, by its method, its path (with `/v2.0`, `/v2.0/lbaas` or `/v2`) and its body;
+/// what it answers.
+pub type Send<'a> = dyn Fn(&str, &str, Value) -> Value + 'a;
+
+/// Of each kind the id of one that can go without the rest. Most is on its network.
+pub struct Estate(pub BTreeMap<&'static str, String>);
+
+impl Estate {
+    /// Gives the project at least one of every kind that a project can have, each in use by another where that is
+    /// possible. The outer network, with the floating IPs' ports, is another's. Who makes a balancer
+    /// finds it pending for a while.
+    pub fn furnish(project: &str, outer: &str, send: &Send<'_>) -> Self {
+        let made = Made { project, send };
+        let scope = json!({ "name": "scope", "ip_version": 4 });
+        let scope = made.network("address-scopes", "address_scope", scope);
+        let pool = json!({ "name": "pool", "prefixes": ["10.40.0.0/16"], "default_prefixlen": 24,
+            "address_scope_id": scope });
+        let pool = made.network("subnetpools", "subnetpool", pool);
+        let network = made.network("networks", "network", json!({ "name": "home" }));
+        let subnet = json!({ "network_id": network, "ip_version": 4, "subnetpool_id": pool });
+        let subnet = made.network("subnets", "subnet", subnet);
+        let routed = made.network("networks", "network", json!({ "name": "routed" }));
+        let segment = |name: &str| {
+            let segment = json!({ "network_id": routed, "network_type": "vxlan", "name": name });
+            made.bare("/v2.0/segments", "segment", segment)
+        };
+        let rack = segment("rack");
+        let on_segment = json!({ "network_id": routed, "ip_version": 4, "cidr": "10.50.0.0/24",
+            "segment_id": rack });
+        let on_segment = made.network("subnets", "subnet", on_segment);
+        let spare = segment("spare");
+        let port = |name: &str, mut more: Value| {
+            more["network_id"] = json!(network);
+            more["name"] = json!(name);
+            more["fixed_ips"] = json!([{ "subnet_id": subnet }]);
+            made.network("ports", "port", more)
+        };
+
+        let limits = made.network("qos/policies", "policy", json!({ "name": "slow" }));
+        let offices = json!({ "name": "offices", "addresses": ["192.0.2.0/24"] });
+        let offices = made.network("address-groups", "address_group", offices);
+        let group =
+            |name: &str| made.network("security-groups", "security_group", json!({ "name": name }));
+        let (web, data) = (group("web"), group("data"));
+        let rule = |key: &str, remote: &str| {
+            let rule = json!({ "security_group_id": data, "direction": "ingress", key: remote });
+            made.network("security-group-rules", "security_group_rule", rule)
+        };
+        rule("remote_address_group_id", &offices);
+        let rule = rule("remote_group_id", &web);
+        let on_data = json!({ "security_groups": [data], "qos_policy_id": limits });
+        let server = port("server", on_data);
+        let other = port("other", json!({ "security_groups": [web] }));
+        let shared = json!({ "object_type": "network", "object_id": network,
+            "action": "access_as_shared", "target_tenant": "0123456789abcdef0123456789abcdef" });
+        let shared = made.network("rbac-policies", "rbac_policy", shared);
+
+        let router = json!({ "name": "edge", "external_gateway_info": { "network_id": outer } });
+        let router = made.network("routers", "router", router);
+        let interface = format!("/v2.0/routers/{router}/add_router_interface");
+        send("PUT", &interface, json!({ "subnet_id": subnet }));
+        let (destination, next_hop) = ("198.51.100.0/24", "10.40.0.200");
+        let routes = json!([{ "destination": destination, "nexthop": next_hop }]);
+        let routes = json!({ "router": { "routes": routes } });
+        send("PUT", &format!("/v2.0/routers/{router}"), routes);
+        let floating_ip = |mut more: Value| {
+            more["floating_network_id"] = json!(outer);
+            made.network("floatingips", "floatingip", more)
+        };
+        let address = floating_ip(json!({ "port_id": server }));
+        let forwards = floating_ip(json!({}));
+        let forwarding = json!({ "protocol": "tcp", "external_port": 80, "internal_port": 8080,
+            "internal_port_id": other, "internal_ip_address": made.address_of(&other) });
+        let forwardings = format!("/v2.0/floatingips/{forwards}/port_forwardings");
+        let forwarding = made.bare(&forwardings, "port_forwarding", forwarding);
+
+        let (parent, child) = (port("parent", json!({})), port("child", json!({})));
+        let trunk = json!({ "port_id": parent, "sub_ports": [{ "port_id": child,
+            "segmentation_type": "vlan", "segmentation_id": 5 }] });
+        let trunk = made.network("trunks", "trunk", trunk);
+
+        let mut parts = BTreeMap::from([
+            ("network", network.clone()),
+            ("floating_ip_association", format!("{address},{server}")),
+            ("floating_ip", address),
+            ("port_forwarding", format!("{forwards},{forwarding}")),
+        ]);
+        parts.extend(made.image());
+        parts.extend(made.balancer(&subnet));
+        parts.extend([
+            ("segment", spare),
+            ("subnet", on_segment),
+            ("subport", format!("{trunk},{child}")),
+            ("trunk", trunk),
+            ("port", server),
+            ("static_route", format!("{router},{destination},{next_hop}")),
+            ("rbac_policy", shared),
+            ("security_group_rule", rule),
+            ("address_group", offices),
+            ("subnet_pool", pool),
+            ("address_scope", scope),
+        ]);
+        Self(parts)
+    }
+}
+
+struct Made<'a> {
+    /// Its id.
+    project: &'a str,
+    send: &'a Send<'a>,
+}
+
+impl Made<'_> {
+    /// The project's.
+    fn network(&self, collection: &str, item: &str, mut fields: Value) -> String {
+        fields["project_id"] = json!(self.project);
+        self.bare(&format!("/v2.0/{collection}"), item, fields)
+    }
+
+    /// What has no project of its own.
+    fn bare(&self, path: &str, item: &str, fields: Value) -> String {
+        let answer = (self.send)("POST", path, json!({ item: fields }));
+        answer[item]["id"].as_str().unwrap().to_owned()
+    }
+
+    fn image(&self) -> [(&'static str, String); 2] {
+        let image = json!({ "name": "disk", "visibility": "shared", "owner": self.project,
+            "disk_format": "raw", "container_format": "bare" });
+        let image = (self.send)("POST", "/v2/images", image);
+        let image = image["id"].as_str().unwrap();
+        let guest = "fedcba9876543210fedcba9876543210";
+        let members = format!("/v2/images/{image}/members");
+        (self.send)("POST", &members, json!({ "member": guest }));
+        [
+            ("image_member", format!("{image},{guest}")),
+            ("image", image.to_owned()),
+        ]
+    }
+
+    /// With one of all that a balancer can have.
+    fn balancer(&self, subnet: &str) -> [(&'static str, String); 7] {
+        let rules = json!([{ "type": "PATH", "compare_type": "STARTS_WITH", "value": "/admin" }]);
+        let balancer = json!({ "name": "front", "vip_subnet_id": subnet,
+            "project_id": self.project, "listeners": [{
+                "name": "http", "protocol": "HTTP", "protocol_port": 80,
+                "l7policies": [{ "name": "no", "action": "REJECT", "rules": rules }],
+                "default_pool": { "name": "web", "protocol": "HTTP", "lb_algorithm": "ROUND_ROBIN",
+                    "members": [{ "address": "10.40.0.9", "protocol_port": 8080 }],
+                    "healthmonitor": { "type": "HTTP", "delay": 5, "timeout": 3, "max_retries": 3 } },
+            }] });
+        let balancer = self.bare(
+            &format!("{BALANCERS}/loadbalancers"),
+            "loadbalancer",
+            balancer,
+        );
+        let [listener, policy, pool, monitor] =
+            ["listeners", "l7policies", "pools", "healthmonitors"]
+                .map(|rows| self.first(&format!("{rows}?project_id={}", self.project), rows));
+        let member = self.first(&format!("pools/{pool}/members"), "members");
+        let rule = self.first(&format!("l7policies/{policy}/rules"), "rules");
+        [
+            ("l7_rule", format!("{policy},{rule}")),
+            ("l7_policy", policy),
+            ("health_monitor", monitor),
+            ("member", format!("{pool},{member}")),
+            ("pool", pool),
+            ("listener", listener),
+            ("load_balancer", balancer),
+        ]
+    }
+
+    /// Of a balancer.
+    fn first(&self, path: &str, rows: &str) -> String {
+        let answer = (self.send)("GET", &format!("{BALANCERS}/{path}"), Value::Null);
+        answer[rows][0]["id"].as_str().unwrap().to_owned()
+    }
+
+    fn address_of(&self, port: &str) -> String {
+        let answer = (self.send)("GET", &format!("/v2.0/ports/{port}"), Value::Null);
+        let address = &answer["port"]["fixed_ips"][0]["ip_address"];
+        address.as_str().unwrap().to_owned()
+    }
+}
