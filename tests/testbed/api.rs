@@ -130,11 +130,30 @@ impl Api {
 
     /// A call to Neutron that must work.
     pub fn call(&self, method: &str, path: &str, body: Value) -> Value {
-        let url = format!("{}/{path}", self.network_url);
+        self.call_any(method, &format!("/v2.0/{path}"), body)
+    }
+
+    /// A call that must work, to the service whose path this is, with its version.
+    pub fn call_any(&self, method: &str, path: &str, body: Value) -> Value {
+        let url = self.url(path);
         let sent = self.send(method, url, (!body.is_null()).then_some(&body));
         let (status, answer) = self.runtime.block_on(sent);
         assert!(status < 300, "{method} {path}: {status} {answer}");
         answer
+    }
+
+    fn url(&self, path: &str) -> String {
+        for (service, root) in OTHERS {
+            let below = path.strip_prefix(root);
+            if let Some(below) = below.filter(|below| below.starts_with('/')) {
+                return format!("{}{below}", self.others[service]);
+            }
+        }
+        format!(
+            "{}{}",
+            self.network_url,
+            path.strip_prefix("/v2.0").unwrap()
+        )
     }
 
     pub fn rows(&self, collection: &str, filter: &str) -> Vec<Value> {

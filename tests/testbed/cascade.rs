@@ -1,10 +1,12 @@
 //! A network goes with its cascade, and what must stay stays.
 use std::collections::BTreeSet;
 
+use gone::domain::kinds::Kinds;
 use serde_json::Value;
 
 use crate::api::{Holdings, text};
 use crate::bed::{Bed, wait_for};
+use crate::estate::Estate;
 use crate::seat::Seat;
 
 const TOPOLOGY: &str = "--networks 3 --ports 12";
@@ -189,6 +191,10 @@ fn testbed_story_8_a_projects_leftovers_go_from_a_plan_file_in_all_services_and_
         done["counts"]["gone"],
         plan["steps"].as_array().unwrap().len()
     );
+    only_the_default_group_is_left(&bed);
+}
+
+fn only_the_default_group_is_left(bed: &Bed) {
     assert_eq!(bed.api.of_others(&bed.project), Vec::<Value>::new());
     let left = bed.holdings();
     for (collection, rows) in &left.0 {
@@ -202,4 +208,39 @@ fn testbed_story_8_a_projects_leftovers_go_from_a_plan_file_in_all_services_and_
         assert!(rows.values().all(of_default), "{collection}: {rows:?}");
     }
     assert_eq!(left.count("security-groups"), 1);
+}
+
+#[test]
+fn testbed_story_8_something_of_every_kind_goes_each_by_a_step_of_its_own() {
+    let shape = "--networks 1 --ports 1 --trunks 0 --fips 0";
+    let Some(bed) = Bed::seeded("RegionOne", shape) else {
+        return;
+    };
+    let external = text(&bed.api.rows("networks", "name=external")[0]["id"]);
+    let Estate(parts) = Estate::furnish(&bed.project, &external, &|method, path, body| {
+        bed.api.call_any(method, path, body)
+    });
+    let parts = parts.iter().map(|(kind, id)| format!("{kind}/{id}"));
+    let targets: Vec<String> = parts.collect();
+    let line = format!(
+        "--cloud testbed plan {} project/{} --cascade -o json --out p.json",
+        targets.join(" "),
+        bed.name
+    );
+    let plan = bed.gone(&line).ends_with(0).json();
+    let steps = plan["steps"].as_array().unwrap();
+    let met: BTreeSet<&str> = steps
+        .iter()
+        .map(|step| step["kind"].as_str().unwrap())
+        .collect();
+    let kinds = Kinds::load(&[]).unwrap();
+    let names = kinds.iter().map(|kind| kind.name.as_str());
+    let missed: Vec<&str> = names.filter(|name| !met.contains(name)).collect();
+    assert_eq!(missed, ["project"], "it stays");
+
+    let line = "--cloud testbed delete --plan p.json --yes --wait=5m -o json";
+    let done = bed.gone(line).ends_with(0).json();
+    assert_eq!(done["state"], "gone");
+    assert_eq!(done["counts"]["gone"], steps.len());
+    only_the_default_group_is_left(&bed);
 }

@@ -21,5 +21,6 @@ mod cascade;
 mod conforms;
 mod copies;
 mod crash;
+mod estate;
 mod refusals;
 mod seat;
