@@ -21,8 +21,8 @@ use tokio::sync::watch;
 use crate::domain::ladder::{Ladder, Purged, Rung};
 use crate::domain::model::{
     Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event, KindName, Orphan, Phase,
-    Plan, PlanOptions, Refusal, Resource, ResourceKey, Site, SitePause, Step, StepState, Target,
-    Tombstone,
+    Plan, PlanOptions, Refusal, Resource, ResourceKey, Scope, Site, SitePause, Step, StepState,
+    Target, Tombstone,
 };
 use crate::domain::news::{Mark, Told};
 
@@ -121,6 +121,28 @@ pub enum Command {
     ResumeSite {
         site: Site,
     },
+}
+
+impl Command {
+    /// What it takes to ask for it.
+    pub fn scope(&self) -> Scope {
+        match self {
+            Self::Plan { .. } => Scope::View,
+            Self::Delete { .. }
+            | Self::DeletePlan { .. }
+            | Self::DeletePlanFile { .. }
+            | Self::Retry { .. }
+            | Self::RetryStep { .. }
+            | Self::RetryMatching { .. }
+            | Self::Cancel { .. }
+            | Self::Pause { .. }
+            | Self::Resume { .. }
+            | Self::PauseSite { .. }
+            | Self::ResumeSite { .. } => Scope::Operate,
+            Self::Purge { .. } | Self::Release { .. } => Scope::Force,
+            Self::Prune { .. } | Self::Told { .. } => Scope::Admin,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -474,8 +496,12 @@ pub enum ControlError {
         message: String,
         candidates: Vec<Target>,
     },
+    /// A cloud refused the engine's credentials.
     #[error("{message}")]
     Auth { message: String },
+    /// The engine does not do this for who asks.
+    #[error("{message}")]
+    Forbidden { message: String },
     #[error("{message}")]
     Unreachable { message: String },
     /// A guard or a blocker refuses; nothing was sent.

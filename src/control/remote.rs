@@ -242,7 +242,7 @@ impl Engine {
             self.socket.display()
         );
         match status.as_u16() {
-            401 | 403 => ControlError::Auth { message },
+            403 => ControlError::Forbidden { message },
             400..500 => ControlError::Usage { message },
             _ => ControlError::Internal { message },
         }

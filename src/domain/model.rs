@@ -144,6 +144,32 @@ pub enum Origin {
     Engine,
 }
 
+/// What someone may ask of the engine; each includes those before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Looks, and plans: nothing changes.
+    View,
+    /// Deletes, tries again, cancels, pauses.
+    #[default]
+    Operate,
+    /// Takes a rung of the purge ladder, releases a tombstone.
+    Force,
+    /// Lets go of what the ledger keeps.
+    Admin,
+}
+
+impl Scope {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::View => "view",
+            Self::Operate => "operate",
+            Self::Force => "force",
+            Self::Admin => "admin",
+        }
+    }
+}
+
 /// On whose rights a site is looked at. Absence counts only under the identity that the plan froze
 /// (I13): a cloud answers 404 to who has lost the right to see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,12 +8,16 @@ pub use load::{ConfigError, DEFAULTS, load, parse};
 pub use notify::{MailSettings, MailTls, NotifySettings, WebhookSettings, secret_in};
 pub use paths::{Surroundings, private_folder};
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::mapping::Mapping;
+use crate::domain::model::Scope;
 
 /// Everything that can be set. Unknown keys are errors that suggest the nearest one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -124,8 +128,10 @@ pub struct ProtectRule {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApiSettings {
-    /// Uids beside our own and root that the socket serves.
-    pub uids: Vec<u32>,
+    /// Uids beside our own and root that the socket serves, and what each may. In a list, each may
+    /// [`Scope::Operate`].
+    #[serde(deserialize_with = "scopes_by_uid")]
+    pub uids: BTreeMap<u32, Scope>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -140,6 +146,42 @@ pub struct ConsoleSettings {
 pub enum OnHangup {
     Background,
     Stop,
+}
+
+/// `[1001]`, or `{ 1001 = "view" }`.
+fn scopes_by_uid<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<u32, Scope>, D::Error> {
+    struct Uids;
+    impl<'de> Visitor<'de> for Uids {
+        type Value = BTreeMap<u32, Scope>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of uids, or a table of uids with their scopes")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut uids: A) -> Result<Self::Value, A::Error> {
+            let mut scopes = BTreeMap::new();
+            while let Some(uid) = uids.next_element()? {
+                scopes.insert(uid, Scope::Operate);
+            }
+            Ok(scopes)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Self::Value, A::Error> {
+            let mut scopes = BTreeMap::new();
+            while let Some((uid, scope)) = table.next_entry::<String, Scope>()? {
+                let uid = uid.parse().map_err(|_| {
+                    A::Error::custom(format!(
+                        "\"{uid}\" is not a uid: a number, as id -u tells it"
+                    ))
+                })?;
+                scopes.insert(uid, scope);
+            }
+            Ok(scopes)
+        }
+    }
+    deserializer.deserialize_any(Uids)
 }
 
 const MINUTE: u64 = 60;

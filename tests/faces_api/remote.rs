@@ -239,7 +239,7 @@ async fn what_the_api_itself_refuses_is_typed_too() {
     let Err(error) = RemoteControl::connect(&socket).await else {
         panic!("attached although refused");
     };
-    assert!(matches!(error, ControlError::Auth { .. }), "{error:?}");
+    assert!(matches!(error, ControlError::Forbidden { .. }), "{error:?}");
     assert!(error.to_string().contains("uid 4711"), "{error}");
     engine.abort();
 }

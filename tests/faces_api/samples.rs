@@ -645,6 +645,11 @@ pub fn errors() -> Vec<(ControlError, u16, &'static str)> {
         ),
         (ControlError::Auth { message: message() }, 502, "cloud-auth"),
         (
+            ControlError::Forbidden { message: message() },
+            403,
+            "forbidden",
+        ),
+        (
             ControlError::Unreachable { message: message() },
             503,
             "unreachable",
@@ -684,7 +689,7 @@ pub fn errors() -> Vec<(ControlError, u16, &'static str)> {
             "internal",
         ),
     ];
-    covers_all(&all, 10, |(error, ..)| match error {
+    covers_all(&all, 11, |(error, ..)| match error {
         ControlError::Usage { .. } => 0,
         ControlError::NotFound { .. } => 1,
         ControlError::Ambiguous { .. } => 2,
@@ -695,6 +700,7 @@ pub fn errors() -> Vec<(ControlError, u16, &'static str)> {
         ControlError::Conflict { .. } => 7,
         ControlError::Expired { .. } => 8,
         ControlError::Internal { .. } => 9,
+        ControlError::Forbidden { .. } => 10,
     });
     all
 }

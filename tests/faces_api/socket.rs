@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use gone::control::remote::RemoteControl;
+use gone::domain::model::Scope;
 use gone::faces::api::{ServeError, ServeOptions, serve};
 use tempfile::TempDir;
 
@@ -31,7 +32,7 @@ async fn with_other_uids_the_socket_lets_connect_and_the_uid_decides() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("run/gone.sock");
     let options = ServeOptions {
-        uids: vec![4711],
+        uids: [(4711, Scope::View)].into(),
         ..options(&socket)
     };
     let api = serve(Fake::new(1), options).await.unwrap();

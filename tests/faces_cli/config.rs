@@ -1,7 +1,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use gone::domain::model::Origin;
+use gone::domain::model::{Origin, Scope};
 use gone::system::config::{self, ConfigError, Settings, Surroundings};
 
 fn error(text: &str) -> ConfigError {
@@ -419,5 +419,29 @@ fn i07_a_secret_that_others_can_read_is_an_error() {
                 assert!(!error.to_string().contains("tok-9Zx"), "{error}");
             }
         }
+    }
+}
+
+#[test]
+fn uids_are_a_list_or_have_scopes() {
+    let uids = |text: &str| {
+        let settings = config::parse(&format!("[api]\nuids = {text}"), Path::new("c"));
+        settings.unwrap().api.uids
+    };
+    assert_eq!(
+        uids("[7, 8]"),
+        [(7, Scope::Operate), (8, Scope::Operate)].into()
+    );
+    let scopes = [(7, Scope::View), (8, Scope::Force)].into();
+    assert_eq!(uids("{ 7 = 'view', 8 = 'force' }"), scopes);
+    for (text, says) in [
+        ("{ 7 = 'operat' }", "did you mean \"operate\"?"),
+        ("{ ops = 'view' }", "\"ops\" is not a uid"),
+        ("'all'", "a list of uids, or a table"),
+    ] {
+        let error = error(&format!("[api]\nuids = {text}"));
+        assert_eq!(error.line, Some(2), "{error}");
+        assert!(error.key.starts_with("api.uids"), "{error}");
+        assert!(error.message.contains(says), "{error}");
     }
 }

@@ -298,6 +298,7 @@ async fn a_command_that_is_not_taken_ends_with_its_code() {
             6,
         ),
         (ControlError::Auth { message: message() }, 3),
+        (ControlError::Forbidden { message: message() }, 3),
         (ControlError::Unreachable { message: message() }, 5),
     ] {
         let mut world = World::new();

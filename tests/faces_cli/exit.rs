@@ -60,6 +60,7 @@ fn each_error_of_the_control_has_its_code() {
             2,
         ),
         (ControlError::Auth { message: message() }, 3),
+        (ControlError::Forbidden { message: message() }, 3),
         (ControlError::Unreachable { message: message() }, 5),
         (
             ControlError::Refused {

@@ -3,20 +3,24 @@
 //! 1. Our own uid and root have all scopes. Their consoles and verbs may name the person behind them
 //!    (`X-Gone-Actor`, percent-encoded UTF-8: the SSH or sudo user) and the way the command came
 //!    (`X-Gone-Origin: console | cli`).
-//! 2. The uids of `[api] uids` are served too, as `uid:N`; what they say of themselves is ignored.
+//! 2. The uids of `[api] uids` are served too, as `uid:N`, within the scope that each has there; what
+//!    they say of themselves is ignored.
 //! 3. Everyone else gets 403.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
 
+use super::input;
 use super::problem::Problem;
 use super::socket::Peer;
-use crate::domain::model::{Actor, Origin};
+use crate::control::{Command, ControlError, Envelope};
+use crate::domain::model::{Actor, Origin, Scope};
 
 /// Long enough for `user@host`; short enough for every row of an audit.
 const ACTOR_CHARS_MAX: usize = 128;
@@ -25,19 +29,20 @@ const ACTOR_CHARS_MAX: usize = 128;
 #[derive(Debug)]
 pub(super) struct Admission {
     own: u32,
-    others: Vec<u32>,
+    others: BTreeMap<u32, Scope>,
 }
 
 /// Who makes this request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Caller {
-    pub(super) actor: Actor,
+    actor: Actor,
+    scope: Scope,
     /// Own uid or root: may speak for the person behind it.
-    pub(super) trusted: bool,
+    trusted: bool,
 }
 
 impl Admission {
-    pub(super) fn new(others: Vec<u32>) -> Self {
+    pub(super) fn new(others: BTreeMap<u32, Scope>) -> Self {
         Self {
             own: rustix::process::geteuid().as_raw(),
             others,
@@ -46,15 +51,15 @@ impl Admission {
 
     fn caller(&self, uid: u32, headers: &HeaderMap) -> Result<Caller, Problem> {
         let trusted = uid == self.own || uid == 0;
-        if !trusted && !self.others.contains(&uid) {
-            return Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "forbidden",
-                format!(
+        let scope = match self.others.get(&uid) {
+            _ if trusted => Scope::Admin,
+            Some(&scope) => scope,
+            None => {
+                return Err(forbidden(format!(
                     "uid {uid} may not use this engine; [api] uids in its configuration names who may"
-                ),
-            ));
-        }
+                )));
+            }
+        };
         let header = |name| {
             headers
                 .get(name)
@@ -75,16 +80,49 @@ impl Admission {
                 name: name.unwrap_or_else(|| format!("uid:{uid}")),
                 origin,
             },
+            scope,
             trusted,
         })
     }
 }
 
 impl Caller {
-    /// Who asks, when the caller says that it is `claimed`.
-    pub(super) fn speaking_for(self, claimed: Actor) -> Actor {
-        if self.trusted { claimed } else { self.actor }
+    /// The command as the caller's, if its scope is enough.
+    pub(super) fn asks(
+        self,
+        command: Command,
+        reason: String,
+        headers: &HeaderMap,
+    ) -> Result<Envelope, Problem> {
+        let actor = self.actor.clone();
+        self.relays(Envelope {
+            command,
+            actor,
+            reason,
+            idempotency_key: input::idempotency_key(headers)?,
+        })
     }
+
+    /// The same of an envelope, in which only who is trusted names the actor.
+    pub(super) fn relays(self, mut envelope: Envelope) -> Result<Envelope, Problem> {
+        let needed = envelope.command.scope();
+        if self.scope < needed {
+            return Err(forbidden(format!(
+                "this takes the scope \"{}\"; {} has \"{}\" by [api] uids of the engine's configuration",
+                needed.as_str(),
+                self.actor.name,
+                self.scope.as_str(),
+            )));
+        }
+        if !self.trusted {
+            envelope.actor = self.actor;
+        }
+        Ok(envelope)
+    }
+}
+
+fn forbidden(message: String) -> Problem {
+    ControlError::Forbidden { message }.into()
 }
 
 /// Lets in whom the socket serves, and tells the handlers who it is.
@@ -103,10 +141,11 @@ pub(super) async fn admit(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::domain::model::{KindName, PlanOptions, ResourceKey, Site};
 
     const ADMISSION: fn() -> Admission = || Admission {
         own: 1000,
-        others: vec![1001],
+        others: BTreeMap::from([(1001, Scope::Operate), (1003, Scope::View)]),
     };
 
     fn claims() -> HeaderMap {
@@ -145,18 +184,60 @@ mod tests {
 
     #[test]
     fn p06_an_envelope_names_its_actor_only_if_the_caller_is_trusted() {
-        let claimed = || Actor {
-            name: "alice".to_owned(),
-            origin: Origin::Console,
+        let claimed = Envelope {
+            command: Command::Cancel {
+                deletion_id: "d".to_owned(),
+            },
+            actor: Actor {
+                name: "alice".to_owned(),
+                origin: Origin::Console,
+            },
+            reason: String::new(),
+            idempotency_key: None,
         };
         let speaking = |uid| {
             let caller = ADMISSION().caller(uid, &HeaderMap::new()).unwrap();
-            caller.speaking_for(claimed()).name
+            caller.relays(claimed.clone()).unwrap().actor.name
         };
         assert_eq!(
             [0, 1000, 1001].map(speaking),
             ["alice", "alice", "uid:1001"]
         );
+    }
+
+    #[test]
+    fn a_uid_may_what_its_scope_allows() {
+        let id = || "d".to_owned();
+        let site: Site = "prod/RegionOne".parse().unwrap();
+        let key = ResourceKey {
+            site,
+            kind: KindName::new("network"),
+            id: id(),
+        };
+        let commands = || {
+            [
+                Command::Plan {
+                    targets: Vec::new(),
+                    options: PlanOptions::default(),
+                },
+                Command::Cancel { deletion_id: id() },
+                Command::Release { key: key.clone() },
+                Command::Prune { before: None },
+            ]
+        };
+        let allowed = |uid| {
+            commands().map(|command| {
+                let caller = ADMISSION().caller(uid, &HeaderMap::new()).unwrap();
+                let asked = caller.asks(command, String::new(), &HeaderMap::new());
+                asked
+                    .map_err(|problem| assert_eq!(problem.document()["status"], 403))
+                    .is_ok()
+            })
+        };
+        assert_eq!(allowed(1003), [true, false, false, false], "view");
+        assert_eq!(allowed(1001), [true, true, false, false], "operate");
+        assert_eq!(allowed(1000), [true; 4], "our own");
+        assert_eq!(allowed(0), [true; 4], "root");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::input::{self, Params, TargetInput};
 use super::problem::Problem;
 use super::{Api, List};
 use crate::control::{
-    Command, ControlError, Envelope, Page, Query, Receipt, Retried, RetryFilter, SiteProgress,
+    Command, ControlError, Page, Query, Receipt, Retried, RetryFilter, SiteProgress,
 };
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, Step};
 
@@ -50,14 +50,8 @@ pub(super) async fn create(
     bytes: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     let mut request: DeletionRequest = input::body(bytes)?;
-    let idempotency_key = input::idempotency_key(&headers)?;
     let reason = std::mem::take(&mut request.reason);
-    let envelope = Envelope {
-        command: command(&api, request).await?,
-        actor: caller.actor,
-        reason,
-        idempotency_key,
-    };
+    let envelope = caller.asks(command(&api, request).await?, reason, &headers)?;
     let Receipt::Accepted {
         deletion_id,
         existing,
@@ -259,12 +253,8 @@ pub(super) async fn retry_matching(
         dry_run,
         reason,
     } = input::body(bytes)?;
-    let envelope = Envelope {
-        command: Command::RetryMatching { filter, dry_run },
-        actor: caller.actor,
-        reason,
-        idempotency_key: input::idempotency_key(&headers)?,
-    };
+    let command = Command::RetryMatching { filter, dry_run };
+    let envelope = caller.asks(command, reason, &headers)?;
     match api.control.submit(envelope).await? {
         Receipt::Bulk(retried) => Ok((StatusCode::ACCEPTED, Json(retried))),
         _ => Err(Problem::unexpected("a bulk receipt")),
@@ -302,12 +292,7 @@ impl Api {
         bytes: Result<Bytes, BytesRejection>,
     ) -> Result<(), Problem> {
         let Steering { reason } = input::body(bytes)?;
-        let envelope = Envelope {
-            command,
-            actor: caller.actor,
-            reason,
-            idempotency_key: input::idempotency_key(headers)?,
-        };
+        let envelope = caller.asks(command, reason, headers)?;
         self.control.submit(envelope).await?;
         Ok(())
     }

@@ -24,6 +24,7 @@ mod report;
 mod socket;
 mod views;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::control::{Command, Control};
+use crate::domain::model::Scope;
 use crate::system::clock::Clock;
 use caller::Admission;
 use deletions::steer;
@@ -53,9 +55,9 @@ const DRAIN: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     pub socket: PathBuf,
-    /// Uids beside our own and root. With any, the socket's file lets everyone connect, and the
-    /// peer's uid decides.
-    pub uids: Vec<u32>,
+    /// Uids beside our own and root, and what each may. With any, the socket's file lets everyone
+    /// connect, and the peer's uid decides.
+    pub uids: BTreeMap<u32, Scope>,
     pub clock: Clock,
     /// How often the socket's file is looked for, and bound again if it vanished.
     pub socket_check: Duration,
@@ -67,7 +69,7 @@ impl ServeOptions {
     pub fn new(socket: PathBuf) -> Self {
         Self {
             socket,
-            uids: Vec::new(),
+            uids: BTreeMap::new(),
             clock: Clock::system(),
             socket_check: Duration::from_secs(5),
             shutdown: CancellationToken::new(),

@@ -35,14 +35,13 @@ pub(super) async fn hello() -> Json<Hello> {
     })
 }
 
-/// `POST submit`: an envelope, answered with its receipt. Who is trusted may name the actor.
+/// `POST submit`: an envelope, answered with its receipt.
 pub(super) async fn submit(
     State(api): State<Api>,
     Extension(caller): Extension<Caller>,
     bytes: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    let mut envelope: Envelope = input::body(bytes)?;
-    envelope.actor = caller.speaking_for(envelope.actor);
+    let envelope: Envelope = caller.relays(input::body(bytes)?)?;
     Ok(answer(api.control.submit(envelope).await))
 }
 

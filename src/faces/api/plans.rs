@@ -12,7 +12,7 @@ use super::Api;
 use super::caller::Caller;
 use super::input::{self, TargetInput};
 use super::problem::Problem;
-use crate::control::{Command, Envelope, Page, Query, Receipt};
+use crate::control::{Command, Page, Query, Receipt};
 use crate::domain::model::{DriftPolicy, OnFailure, Plan, PlanOptions};
 
 #[derive(Deserialize)]
@@ -46,12 +46,7 @@ pub(super) async fn create(
             release_floating_ips: request.release_floating_ips,
         },
     };
-    let envelope = Envelope {
-        command,
-        actor: caller.actor,
-        reason: String::new(),
-        idempotency_key: input::idempotency_key(&headers)?,
-    };
+    let envelope = caller.asks(command, String::new(), &headers)?;
     match api.control.submit(envelope).await? {
         Receipt::Planned { plan } => Ok(Json(plan)),
         _ => Err(Problem::unexpected("a plan")),

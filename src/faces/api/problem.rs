@@ -7,6 +7,7 @@
 //! | nothing of that name | 404 | `not-found` | |
 //! | several resources fit | 409 | `ambiguous` | `candidates` |
 //! | a blocker refuses | 409 | `blocked` | `refused`, `blockers` |
+//! | the caller may not, by `[api] uids` | 403 | `forbidden` | |
 //! | a guard refuses (read-only, protected) | 403 | `guarded` | `refused`, `blockers` |
 //! | the cloud is no longer as the plan froze it | 409 | `drifted` | `changes` |
 //! | not in this state | 409 | `conflict` | |
@@ -112,6 +113,7 @@ impl From<ControlError> for Problem {
                 candidates,
             } => problem("ambiguous", message).with("candidates", json!(candidates)),
             ControlError::Auth { message } => problem("cloud-auth", message),
+            ControlError::Forbidden { message } => problem("forbidden", message),
             ControlError::Unreachable { message } => problem("unreachable", message),
             ControlError::Refused { message, refused } => {
                 let guarded = status == StatusCode::FORBIDDEN;
@@ -143,6 +145,7 @@ pub(super) fn status_of(error: &ControlError) -> StatusCode {
         | ControlError::Drifted { .. }
         | ControlError::Conflict { .. } => StatusCode::CONFLICT,
         ControlError::Auth { .. } => StatusCode::BAD_GATEWAY,
+        ControlError::Forbidden { .. } => StatusCode::FORBIDDEN,
         ControlError::Unreachable { .. } => StatusCode::SERVICE_UNAVAILABLE,
         ControlError::Refused { refused, .. } if is_guard(refused) => StatusCode::FORBIDDEN,
         ControlError::Refused { .. } => StatusCode::CONFLICT,

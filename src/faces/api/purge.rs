@@ -14,7 +14,7 @@ use super::deletions::step_id;
 use super::input::{self, Params};
 use super::problem::Problem;
 use super::{Api, List};
-use crate::control::{Command, Envelope, Page, Query, Receipt, SiteStatus};
+use crate::control::{Command, Page, Query, Receipt, SiteStatus};
 use crate::domain::ladder::{Ladder, Purged, Rung};
 use crate::domain::model::{KindName, Orphan, ResourceKey, Site, Tombstone};
 
@@ -171,16 +171,12 @@ impl Api {
             confirm,
             reason,
         } = input::body(bytes)?;
-        let envelope = Envelope {
-            command: Command::Purge {
-                what,
-                rung,
-                confirm,
-            },
-            actor: caller.actor,
-            reason,
-            idempotency_key: input::idempotency_key(headers)?,
+        let command = Command::Purge {
+            what,
+            rung,
+            confirm,
         };
+        let envelope = caller.asks(command, reason, headers)?;
         let Receipt::Purged {
             rung,
             moved,

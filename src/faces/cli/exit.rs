@@ -74,7 +74,7 @@ impl Exit {
             | ControlError::NotFound { .. }
             | ControlError::Ambiguous { .. }
             | ControlError::Expired { .. } => Self::Usage,
-            ControlError::Auth { .. } => Self::Auth,
+            ControlError::Auth { .. } | ControlError::Forbidden { .. } => Self::Auth,
             ControlError::Unreachable { .. } => Self::Unreachable,
             ControlError::Refused { .. } | ControlError::Conflict { .. } => Self::Refused,
             ControlError::Drifted { .. } => Self::Drifted,

@@ -157,6 +157,10 @@ fn class_and_advice(error: &ControlError) -> (&'static str, &'static str) {
             "auth",
             "Check the credentials in clouds.yaml; `gone doctor` tries the login of each region.",
         ),
+        ControlError::Forbidden { .. } => (
+            "forbidden",
+            "Ask who runs the engine: [api] uids in its configuration says who may do what.",
+        ),
         ControlError::Unreachable { .. } => (
             "unreachable",
             "Nothing that was accepted is lost. `gone doctor` shows what can be reached; then try again.",
