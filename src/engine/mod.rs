@@ -35,6 +35,7 @@ mod see;
 mod sites;
 mod snapshot;
 mod sweep;
+mod targets;
 mod verify;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Shared;
 use super::handle::{audit, ledger_error};
-use super::planning::{By, control_error};
+use super::planning::control_error;
+use super::targets::By;
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::{KindName, Orphan, Presence, ResourceKey, Site, StepResource};
 use crate::domain::policy::Looked;

@@ -1,5 +1,5 @@
-//! From a command to a plan: targets resolved, the cloud listed, blockers found behind the fence and
-//! before the first write (T3, N15).
+//! From resources to a plan: the cloud listed, blockers found behind the fence and before the first
+//! write (T3, N15).
 
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::sync::Arc;
@@ -8,15 +8,16 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
 
+use super::targets::{By, Wanted};
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure, Fields, ListRows, Listed};
-use crate::control::{ControlError, SiteSpec, TargetSpec};
-use crate::domain::kinds::{Kind, lookup};
+use crate::control::ControlError;
+use crate::domain::kinds::lookup;
 use crate::domain::model::{
-    Deletion, DeletionState, ErrorClass, Identity, KindName, Plan, PlanOptions, PlanStep, Refusal,
-    RefusalRule, Resource, ResourceKey, Site, Target,
+    Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, PlanStep, Refusal,
+    RefusalRule, Resource, ResourceKey, Target,
 };
-use crate::domain::plan::{Filter, Frozen, Lookup, Planner, ranks};
+use crate::domain::plan::{Frozen, Lookup, Planner, ranks};
 use crate::domain::text::escape;
 use crate::ledger::{Change, Cursor, DeletionFilter, LedgerError};
 use crate::system::config::ProtectRule;
@@ -261,255 +262,6 @@ impl Shared {
             fields: Fields::Planning,
             rows_max: None,
         })
-    }
-
-    /// Resources of a kind by their ids, or by their names: one listing, however many.
-    pub(super) async fn find(
-        &self,
-        site: &Site,
-        kind: &Kind,
-        words: &BTreeSet<&str>,
-        by: By,
-    ) -> Result<Vec<Resource>, CloudFailure> {
-        let listed = self.kinds.listed(kind);
-        let key = match (&kind.spec.derived, &listed.spec.list, by) {
-            (Some(derived), _, By::Id) => derived.find_by.as_str(),
-            // Below a parent that is not at this site there is no list, and that is an error; a row that
-            // is not there is none.
-            (None, Some(list), By::Id) if list.within.is_some() => {
-                let whole = words.iter().copied().filter(|word| word.contains(','));
-                return self.read_all(site, listed, &whole.collect()).await;
-            }
-            (None, _, By::Id) => match listed.id_filter() {
-                Some(filter) => filter,
-                None => return self.read_all(site, listed, words).await,
-            },
-            (None, Some(list), By::Name) if list.within.is_none() => list.name.as_str(),
-            (_, _, By::Name) => return Ok(Vec::new()),
-        };
-        // A composite id begins with its parent's, by which it is found.
-        let composite = kind.spec.derived.is_some() || listed.id_filter() != Some("id");
-        let part = |word: &&str| match (word.split_once(','), by) {
-            (Some((parent, _)), By::Id) if composite => parent.to_owned(),
-            _ => (*word).to_owned(),
-        };
-        let values: BTreeSet<String> = words.iter().map(part).collect();
-        let filter = Filter {
-            key: key.to_owned(),
-            values: values.into_iter().collect(),
-        };
-        let (rows, _) = self
-            .look_up(&Lookup {
-                site: site.clone(),
-                kind: listed.name.clone(),
-                filter: Some(filter),
-            })
-            .await?;
-        let found = rows
-            .iter()
-            .flat_map(|row| self.kinds.resources_in(site, listed, row));
-        Ok(found
-            .filter(|found| found.key.kind == kind.name)
-            .filter(|found| words.contains(by.word(found)))
-            .collect())
-    }
-
-    /// The same where the cloud has no filter by id.
-    async fn read_all(
-        &self,
-        site: &Site,
-        kind: &Kind,
-        ids: &BTreeSet<&str>,
-    ) -> Result<Vec<Resource>, CloudFailure> {
-        let mut found = Vec::new();
-        for id in ids {
-            let read = self.cloud.read(site, kind, id).await;
-            self.site_answered(site, read.as_ref().err());
-            let row = read?.row;
-            found.extend(
-                row.iter()
-                    .flat_map(|row| self.kinds.resources_in(site, kind, row)),
-            );
-        }
-        Ok(found)
-    }
-
-    /// Each target as exactly one resource; a word that fits several is refused, and they are listed.
-    pub(super) async fn resolve(
-        &self,
-        specs: &[TargetSpec],
-    ) -> Result<Vec<Resource>, ControlError> {
-        let mut targets: Vec<Resource> = Vec::new();
-        for found in self.resolve_all(specs).await? {
-            if targets.iter().all(|target| target.key != found.key) {
-                targets.push(found);
-            }
-        }
-        if targets.is_empty() {
-            return Err(ControlError::Usage {
-                message: "no target is named".into(),
-            });
-        }
-        Ok(targets)
-    }
-
-    pub(super) async fn resolve_one(&self, spec: &TargetSpec) -> Result<Resource, ControlError> {
-        let mut found = self.resolve_all(std::slice::from_ref(spec)).await?;
-        Ok(found.swap_remove(0))
-    }
-
-    /// One resource for each, in order, or one in each region of what all share: looked up by site and
-    /// kind, not one by one.
-    async fn resolve_all(&self, specs: &[TargetSpec]) -> Result<Vec<Resource>, ControlError> {
-        let mut asked = Vec::new();
-        for spec in specs {
-            let kind = self
-                .kinds
-                .resolve(&spec.kind)
-                .map_err(|message| ControlError::Usage { message })?;
-            asked.push((kind, self.sites_of(&spec.site)?, spec.id_or_name.as_str()));
-        }
-        let mut wanted: BTreeMap<Wanted<'_>, BTreeSet<&str>> = BTreeMap::new();
-        for (kind, sites, word) in &asked {
-            let kind = &kind.name;
-            for site in sites {
-                wanted
-                    .entry(Wanted { site, kind })
-                    .or_default()
-                    .insert(word);
-            }
-        }
-        let looked = wanted.into_iter().map(|(at, words)| async move {
-            let Some(kind) = self.kinds.get(at.kind) else {
-                return Ok((at, Vec::new()));
-            };
-            let mut found = self.find(at.site, kind, &words, By::Id).await?;
-            let is_id = |word: &&str| found.iter().any(|found| found.key.id == *word);
-            let names: BTreeSet<&str> = words.into_iter().filter(|word| !is_id(word)).collect();
-            if !names.is_empty() {
-                let mut named = self.find(at.site, kind, &names, By::Name).await?;
-                named.retain(|named| !found.iter().any(|found| found.key == named.key));
-                found.extend(named);
-            }
-            Ok((at, found))
-        });
-        let mut found: BTreeMap<Wanted<'_>, Vec<Resource>> = BTreeMap::new();
-        for answer in futures_util::future::join_all(looked).await {
-            // One silent site could hide that the word fits twice.
-            let (at, resources) = answer.map_err(control_error)?;
-            found.insert(at, resources);
-        }
-        let mut meant = Vec::new();
-        for (kind, sites, word) in &asked {
-            let fits = sites.iter().flat_map(|site| {
-                let kind = &kind.name;
-                let here = found.get(&Wanted { site, kind }).into_iter().flatten();
-                let here: Vec<&Resource> = here.collect();
-                let by = match here.iter().any(|found| found.key.id == *word) {
-                    true => By::Id,
-                    false => By::Name,
-                };
-                here.into_iter()
-                    .filter(move |found| by.word(found) == *word)
-            });
-            let fits = self.without_copies(fits.collect());
-            meant.extend(the_one(kind, sites, word, fits)?);
-        }
-        Ok(meant)
-    }
-
-    pub(super) fn sites_of(&self, spec: &SiteSpec) -> Result<Vec<Site>, ControlError> {
-        let all = self.cloud.sites();
-        let sites: Vec<Site> = all
-            .iter()
-            .filter(|site| spec.matches(site))
-            .cloned()
-            .collect();
-        if sites.is_empty() {
-            let known: Vec<String> = all.iter().map(Site::to_string).collect();
-            let wanted = match spec {
-                SiteSpec::All => {
-                    return Err(ControlError::Usage {
-                        message: "no cloud is configured: gone doctor says where it looked".into(),
-                    });
-                }
-                SiteSpec::Cloud(cloud) => cloud.to_string(),
-                SiteSpec::Region(site) => site.to_string(),
-            };
-            return Err(ControlError::Usage {
-                message: format!(
-                    "no such site \"{}\"{}; configured: {}",
-                    escape(&wanted),
-                    crate::domain::text::did_you_mean(&wanted, known.iter().map(String::as_str)),
-                    known.join(", ")
-                ),
-            });
-        }
-        Ok(sites)
-    }
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum By {
-    Id,
-    Name,
-}
-
-impl By {
-    fn word(self, resource: &Resource) -> &str {
-        match self {
-            By::Id => &resource.key.id,
-            By::Name => &resource.name,
-        }
-    }
-}
-
-/// Where words are looked up together.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Wanted<'a> {
-    site: &'a Site,
-    kind: &'a KindName,
-}
-
-fn the_one(
-    kind: &Kind,
-    sites: &[Site],
-    word: &str,
-    fits: Vec<&Resource>,
-) -> Result<Vec<Resource>, ControlError> {
-    match fits.as_slice() {
-        [one] => Ok(vec![(*one).clone()]),
-        [first, others @ ..]
-            if kind.spec.in_all_regions && others.iter().all(|it| it.key.id == first.key.id) =>
-        {
-            Ok(fits.into_iter().cloned().collect())
-        }
-        [] => {
-            let sites: Vec<String> = sites.iter().map(Site::to_string).collect();
-            Err(ControlError::NotFound {
-                message: format!(
-                    "no {} with the id or name \"{}\" at {}",
-                    kind.name,
-                    escape(word),
-                    sites.join(", ")
-                ),
-            })
-        }
-        several => Err(ControlError::Ambiguous {
-            message: format!(
-                "{} resources fit {}/{}; name one by its id, or add @CLOUD/REGION",
-                several.len(),
-                kind.name,
-                escape(word)
-            ),
-            candidates: several
-                .iter()
-                .map(|one| Target {
-                    key: one.key.clone(),
-                    name: one.name.clone(),
-                })
-                .collect(),
-        }),
     }
 }
 

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::handle::{audit, ledger_error};
-use super::planning::{By, protected};
+use super::planning::protected;
+use super::targets::By;
 use super::{PAGE_MAX, Shared};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::ladder::{self, Facts, Ladder, Purged, Rung};
