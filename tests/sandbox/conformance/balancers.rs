@@ -242,9 +242,12 @@ fn balancer_deletions() -> Vec<Step> {
             delete("/pools/$p")
                 .refuses(409, "", "Pool $p is in use by L7 policy $y")
                 .row("pool of a policy"),
-            delete("/l7policies/$y/rules/$r"),
+            delete("/l7policies/$y/rules/$r").row("things in a row"),
             get("/l7policies/$y/rules/$r").shows("/rule/provisioning_status", "\"PENDING_DELETE\""),
-            get("/l7policies/$y").shows("/l7policy/provisioning_status", "\"PENDING_UPDATE\""),
+            get("/l7policies/$y")
+                .shows("/l7policy/provisioning_status", "\"PENDING_UPDATE\"")
+                .shows("/l7policy/rules/0/id", "\"$r\"")
+                .row("things in a row"),
             delete("/l7policies/$y").refuses(409, "", IMMUTABLE),
             settled(),
             get("/l7policies/$y/rules/$r").refuses(404, "", "L7 Rule $r not found."),
@@ -256,8 +259,12 @@ fn balancer_deletions() -> Vec<Step> {
             settled(),
             get("/l7policies/$y").refuses(404, "", "L7 Policy $y not found."),
             get("/l7policies/$y/rules/$r").refuses(404, "Bad Request", "L7Policy $y not found."),
-            delete("/pools/$p/members/$m"),
+            delete("/pools/$p/members/$m").row("things in a row"),
             get("/pools/$p/members/$m").shows("/member/provisioning_status", "\"PENDING_DELETE\""),
+            get("/pools/$p")
+                .shows("/pool/provisioning_status", "\"PENDING_UPDATE\"")
+                .shows("/pool/members/0/id", "\"$m\"")
+                .row("things in a row"),
             settled(),
             get("/pools/$p/members/$m").refuses(404, "", "Member $m not found."),
             delete("/healthmonitors/$h"),

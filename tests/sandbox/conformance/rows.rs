@@ -186,6 +186,7 @@ pub const ROWS: &[(&str, &str)] = &[
         "L7 policy with rules; listener with L7 policies; pool with members and a monitor",
         "things with children",
     ),
+    ("member of a pool, rule of an L7 policy", "things in a row"),
     ("the VIP's port, in Neutron", "VIP's port"),
     (
         "balancer on a port that the user made (vip_port_id)",
