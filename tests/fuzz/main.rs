@@ -5,7 +5,7 @@
 //! always the same; longer, with other cases each time:
 //!
 //! ```text
-//! GONE_FUZZ_SECONDS=600 cargo nextest run --release --test fuzz      all, each for ten minutes
+//! GONE_FUZZ_SECONDS=600 cargo nextest run --release --profile fuzz      all, each for ten minutes
 //! GONE_FUZZ_SECONDS=600 GONE_SEED=17 cargo test --test fuzz clouds   one, from this seed on
 //! ```
 //! What fails is made smaller and shown; of what ends the process (a stack overflow, memory), the last
