@@ -281,6 +281,7 @@ fn what_is_typed_ahead_on_a_real_terminal_deletes_nothing() {
     );
     seat.press("\rweb\r");
     seat.see("Type the name");
+    seat.see("│ >");
     assert_eq!(seat.told(), "\"plan\"\n");
     seat.press("web");
     seat.see(">web");

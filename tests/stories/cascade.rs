@@ -38,7 +38,7 @@ fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_sends_nothing_before_and_end
     ]);
     assert_eq!(cloud.writes(), Vec::<String>::new());
 
-    seat.press("\r");
+    seat.go_on();
     let short = &web[web.len() - 8..];
     seat.see_all(&[
         "Delete network web",
@@ -169,7 +169,7 @@ fn story_2_n04_two_networks_in_two_regions_go_together_with_their_balancers() {
     // Each region as in one, and its balancer; the balancer's own port goes by itself.
     seat.see("▶ 18 steps · 10 automatic · 2 unset · 0 refused");
     assert_eq!(cloud.writes(), Vec::<String>::new());
-    seat.press("\r");
+    seat.go_on();
     seat.see_all(&[
         "Delete 2 marked resources",
         "how many resources were marked: 2",

@@ -15,7 +15,7 @@ fn delete_phoenix(stage: &Stage, settings: &str) -> Seat {
     seat.press("\r");
     seat.press("D");
     seat.see("▶ 4 steps");
-    seat.press("\r");
+    seat.go_on();
     seat.see("Type the name");
     seat.press("phoenix");
     seat.see(">phoenix");

@@ -48,7 +48,7 @@ fn story_10_the_console_shows_hostile_names_visibly_and_aligned_up_to_the_typed_
     seat.press("\r");
     seat.press("D");
     seat.see_all(&["▶ 2 steps", r"network web\u{1b}]2;owned"]);
-    seat.press("\r");
+    seat.go_on();
     seat.see_all(&[&format!("Type the short id {short}")]);
     let text = seat.text();
     assert!(!text.contains(is_hostile), "{text:?}");

@@ -48,6 +48,7 @@ fn story_13_m01_a_protected_image_is_refused_and_an_unprotected_one_goes_with_it
     // Two members are left; they go with it, and its protection stands in the way.
     seat.see_all(&["1 step · 2 automatic", "1 refused"]);
     seat.see_all(&["protected", "image member"]);
+    seat.see("enter confirm…");
     seat.press("\r");
     seat.see("refused: what stands in the way must go first");
     assert_eq!(
@@ -87,7 +88,7 @@ fn story_13_m01_a_protected_image_is_refused_and_an_unprotected_one_goes_with_it
     cloud.patch_image(&image, &free);
     seat.press("D");
     seat.see_all(&["1 step · 2 automatic", "0 refused"]);
-    seat.press("\r");
+    seat.go_on();
     seat.see("Type the name");
     seat.press("golden");
     seat.see(">golden");

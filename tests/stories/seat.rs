@@ -115,6 +115,13 @@ impl Seat {
         });
     }
 
+    /// From a plan on to its typed confirmation. What is typed before keys are offered does not count.
+    pub fn go_on(&mut self) {
+        self.see("enter confirm…");
+        self.press("\r");
+        self.see("│ >");
+    }
+
     /// Goes to a pane or a kind by its word, and waits for its title.
     pub fn go(&mut self, word: &str, title: &str) {
         self.press(&format!(":{word}"));

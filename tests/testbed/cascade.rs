@@ -98,11 +98,8 @@ fn testbed_n02_n03_a_network_goes_from_the_console() {
     seat.see(&name);
     seat.press("D");
     seat.see("steps");
-    // Keys count once the plan is on the screen.
-    seat.quiet();
-    seat.press("\r");
+    seat.go_on();
     seat.see("Type the name");
-    seat.quiet();
     seat.press(&name);
     seat.see(&format!(">{name}"));
     seat.press("\r");

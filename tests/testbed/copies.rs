@@ -102,11 +102,9 @@ fn testbed_story_2_networks_of_two_regions_go_together_from_the_console() {
     }
     seat.press("D");
     seat.see("steps");
-    seat.quiet();
     assert_eq!(bed.holdings().0, before.0);
-    seat.press("\r");
+    seat.go_on();
     seat.see("how many resources were marked: 2");
-    seat.quiet();
     seat.press("2");
     seat.see(">2");
     seat.press("\r");

@@ -93,6 +93,14 @@ impl Seat {
         self.wait(text, |seat| seat.contents().contains(text));
     }
 
+    /// From a plan on to its typed confirmation. What is typed before keys are offered does not count.
+    #[track_caller]
+    pub fn go_on(&mut self) {
+        self.see("enter confirm…");
+        self.press("\r");
+        self.see("│ >");
+    }
+
     /// Waits until nothing more is drawn.
     #[track_caller]
     pub fn quiet(&self) {

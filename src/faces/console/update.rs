@@ -84,7 +84,10 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.dirty = true;
             state.with_top(&mut effects, |pane, context| pane.wake(false, context));
         }
-        Event::Shown => state.guarded = false,
+        Event::Shown => {
+            state.guarded = false;
+            state.dirty = true;
+        }
     }
     state.settle();
     effects

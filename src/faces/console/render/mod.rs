@@ -57,7 +57,10 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     }
     table::draw(pane, canvas, areas.table);
     draw_strip(pane, canvas, areas.strip);
-    draw_footer(pane.scope(), canvas, areas.footer);
+    // Keys are offered once they count.
+    if !state.is_guarded() {
+        draw_footer(pane.scope(), canvas, areas.footer);
+    }
     draw_bottom(state, canvas, &areas)
 }
 
@@ -267,7 +270,7 @@ fn draw_bottom(state: &State, canvas: &mut Canvas<'_>, areas: &Areas) -> Option<
             canvas.clear(area);
             Some(canvas.input("/", input, area))
         }
-        Some(Prompt::Confirm(confirm)) => overlay::confirm(confirm, canvas),
+        Some(Prompt::Confirm(confirm)) => overlay::confirm(state, confirm, canvas),
         Some(Prompt::Quit) => {
             overlay::quit(state, canvas);
             None

@@ -28,8 +28,12 @@ pub(super) fn too_small(state: &State, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// The typed confirmation; where the cursor stands.
-pub(super) fn confirm(confirm: &Confirm, canvas: &mut Canvas<'_>) -> Option<Position> {
+/// The typed confirmation; where the cursor stands, once keys count.
+pub(super) fn confirm(
+    state: &State,
+    confirm: &Confirm,
+    canvas: &mut Canvas<'_>,
+) -> Option<Position> {
     let mut lines: Vec<Cell> = confirm.lines.iter().map(Cell::plain).collect();
     if let Some(first) = lines.first_mut() {
         first.tone = Tone::Strong;
@@ -44,7 +48,7 @@ pub(super) fn confirm(confirm: &Confirm, canvas: &mut Canvas<'_>) -> Option<Posi
     ));
     let inner = frame(canvas, "confirm", &lines, 1);
     let line = Rect::new(inner.x, inner.bottom().saturating_sub(1), inner.width, 1);
-    Some(canvas.input(">", &confirm.input, line))
+    (!state.is_guarded()).then(|| canvas.input(">", &confirm.input, line))
 }
 
 pub(super) fn quit(state: &State, canvas: &mut Canvas<'_>) {
