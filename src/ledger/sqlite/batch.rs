@@ -136,9 +136,10 @@ pub(super) struct Batch<'c> {
     /// Of the engine that owns this ledger.
     pub(super) epoch: i64,
     deletions: BTreeMap<i64, Entry>,
-    /// What the current change touched, as it was before: for its savepoint.
-    undo: BTreeMap<i64, Option<Entry>>,
 }
+
+/// The deletions as they were counted at a savepoint.
+pub(super) struct Savepoint(BTreeMap<i64, Entry>);
 
 impl<'c> Batch<'c> {
     pub(super) fn new(db: &'c Connection, epoch: i64) -> Self {
@@ -146,7 +147,6 @@ impl<'c> Batch<'c> {
             db,
             epoch,
             deletions: BTreeMap::new(),
-            undo: BTreeMap::new(),
         }
     }
 
@@ -154,24 +154,21 @@ impl<'c> Batch<'c> {
         self.db.prepare_cached(sql)?.execute(values)
     }
 
-    pub(super) fn begin_change(&mut self) -> Sql<()> {
-        self.undo.clear();
-        self.execute("SAVEPOINT change", &[]).map(drop)
+    /// To be kept or undone. Not for what is done often: while one is open, SQLite copies each page
+    /// that is written, for each statement again.
+    pub(super) fn savepoint(&self) -> Sql<Savepoint> {
+        self.execute("SAVEPOINT change", &[])?;
+        Ok(Savepoint(self.deletions.clone()))
     }
 
-    pub(super) fn keep_change(&mut self) -> Sql<()> {
+    pub(super) fn keep(&self, _: Savepoint) -> Sql<()> {
         self.execute("RELEASE change", &[]).map(drop)
     }
 
-    pub(super) fn undo_change(&mut self) -> Sql<()> {
+    pub(super) fn undo(&mut self, to: Savepoint) -> Sql<()> {
         self.execute("ROLLBACK TO change", &[])?;
         self.execute("RELEASE change", &[])?;
-        for (num, before) in std::mem::take(&mut self.undo) {
-            match before {
-                Some(entry) => self.deletions.insert(num, entry),
-                None => self.deletions.remove(&num),
-            };
-        }
+        self.deletions = to.0;
         Ok(())
     }
 
@@ -200,11 +197,7 @@ impl<'c> Batch<'c> {
     pub(super) fn deletion(&mut self, num: i64) -> Sql<&mut DeletionRow> {
         use std::collections::btree_map::Entry as Slot;
         let entry = match self.deletions.entry(num) {
-            Slot::Occupied(slot) => {
-                let entry = slot.into_mut();
-                self.undo.entry(num).or_insert_with(|| Some(entry.clone()));
-                entry
-            }
+            Slot::Occupied(slot) => slot.into_mut(),
             Slot::Vacant(slot) => {
                 let sql = format!(
                     "SELECT {} FROM deletions WHERE num = ?1",
@@ -214,7 +207,6 @@ impl<'c> Batch<'c> {
                     .db
                     .prepare_cached(&sql)?
                     .query_row([num], DeletionRow::read)?;
-                self.undo.entry(num).or_insert(None);
                 slot.insert(Entry {
                     stored: Some(row.clone()),
                     row,

@@ -20,7 +20,7 @@ pub(super) const KEPT: TimeDelta = TimeDelta::hours(24);
 ///
 /// Most are new, so the insert goes first, by itself and without `RETURNING`: a statement that gives
 /// rows back or may do several writes keeps the pages that it touches in a journal of its own, and
-/// inside a change's savepoint that journal only grows, here to 1.3 GB of temporary file for 100,000
+/// inside a savepoint that journal only grows, here to 1.3 GB of temporary file for 100,000
 /// identities.
 pub(super) struct Fences<'c> {
     db: &'c Connection,

@@ -3,7 +3,7 @@
 //! ```text
 //! commit, claim ──▶ SqliteLedger: one writer thread ─┐
 //! reads ──────────▶ a few read-only connections      ├─▶ Store ─▶ Batch: one transaction,
-//! simulation ─────▶ InlineLedger: same code, inline ─┘            a savepoint for each change
+//! simulation ─────▶ InlineLedger: same code, inline ─┘            what cannot be taken is left out
 //! ```
 //!
 //! WAL with `synchronous=FULL`: when a commit has returned, its changes survive a loss of power.

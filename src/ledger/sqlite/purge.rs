@@ -14,7 +14,9 @@ use crate::domain::model::{
     DeletionState, ErrorClass, EventKind, Phase, ResourceKey, Site, SitePause, StepError,
     StepState, short_id,
 };
-use crate::ledger::{Applied, AuditEntry, Climb, Forgotten, NewPurge, Paged, RetryBy, Selection};
+use crate::ledger::{
+    Applied, AuditEntry, Climb, Forgotten, NewDeletion, NewPurge, Paged, RetryBy, Selection,
+};
 
 /// A stuck step that is given up.
 struct GivenUp {
@@ -28,17 +30,7 @@ impl Batch<'_> {
         let now = purge.now;
         let applied = match &purge.climb {
             Climb::Retry => self.retry(&purge.what, RetryBy::Person, &purge.audit, now)?,
-            Climb::Unpin(deletion) => {
-                let accepted = self.accept(deletion)?;
-                if !matches!(accepted, Applied::Accepted { .. }) {
-                    return Ok(accepted);
-                }
-                // What it pins is tried again: it snoozes while that goes.
-                match self.retry(&purge.what, RetryBy::Person, &purge.audit, now)? {
-                    Applied::Moved(_) => accepted,
-                    refused => return self.refused_whole(refused),
-                }
-            }
+            Climb::Unpin(deletion) => self.unpin(purge, deletion)?,
             Climb::Runbook => match self.chosen(&purge.what)? {
                 Ok(_) => {
                     self.audit(&purge.audit, now)?;
@@ -54,11 +46,25 @@ impl Batch<'_> {
         Ok(applied)
     }
 
-    /// Half of a rung was written, and the other half is refused: neither counts.
-    fn refused_whole(&mut self, refused: Applied) -> Sql<Applied> {
-        self.undo_change()?;
-        self.begin_change()?;
-        Ok(refused)
+    /// Deletes what pins it, and tries it again: it snoozes while that goes. If half of it is refused,
+    /// nothing of it counts.
+    fn unpin(&mut self, purge: &NewPurge, deletion: &NewDeletion) -> Sql<Applied> {
+        let before = self.savepoint()?;
+        let accepted = self.accept(deletion)?;
+        if !matches!(accepted, Applied::Accepted { .. }) {
+            self.keep(before)?;
+            return Ok(accepted);
+        }
+        match self.retry(&purge.what, RetryBy::Person, &purge.audit, purge.now)? {
+            Applied::Moved(_) => {
+                self.keep(before)?;
+                Ok(accepted)
+            }
+            refused => {
+                self.undo(before)?;
+                Ok(refused)
+            }
+        }
     }
 
     fn tell_purge(&mut self, purge: &NewPurge) -> Sql<()> {

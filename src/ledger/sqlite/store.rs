@@ -150,7 +150,22 @@ impl Store {
         self.transact(jobs).map_err(|e| fault(&self.path, &e))
     }
 
+    /// Almost always every change can be taken, so the first attempt makes no savepoints. If one
+    /// cannot, all is done again with a savepoint for each, and it is refused alone.
     fn transact(&mut self, jobs: &[Job]) -> Sql<Vec<Outcome>> {
+        match self.attempt(jobs, |batch, change| batch.dispatch(change)) {
+            Err(error) if fails_alone(&error) => {
+                self.attempt(jobs, |batch, change| batch.change_apart(change))
+            }
+            done => done,
+        }
+    }
+
+    fn attempt(
+        &mut self,
+        jobs: &[Job],
+        apply: impl Fn(&mut Batch, &Change) -> Sql<Applied>,
+    ) -> Sql<Vec<Outcome>> {
         let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate)?;
         let mut batch = Batch::new(&tx, self.epoch);
         let mut outcomes = Vec::with_capacity(jobs.len());
@@ -159,7 +174,7 @@ impl Store {
                 Job::Commit(changes) => Outcome::Applied(
                     changes
                         .iter()
-                        .map(|change| batch.change(change))
+                        .map(|change| apply(&mut batch, change))
                         .collect::<Sql<_>>()?,
                 ),
                 Job::Claim { rooms, now } => {
@@ -188,15 +203,15 @@ impl Store {
 impl Batch<'_> {
     /// One change in its savepoint. What the ledger cannot take (a plan that breaks its rules, a
     /// row that cannot be read) is refused alone; a disk that fails fails the whole transaction.
-    fn change(&mut self, change: &Change) -> Sql<Applied> {
-        self.begin_change()?;
+    fn change_apart(&mut self, change: &Change) -> Sql<Applied> {
+        let before = self.savepoint()?;
         match self.dispatch(change) {
             Ok(applied) => {
-                self.keep_change()?;
+                self.keep(before)?;
                 Ok(applied)
             }
             Err(error) if fails_alone(&error) => {
-                self.undo_change()?;
+                self.undo(before)?;
                 Ok(Applied::Refused(format!(
                     "the ledger cannot take this: {error}"
                 )))

@@ -47,7 +47,6 @@ fn end(db: &Connection, step: &ClaimedStep, now: i64) {
     let run = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
         db.prepare_cached(sql).unwrap().execute(values).unwrap()
     };
-    run("SAVEPOINT change", &[]);
     let (deletion, record): (i64, i64) = db
         .prepare_cached(
             "SELECT deletion, record FROM steps
@@ -82,7 +81,6 @@ fn end(db: &Connection, step: &ClaimedStep, now: i64) {
          WHERE ended_at IS NULL AND id IN (SELECT dependent FROM edges WHERE dependency = ?1)",
         &[&step.id],
     );
-    run("RELEASE change", &[]);
 }
 
 /// The rows of a plan's start, inserted into a ledger that has none, in one transaction: tombstones,
