@@ -241,15 +241,19 @@ fn after_failure(
 ///
 /// 1. Not at all when nothing else of their rank, or of a higher one, can be sent or is in flight at
 ///    the site: what depends on them is next, and the longest path goes first.
-/// 2. Not at all when they fill a list, and twice as many of their deletion wait for a look as are still
-///    to be sent. A list by scope shows what is still there, so it is worth its pages once little is;
-///    and each look leaves at most a third, so that there are few looks.
+/// 2. Not at all when they fill a list, twice as many of their deletion wait for a look as are still to
+///    be sent, and these fill one too. A list by scope shows what is still there, so it is worth its
+///    pages once little is; and each look leaves at most a third, so that there are few looks. The last
+///    ones are waited for, and then found gone by one list.
 /// 3. While calls are in flight and nothing is ready: [`GATHER_MAX`], so that one that hangs holds up
 ///    nothing (I12).
 /// 4. Else [`SEND_FIRST`], and half of the time that the deletion has taken so far: the longer it takes,
 ///    the fewer looks.
 pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
-    let worth_it = gathered.fills_a_list && gathered.verifying >= 2 * gathered.unsent;
+    let unsent = gathered.unsent;
+    let worth_it = gathered.fills_a_list
+        && gathered.verifying >= 2 * unsent
+        && unsent >= LOOKED_FOR_TOGETHER as u64;
     let others = gathered.ready.max(gathered.running);
     if worth_it || others.is_none_or(|rank| rank < gathered.rank) {
         return Duration::ZERO;

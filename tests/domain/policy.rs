@@ -418,9 +418,18 @@ fn n14_looks_wait_until_nothing_else_is_to_be_done_or_many_have_gathered() {
         ..gathered(verifying)
     };
     assert_eq!(waits(sending(1, 500)), 46, "half of the deletion's time");
-    assert_eq!(waits(sending(139, 70)), 46, "not yet twice as many as left");
-    assert_eq!(waits(sending(139, 69)), 0);
-    assert_eq!(waits(sending(138, 69)), 46, "not yet a list full");
+    assert_eq!(
+        waits(sending(300, 151)),
+        46,
+        "not yet twice as many as left"
+    );
+    assert_eq!(waits(sending(300, 150)), 0);
+    assert_eq!(waits(sending(300, 138)), 46, "the last ones are waited for");
+    let others_wait = Gathered {
+        fills_a_list: false,
+        ..sending(300, 150)
+    };
+    assert_eq!(waits(others_wait), 46, "not yet a list full of this kind");
     let young = Gathered {
         since: now() - Duration::from_secs(4),
         ..sending(1, 500)
