@@ -24,7 +24,7 @@ use crate::system::config::Settings;
 
 /// What is answered within this time is claimed ahead, so that a call that ends is followed by the next
 /// one at once, and not after an outcome and a claim were written. That takes some 10 ms.
-const AHEAD_MS: u64 = 20;
+const AHEAD: Duration = Duration::from_millis(20);
 /// A call that takes this long, and [`HANGS_TIMES`] as long as calls take here, lends its place to
 /// another: what hangs holds up only itself (I12).
 const HANGS_AFTER: Duration = Duration::from_secs(5);
@@ -39,6 +39,8 @@ pub(super) struct Sites {
 struct Runtime {
     status: SiteStatus,
     limit: Limit,
+    /// What a call takes, in the mean of the last ones.
+    latency: Option<Duration>,
     /// When each call in flight was sent, the first one first.
     sent: Vec<Instant>,
     /// Claimed steps that wait until another call has ended, the first one first.
@@ -61,8 +63,7 @@ impl Runtime {
     }
 
     fn hangs_after(&self) -> Duration {
-        let latency = self.status.latency_ms.map(Duration::from_millis);
-        HANGS_AFTER.max(latency.unwrap_or_default() * HANGS_TIMES)
+        HANGS_AFTER.max(self.latency.unwrap_or_default() * HANGS_TIMES)
     }
 
     /// Calls in flight that take a place. As many as the limit may lend theirs.
@@ -75,11 +76,9 @@ impl Runtime {
     /// How many more steps may be claimed.
     fn room(&self, now: Instant) -> Room {
         let limit = self.status.concurrency_limit;
-        let ahead = match self.status.latency_ms {
-            Some(latency) => limit as u64 * AHEAD_MS / latency.max(AHEAD_MS),
-            None => 0,
-        };
-        let ahead = usize::try_from(ahead).unwrap_or(limit);
+        let ahead = self.latency.map_or(0, |latency| {
+            (limit as f64 * AHEAD.div_duration_f64(latency.max(AHEAD))) as usize
+        });
         let claimed = self.places_taken(now) + self.turns.len();
         let now = limit.saturating_sub(claimed);
         Room {
@@ -103,6 +102,9 @@ impl Runtime {
     fn shown(&self) -> SiteStatus {
         let mut shown = self.status.clone();
         shown.in_flight = self.sent.len();
+        shown.latency_ms = self
+            .latency
+            .map(|latency| u64::try_from(latency.as_millis()).unwrap_or(u64::MAX));
         if let Some(pause) = &shown.paused_by {
             let why = match pause.reason.as_str() {
                 "" => String::new(),
@@ -127,6 +129,7 @@ impl Sites {
                 Site::Deployment { name } => name.to_string(),
             };
             Runtime {
+                latency: None,
                 status: SiteStatus {
                     state: SiteState::Unknown,
                     reason: String::new(),
@@ -274,12 +277,8 @@ impl Sites {
         }
         let now = Instant::now();
         let took = now - sent;
-        let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        site.status.latency_ms = Some(
-            site.status
-                .latency_ms
-                .map_or(latency_ms, |before| (before * 7 + latency_ms) / 8),
-        );
+        let latency = site.latency.map_or(took, |before| (before * 7 + took) / 8);
+        site.latency = Some(latency);
         match retry {
             Some(Retry::Unavailable) => {
                 site.limit.overloaded();
