@@ -256,8 +256,11 @@ fn i06_what_is_in_a_row_settles_while_the_row_does() {
     for kind in ["member", "l7_rule"] {
         paused(async {
             let bench = Bench::new(1);
-            let id = bench.furnish_demo().remove(kind).unwrap();
+            let mut made = bench.furnish_demo();
+            let id = made.remove(kind).unwrap();
             tokio::time::sleep(Duration::from_secs(2)).await;
+            // Longer than an accepted delete is looked for.
+            slow(&bench, &made["load_balancer"], json!({ "for_s": 600 }));
             bench
                 .run(async |client| {
                     let deletion = client.delete(kind, &id).await;
