@@ -24,8 +24,6 @@ use crate::ledger::ClaimedStep;
 const READ_MAX: usize = 3;
 /// Reads by id in flight, where there is no witness.
 const READS_AT_ONCE: usize = 8;
-/// Lists by id in flight, of one look.
-const LISTS_AT_ONCE: usize = 4;
 /// Rows among which a witness is looked for.
 const WITNESS_ROWS: usize = 50;
 
@@ -70,58 +68,42 @@ impl Shared {
             self.list_scopes(site, kind, &scopes, project, &mut seen)
                 .await;
             left.retain(|id| !seen.rows.contains_key(id));
-            if seen.failure.is_some() {
-                return seen;
-            }
         }
         let left: Vec<String> = left.into_iter().collect();
-        let batches = left.chunks(LOOKED_FOR_TOGETHER);
-        let batches: Vec<BTreeSet<String>> =
-            batches.map(|ids| ids.iter().cloned().collect()).collect();
-        let mut lists = batches
-            .into_iter()
-            .map(|ids| self.list_by_id(site, kind, ids, project));
-        // The witness of the first one does for the others too. If none is found, nothing of the kind
-        // lives there, or the list lies: the others wait for the next look.
-        let Some(first) = lists.next() else {
-            return seen;
-        };
-        let (first, witnessed) = first.await;
-        seen.add(first);
-        if witnessed {
-            let mut others = stream::iter(lists).buffered(LISTS_AT_ONCE);
-            while seen.failure.is_none()
-                && let Some((other, _)) = others.next().await
+        for ids in left.chunks(LOOKED_FOR_TOGETHER) {
+            let ids = ids.iter().cloned().collect();
+            if seen.failure.is_some() || !self.list_by_id(site, kind, ids, project, &mut seen).await
             {
-                seen.add(other);
+                break;
             }
         }
         seen
     }
 
-    /// And whether there was a witness; if not, these were read by id.
+    /// False if no witness is found: nothing of the kind lives there, or the list lies. Then these were
+    /// read by id, and the rest waits for the next look.
     async fn list_by_id(
         &self,
         site: &Site,
         kind: &Kind,
         ids: BTreeSet<String>,
         project: Option<&str>,
-    ) -> (Seen, bool) {
-        let mut seen = Seen::default();
+        seen: &mut Seen,
+    ) -> bool {
         // The witness that was kept may have gone since: then one that lives now.
         for _ in 0..2 {
             match self.find_witness(site, kind, &ids, project).await {
                 Ok(Some(witness)) => {
                     let vouched = self
-                        .list_with_witness(site, kind, &ids, project, witness, &mut seen)
+                        .list_with_witness(site, kind, &ids, project, witness, seen)
                         .await;
                     if vouched || seen.failure.is_some() {
                         break;
                     }
                 }
                 Ok(None) => {
-                    self.read_each(site, kind, ids, &mut seen).await;
-                    return (seen, false);
+                    self.read_each(site, kind, ids, seen).await;
+                    return false;
                 }
                 Err(failure) => {
                     seen.failure = Some(failure);
@@ -129,7 +111,7 @@ impl Shared {
                 }
             }
         }
-        (seen, true)
+        true
     }
 
     async fn read_each(&self, site: &Site, kind: &Kind, ids: BTreeSet<String>, seen: &mut Seen) {
@@ -399,15 +381,6 @@ pub(super) struct Seen {
     pub(super) vouched_by_another_project: bool,
     /// Why nothing is known of the other ids.
     pub(super) failure: Option<CloudFailure>,
-}
-
-impl Seen {
-    fn add(&mut self, more: Self) {
-        self.rows.extend(more.rows);
-        self.identity = more.identity.or(self.identity.take());
-        self.vouched_by_another_project |= more.vouched_by_another_project;
-        self.failure = more.failure.or(self.failure.take());
-    }
 }
 
 /// What goes along with something, by the value of the kind's scope: the ids of the rows under each.
