@@ -96,9 +96,9 @@ impl Seat {
     /// From a plan on to its typed confirmation. What is typed before keys are offered does not count.
     #[track_caller]
     pub fn go_on(&mut self) {
-        self.see("enter confirm…");
+        self.see("enter confirm");
         self.press("\r");
-        self.see("│ >");
+        self.see("| >");
     }
 
     /// Waits until nothing more is drawn.
