@@ -89,8 +89,9 @@ fn longest_path(stage: &Stage, id: &str) -> usize {
 fn small_beside_large(ports: usize) {
     const SMALL: usize = 50;
     let took = |stage: &Stage| {
+        let networks = stage.seed(SMALL);
         let began = Instant::now();
-        let id = stage.delete(SMALL);
+        let id = stage.delete_networks(networks);
         stage.until(&id, |deletion| deletion["state"] == "gone");
         began.elapsed().as_secs_f64()
     };
@@ -116,7 +117,7 @@ fn small_beside_large(ports: usize) {
     let beside = took(&stage);
     let left = stage.deletion(&large)["counts"]["gone"].as_u64().unwrap();
     println!(
-        "{SMALL} ports alone {alone:.1} s; beside {ports} ports and eight that hang {beside:.1} s: {:.2} (goal <= 1.5); the large one was at {left} then",
+        "{SMALL} ports alone {alone:.2} s; beside {ports} ports and eight that hang {beside:.2} s: {:.2} (goal <= 1.5); the large one was at {left} then",
         beside / alone
     );
 }
