@@ -129,7 +129,6 @@ impl Sites {
                 Site::Deployment { name } => name.to_string(),
             };
             Runtime {
-                latency: None,
                 status: SiteStatus {
                     state: SiteState::Unknown,
                     reason: String::new(),
@@ -143,6 +142,7 @@ impl Sites {
                     site,
                 },
                 limit: Limit::new(settings.engine.concurrency, settings.engine.concurrency_max),
+                latency: None,
                 sent: Vec::new(),
                 turns: VecDeque::new(),
                 expected: None,

@@ -1,8 +1,9 @@
 //! The ledger: the only truth. Intent is durable before effect, outcome after.
 //!
 //! The port is batch-shaped: callers hand over [`Change`]s, the store applies each, whole or not at
-//! all, in one transaction and answers each by itself. A change whose fence no longer matches fails alone as
-//! [`Applied::Stale`]. When `commit` returns `Ok`, every change that is not stale is on the disk.
+//! all, in one transaction and answers each by itself. A change whose fence no longer matches fails
+//! alone as [`Applied::Stale`]. When `commit` returns `Ok`, every change that is not stale is on the
+//! disk.
 //!
 //! **Architecture invariant:** readiness, counts, deletion states, tombstone phases, events and the
 //! audit are maintained inside the transaction that changes a step; nobody derives them afterwards.
