@@ -9,6 +9,7 @@ pub mod kinds;
 pub mod ladder;
 pub mod mapping;
 pub mod model;
+pub mod nesting;
 pub mod news;
 pub mod plan;
 pub mod policy;

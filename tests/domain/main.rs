@@ -8,6 +8,7 @@
 
 mod kinds;
 mod ladder;
+mod nesting;
 mod news;
 mod plan;
 mod policy;

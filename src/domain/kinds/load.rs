@@ -10,6 +10,7 @@ use super::{
     ActionWord, AnswerRule, CallTemplate, FilterValues, Kind, KindName, KindSpec, Kinds, ListSpec,
     OnDelete, Reference, Runbook, value,
 };
+use crate::domain::nesting::{TOO_DEEP, first_too_deep, line_of};
 use crate::domain::text::did_you_mean;
 
 /// One kinds file: where it is from, and its text.
@@ -77,6 +78,13 @@ impl Kinds {
         // Where each kind came from, for errors that only show when all are known.
         let mut origins = BTreeMap::new();
         for source in sources {
+            if let Some(at) = first_too_deep(&source.text) {
+                return Err(KindsError {
+                    line: line_of(&source.text, at.start),
+                    file: source.file,
+                    message: TOO_DEEP.to_owned(),
+                });
+            }
             let file: File =
                 toml::from_str(&source.text).map_err(|error| parse_error(&source, &error))?;
             for (name, spec) in file.kind {
@@ -348,14 +356,6 @@ fn parse_error(source: &Source, error: &toml::de::Error) -> KindsError {
             .map_or(1, |span| line_of(&source.text, span.start)),
         message: with_nearest(error.message()),
     }
-}
-
-fn line_of(text: &str, offset: usize) -> usize {
-    text.bytes()
-        .take(offset)
-        .filter(|byte| *byte == b'\n')
-        .count()
-        + 1
 }
 
 /// serde lists the valid words (``unknown field `x`, expected one of `a`, `b` ``); the nearest of

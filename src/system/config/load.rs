@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Settings, Surroundings, notify};
 use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
+use crate::domain::nesting::{TOO_DEEP, first_too_deep, line_of};
 use crate::domain::text::{did_you_mean, escape};
 
 /// Every key with its default and its meaning, as TOML: what `--print-config` shows.
@@ -96,6 +97,9 @@ pub fn load(
 /// a value of the wrong shape; a value that makes no sense.
 pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     let source = Source { text, file };
+    if let Some(at) = first_too_deep(text) {
+        return Err(source.error(Some(at), String::new(), TOO_DEEP));
+    }
     let table = DeTable::parse(text)
         .map_err(|error| source.error(error.span(), String::new(), error.message()))?;
     for key in NOT_YET {
@@ -130,10 +134,9 @@ struct Source<'a> {
 
 impl Source<'_> {
     fn error(&self, span: Option<Range<usize>>, key: String, message: &str) -> ConfigError {
-        let before = span.and_then(|span| self.text.get(..span.start));
         ConfigError {
             file: self.file.to_path_buf(),
-            line: before.map(|before| before.matches('\n').count() + 1),
+            line: span.map(|span| line_of(self.text, span.start)),
             key,
             message: message.to_owned(),
         }
