@@ -12,7 +12,7 @@ use super::batch::{Batch, Sql};
 use super::rows::{self, CLAIMED};
 use crate::domain::model::{KindName, Site, StepState};
 use crate::domain::policy::{Gathered, LOOKED_FOR_TOGETHER};
-use crate::ledger::{ClaimedStep, Due, LooksDue, Room};
+use crate::ledger::{ClaimedStep, Due, Fence, LooksDue, Room};
 
 /// The deletion that was served last at each site: the next round starts behind it.
 pub(super) type Rotation = BTreeMap<Site, i64>;
@@ -114,35 +114,42 @@ impl Batch<'_> {
     ) -> Sql<Vec<ClaimedStep>> {
         let deletion_id = self.deletion(num)?.id.clone();
         let sql = format!(
-            "UPDATE steps SET state = 'running', since = ?4, claim = claim + 1, epoch = ?5,
-                 sent = 1, next_attempt_at = NULL
-             WHERE id IN (SELECT id FROM steps INDEXED BY steps_ready
-                 WHERE state = 'ready' AND site = ?1 AND deletion = ?2 ORDER BY rank DESC, id LIMIT ?3)
-             RETURNING {CLAIMED}, rank"
+            "SELECT {CLAIMED} FROM steps INDEXED BY steps_ready
+             WHERE state = 'ready' AND site = ?1 AND deletion = ?2
+             ORDER BY rank DESC, id LIMIT ?3"
         );
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut taken = self
             .db
             .prepare_cached(&sql)?
-            .query_map(
-                params![
-                    site,
-                    num,
-                    i64::try_from(limit).unwrap_or(i64::MAX),
-                    rows::micros(now),
-                    self.epoch
-                ],
-                |row| {
-                    Ok((
-                        row.get::<_, i64>(19)?,
-                        rows::claimed(row, &deletion_id, false)?,
-                    ))
-                },
-            )?
+            .query_map(params![site, num, limit], |row| {
+                rows::claimed(row, &deletion_id, false)
+            })?
             .collect::<Sql<Vec<_>>>()?;
-        taken.sort_by_key(|(rank, step)| (std::cmp::Reverse(*rank), step.id));
+        // One by one, as in `release_dependents`.
+        for step in &mut taken {
+            step.fence = Fence {
+                state: StepState::Running,
+                claim: step.fence.claim + 1,
+                epoch: self.epoch,
+            };
+            step.due_at = None;
+            self.execute(
+                "UPDATE steps SET state = ?2, since = ?3, claim = ?4, epoch = ?5, sent = 1,
+                     next_attempt_at = NULL
+                 WHERE id = ?1",
+                &[
+                    &step.id,
+                    &step.fence.state.as_str(),
+                    &rows::micros(now),
+                    &step.fence.claim,
+                    &step.fence.epoch,
+                ],
+            )?;
+        }
         let n = taken.len() as u64;
         self.moved(num, StepState::Ready, StepState::Running, n, now)?;
-        Ok(taken.into_iter().map(|(_, step)| step).collect())
+        Ok(taken)
     }
 }
 

@@ -110,7 +110,7 @@ pub(super) fn counts(row: &Row, first: usize) -> Sql<Counts> {
     Ok(counts)
 }
 
-/// What an engine needs of a step; of `steps` alone, so that an `UPDATE … RETURNING` can give it.
+/// What an engine needs of a step; of `steps` alone.
 pub(super) const CLAIMED: &str = "id, deletion, site, kind, resource, name, action, vars, state, \
      claim, epoch, attempts, max_attempts, blocked_since, blockers, last_error, looks, \
      next_attempt_at, project";
