@@ -9,7 +9,7 @@ use std::ops::Range;
 use toml_parser::Source;
 use toml_parser::lexer::TokenKind;
 
-/// Far more than settings, kinds or scenarios need, and less than the parser's own bound.
+/// Far more than settings or kinds need, and less than the parser's own bound.
 const MOST: usize = 64;
 
 pub const TOO_DEEP: &str = "nested too deeply: at most 64 lists, tables and parts of keys";

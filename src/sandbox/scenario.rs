@@ -14,7 +14,6 @@ use super::neutron::Seed;
 use super::pace::Limits;
 use super::region::Service;
 use super::world::World;
-use crate::domain::nesting::{TOO_DEEP, first_too_deep, line_of};
 
 /// The scenarios that come with the program.
 const BUILT_IN: [(&str, &str); 7] = [
@@ -154,10 +153,6 @@ impl Scenario {
             name: name.to_owned(),
             problem,
         };
-        if let Some(at) = first_too_deep(text) {
-            let line = line_of(text, at.start);
-            return Err(invalid(format!("line {line}: {TOO_DEEP}")));
-        }
         let document =
             toml::Deserializer::parse(text).map_err(|error| invalid(error.to_string()))?;
         let mut scenario: Self = serde_path_to_error::deserialize(document)

@@ -21,9 +21,9 @@ fn what_people_write_is_not_too_deep() {
 fn the_line_is_that_of_the_first_one_too_many() {
     let lists = format!("a = 1\nb = {}{}\n", "[".repeat(65), "]".repeat(65));
     let tables = "x = 1\n".to_owned() + &"a = {".repeat(65);
-    let key = format!("# key\n[{}]\n", vec!["k"; 66].join("."));
+    let key = format!("# key\n[{}]\n", ["k"; 66].join("."));
     // A key in each of nine tables: together too deep.
-    let both = format!("\n{}", format!("{} = {{", vec!["k"; 8].join(".")).repeat(9));
+    let both = format!("\n{}", format!("{} = {{", ["k"; 8].join(".")).repeat(9));
     for text in [lists, tables, key, both] {
         assert_eq!(line(&text), Some(2), "{text:.80}");
     }

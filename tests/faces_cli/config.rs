@@ -221,7 +221,7 @@ fn sections_of_later_versions_are_refused_not_ignored() {
 #[test]
 fn text_that_is_no_toml_says_where() {
     assert_eq!(error("[engine]\nsweep =\n").line, Some(2));
-    let deep = error(&format!("\n[{}]\n", vec!["a"; 100].join(".")));
+    let deep = error(&format!("\n[{}]\n", ["a"; 100].join(".")));
     assert_eq!(deep.line, Some(2), "{deep}");
     assert!(deep.message.contains("nested too deeply"), "{deep}");
 }
