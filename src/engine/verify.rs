@@ -21,10 +21,10 @@ use crate::domain::model::{ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::policy::{Looked, Retry, after_look, look_wait};
 use crate::ledger::{ClaimedStep, LedgerError, LooksDue};
 
-/// How often it is asked at most what there is to look at, while calls are in flight: not more often
-/// than what makes up a tenth of the time, since the answer goes through all that was accepted.
+/// How often it is asked at most what there is to look at, while calls are in flight: the asking, which
+/// goes through what every deletion waits for, makes up a third of the time at most.
 const LOOKS_EVERY_MIN: Duration = Duration::from_millis(25);
-const LOOKS_SHARE: u32 = 10;
+const LOOKS_REST: u32 = 2;
 /// When it is asked again about what is to be gathered for longer.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
 /// Looks for one kind at a site, each of other deletions: the list of a large one takes its time.
@@ -50,7 +50,7 @@ impl Shared {
         }
         let asked = Instant::now();
         let looks_due = self.ledger.looks_due(now).await?;
-        under_way.next_looks = Some(now + LOOKS_EVERY_MIN.max(asked.elapsed() * LOOKS_SHARE));
+        under_way.next_looks = Some(now + LOOKS_EVERY_MIN.max(asked.elapsed() * LOOKS_REST));
         let mut hold = Duration::MAX;
         let mut groups: BTreeMap<(Site, KindName), Vec<LooksDue>> = BTreeMap::new();
         for due in looks_due {

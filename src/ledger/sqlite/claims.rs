@@ -158,7 +158,8 @@ pub(super) fn looks_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<LooksDue
     let mut due = Vec::new();
     let mut behind = db.prepare_cached(
         "SELECT deletion, site, kind, rank FROM steps INDEXED BY steps_looks
-         WHERE state = 'verifying' AND (deletion, site, kind, rank) > (?1, ?2, ?3, ?4)
+         WHERE state = 'verifying'
+             AND (deletion, site, kind, rank, next_attempt_at) > (?1, ?2, ?3, ?4, ?5)
          ORDER BY deletion, site, kind, rank LIMIT 1",
     )?;
     let mut of_group = db.prepare_cached(
@@ -179,9 +180,11 @@ pub(super) fn looks_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<LooksDue
     let full = i64::try_from(LOOKED_FOR_TOGETHER).unwrap_or(i64::MAX);
     let mut group = (0_i64, String::new(), String::new(), 0_u32);
     while let Some(next) = behind
-        .query_row(params![group.0, group.1, group.2, group.3], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-        })
+        // Behind the last one of the group: from its first on, SQLite would go through all of it.
+        .query_row(
+            params![group.0, group.1, group.2, group.3, i64::MAX],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        )
         .optional()?
     {
         group = next;
