@@ -22,6 +22,8 @@ pub(super) const ENGINE_AWAY_MAX: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Events wake the wait; without any, it looks this often at the clock.
 const EVENTS_WAIT_MS: u64 = 1000;
+/// While others' events come without end, so late the end of this deletion is told at most.
+const EVENTS_EVERY: Duration = Duration::from_millis(50);
 
 /// What a look at a deletion decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,29 +145,34 @@ pub(super) async fn look(
     }
 }
 
-/// Waits until something happened to the deletion, or for a second.
+/// Waits until there may be something to show; no longer once the deletion has changed its state.
 async fn news(session: &Session<'_>, deletion_id: &str, after: &mut i64) {
-    let since = Instant::now();
-    match session.control.events(*after, EVENTS_WAIT_MS).await {
-        Ok(events) => {
-            *after = events.last().map_or(*after, |event| event.seq);
-            let settles = events.iter().any(|event| {
-                event.deletion_id.as_deref() == Some(deletion_id)
-                    && matches!(
-                        event.kind,
-                        EventKind::DeletionState | EventKind::DeletionRefused
-                    )
-            });
-            if settles {
-                return;
+    let until = Instant::now() + LOOK_EVERY;
+    loop {
+        match session.control.events(*after, EVENTS_WAIT_MS).await {
+            Ok(events) => {
+                *after = events.last().map_or(*after, |event| event.seq);
+                let settles = events.iter().any(|event| {
+                    event.deletion_id.as_deref() == Some(deletion_id)
+                        && matches!(
+                            event.kind,
+                            EventKind::DeletionState | EventKind::DeletionRefused
+                        )
+                });
+                if settles {
+                    return;
+                }
             }
+            // The state is asked for anyway: what was missed is not needed.
+            Err(ControlError::Expired { oldest, .. }) => *after = oldest,
+            // The next look says what is wrong.
+            Err(_) => {}
         }
-        // The state is asked for anyway: what was missed is not needed.
-        Err(ControlError::Expired { oldest, .. }) => *after = oldest,
-        // The next look says what is wrong.
-        Err(_) => {}
+        if Instant::now() >= until {
+            return;
+        }
+        tokio::time::sleep(EVENTS_EVERY).await;
     }
-    tokio::time::sleep_until(since + LOOK_EVERY).await;
 }
 
 /// When the first blocked step is tried again; reads no further than to one within the horizon.
