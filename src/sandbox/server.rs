@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::Utc;
@@ -16,6 +17,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::keystone::PASSWORD;
@@ -24,6 +26,9 @@ use super::world::{Fate, World, WorldOptions};
 
 /// The largest body: a bulk POST of some thousand ports.
 const BODY_MAX: usize = 16 << 20;
+/// How late a timer ends, in the mean: its tick is rounded up to a millisecond, and so is the poll that
+/// waits for it.
+const TIMER_LATE: Duration = Duration::from_millis(1);
 
 /// Where and what to serve.
 #[derive(Clone, Debug)]
@@ -167,6 +172,7 @@ async fn answer(
     request: Request<Incoming>,
     world: Arc<Mutex<World>>,
 ) -> Result<Response<Full<Bytes>>, Box<dyn std::error::Error + Send + Sync>> {
+    let arrived = Instant::now();
     let (head, body) = request.into_parts();
     let body = Limited::new(body, BODY_MAX).collect().await?.to_bytes();
     let request = Request::from_parts(head, body);
@@ -174,7 +180,9 @@ async fn answer(
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .handle(request, Utc::now());
-    tokio::time::sleep(reply.delay).await;
+    if !reply.delay.is_zero() {
+        tokio::time::sleep_until(arrived + reply.delay.saturating_sub(TIMER_LATE)).await;
+    }
     match reply.fate {
         Fate::Answer => Ok(reply.response.map(Full::new)),
         Fate::DropWithoutAnswer => Err("dropped on order".into()),
