@@ -76,11 +76,19 @@ fn end(db: &Connection, step: &ClaimedStep, now: i64) {
          VALUES(?1, ?2, ?3, 'attempt', 'DELETE 204', '{\"state\":\"gone\",\"attempts\":1}')",
         &[&now, &deletion, &step.id],
     );
-    run(
-        "UPDATE steps SET waits = waits - 1
-         WHERE ended_at IS NULL AND id IN (SELECT dependent FROM edges WHERE dependency = ?1)",
-        &[&step.id],
-    );
+    let dependents: Vec<i64> = db
+        .prepare_cached("SELECT dependent FROM edges WHERE dependency = ?1")
+        .unwrap()
+        .query_map([step.id], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    for dependent in dependents {
+        run(
+            "UPDATE steps SET waits = waits - 1 WHERE id = ?1",
+            &[&dependent],
+        );
+    }
 }
 
 /// The rows of a plan's start, inserted into a ledger that has none, in one transaction: tombstones,
