@@ -25,29 +25,25 @@ impl Batch<'_> {
             )?
             .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Sql<_>>()?;
-        for (dependent, _) in &dependents {
-            self.execute(
-                "UPDATE steps SET waits = waits - 1 WHERE id = ?1",
-                &[dependent],
-            )?;
-        }
-        let free = || {
-            dependents
-                .iter()
-                .filter(|(_, free)| *free)
-                .map(|(id, _)| id)
-        };
         let (to, due) = match self.deletion(num)?.cancelled {
             true => (StepState::Verifying, Some(rows::micros(now))),
             false => (StepState::Ready, None),
         };
-        for dependent in free() {
+        let mut free = 0;
+        for (dependent, waits_for_no_other) in dependents {
             self.execute(
-                "UPDATE steps SET state = ?2, since = ?3, next_attempt_at = ?4 WHERE id = ?1",
-                &[dependent, &to.as_str(), &rows::micros(now), &due],
+                "UPDATE steps SET waits = waits - 1 WHERE id = ?1",
+                &[&dependent],
             )?;
+            if waits_for_no_other {
+                self.execute(
+                    "UPDATE steps SET state = ?2, since = ?3, next_attempt_at = ?4 WHERE id = ?1",
+                    &[&dependent, &to.as_str(), &rows::micros(now), &due],
+                )?;
+                free += 1;
+            }
         }
-        self.moved(num, StepState::Waiting, to, free().count() as u64, now)
+        self.moved(num, StepState::Waiting, to, free, now)
     }
 
     /// A step is tried again: what made it ready is done again first. The cloud may have answered
