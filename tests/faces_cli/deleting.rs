@@ -279,6 +279,36 @@ async fn accepted_is_0_with_an_engine_and_waited_for_without() {
     assert_eq!(shown["steps"][0]["resource"]["id"], "network-1");
 }
 
+/// A large deletion beside it tells something all the time.
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_when_its_deletion_does_whatever_others_tell() {
+    let event = |seq, deletion_id: &str, kind| Event {
+        seq,
+        at: start(),
+        deletion_id: Some(deletion_id.into()),
+        step_id: None,
+        kind,
+        message: String::new(),
+        data: serde_json::Value::Null,
+    };
+    let mut world = World::new();
+    world.deletions = [
+        deletion(DeletionState::Running),
+        deletion(DeletionState::Gone),
+    ]
+    .into();
+    world.news = [
+        event(1, "another", EventKind::Attempt),
+        event(2, "another", EventKind::DeletionState),
+        event(3, DELETION, EventKind::DeletionState),
+    ]
+    .into();
+    let began = tokio::time::Instant::now();
+    let ran = run(world, "delete network/web --yes --wait").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    assert_eq!(began.elapsed().as_millis(), 100);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_command_that_is_not_taken_ends_with_its_code() {
     let message = || "no".to_owned();

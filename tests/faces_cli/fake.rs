@@ -35,6 +35,8 @@ pub struct World {
     pub deletions: VecDeque<Deletion>,
     pub steps: Vec<Step>,
     pub events: Vec<Event>,
+    /// What happens while one follows, each as soon as it is asked for; then nothing more.
+    pub news: VecDeque<Event>,
     pub tombstones: Vec<Tombstone>,
     pub orphans: Vec<Orphan>,
     pub listings: Vec<SiteListing>,
@@ -59,6 +61,7 @@ impl World {
             deletions: [deletion(DeletionState::Running)].into(),
             steps: Vec::new(),
             events: Vec::new(),
+            news: VecDeque::new(),
             tombstones: Vec::new(),
             orphans: Vec::new(),
             listings: Vec::new(),
@@ -199,8 +202,11 @@ impl Control for Fake {
     }
 
     async fn events(&self, _after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
-        tokio::time::sleep(std::time::Duration::from_millis(wait_ms)).await;
-        Ok(Vec::new())
+        let news = self.world.lock().unwrap().news.pop_front();
+        if news.is_none() {
+            tokio::time::sleep(std::time::Duration::from_millis(wait_ms)).await;
+        }
+        Ok(news.into_iter().collect())
     }
 
     fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {

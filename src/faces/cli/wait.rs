@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::session::{PAGE_ROWS, Session};
 use crate::control::{ControlError, SiteState, SiteStatus};
 use crate::domain::model::{
-    Deletion, DeletionState, ErrorClass, EventKind, Site, StepState, short_id,
+    Deletion, DeletionState, ErrorClass, Event, EventKind, Site, StepState, short_id,
 };
 
 /// Without a duration, what is tried again only after this is not waited for.
@@ -147,19 +147,19 @@ pub(super) async fn look(
 
 /// Waits until there may be something to show; no longer once the deletion has changed its state.
 async fn news(session: &Session<'_>, deletion_id: &str, after: &mut i64) {
+    let settles = |event: &Event| {
+        event.deletion_id.as_deref() == Some(deletion_id)
+            && matches!(
+                event.kind,
+                EventKind::DeletionState | EventKind::DeletionRefused
+            )
+    };
     let until = Instant::now() + LOOK_EVERY;
     loop {
         match session.control.events(*after, EVENTS_WAIT_MS).await {
             Ok(events) => {
                 *after = events.last().map_or(*after, |event| event.seq);
-                let settles = events.iter().any(|event| {
-                    event.deletion_id.as_deref() == Some(deletion_id)
-                        && matches!(
-                            event.kind,
-                            EventKind::DeletionState | EventKind::DeletionRefused
-                        )
-                });
-                if settles {
+                if events.iter().any(settles) {
                     return;
                 }
             }
