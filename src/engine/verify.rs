@@ -21,9 +21,9 @@ use crate::domain::model::{ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::policy::{Looked, Retry, after_look, look_wait};
 use crate::ledger::{ClaimedStep, LedgerError, LooksDue};
 
-/// How often it is asked at most what there is to look at, while calls are in flight: the asking, which
-/// goes through what every deletion waits for, makes up a third of the time at most.
+/// How often it is asked at most what there is to look at, while calls are in flight.
 const LOOKS_EVERY_MIN: Duration = Duration::from_millis(25);
+/// So many times as long as the asking took, it is not asked again: it goes through all deletions.
 const LOOKS_REST: u32 = 2;
 /// When it is asked again about what is to be gathered for longer.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);

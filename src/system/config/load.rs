@@ -93,8 +93,8 @@ pub fn load(
 /// The settings that a text gives, every key that it leaves out at its default.
 ///
 /// # Errors
-/// In this order: no TOML; a key of a later version; an unknown key, with the nearest that is known;
-/// a value of the wrong shape; a value that makes no sense.
+/// In this order: nested too deeply; no TOML; a key of a later version; an unknown key, with the
+/// nearest that is known; a value of the wrong shape; a value that makes no sense.
 pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     let source = Source { text, file };
     if let Some(at) = first_too_deep(text) {
