@@ -11,6 +11,7 @@
 mod bare;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -201,14 +202,18 @@ fn end(step: &ClaimedStep, to: StepState) -> Change {
     }))
 }
 
+/// A ledger with one deletion of so many steps, of which all that can be sent is claimed.
+fn claimed(path: &Path, n: usize, seed: u64) -> Vec<ClaimedStep> {
+    let mut store = Store::open(path, Options::default()).unwrap();
+    begin(&mut store, "claimed", &plan(n, seed));
+    store.claim(vec![room(n)], now()).unwrap()
+}
+
 /// Transitions per second in batches of 1,024: the store, and the statements alone.
 fn transitions(n: usize) -> (f64, f64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
-    let mut store = Store::open(&path, Options::default()).unwrap();
-    begin(&mut store, "transitions", &plan(n, 1));
-    let claimed = store.claim(vec![room(n)], now()).unwrap();
-    drop(store);
+    let claimed = claimed(&path, n, 1);
     let copy = folder.path().join("copy.db");
     std::fs::copy(&path, &copy).unwrap();
 
@@ -230,10 +235,7 @@ fn transitions(n: usize) -> (f64, f64) {
 fn grouped(n: usize) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
-    let mut store = Store::open(&path, Options::default()).unwrap();
-    begin(&mut store, "grouped", &plan(n, 2));
-    let claimed = store.claim(vec![room(n)], now()).unwrap();
-    drop(store);
+    let claimed = claimed(&path, n, 2);
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -292,9 +294,8 @@ fn start(n: usize, rounds: usize) -> (f64, f64) {
 fn looks_due(accepted: usize) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
+    let claimed = claimed(&path, accepted, 4);
     let mut store = Store::open(&path, Options::default()).unwrap();
-    begin(&mut store, "looks", &plan(accepted, 4));
-    let claimed = store.claim(vec![room(accepted)], now()).unwrap();
     for batch in claimed.chunks(BATCH) {
         let accept = |step| end(step, StepState::Verifying);
         store.apply(batch.iter().map(accept).collect()).unwrap();
