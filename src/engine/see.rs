@@ -22,8 +22,6 @@ use crate::ledger::ClaimedStep;
 
 /// Up to this many are read one by one: cheaper than finding a witness.
 const READ_MAX: usize = 3;
-/// Reads by id in flight, where there is no witness.
-const READS_AT_ONCE: usize = 8;
 /// Rows among which a witness is looked for.
 const WITNESS_ROWS: usize = 50;
 
@@ -120,7 +118,8 @@ impl Shared {
             self.site_answered(site, read.as_ref().err());
             (id, read)
         });
-        let reads: Vec<_> = stream::iter(reads).buffered(READS_AT_ONCE).collect().await;
+        let at_once = self.sites.concurrency_limit(site);
+        let reads: Vec<_> = stream::iter(reads).buffered(at_once).collect().await;
         seen.vouched_by_another_project = true;
         for (id, read) in reads {
             match read {

@@ -178,6 +178,13 @@ impl Sites {
         }
     }
 
+    /// How many calls it may have in flight now: one at least.
+    pub(super) fn concurrency_limit(&self, site: &Site) -> usize {
+        self.lock()
+            .get(site)
+            .map_or(1, |site| site.status.concurrency_limit)
+    }
+
     pub(super) fn read_only(&self, site: &Site) -> bool {
         self.lock()
             .get(site)
