@@ -10,6 +10,7 @@
 
 pub mod audit;
 pub mod sqlite;
+pub mod tombstones;
 
 use std::sync::Arc;
 

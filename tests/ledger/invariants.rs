@@ -3,15 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
-use gone::domain::model::{Action, ErrorClass, OnFailure, Origin, Plan, StepState};
+use gone::domain::model::{Action, ErrorClass, KindName, OnFailure, Origin, Plan, StepState};
 use gone::ledger::sqlite::upkeep::RULES;
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store};
+use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
     Applied, Change, ClaimedStep, Climb, Ledger, Room, Selection, StepChange, audit,
 };
 use proptest::prelude::*;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::support::*;
 
@@ -160,8 +162,12 @@ fn name(deletion: u8) -> String {
     format!("d{deletion}")
 }
 
+/// Some are UUIDs, whose records are let go in the end.
 fn resource_id(resource: u8) -> String {
-    format!("r{resource}")
+    match resource % 2 {
+        0 => format!("r{resource}"),
+        _ => format!("{resource:08x}-0000-4000-8000-000000000000"),
+    }
 }
 
 /// The topmost bit: enabled first.
@@ -288,12 +294,36 @@ fn check(db: &Connection, after: &Op) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// What a gate asks is what the table has, also of what was let go.
+fn check_index(db: &Connection, index: &Tombstones, after: &Op) -> Result<(), TestCaseError> {
+    let phase_in_table = |id: &str| -> Option<String> {
+        let phase =
+            "SELECT phase FROM tombstones WHERE kind = 'port' AND id = ?1 AND phase <> 'released'";
+        let mut phase = db.prepare_cached(phase).unwrap();
+        phase.query_row([id], |row| row.get(0)).optional().unwrap()
+    };
+    for id in (0..RESOURCES).map(resource_id) {
+        let found = index.phase(&site(), &KindName::new("port"), &id);
+        let found = found.map(|phase| phase.as_str().to_owned());
+        prop_assert_eq!(found, phase_in_table(&id), "{} (after {:?})", id, after);
+    }
+    let all = "SELECT count(*) FROM tombstones WHERE phase <> 'released'";
+    let all: i64 = db.query_row(all, (), |row| row.get(0)).unwrap();
+    prop_assert_eq!(index.len() as i64, all, "(after {:?})", after);
+    Ok(())
+}
+
 async fn apply(ledger: &impl Ledger, change: Change) -> Applied {
     one(ledger, change).await
 }
 
 async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseError> {
-    let inline = InlineLedger::new(Store::open(&folder.ledger(), Options::default()).unwrap());
+    let index = Arc::<Tombstones>::default();
+    let followed = Options {
+        tombstones: Some(index.clone()),
+        ..Options::default()
+    };
+    let inline = InlineLedger::new(Store::open(&folder.ledger(), followed).unwrap());
     let threaded = SqliteLedger::open(other, Options::default()).unwrap();
     let db = Connection::open(folder.ledger()).unwrap();
     db.set_prepared_statement_cache_capacity(32);
@@ -341,6 +371,7 @@ async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseEr
             }
         }
         check(&db, op)?;
+        check_index(&db, &index, op)?;
     }
     prop_assert_eq!(
         inline.summary().await.unwrap(),

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use gone::domain::mapping::{CopiedBy, Local, Mapped};
 use gone::domain::model::{
-    Action, DeletionState, Origin, Phase, Refusal, RefusalRule, Site, StepState,
+    Action, DeletionState, KindName, Origin, Phase, Refusal, RefusalRule, Site, StepState,
 };
+use gone::ledger::sqlite::{InlineLedger, Options, Store};
+use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{Applied, Change, Ledger, NewDeletion, Selection, TombstoneFilter};
 
 use crate::support::*;
@@ -474,4 +476,58 @@ async fn p01_the_plan_is_kept_as_it_was_frozen() {
         Some(&plan)
     );
     assert_eq!(ledger.plan(&plan.hash, at(day)).await.unwrap(), None);
+}
+
+/// A ledger in a file, mirrored.
+fn mirrored(folder: &Folder) -> (InlineLedger, Arc<Tombstones>) {
+    let index = Arc::<Tombstones>::default();
+    let options = Options {
+        tombstones: Some(index.clone()),
+        ..Options::default()
+    };
+    let store = Store::open(&folder.ledger(), options).unwrap();
+    (InlineLedger::new(store), index)
+}
+
+#[tokio::test]
+async fn t03_the_fence_is_in_memory_when_its_commit_returns_and_at_the_next_start() {
+    const UUID: &str = "0C7BF79B-64c4-4ad9-a0a3-1059a152d7d3";
+    let folder = Folder::new();
+    let phase = |index: &Tombstones, id: &str| index.phase(&site(), &KindName::new("port"), id);
+    let (ledger, index) = mirrored(&folder);
+    let targets = vec![target("port", UUID), target("port", "Image,Project")];
+    one(&ledger, accept(wanted("one", targets, at(0)))).await;
+    for id in [UUID, &UUID.to_lowercase(), "image,project"] {
+        assert_eq!(phase(&index, id), Some(Phase::Checking), "{id}");
+    }
+    assert_eq!(phase(&index, &UUID.replace('-', "")), None);
+    drop(ledger);
+
+    let (ledger, index) = mirrored(&folder);
+    assert_eq!(phase(&index, UUID), Some(Phase::Checking));
+    assert!(index.any(&site(), &KindName::new("port")));
+    assert!(!index.any(&site(), &KindName::new("network")));
+    let refuse = Change::Refuse {
+        deletion_id: id("one"),
+        refused: Vec::new(),
+        note: String::new(),
+        now: at(1),
+    };
+    one(&ledger, refuse).await;
+    assert!(index.is_empty());
+}
+
+#[tokio::test]
+async fn t14_a_fence_waits_for_the_writes_that_began_before_it_and_for_no_others() {
+    let index = Arc::<Tombstones>::default();
+    let elsewhere = Site::region("sandbox", "RegionTwo");
+    let here = site();
+    let before = index.begin_write(&here);
+    let _other = index.begin_write(&elsewhere);
+    let mut drained = Box::pin(index.drained(&here));
+    assert!(futures_util::poll!(drained.as_mut()).is_pending());
+    let _after = index.begin_write(&here);
+    assert!(futures_util::poll!(drained.as_mut()).is_pending());
+    drop(before);
+    drained.await;
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::rows;
 use crate::domain::model::{Counts, DeletionState, EventKind, StepState, short_id};
+use crate::ledger::tombstones::Changed;
 use crate::ledger::{AuditEntry, AuditRow, audit};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
@@ -135,6 +136,8 @@ pub(super) struct Batch<'c> {
     pub(super) db: &'c Connection,
     /// Of the engine that owns this ledger.
     pub(super) epoch: i64,
+    /// Tombstones whose rows are let go, for who has them in memory.
+    pub(super) let_go: Vec<Changed>,
     deletions: BTreeMap<i64, Entry>,
 }
 
@@ -146,6 +149,7 @@ impl<'c> Batch<'c> {
         Self {
             db,
             epoch,
+            let_go: Vec::new(),
             deletions: BTreeMap::new(),
         }
     }

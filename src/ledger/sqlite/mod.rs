@@ -19,6 +19,7 @@ mod driver;
 mod hold;
 mod intents;
 mod lock;
+mod mirror;
 mod outcomes;
 mod pages;
 mod prune;
@@ -31,11 +32,14 @@ mod store;
 mod told;
 pub mod upkeep;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use driver::{InlineLedger, SqliteLedger};
 pub use lock::{Owner, owner};
 pub use store::{Job, Outcome, Store};
+
+use super::tombstones::Tombstones;
 
 /// What a deployment, a test or a benchmark may set.
 #[derive(Clone, Debug, Default)]
@@ -45,4 +49,6 @@ pub struct Options {
     pub pages_max: Option<u32>,
     /// Added to each commit, to see the effect of a slow disk on one that is not.
     pub commit_delay: Duration,
+    /// Kept as the table is, for gates; none where there is no gate.
+    pub tombstones: Option<Arc<Tombstones>>,
 }

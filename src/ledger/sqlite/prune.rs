@@ -8,7 +8,8 @@ use rusqlite::{OptionalExtension, params};
 
 use super::batch::{Batch, Sql};
 use super::rows;
-use crate::domain::model::StepState;
+use crate::domain::model::{ResourceKey, StepState};
+use crate::ledger::tombstones::Changed;
 use crate::ledger::{Applied, AuditEntry};
 
 /// Rows that one piece takes: some 50 ms.
@@ -96,14 +97,7 @@ impl Batch<'_> {
                 // Each edge is within its deletion.
                 self.execute("DELETE FROM edges WHERE dependent = ?1", &[id])?;
                 self.execute("DELETE FROM steps WHERE id = ?1", &[id])?;
-                self.execute(
-                    &format!(
-                        "DELETE FROM tombstones WHERE record_id = ?1 AND deletion = ?2
-                             AND phase IN ('gone', 'released') AND coalesce(gone_at, 0) < ?3
-                             AND {UUID}"
-                    ),
-                    &[record, &num, &before],
-                )?;
+                self.let_go_of_tombstone(*record, num, before)?;
             }
             let gone = steps.len() as u64;
             let counts = &mut self.deletion(num)?.counts;
@@ -113,6 +107,28 @@ impl Batch<'_> {
             return Ok(gone);
         }
         Ok(0)
+    }
+
+    fn let_go_of_tombstone(&mut self, record: Option<i64>, num: i64, before: i64) -> Sql<()> {
+        let found = self
+            .db
+            .prepare_cached(&format!(
+                "SELECT site, kind, id FROM tombstones WHERE record_id = ?1 AND deletion = ?2
+                     AND phase IN ('gone', 'released') AND coalesce(gone_at, 0) < ?3 AND {UUID}"
+            ))?
+            .query_row(params![record, num, before], |row| rows::key(row, 0))
+            .optional()?;
+        let Some(ResourceKey { site, kind, id }) = found else {
+            return Ok(());
+        };
+        self.execute("DELETE FROM tombstones WHERE record_id = ?1", &[&record])?;
+        self.let_go.push(Changed {
+            site,
+            kind,
+            id,
+            phase: None,
+        });
+        Ok(())
     }
 
     /// Of one that has no steps any more, or never had any: the fences of its targets are released.

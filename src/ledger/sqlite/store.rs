@@ -10,6 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use super::batch::{Batch, Sql};
 use super::claims::Rotation;
 use super::lock::{self, Lock};
+use super::mirror::Mirror;
 use super::{Options, schema};
 use crate::ledger::{Applied, Change, ClaimedStep, LedgerError, Room};
 
@@ -38,6 +39,7 @@ pub struct Store {
     epoch: i64,
     rotation: Rotation,
     options: Options,
+    mirror: Option<Mirror>,
     /// None in memory, which no one else can reach. Dropped last: the file is closed by then.
     lock: Option<Arc<Lock>>,
 }
@@ -83,7 +85,10 @@ impl Store {
             Ok(db.last_insert_rowid())
         };
         let epoch = begin(&mut db).map_err(|e| fault(&path, &e))?;
+        let index = options.tombstones.clone();
+        let mirror = index.map(|index| Mirror::start(&mut db, index)).transpose();
         Ok(Self {
+            mirror: mirror.map_err(|e| fault(&path, &e))?,
             db,
             path,
             epoch,
@@ -166,6 +171,9 @@ impl Store {
         jobs: &[Job],
         apply: impl Fn(&mut Batch, &Change) -> Sql<Applied>,
     ) -> Sql<Vec<Outcome>> {
+        if let Some(mirror) = &self.mirror {
+            mirror.undo();
+        }
         let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate)?;
         let mut batch = Batch::new(&tx, self.epoch);
         let mut outcomes = Vec::with_capacity(jobs.len());
@@ -183,11 +191,15 @@ impl Store {
             });
         }
         batch.flush()?;
+        let let_go = std::mem::take(&mut batch.let_go);
         drop(batch);
         if !self.options.commit_delay.is_zero() {
             std::thread::sleep(self.options.commit_delay);
         }
         tx.commit()?;
+        if let Some(mirror) = &self.mirror {
+            mirror.take_over(&self.db, let_go);
+        }
         Ok(outcomes)
     }
 

@@ -1,0 +1,93 @@
+//! Keeps [`Tombstones`] as the table is.
+//!
+//! SQLite itself names each row that is written, so nothing that touches a tombstone can be forgotten
+//! here. Only of a row that is let go it does not say what stood there: [`Batch`](super::batch::Batch)
+//! notes that.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::batch::Sql;
+use super::rows;
+use crate::ledger::tombstones::{Changed, Tombstones};
+
+/// Rows that are taken over at a time when a ledger is opened.
+const LOADED_TOGETHER: usize = 10_000;
+
+#[derive(Debug)]
+pub(super) struct Mirror {
+    index: Arc<Tombstones>,
+    /// Records that the open transaction has written.
+    written: Arc<Mutex<Vec<i64>>>,
+}
+
+impl Mirror {
+    /// Fills the index, and follows the table from here on.
+    pub(super) fn start(db: &mut Connection, index: Arc<Tombstones>) -> Sql<Self> {
+        {
+            let mut all = db.prepare("SELECT site, kind, id, phase FROM tombstones")?;
+            let mut found = all.query_map((), changed)?;
+            loop {
+                let part: Vec<Changed> =
+                    found.by_ref().take(LOADED_TOGETHER).collect::<Sql<_>>()?;
+                if part.is_empty() {
+                    break;
+                }
+                index.apply(part);
+            }
+        }
+        let written: Arc<Mutex<Vec<i64>>> = Arc::default();
+        let writes = written.clone();
+        db.update_hook(Some(move |_, _: &str, table: &str, row: i64| {
+            if table == "tombstones" {
+                locked(&writes).push(row);
+            }
+        }))?;
+        Ok(Self { index, written })
+    }
+
+    /// What was written is undone.
+    pub(super) fn undo(&self) {
+        locked(&self.written).clear();
+    }
+
+    /// What was written stands; these were let go.
+    pub(super) fn take_over(&self, db: &Connection, let_go: Vec<Changed>) {
+        if let Err(error) = self.read_again(db, let_go) {
+            tracing::error!(%error, "tombstones were written and cannot be read; gates stop");
+            self.index.lose();
+        }
+    }
+
+    fn read_again(&self, db: &Connection, let_go: Vec<Changed>) -> Sql<()> {
+        let mut written = std::mem::take(&mut *locked(&self.written));
+        if written.is_empty() {
+            return Ok(());
+        }
+        written.sort_unstable();
+        written.dedup();
+        let mut one =
+            db.prepare_cached("SELECT site, kind, id, phase FROM tombstones WHERE record_id = ?1")?;
+        let mut changes = let_go;
+        for record in written {
+            changes.extend(one.query_row([record], changed).optional()?);
+        }
+        self.index.apply(changes);
+        Ok(())
+    }
+}
+
+fn changed(row: &rusqlite::Row) -> Sql<Changed> {
+    let key = rows::key(row, 0)?;
+    Ok(Changed {
+        site: key.site,
+        kind: key.kind,
+        id: key.id,
+        phase: Some(rows::word(row, 3)?),
+    })
+}
+
+fn locked(written: &Mutex<Vec<i64>>) -> MutexGuard<'_, Vec<i64>> {
+    written.lock().unwrap_or_else(PoisonError::into_inner)
+}
