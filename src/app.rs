@@ -11,6 +11,7 @@ mod console;
 mod console;
 mod embedded;
 mod examine;
+mod gates;
 mod notify;
 mod upkeep;
 

@@ -34,6 +34,7 @@
 //! | `faces/api` | `domain`, `system`, `control` |
 //! | `faces/cli` | `domain`, `system`, `control`, `faces/offline` |
 //! | `faces/console` | `domain`, `system`, `control` |
+//! | `faces/gate` | `domain`, `system`, `control`, `ledger/tombstones`, `cloud/openstack` |
 //! | `faces/notify` | `domain`, `system`, `control` |
 //! | `faces/offline` | `domain`, `system`, `control`, `ledger`, `cloud` |
 //! | `sandbox` | nothing |

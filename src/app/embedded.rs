@@ -7,6 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::Places;
 use super::clouds::{chosen_sites, connect};
+use super::gates;
 use crate::cloud::openstack::{self, CloudsConfig};
 use crate::control::Control;
 use crate::domain::kinds::{Kinds, Source};
@@ -14,9 +15,11 @@ use crate::engine::{Engine, Parts};
 use crate::faces::api::{self, ApiHandle};
 use crate::faces::cli::args::Global;
 use crate::faces::cli::{Exit, Failure};
+use crate::faces::gate::{self, GateHandle};
 use crate::faces::notify::Notifier;
 use crate::ledger::LedgerError;
 use crate::ledger::sqlite::{Options, SqliteLedger, owner};
+use crate::ledger::tombstones::Tombstones;
 use crate::sandbox::{self, Scenario, ServerHandle, WorldOptions};
 use crate::system::clock::Clock;
 use crate::system::config::{NotifySettings, Settings, Surroundings, private_folder};
@@ -27,6 +30,7 @@ pub(super) struct Embedded {
     ledger: Arc<SqliteLedger>,
     engine: JoinHandle<Result<(), LedgerError>>,
     api: ApiHandle,
+    gates: Vec<GateHandle>,
     /// None for the length of one verb, which is gone before an answer comes.
     notifier: Option<Notifier>,
     /// Lives as long as its engine.
@@ -53,7 +57,8 @@ impl Embedded {
                 notifier.stop().await;
             }
         };
-        tokio::join!(self.api.stop(), told);
+        let closed = futures_util::future::join_all(self.gates.into_iter().map(GateHandle::stop));
+        tokio::join!(self.api.stop(), told, closed);
         self.engine.abort();
         // Aborted: nothing to learn from how it ended.
         let _ = self.engine.await;
@@ -62,13 +67,17 @@ impl Embedded {
     }
 }
 
-/// For the length of one verb.
+/// For the length of one verb: it tells nobody, and opens no gate.
 pub(super) async fn embed(
     global: &Global,
     settings: Settings,
     places: &Places,
     around: &Surroundings,
 ) -> Result<Embedded, Failure> {
+    let settings = Settings {
+        gate: Vec::new(),
+        ..settings
+    };
     wire(global, settings, places, around, None).await
 }
 
@@ -100,7 +109,11 @@ async fn wire(
     };
     let clouds = clouds(global, places)?;
     let kinds = Arc::new(kinds(around)?);
-    let ledger = open_ledger(global, places).await?;
+    let tombstones = (!settings.gate.is_empty()).then(Arc::<Tombstones>::default);
+    let ledger = open_ledger(global, places, tombstones.clone()).await?;
+    let sessions = gates::sessions(&settings.gate, &clouds, &clock)?;
+    let (gate_settings, gate_kinds) = (settings.gate.clone(), kinds.clone());
+    let call_timeout = settings.engine.call_timeout;
     let cloud = connect(clouds, clock.clone(), settings.engine.call_timeout);
     let uids = settings.api.uids.clone();
     let engine = Engine::new(Parts {
@@ -109,10 +122,12 @@ async fn wire(
         kinds,
         clock: clock.clone(),
         settings,
+        tombstones: tombstones.clone(),
         ledger_name: places.ledger.display().to_string(),
         epoch: ledger.epoch(),
     });
     let control = engine.control();
+    let gate_clock = clock.clone();
     let options = api::ServeOptions {
         uids,
         clock,
@@ -131,12 +146,26 @@ async fn wire(
         Some(notify) => Some(super::notify::start(control.clone(), notify).await?),
         None => None,
     };
+    let mut gates = Vec::new();
+    for (settings, session) in gate_settings.into_iter().zip(sessions) {
+        let parts = gate::Parts {
+            settings,
+            kinds: gate_kinds.clone(),
+            tombstones: tombstones.clone().unwrap_or_default(),
+            control: control.clone(),
+            session,
+            clock: gate_clock.clone(),
+            call_timeout,
+        };
+        gates.push(gates::open(parts).await?);
+    }
     let engine = tokio::spawn(async move { engine.run().await });
     Ok(Embedded {
         control,
         ledger,
         engine,
         api,
+        gates,
         notifier,
         sandbox,
     })
@@ -161,7 +190,11 @@ fn prepare_folders(places: &Places) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn open_ledger(global: &Global, places: &Places) -> Result<Arc<SqliteLedger>, Failure> {
+async fn open_ledger(
+    global: &Global,
+    places: &Places,
+    tombstones: Option<Arc<Tombstones>>,
+) -> Result<Arc<SqliteLedger>, Failure> {
     // The practice cloud begins anew each time: a ledger of what it was before would only mislead.
     let anew = global.sandbox.is_some() && global.ledger.is_none();
     let path = places.ledger.clone();
@@ -181,7 +214,11 @@ async fn open_ledger(global: &Global, places: &Places) -> Result<Arc<SqliteLedge
                 }
             }
         }
-        SqliteLedger::open(&path, Options::default())
+        let options = Options {
+            tombstones,
+            ..Options::default()
+        };
+        SqliteLedger::open(&path, options)
     });
     match opened.await {
         Ok(Ok(ledger)) => Ok(Arc::new(ledger)),

@@ -62,6 +62,17 @@ pub enum Command {
         targets: Vec<TargetSpec>,
         options: PlanOptions,
     },
+    /// What a gate has read just now, on the caller's rights. Only from within: it crosses no socket.
+    #[serde(skip)]
+    DeleteSeen {
+        resources: Vec<Resource>,
+        options: PlanOptions,
+    },
+    /// What is being deleted was asked to be deleted again (T6). Only from within.
+    #[serde(skip)]
+    Wake {
+        deletion_id: String,
+    },
     /// Exactly that plan, or nothing (P1).
     DeletePlan {
         plan_hash: String,
@@ -129,6 +140,8 @@ impl Command {
         match self {
             Self::Plan { .. } => Scope::View,
             Self::Delete { .. }
+            | Self::DeleteSeen { .. }
+            | Self::Wake { .. }
             | Self::DeletePlan { .. }
             | Self::DeletePlanFile { .. }
             | Self::Retry { .. }

@@ -51,15 +51,12 @@ impl Control for Handle {
             }
             Command::Delete { targets, options } => {
                 let found = shared.resolve(&targets).await?;
-                let copies = shared.copies_of(&found).await.map_err(control_error)?;
-                let wanted = Wanted {
-                    targets: named(&found),
-                    copies: copies.keys(),
-                    options,
-                    plan_hash: None,
-                };
-                shared.accept(&envelope, wanted).await
+                shared.delete(&envelope, &found, options).await
             }
+            Command::DeleteSeen { resources, options } => {
+                shared.delete(&envelope, &resources, options).await
+            }
+            Command::Wake { deletion_id } => shared.wake(&envelope, deletion_id).await,
             Command::DeletePlan { plan_hash } => {
                 let plan = shared.saved_plan(&plan_hash).await?;
                 shared.accept(&envelope, Wanted::by(&plan)).await
@@ -209,6 +206,44 @@ impl Shared {
         }
     }
 
+    async fn delete(
+        &self,
+        envelope: &Envelope,
+        found: &[Resource],
+        options: PlanOptions,
+    ) -> Result<Receipt, ControlError> {
+        let copies = self.copies_of(found).await.map_err(control_error)?;
+        let wanted = Wanted {
+            targets: named(found),
+            copies: copies.keys(),
+            options,
+            plan_hash: None,
+        };
+        self.accept(envelope, wanted).await
+    }
+
+    /// T6: asking again wakes what is blocked, and starts nothing new.
+    async fn wake(
+        &self,
+        envelope: &Envelope,
+        deletion_id: String,
+    ) -> Result<Receipt, ControlError> {
+        let state = self.deletion(&deletion_id).await?.state;
+        if matches!(state, DeletionState::Running | DeletionState::Stuck) {
+            let wake = Change::Retry {
+                by: RetryBy::Repeat,
+                audit: audit(envelope, "delete again", &deletion_id),
+                selection: Selection::Deletion(deletion_id.clone()),
+                now: self.clock.now(),
+            };
+            self.commit(vec![wake]).await.map_err(ledger_error)?;
+        }
+        Ok(Receipt::Accepted {
+            deletion_id,
+            existing: true,
+        })
+    }
+
     async fn accept(&self, envelope: &Envelope, wanted: Wanted) -> Result<Receipt, ControlError> {
         let Wanted {
             targets,
@@ -251,18 +286,7 @@ impl Shared {
                 existing,
             }) => {
                 if existing {
-                    // T6: asking again wakes what is blocked, and starts nothing new.
-                    let audit = self::audit(envelope, "delete again", &deletion_id);
-                    let wake = Change::Retry {
-                        by: RetryBy::Repeat,
-                        selection: Selection::Deletion(deletion_id.clone()),
-                        audit,
-                        now: self.clock.now(),
-                    };
-                    let state = self.deletion(&deletion_id).await?.state;
-                    if matches!(state, DeletionState::Running | DeletionState::Stuck) {
-                        self.commit(vec![wake]).await.map_err(ledger_error)?;
-                    }
+                    return self.wake(envelope, deletion_id).await;
                 }
                 Ok(Receipt::Accepted {
                     deletion_id,

@@ -52,6 +52,7 @@ use crate::control::{Control, EngineStatus, Snapshot};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{Identity, KindName, Site};
 use crate::domain::policy::Schedule;
+use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{Applied, Change, Ledger, LedgerError};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
@@ -69,6 +70,8 @@ pub struct Parts {
     pub kinds: Arc<Kinds>,
     pub clock: Clock,
     pub settings: Settings,
+    /// What gates answer by, and the writes that they let through; none without a gate.
+    pub tombstones: Option<Arc<Tombstones>>,
     /// For people, in the snapshot: which ledger this is.
     pub ledger_name: String,
     pub epoch: i64,
@@ -85,6 +88,7 @@ pub(crate) struct Shared {
     kinds: Arc<Kinds>,
     clock: Clock,
     settings: Settings,
+    tombstones: Option<Arc<Tombstones>>,
     sites: Sites,
     /// Something may have to be done.
     wake: Notify,
@@ -149,6 +153,7 @@ impl Engine {
                 kinds: parts.kinds,
                 clock: parts.clock,
                 settings: parts.settings,
+                tombstones: parts.tombstones,
                 sites,
                 wake: Notify::new(),
                 dirty: AtomicBool::new(true),

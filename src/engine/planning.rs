@@ -15,7 +15,7 @@ use crate::control::ControlError;
 use crate::domain::kinds::lookup;
 use crate::domain::model::{
     Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, PlanStep, Refusal,
-    RefusalRule, Resource, ResourceKey, Target,
+    RefusalRule, Resource, ResourceKey, Site, Target,
 };
 use crate::domain::plan::{Frozen, Lookup, Planner, ranks};
 use crate::domain::text::escape;
@@ -76,6 +76,7 @@ impl Shared {
             note,
             now: self.clock.now(),
         };
+        self.writes_ended(&deletion.targets).await;
         let plan = match self.plan_shown(&deletion.targets, deletion.options).await {
             Ok(plan) => plan,
             Err(failure) => {
@@ -136,6 +137,22 @@ impl Shared {
                 .collect(),
             plan: Arc::new(plan),
             now: self.clock.now(),
+        }
+    }
+
+    /// What gates let through before this deletion's fence stood has ended, so that the listings show it
+    /// (T3, T14). A gate lets no such write take longer than a call may.
+    async fn writes_ended(&self, targets: &[Target]) {
+        let Some(tombstones) = &self.tombstones else {
+            return;
+        };
+        let sites: BTreeSet<&Site> = targets.iter().map(|target| &target.key.site).collect();
+        let mapped = self.settings.mapping.iter();
+        let copied_to = mapped
+            .filter(|mapping| sites.contains(&mapping.central))
+            .flat_map(|mapping| &mapping.locals);
+        for site in sites.iter().copied().chain(copied_to) {
+            tombstones.drained(site).await;
         }
     }
 

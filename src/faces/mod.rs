@@ -4,5 +4,6 @@ pub mod api;
 pub mod cli;
 #[cfg(feature = "console")]
 pub mod console;
+pub mod gate;
 pub mod notify;
 pub mod offline;

@@ -1,9 +1,11 @@
 //! Settings: an embedded default for every key, patched by the user's file.
 
+mod gate;
 mod load;
 mod notify;
 mod paths;
 
+pub use gate::{GateSettings, GateSource, Trust, Upstream};
 pub use load::{ConfigError, DEFAULTS, load, parse};
 pub use notify::{MailSettings, MailTls, NotifySettings, WebhookSettings, secret_in};
 pub use paths::{Surroundings, private_folder};
@@ -27,6 +29,8 @@ pub struct Settings {
     pub engine: EngineSettings,
     pub gc: GcSettings,
     pub guard: GuardSettings,
+    /// Reverse proxies that keep deleted things deleted for existing clients.
+    pub gate: Vec<GateSettings>,
     /// Which sites hold copies of another's resources.
     pub mapping: Vec<Mapping>,
     pub notify: NotifySettings,

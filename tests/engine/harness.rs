@@ -387,6 +387,7 @@ impl Bench {
         });
         let weak = Arc::downgrade(&ledger);
         let engine = Engine::new(Parts {
+            tombstones: None,
             ledger,
             cloud: Arc::new(CloudClient {
                 inner: self.cloud(),

@@ -369,8 +369,8 @@ pub fn commands() -> Vec<Command> {
         Command::PauseSite { .. } => 12,
         Command::ResumeSite { .. } => 13,
         Command::Prune { .. } => 14,
-        // Crosses no socket.
-        Command::Told { .. } => 15,
+        // These cross no socket.
+        Command::Told { .. } | Command::DeleteSeen { .. } | Command::Wake { .. } => 15,
     });
     all
 }

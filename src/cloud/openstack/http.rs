@@ -1,12 +1,17 @@
 //! The transport over the network.
 use std::error::Error as _;
-use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use hyper::body::Body;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::config::{Cloud, ConfigError, Tls};
+use super::config::{Cloud, ConfigError};
+use super::tls;
 use super::transport::{Transport, TransportError};
 
 /// A page of 500 ports is about 0.6 MB. This is 50,000 of them in one answer, from a server that
@@ -32,23 +37,19 @@ impl HttpTransport {
     /// # Errors
     /// A certificate or key cannot be read, or is not PEM.
     pub fn new(cloud: &Cloud) -> Result<Self, ConfigError> {
-        let builder = reqwest::Client::builder()
+        let mut tls = tls::client_config(cloud)?;
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let client = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(CONNECT_SECONDS_MAX))
             .pool_idle_timeout(Duration::from_secs(IDLE_SECONDS_MAX))
             // A redirected DELETE becomes a GET, and a token must not go to another host.
-            .redirect(reqwest::redirect::Policy::none());
-        let client = with_tls(builder, cloud)?.build().map_err(|error| {
-            let field = if cloud.tls.cert.is_some() {
-                "cert"
-            } else {
-                "cacert"
-            };
-            bad(
-                cloud,
-                field,
-                format!("cannot be used: {}", innermost(&error)),
-            )
-        })?;
+            .redirect(reqwest::redirect::Policy::none())
+            .tls_backend_preconfigured(tls)
+            .build()
+            .map_err(|error| {
+                let problem = format!("cannot be used: {}", innermost(&error));
+                tls::bad(cloud, "cacert", problem)
+            })?;
         Ok(Self {
             client,
             body_bytes_max: BODY_BYTES_MAX,
@@ -92,6 +93,34 @@ impl HttpTransport {
         *response.headers_mut() = std::mem::take(answer.headers_mut());
         Ok(response)
     }
+}
+
+/// Passes requests on as they come, bodies and all: for a gate.
+pub type StreamingClient<B> = Client<HttpsConnector<HttpConnector>, B>;
+
+/// A client with the TLS settings of `cloud`. It follows nothing, waits for nothing but a connection,
+/// and keeps paths as they are written.
+///
+/// # Errors
+/// A certificate or key cannot be read, or is not PEM.
+pub fn streaming_client<B>(cloud: &Cloud) -> Result<StreamingClient<B>, ConfigError>
+where
+    B: Body + Send,
+    B::Data: Send,
+{
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(Duration::from_secs(CONNECT_SECONDS_MAX)));
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(tls::client_config(cloud)?)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(connector);
+    Ok(Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(Duration::from_secs(IDLE_SECONDS_MAX))
+        .pool_timer(TokioTimer::new())
+        .build(connector))
 }
 
 #[async_trait]
@@ -172,60 +201,4 @@ fn innermost(error: &dyn std::error::Error) -> String {
         innermost = cause;
     }
     innermost.to_string()
-}
-
-fn with_tls(
-    mut builder: reqwest::ClientBuilder,
-    cloud: &Cloud,
-) -> Result<reqwest::ClientBuilder, ConfigError> {
-    let Tls {
-        verify,
-        cacert,
-        cert,
-        key,
-    } = &cloud.tls;
-    if !verify {
-        builder = builder.tls_danger_accept_invalid_certs(true);
-    } else if let Some(path) = cacert {
-        let pem = read(cloud, "cacert", path)?;
-        let bundle = reqwest::Certificate::from_pem_bundle(&pem).unwrap_or_default();
-        if bundle.is_empty() {
-            let problem = format!("{} holds no PEM certificate", path.display());
-            return Err(bad(cloud, "cacert", problem));
-        }
-        builder = builder.tls_certs_only(bundle);
-    }
-    if let Some(path) = cert {
-        let mut pem = read(cloud, "cert", path)?;
-        if let Some(key) = key {
-            pem.push(b'\n');
-            pem.extend(read(cloud, "key", key)?);
-        }
-        let identity = reqwest::Identity::from_pem(&pem).map_err(|_| {
-            let problem = format!(
-                "{} (with `key`, if set) must hold a PEM certificate and its private key",
-                path.display()
-            );
-            bad(cloud, "cert", problem)
-        })?;
-        builder = builder.identity(identity);
-    }
-    Ok(builder)
-}
-
-fn read(cloud: &Cloud, field: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
-    std::fs::read(path).map_err(|error| bad(cloud, field, format!("{}: {error}", path.display())))
-}
-
-fn bad(cloud: &Cloud, field: &str, problem: String) -> ConfigError {
-    ConfigError::BadField {
-        origin: cloud
-            .found_in
-            .first()
-            .cloned()
-            .unwrap_or(super::config::Origin::Environment),
-        cloud: cloud.name.clone(),
-        field: field.to_owned(),
-        problem,
-    }
 }

@@ -34,6 +34,15 @@ pub struct Identity {
     pub domain: String,
 }
 
+/// A token of someone else's, as Keystone knows it now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vouched {
+    pub identity: Identity,
+    pub expires_at: DateTime<Utc>,
+    /// By access rules of an application credential: good for some paths of some services only.
+    pub restricted: bool,
+}
+
 /// The login failed. All calls that waited for it get the same one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
@@ -173,6 +182,58 @@ pub(super) async fn check(
     Ok(wire.token.identity())
 }
 
+/// Whose a token is that someone else shows; none if Keystone does not know it, or it has ended.
+pub(super) async fn vouch(
+    cloud: &Cloud,
+    transport: &dyn Transport,
+    ours: &Token,
+    theirs: &SecretString,
+    now: DateTime<Utc>,
+    deadline: Duration,
+) -> Result<Option<Vouched>, AuthError> {
+    let url = tokens_url(&cloud.auth_url);
+    let not_keystone = |problem: String| AuthError::NotKeystone {
+        url: url.clone(),
+        problem,
+    };
+    let Ok(mut subject) = HeaderValue::from_str(theirs.expose_secret()) else {
+        return Ok(None);
+    };
+    subject.set_sensitive(true);
+    let request = http::Request::builder()
+        .method(Method::GET)
+        .uri(format!("{url}?nocatalog"))
+        .header(header::ACCEPT, "application/json")
+        .header(header::USER_AGENT, super::session::USER_AGENT)
+        .header("x-auth-token", ours.header.clone())
+        .header("x-subject-token", subject)
+        .body(Bytes::new())
+        .map_err(|error| not_keystone(error.to_string()))?;
+    let sent = transport.send(request, deadline).await;
+    let response = sent.map_err(|source| AuthError::Transport {
+        url: url.clone(),
+        source,
+    })?;
+    match response.status() {
+        StatusCode::OK => {
+            let wire: WireAnswer = serde_json::from_slice(response.body())
+                .map_err(|_| not_keystone("the answer is not a token's description".to_owned()))?;
+            Ok(Some(Vouched {
+                identity: wire.token.identity(),
+                expires_at: wire.token.expires_at,
+                restricted: wire.token.is_restricted(),
+            }))
+        }
+        StatusCode::NOT_FOUND => Ok(None),
+        _ => Err(AuthError::Rejected {
+            answer: Arc::new(RemoteError::of(&response, theirs, None, now)),
+            url,
+            cloud: cloud.name.clone(),
+            found_in: found_in(cloud),
+        }),
+    }
+}
+
 fn tokens_url(auth_url: &Url) -> String {
     format!("{}/auth/tokens", auth_url.as_str().trim_end_matches('/'))
 }
@@ -262,6 +323,13 @@ struct WireToken {
     catalog: Vec<WireService>,
     expires_at: DateTime<Utc>,
     issued_at: Option<DateTime<Utc>>,
+    application_credential: Option<WireApplicationCredential>,
+}
+
+#[derive(Deserialize)]
+struct WireApplicationCredential {
+    #[serde(default)]
+    access_rules: Vec<Value>,
 }
 
 /// A user or a project: both have a domain.
@@ -301,6 +369,11 @@ impl WireToken {
             catalog: Arc::new(Catalog::of(self.catalog)),
             renew_at: now + (lifetime - margin),
         }
+    }
+
+    fn is_restricted(&self) -> bool {
+        let credential = self.application_credential.as_ref();
+        credential.is_some_and(|credential| !credential.access_rules.is_empty())
     }
 
     fn identity(&self) -> Identity {

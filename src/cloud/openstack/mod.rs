@@ -21,13 +21,14 @@ mod list;
 mod projects;
 mod remote;
 mod session;
+mod tls;
 mod transport;
 
 pub use call::{Answer, Attempt, CallError, Reason};
 pub use catalog::{Catalog, CatalogError, Endpoint, service_type};
 pub use config::{Cloud, CloudsConfig, ConfigError, Environment, Interface, Warning};
-pub use http::HttpTransport;
-pub use keystone::{AuthError, Identity};
+pub use http::{HttpTransport, StreamingClient, streaming_client};
+pub use keystone::{AuthError, Identity, Vouched};
 pub use list::{ListRequest, Listing, Page, Pages};
 pub use remote::RemoteError;
 pub use session::{Clock, Session};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use http::{HeaderMap, Method, StatusCode, header};
+use secrecy::SecretString;
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
@@ -14,7 +15,7 @@ use url::Url;
 use super::call::{Answer, Attempt, CallError, Reason, parse};
 use super::catalog::{Catalog, CatalogError, follow, join, overridden};
 use super::config::{Cloud, Interface};
-use super::keystone::{AuthError, Identity, Token, check, login};
+use super::keystone::{AuthError, Identity, Token, Vouched, check, login, vouch};
 use super::remote::{RemoteError, request_id, retry_after};
 use super::transport::{Transport, TransportError};
 
@@ -113,6 +114,25 @@ impl Session {
                 Ok(self.token(Some(token.number)).await?.identity.clone())
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Whose a token is that a client shows; none if Keystone does not know it, or it has ended.
+    ///
+    /// # Errors
+    /// Keystone cannot be asked, or lets us in no more.
+    pub async fn vouch(&self, theirs: &SecretString) -> Result<Option<Vouched>, AuthError> {
+        let token = self.token(None).await?;
+        let deadline = Duration::from_secs(LOGIN_SECONDS_MAX);
+        let now = (self.clock)();
+        let asked = vouch(&self.cloud, &*self.transport, &token, theirs, now, deadline);
+        match asked.await {
+            // It is our own token that is no good any more.
+            Err(error) if error.rejected() => {
+                let token = self.token(Some(token.number)).await?;
+                vouch(&self.cloud, &*self.transport, &token, theirs, now, deadline).await
+            }
+            answered => answered,
         }
     }
 

@@ -36,9 +36,13 @@ struct File {
     #[serde(default)]
     prefix: String,
     #[serde(default)]
+    also_at: Vec<String>,
+    #[serde(default)]
     values: FilterValues,
     #[serde(default)]
     listed: Vec<String>,
+    #[serde(default)]
+    deleting: BTreeMap<String, String>,
     #[serde(default, rename = "answer")]
     answers: Vec<AnswerRule>,
     kind: BTreeMap<KindName, Spanned<KindSpec>>,
@@ -89,7 +93,10 @@ impl Kinds {
                 toml::from_str(&source.text).map_err(|error| parse_error(&source, &error))?;
             for (name, spec) in file.kind {
                 let line = line_of(&source.text, spec.span().start);
-                let spec = spec.into_inner();
+                let mut spec = spec.into_inner();
+                if spec.deleting.is_empty() {
+                    spec.deleting.clone_from(&file.deleting);
+                }
                 let mut answers = spec.answers.clone();
                 answers.extend(file.answers.iter().cloned());
                 let kind = Kind {
@@ -97,6 +104,7 @@ impl Kinds {
                     service: file.service.clone(),
                     answers,
                     prefix: file.prefix.clone(),
+                    also_at: file.also_at.clone(),
                     values: file.values,
                     listed: file.listed.clone(),
                     spec,
@@ -122,6 +130,10 @@ impl Kinds {
     fn validate(&self, kind: &Kind) -> Result<(), String> {
         let spec = &kind.spec;
         self.validate_source(spec)?;
+        let mut named = spec.names.values().flatten();
+        if let Some(to) = named.find(|to| self.get(to).is_none()) {
+            return Err(format!("names: unknown kind \"{to}\""));
+        }
         for reference in &spec.references {
             self.validate_reference(spec, reference)?;
             if let Some(edge) = &reference.unpinned_by {

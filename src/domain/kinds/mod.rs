@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `values`, `listed` | of a service: a filter's values may be repeated, or only a single one; some as a list |
 //! | `also` | filters without which a list leaves some out |
+//! | `also_at` | of a service: other prefixes under which clients find the same |
+//! | `deleting` | of a service or a kind: the fields that show readers that a resource is being deleted |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
 //! | `when` | each path has one of these values, compared as they are written |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
@@ -17,6 +19,7 @@
 //! | call template | method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
 //! | `enable` | a call that must come before the delete while `when` holds |
+//! | `names` | fields by which a request refers to a resource, and a row does not |
 //! | `takes` | what goes along, after it |
 //! | `tagged` | the filter that finds what has one of several tags: copies at other sites |
 //! | `scope` | the field by which one list looks for all rows of what goes |
@@ -71,6 +74,8 @@ pub struct Kind {
     pub answers: Vec<AnswerRule>,
     /// Prepended to every path: `/v2.0`.
     pub prefix: String,
+    /// Where clients find the same, beside the prefix.
+    pub also_at: Vec<String>,
     /// How its service takes several values of a filter, if not as a list.
     pub values: FilterValues,
     /// The filters whose values it takes as a list.
@@ -342,6 +347,18 @@ impl Kind {
                 })
             })
             .collect()
+    }
+}
+
+impl Reference {
+    /// The paths in the referrer that hold the target's id.
+    pub fn id_fields(&self) -> impl Iterator<Item = &str> {
+        let by_id = self.matches.iter().filter(|rule| {
+            let equals_id = rule.equals.as_deref().is_none_or(|path| path == "id");
+            rule.strip_prefix.is_none() && rule.in_cidr.is_none() && equals_id
+        });
+        let fields = by_id.map(|rule| rule.field.as_str());
+        fields.chain(self.field.as_deref())
     }
 }
 

@@ -55,13 +55,16 @@ pub struct KindSpec {
     pub not_found_says: Vec<String>,
     #[serde(default, rename = "guard")]
     pub guards: Vec<GuardRule>,
+    /// Fields of a request's body that name a resource, beside the references: field → kinds (T17).
+    #[serde(default)]
+    pub names: BTreeMap<String, Vec<KindName>>,
     pub requires_extension: Option<String>,
     /// For ids that may be given again (image and project): a field that is another's then. It is read
     /// just before the call (I10).
     pub incarnation: Option<String>,
     /// Where a row says what it serves (`device_owner`): a change of that is drift (P1).
     pub owner: Option<String>,
-    /// How "deleting" is shown to readers: field → value.
+    /// How "deleting" is shown to readers: field → value; if not as the file says for all its kinds.
     #[serde(default)]
     pub deleting: BTreeMap<String, String>,
     /// For browsing: heading and path, left to right.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Settings, Surroundings, notify};
+use super::{Settings, Surroundings, gate, notify};
 use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
 use crate::domain::nesting::{TOO_DEEP, first_too_deep, line_of};
@@ -17,8 +17,7 @@ use crate::domain::text::{did_you_mean, escape};
 pub const DEFAULTS: &str = include_str!("../../../assets/config.toml");
 
 /// Keys of later versions. Ignoring one would promise what is not done.
-const NOT_YET: [&str; 11] = [
-    "gate",
+const NOT_YET: [&str; 10] = [
     "deployment",
     "api.listen",
     "api.gids",
@@ -240,6 +239,9 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
         }
     }
     if let Some(found) = mapping_nonsense(&settings.mapping) {
+        return Some(found);
+    }
+    if let Some(found) = gate::first_nonsense(&settings.gate) {
         return Some(found);
     }
     if let Some(found) = notify::first_nonsense(&settings.notify) {

@@ -1,0 +1,122 @@
+//! What a body says: JSON that cannot be read in two ways, and the resources that it names.
+
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::route::{Named, Routes};
+
+/// A whole JSON text.
+///
+/// # Errors
+/// It is none, or a key stands twice in one object: the service might take the other one.
+pub fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Unique.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(value)
+}
+
+/// The resources that a body refers to, by the fields that the kinds name, at any depth: in a bulk, in
+/// a tree of a load balancer, in an action's arguments.
+pub fn referred(routes: &Routes, body: &Value) -> Vec<Named> {
+    let mut found = Vec::new();
+    collect(routes, body, &mut found);
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn collect(routes: &Routes, value: &Value, found: &mut Vec<Named>) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                if let Some(kinds) = routes.referred(field) {
+                    let texts = match value {
+                        Value::Array(values) => values.as_slice(),
+                        one => std::slice::from_ref(one),
+                    };
+                    let ids = texts.iter().filter_map(Value::as_str);
+                    for id in ids.filter(|id| !id.is_empty()) {
+                        found.extend(kinds.iter().map(|kind| Named {
+                            kind: kind.clone(),
+                            id: id.to_owned(),
+                        }));
+                    }
+                }
+                collect(routes, value, found);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|it| collect(routes, it, found)),
+        _ => {}
+    }
+}
+
+/// A value whose objects have each key once.
+struct Unique;
+
+impl<'de> DeserializeSeed<'de> for Unique {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Unique {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = elements.next_element_seed(Unique)? {
+            values.push(value);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let value = entries.next_value_seed(Unique)?;
+            if fields.contains_key(&key) {
+                return Err(A::Error::custom(format!("the key \"{key}\" stands twice")));
+            }
+            fields.insert(key, value);
+        }
+        Ok(Value::Object(fields))
+    }
+}

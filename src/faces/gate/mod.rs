@@ -1,0 +1,345 @@
+//! A reverse proxy in front of one service of one site: what is being deleted, and what was, stays so
+//! for every client that comes this way (T, N9, P7).
+//!
+//! ```text
+//!            ┌─ route     path → resource, by the kinds
+//!  request ──┤  rules     phase × who asks × what for → what is done: the table
+//!            ├─ read      GET and lists: passed, hidden, or shown as deleting
+//!            ├─ write     creates and updates: refused where they refer to what goes
+//!            ├─ delete    passed, answered, or a cascade of the engine's
+//!            └─ pass      everything else, and all of the above's calls: to the upstream, as it is
+//! ```
+//!
+//! The tombstones are in memory, so a request that none of them touches costs a look-up. The gate
+//! itself changes nothing but through the engine.
+//!
+//! **Architecture invariant:** the engine's own calls never come this way, and no header buys power: who
+//! asks is known by the listener, by Keystone, and by what the upstream shows to the caller.
+
+pub mod body;
+mod delete;
+mod pass;
+mod read;
+mod refusal;
+mod rights;
+pub mod route;
+pub mod rules;
+mod write;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::{Authority, Scheme};
+use http::{HeaderValue, Method, Request, Response, header, request};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::cloud::openstack::{ConfigError, Session, StreamingClient, streaming_client};
+use crate::control::Control;
+use crate::domain::kinds::Kinds;
+use crate::domain::model::{KindName, Phase, Site};
+use crate::ledger::tombstones::Tombstones;
+use crate::system::clock::Clock;
+use crate::system::config::{GateSettings, GateSource};
+use pass::streamed;
+use refusal::Refusal;
+use rights::Vouchers;
+use route::{Place, Routes};
+use rules::{Asker, Ruling, Wish, ruling};
+
+/// Who sends no whole head in this time is let go.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// As much as Neutron's own server takes.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// How long requests under way may take when the engine ends.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+/// After a failed accept (no file descriptor is left).
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// A body on its way: the upstream's or the client's, or one of ours.
+type Out = Either<Incoming, Full<Bytes>>;
+
+/// What a gate works with.
+pub struct Parts {
+    pub settings: GateSettings,
+    pub kinds: Arc<Kinds>,
+    pub tombstones: Arc<Tombstones>,
+    pub control: Arc<dyn Control>,
+    /// With the engine's own credentials, for what Keystone and the catalog say.
+    pub session: Arc<Session>,
+    pub clock: Clock,
+    /// How long a write may take that a fence waits for.
+    pub call_timeout: Duration,
+}
+
+/// Why a gate cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Cloud(#[from] ConfigError),
+}
+
+struct Gate {
+    site: Site,
+    service: String,
+    address: SocketAddr,
+    settings: GateSettings,
+    kinds: Arc<Kinds>,
+    tombstones: Arc<Tombstones>,
+    control: Arc<dyn Control>,
+    session: Arc<Session>,
+    client: StreamingClient<Out>,
+    vouchers: Vouchers,
+    upstream: OnceCell<Upstream>,
+    clock: Clock,
+    call_timeout: Duration,
+}
+
+/// Where the service is.
+struct Upstream {
+    scheme: Scheme,
+    authority: Authority,
+    routes: Routes,
+}
+
+/// Serves until [`GateHandle::stop`].
+pub struct GateHandle {
+    address: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl GateHandle {
+    /// Where it listens: with a free port, which one.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more requests; those under way have a moment.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        // Ended or panicked: it serves no more.
+        let _ = self.task.await;
+    }
+}
+
+/// Binds and serves.
+///
+/// # Errors
+/// The address is taken, or the cloud's certificates cannot be used.
+pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
+    let wanted = parts.settings.listen;
+    let failed = |source| ServeError::Listen {
+        address: wanted,
+        source,
+    };
+    let listener = TcpListener::bind(wanted).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    let gate = Arc::new(Gate {
+        site: parts.settings.upstream.site(),
+        service: parts.settings.upstream.service.clone(),
+        address,
+        client: streaming_client(parts.session.cloud())?,
+        vouchers: Vouchers::default(),
+        upstream: OnceCell::new(),
+        settings: parts.settings,
+        kinds: parts.kinds,
+        tombstones: parts.tombstones,
+        control: parts.control,
+        session: parts.session,
+        clock: parts.clock,
+        call_timeout: parts.call_timeout,
+    });
+    tracing::info!(%address, upstream = %gate.site, service = gate.service, "a gate is open");
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(run(gate, listener, stop.clone()));
+    Ok(GateHandle {
+        address,
+        stop,
+        task,
+    })
+}
+
+async fn run(gate: Arc<Gate>, listener: TcpListener, stop: CancellationToken) {
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let connection = gate.clone().connection(stream, peer, stop.clone());
+                connections.spawn(connection);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
+        }
+    }
+    connections.close();
+    // Those that take longer end with the engine.
+    let _ = tokio::time::timeout(STOP_TIMEOUT, connections.wait()).await;
+}
+
+impl Gate {
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        stop: CancellationToken,
+    ) {
+        // Small answers go at once; if that cannot be set, they come a little later.
+        let _ = stream.set_nodelay(true);
+        let service = service_fn(move |request| {
+            let gate = self.clone();
+            async move { Ok::<_, Infallible>(gate.answer(request, peer).await) }
+        });
+        let mut server = auto::Builder::new(TokioExecutor::new());
+        server
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(HEAD_BYTES_MAX);
+        server
+            .http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(HEAD_BYTES_MAX as u32);
+        let connection = server.serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%peer, %error, "a connection ended");
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Out> {
+        let (head, body) = request.into_parts();
+        let accept = text_of(&head, header::ACCEPT.as_str()).to_owned();
+        match self.decide(head, body, peer).await {
+            Ok(response) => response,
+            Err(refusal) => refusal.into_response(&self.service, &accept),
+        }
+    }
+
+    async fn decide(
+        &self,
+        head: request::Parts,
+        body: Incoming,
+        peer: SocketAddr,
+    ) -> Result<Response<Out>, Refusal> {
+        let path = head.uri.path();
+        if let Some(id) = path.strip_prefix(delete::DELETIONS) {
+            let id = id.to_owned();
+            return self.deletion(&head, &id).await;
+        }
+        let place = match self.upstream().await?.routes.place(path) {
+            Ok(place) => place,
+            Err(route::Ambiguous) => {
+                let message = "this path may be read in more than one way";
+                return Err(Refusal::bad_request(message));
+            }
+        };
+        if self.tombstones.is_lost() && place != Place::Elsewhere {
+            let message = "the gate does not know what is being deleted; restart the engine";
+            return Err(Refusal::unavailable(message));
+        }
+        let asker = self.asker(&head, peer);
+        match head.method {
+            Method::GET | Method::HEAD => self.read(head, streamed(body), place, asker).await,
+            Method::DELETE => self.delete(head, body, place, asker).await,
+            Method::POST | Method::PUT | Method::PATCH => {
+                self.write(head, body, place, asker).await
+            }
+            _ => self.pass(head, streamed(body)).await,
+        }
+    }
+
+    /// The listener says who asks; a trusted header narrows that (T4, T18).
+    fn asker(&self, head: &request::Parts, peer: SocketAddr) -> Asker {
+        let narrowed = self.settings.trust.as_ref().is_some_and(|trust| {
+            trust.from.iter().any(|net| net.contains(&peer.ip()))
+                && text_of(head, &trust.header).eq_ignore_ascii_case("local")
+        });
+        match self.settings.source {
+            GateSource::User if narrowed => Asker::Local,
+            source => source.into(),
+        }
+    }
+
+    fn phase(&self, kind: &KindName, id: &str) -> Option<Phase> {
+        self.tombstones.phase(&self.site, kind, id)
+    }
+
+    fn ruling(&self, named: &route::Named, asker: Asker, wish: Wish) -> Ruling {
+        ruling(self.phase(&named.kind, &named.id), asker, wish)
+    }
+
+    /// Found by the catalog when the first request comes: a cloud that is down then is asked again.
+    async fn upstream(&self) -> Result<&Upstream, Refusal> {
+        let found = self.upstream.get_or_try_init(|| async {
+            let url = self.session.endpoint(&self.service, None, None).await;
+            let url = url.map_err(|error| {
+                tracing::warn!(gate = %self.address, %error, "the upstream is not known");
+                Refusal::unavailable(format!(
+                    "{} of {} is not known yet",
+                    self.service, self.site
+                ))
+            })?;
+            let authority = url.authority().rsplit('@').next().unwrap_or_default();
+            let parsed = authority.parse::<Authority>().ok();
+            let scheme = url.scheme().parse::<Scheme>().ok();
+            let Some((scheme, authority)) = scheme.zip(parsed) else {
+                return Err(Refusal::unavailable(format!("{url} is no upstream")));
+            };
+            Ok(Upstream {
+                scheme,
+                authority,
+                routes: Routes::new(&self.kinds, &self.service, root_of(url.path())),
+            })
+        });
+        found.await
+    }
+}
+
+/// An endpoint's path without its version.
+fn root_of(path: &str) -> &str {
+    let path = path.trim_end_matches('/');
+    match path.rsplit_once('/') {
+        Some((root, last))
+            if last.starts_with('v') && last.chars().nth(1).is_some_and(|c| c.is_ascii_digit()) =>
+        {
+            root
+        }
+        _ => path,
+    }
+}
+
+fn text_of<'h>(head: &'h request::Parts, name: &str) -> &'h str {
+    let value = head.headers.get(name).map(HeaderValue::to_str);
+    value.and_then(Result::ok).unwrap_or_default()
+}

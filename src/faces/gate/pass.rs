@@ -1,0 +1,190 @@
+//! Passing on: what came in goes to the upstream, and what that answers goes back.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, header, request};
+use http_body_util::{BodyExt as _, Either, Full, Limited};
+use hyper::body::Incoming;
+use serde_json::Value;
+
+use super::refusal::Refusal;
+use super::{Gate, Out};
+
+/// How long the upstream may take to begin an answer: an import or a large list may take minutes.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+/// An answer that the gate must read: some 50,000 ports.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// What is for one connection, and not for the next (RFC 9110, 7.6.1). `Expect` was answered here.
+const HOP_BY_HOP: [HeaderName; 8] = [
+    header::CONNECTION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::EXPECT,
+];
+const KEEP_ALIVE: [&str; 2] = ["keep-alive", "proxy-connection"];
+
+/// An answer that was read whole.
+pub(super) struct Whole {
+    pub(super) head: http::response::Parts,
+    pub(super) body: Bytes,
+}
+
+impl Whole {
+    pub(super) fn json(&self) -> Option<Value> {
+        serde_json::from_slice(&self.body).ok()
+    }
+
+    pub(super) fn relay(self) -> Response<Out> {
+        Response::from_parts(self.head, Either::Right(Full::new(self.body)))
+    }
+
+    /// The same answer with another body.
+    pub(super) fn with_json(mut self, body: &Value) -> Response<Out> {
+        self.head.headers.remove(header::CONTENT_LENGTH);
+        self.head.headers.remove(header::ETAG);
+        self.body = Bytes::from(body.to_string());
+        self.relay()
+    }
+}
+
+impl Gate {
+    /// Untouched, both ways.
+    pub(super) async fn pass(
+        &self,
+        head: request::Parts,
+        body: Out,
+    ) -> Result<Response<Out>, Refusal> {
+        self.pass_within(head, body, ANSWER_TIMEOUT).await
+    }
+
+    /// For writes that a fence waits for: an upstream that hangs must not hold up a deletion for long.
+    pub(super) async fn pass_soon(
+        &self,
+        head: request::Parts,
+        body: Out,
+    ) -> Result<Response<Out>, Refusal> {
+        self.pass_within(head, body, self.call_timeout).await
+    }
+
+    async fn pass_within(
+        &self,
+        mut head: request::Parts,
+        body: Out,
+        timeout: Duration,
+    ) -> Result<Response<Out>, Refusal> {
+        head.uri = self.upstream_uri(&head.uri).await?;
+        head.version = http::Version::HTTP_11;
+        for_the_next_connection(&mut head.headers);
+        let request = Request::from_parts(head, body);
+        let answered = tokio::time::timeout(timeout, self.client.request(request)).await;
+        let mut response = match answered {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.no_answer(&error)),
+            Err(_) => {
+                let message = format!("{} did not answer in time", self.name());
+                let status = StatusCode::GATEWAY_TIMEOUT;
+                return Err(Refusal::new(status, "HTTPGatewayTimeout", message));
+            }
+        };
+        for_the_next_connection(response.headers_mut());
+        Ok(response.map(Either::Left))
+    }
+
+    /// The whole answer to a request without a body, not compressed.
+    pub(super) async fn fetch(&self, mut head: request::Parts) -> Result<Whole, Refusal> {
+        head.headers.insert(
+            header::ACCEPT_ENCODING,
+            header::HeaderValue::from_static("identity"),
+        );
+        head.headers.remove(header::IF_NONE_MATCH);
+        head.headers.remove(header::CONTENT_LENGTH);
+        let body = Either::Right(Full::default());
+        let (head, body) = self.pass(head, body).await?.into_parts();
+        let read = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = read.map_err(|error| {
+            let message = format!(
+                "the answer of {} was not read: {error}; ask with a limit",
+                self.name()
+            );
+            Refusal::new(StatusCode::BAD_GATEWAY, "HTTPBadGateway", message)
+        })?;
+        let body = body.to_bytes();
+        Ok(Whole { head, body })
+    }
+
+    /// What the caller sees at another path of the service.
+    pub(super) async fn fetch_at(
+        &self,
+        head: &request::Parts,
+        path_and_query: &str,
+    ) -> Result<Whole, Refusal> {
+        let uri: Uri = path_and_query
+            .parse()
+            .map_err(|_| Refusal::bad_request("this is no path"))?;
+        let mut asked = head.clone();
+        asked.method = Method::GET;
+        asked.uri = uri;
+        asked.headers.remove(header::CONTENT_TYPE);
+        self.fetch(asked).await
+    }
+
+    fn no_answer(&self, error: &hyper_util::client::legacy::Error) -> Refusal {
+        let mut innermost: &dyn std::error::Error = error;
+        while let Some(cause) = innermost.source() {
+            innermost = cause;
+        }
+        tracing::warn!(gate = %self.address, upstream = self.name(), error = %innermost, "the upstream gave no answer");
+        let message = format!("{} gave no answer: {innermost}", self.name());
+        Refusal::new(StatusCode::BAD_GATEWAY, "HTTPBadGateway", message)
+    }
+
+    fn name(&self) -> String {
+        format!("{} at {}", self.service, self.site)
+    }
+
+    /// The same path and query at the upstream.
+    async fn upstream_uri(&self, uri: &Uri) -> Result<Uri, Refusal> {
+        let upstream = self.upstream().await?;
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        Uri::builder()
+            .scheme(upstream.scheme.clone())
+            .authority(upstream.authority.clone())
+            .path_and_query(path)
+            .build()
+            .map_err(|_| Refusal::bad_request("this is no path"))
+    }
+}
+
+/// Takes off what is for this connection alone, and what that names.
+fn for_the_next_connection(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in HOP_BY_HOP {
+        headers.remove(name);
+    }
+    for name in KEEP_ALIVE {
+        headers.remove(name);
+    }
+}
+
+pub(super) fn empty() -> Out {
+    Either::Right(Full::default())
+}
+
+pub(super) fn streamed(body: Incoming) -> Out {
+    Either::Left(body)
+}

@@ -1,0 +1,152 @@
+//! What the gate answers by itself, in the service's own shape, so that existing clients understand it.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{Either, Full};
+use serde_json::json;
+
+use super::Out;
+use crate::domain::kinds::{Kind, fill};
+use crate::domain::model::KindName;
+use crate::domain::text::escape;
+
+/// Names the deletion in every answer of the gate's own that has one.
+pub(super) const DELETION_HEADER: &str = "x-gone-deletion";
+
+/// An answer of 4xx or 5xx.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    /// As Neutron has types: `ResourceBeingDeleted`.
+    pub(super) kind: String,
+    pub(super) message: String,
+    pub(super) deletion: Option<String>,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, kind: &str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind: kind.to_owned(),
+            message: message.into(),
+            deletion: None,
+        }
+    }
+
+    pub(super) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "HTTPBadRequest", message)
+    }
+
+    pub(super) fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "HTTPUnauthorized", message)
+    }
+
+    pub(super) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "PolicyNotAuthorized", message)
+    }
+
+    /// As the kind's own service says it.
+    pub(super) fn not_found(kind: &Kind, id: &str) -> Self {
+        let says = kind.spec.not_found_says.first();
+        let said = says.and_then(|says| fill(says, &kind.id_variables(id)).ok());
+        Self {
+            kind: kind
+                .spec
+                .not_found
+                .first()
+                .map_or_else(|| "HTTPNotFound".to_owned(), String::clone),
+            message: said.unwrap_or_else(|| {
+                format!("{} {} could not be found.", title(&kind.name), escape(id))
+            }),
+            ..Self::new(StatusCode::NOT_FOUND, "", "")
+        }
+    }
+
+    pub(super) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "HTTPServiceUnavailable",
+            message,
+        )
+    }
+
+    /// In the shape that the service's errors have, for who accepts this.
+    pub(super) fn into_response(self, service: &str, accept: &str) -> Response<Out> {
+        let Self {
+            status,
+            kind,
+            message,
+            deletion,
+        } = self;
+        let (content_type, body) = match service {
+            "network" => {
+                let error = json!({"type": kind, "message": message, "detail": ""});
+                let body = json!({ "NeutronError": error }).to_string();
+                ("application/json", body)
+            }
+            "load-balancer" => {
+                let fault = if status.is_server_error() {
+                    "Server"
+                } else {
+                    "Client"
+                };
+                let body = json!({"faultcode": fault, "faultstring": message, "debuginfo": null});
+                ("application/json", body.to_string())
+            }
+            "image" => glance(status, &message, accept),
+            _ => {
+                let error = json!({"code": status.as_u16(), "title": kind, "message": message});
+                ("application/json", json!({ "error": error }).to_string())
+            }
+        };
+        let mut response = Response::new(Either::Right(Full::new(Bytes::from(body))));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        name_deletion(headers, deletion.as_deref());
+        response
+    }
+}
+
+/// `security_group` as the service's own messages have it: `Security Group`.
+fn title(kind: &KindName) -> String {
+    let words = kind.as_str().split('_').map(|word| {
+        let mut letters = word.chars();
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect::<String>()
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Glance answers a page, JSON to who likes that better, and text to who names neither.
+fn glance(status: StatusCode, message: &str, accept: &str) -> (&'static str, String) {
+    let reason = status.canonical_reason().unwrap_or_default();
+    let title = format!("{} {reason}", status.as_u16());
+    let message = message
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
+    let body = format!("{message}<br /><br />\n\n\n");
+    if accept.contains("json") {
+        let body = json!({"message": body, "code": title, "title": reason});
+        return ("application/json", body.to_string());
+    }
+    if accept.contains("html") {
+        let page = format!(
+            "<html>\n <head>\n  <title>{title}</title>\n </head>\n <body>\n  <h1>{title}</h1>\n  \
+             {body}\n </body>\n</html>"
+        );
+        return ("text/html; charset=UTF-8", page);
+    }
+    let text = format!("{title}\n\n{message}\n\n   ");
+    ("text/plain; charset=UTF-8", text)
+}
+
+pub(super) fn name_deletion(headers: &mut http::HeaderMap, deletion: Option<&str>) {
+    if let Some(id) = deletion.and_then(|id| HeaderValue::from_str(id).ok()) {
+        headers.insert(DELETION_HEADER, id);
+    }
+}

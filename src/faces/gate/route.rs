@@ -1,0 +1,239 @@
+//! Which resource a path names, by the kinds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::domain::kinds::{Kind, Kinds};
+use crate::domain::model::KindName;
+
+/// What stands for itself in one segment of a path.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
+
+/// The paths of one service.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    patterns: Vec<Pattern>,
+    /// Body fields that name a resource, by their last part: `network_id`.
+    references: BTreeMap<String, BTreeSet<KindName>>,
+}
+
+#[derive(Clone, Debug)]
+struct Pattern {
+    kind: KindName,
+    segments: Vec<Segment>,
+    /// The kind that it is listed within.
+    parent: Option<KindName>,
+}
+
+#[derive(Clone, Debug)]
+enum Segment {
+    Literal(String),
+    /// A part of the id.
+    Variable,
+}
+
+/// A resource that a request names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Named {
+    pub kind: KindName,
+    /// As it came, decoded.
+    pub id: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing that a kind names: versions, quotas, agents.
+    Elsewhere,
+    /// What is listed, and created; within a parent or not.
+    Collection {
+        kind: KindName,
+        parent: Option<Named>,
+    },
+    Resource {
+        named: Named,
+        parent: Option<Named>,
+    },
+    /// An action or a part of a resource.
+    Below(Named),
+}
+
+impl Place {
+    /// The resources that stand in the path.
+    pub fn names(&self) -> Vec<Named> {
+        match self {
+            Self::Elsewhere => Vec::new(),
+            Self::Collection { parent, .. } => parent.iter().cloned().collect(),
+            Self::Resource { named, parent } => parent.iter().chain([named]).cloned().collect(),
+            Self::Below(named) => vec![named.clone()],
+        }
+    }
+}
+
+/// A path that may mean one thing here and another to the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ambiguous;
+
+impl Routes {
+    /// Those of the kinds of `service`, below the path of its endpoint.
+    pub fn new(kinds: &Kinds, service: &str, root: &str) -> Self {
+        let listed = kinds.iter().filter(|kind| kind.service == service);
+        let patterns = listed
+            .flat_map(|kind| Pattern::all_of(kind, root))
+            .collect();
+        let mut references: BTreeMap<String, BTreeSet<KindName>> = BTreeMap::new();
+        for reference in kinds.iter().flat_map(|kind| &kind.spec.references) {
+            let found_by = reference.find.as_ref().map(|find| find.key.as_str());
+            for path in reference.id_fields().chain(found_by) {
+                let leaf = path.rsplit('.').next().unwrap_or(path);
+                let leaf = leaf.trim_end_matches("[]");
+                // `id` alone names nothing: it is everywhere.
+                if leaf != "id" {
+                    let kinds = references.entry(leaf.to_owned()).or_default();
+                    kinds.insert(reference.to.clone());
+                }
+            }
+        }
+        for (field, to) in kinds.iter().flat_map(|kind| &kind.spec.names) {
+            let kinds = references.entry(field.clone()).or_default();
+            kinds.extend(to.iter().cloned());
+        }
+        Self {
+            patterns,
+            references,
+        }
+    }
+
+    /// What a body field of this name refers to.
+    pub fn referred(&self, field: &str) -> Option<&BTreeSet<KindName>> {
+        self.references.get(field)
+    }
+
+    /// Where the service shows a resource; none for an edge, which is seen in another's row.
+    pub fn path_of(&self, named: &Named) -> Option<String> {
+        let pattern = self.patterns.iter().find(|it| it.kind == named.kind)?;
+        let mut ids = named
+            .id
+            .split(',')
+            .map(|id| utf8_percent_encode(id, SEGMENT));
+        let mut path = String::new();
+        for segment in &pattern.segments {
+            path.push('/');
+            match segment {
+                Segment::Literal(literal) => path.push_str(literal),
+                Segment::Variable => path.extend(ids.next()?),
+            }
+        }
+        path.push('/');
+        path.extend(ids.next()?);
+        Some(path)
+    }
+
+    /// # Errors
+    /// The path could be read in two ways.
+    pub fn place(&self, path: &str) -> Result<Place, Ambiguous> {
+        let segments = segments(path)?;
+        let found = self
+            .patterns
+            .iter()
+            .filter_map(|pattern| Some((pattern, pattern.matched(&segments)?)))
+            // `/images/I/members/M` is a member, and not a part of an image.
+            .max_by_key(|(pattern, _)| pattern.segments.len());
+        let Some((pattern, ids)) = found else {
+            return Ok(Place::Elsewhere);
+        };
+        let rest = segments.get(pattern.segments.len()..).unwrap_or_default();
+        let parent = pattern.parent.clone().map(|kind| Named {
+            kind,
+            id: ids.join(","),
+        });
+        let Some((last, below)) = rest.split_first() else {
+            let kind = pattern.kind.clone();
+            return Ok(Place::Collection { kind, parent });
+        };
+        let parts: Vec<&str> = ids.into_iter().chain([last.as_str()]).collect();
+        let named = Named {
+            kind: pattern.kind.clone(),
+            id: parts.join(","),
+        };
+        Ok(match below {
+            [] => Place::Resource { named, parent },
+            _ => Place::Below(named),
+        })
+    }
+}
+
+impl Pattern {
+    fn all_of<'k>(kind: &'k Kind, root: &'k str) -> impl Iterator<Item = Self> + 'k {
+        let prefixes = [&kind.prefix].into_iter().chain(&kind.also_at);
+        prefixes.filter_map(move |prefix| Self::of(kind, root, prefix))
+    }
+
+    fn of(kind: &Kind, root: &str, prefix: &str) -> Option<Self> {
+        let list = kind.spec.list.as_ref()?;
+        let path = format!("{root}{prefix}{}", list.path);
+        let segments = path.split('/').filter(|part| !part.is_empty());
+        let parent = list.within.as_ref().and_then(|within| {
+            let mut references = kind.spec.references.iter();
+            references
+                .find(|it| it.field.as_ref() == Some(within))
+                .map(|it| it.to.clone())
+        });
+        Some(Self {
+            kind: kind.name.clone(),
+            segments: segments
+                .map(|part| match part.starts_with('{') {
+                    true => Segment::Variable,
+                    false => Segment::Literal(part.to_owned()),
+                })
+                .collect(),
+            parent,
+        })
+    }
+
+    /// The variables' values, if the path begins like this.
+    fn matched<'p>(&self, path: &'p [String]) -> Option<Vec<&'p str>> {
+        if path.len() < self.segments.len() {
+            return None;
+        }
+        let mut values = Vec::new();
+        for (segment, part) in self.segments.iter().zip(path) {
+            match segment {
+                Segment::Variable => values.push(part.as_str()),
+                Segment::Literal(literal) if literal == part => {}
+                Segment::Literal(_) => return None,
+            }
+        }
+        Some(values)
+    }
+}
+
+/// The decoded parts of a path, without the `.json` that Neutron takes for its own.
+fn segments(path: &str) -> Result<Vec<String>, Ambiguous> {
+    let path = path.strip_prefix('/').ok_or(Ambiguous)?;
+    let path = path.strip_suffix('/').unwrap_or(path);
+    if path.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut parts = Vec::new();
+    for raw in path.split('/') {
+        let part = percent_decode_str(raw)
+            .decode_utf8()
+            .map_err(|_| Ambiguous)?;
+        let odd = |c: char| c.is_control() || matches!(c, '/' | '\\');
+        if part.is_empty() || part == "." || part == ".." || part.contains(odd) {
+            return Err(Ambiguous);
+        }
+        parts.push(part.into_owned());
+    }
+    if let Some(last) = parts.last_mut()
+        && let Some(cut) = last.strip_suffix(".json")
+    {
+        *last = cut.to_owned();
+    }
+    Ok(parts)
+}

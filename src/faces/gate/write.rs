@@ -1,0 +1,262 @@
+//! Creates and updates: refused where they refer to what is being deleted (T17, N9).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Response, StatusCode, header, request};
+use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use serde_json::Value;
+
+use super::pass::streamed;
+use super::refusal::Refusal;
+use super::route::{Named, Place};
+use super::rules::{Asker, Ruling, Wish};
+use super::{Gate, Out, body, text_of};
+use crate::control::{Page, Query};
+use crate::domain::kinds::{Kind, OnDelete, Reference, lookup};
+use crate::domain::mapping::COPY_TAG;
+use crate::domain::model::KindName;
+use crate::domain::text::escape;
+
+/// What names resources is small.
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// Who sends a small body more slowly is not waited for.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Gate {
+    pub(super) async fn write(
+        &self,
+        head: request::Parts,
+        body: Incoming,
+        place: Place,
+        asker: Asker,
+    ) -> Result<Response<Out>, Refusal> {
+        let touched = place.names();
+        if self.is_upload(&head) {
+            // It names nothing, and may take long: no fence waits for it.
+            self.guard(&head, touched, asker, Wish::Refer).await?;
+            return self.pass(head, streamed(body)).await;
+        }
+        // First this, then the look: a fence that is raised in between waits for this write (T14).
+        let _write = self.tombstones.begin_write(&self.site);
+        if !self.tombstones.any_at(&self.site) {
+            return self.pass_soon(head, streamed(body)).await;
+        }
+        let bytes = whole(body).await?;
+        let mut referred = touched;
+        if !bytes.is_empty() {
+            let parsed = body::parse(&bytes).map_err(|error| {
+                let message = format!("the body is no JSON that can be read in one way: {error}");
+                Refusal::bad_request(message)
+            })?;
+            referred.extend(body::referred(&self.upstream().await?.routes, &parsed));
+            if let Place::Collection { kind, .. } = &place {
+                let copies = copied(&parsed).into_iter().map(|id| Named {
+                    kind: kind.clone(),
+                    id,
+                });
+                self.guard(&head, copies.collect(), asker, Wish::Copy)
+                    .await?;
+            }
+        }
+        self.guard(&head, referred, asker, Wish::Refer).await?;
+        if let Place::Resource { named, .. } | Place::Below(named) = &place {
+            self.guard_part(&head, named, asker).await?;
+        }
+        self.pass_soon(head, Either::Right(Full::new(bytes))).await
+    }
+
+    /// One that goes refuses the whole request.
+    pub(super) async fn guard(
+        &self,
+        head: &request::Parts,
+        referred: Vec<Named>,
+        asker: Asker,
+        wish: Wish,
+    ) -> Result<(), Refusal> {
+        for named in referred {
+            match self.ruling(&named, asker, wish) {
+                Ruling::Conflict if asker == Asker::User && self.is_service(head).await? => {}
+                Ruling::Conflict => {
+                    self.caller(head).await?;
+                    // What the caller does not see, the service itself refuses, in its own words.
+                    if wish == Wish::Copy || self.sees(head, &named).await? {
+                        return Err(self.being_deleted(&named).await);
+                    }
+                }
+                Ruling::NotFound => {
+                    self.caller(head).await?;
+                    return Err(self.not_found(&named).await);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What has no tombstone of its own, but is a part of what goes (a port that the cloud made): nobody
+    /// changes or deletes it but the services themselves (N9).
+    pub(super) async fn guard_part(
+        &self,
+        head: &request::Parts,
+        named: &Named,
+        asker: Asker,
+    ) -> Result<(), Refusal> {
+        let Some(kind) = self.kinds.get(&named.kind) else {
+            return Ok(());
+        };
+        let mut parents = parents(kind);
+        let going = |to: &KindName| self.tombstones.any_going(&self.site, to);
+        if self.phase(&named.kind, &named.id).is_some()
+            || matches!(asker, Asker::Central | Asker::Service)
+            || !parents.any(|reference| going(&reference.to))
+            || self.is_service(head).await?
+        {
+            return Ok(());
+        }
+        let Some(row) = self.row_for(head, named).await? else {
+            return Ok(());
+        };
+        for reference in self::parents(kind) {
+            for id in reference.id_fields().flat_map(|path| lookup(&row, path)) {
+                let parent = Named {
+                    kind: reference.to.clone(),
+                    id,
+                };
+                if self.ruling(&parent, asker, Wish::Refer) == Ruling::Conflict {
+                    self.caller(head).await?;
+                    return Err(self.being_deleted(&parent).await);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the service shows it to the caller.
+    pub(super) async fn sees(&self, head: &request::Parts, named: &Named) -> Result<bool, Refusal> {
+        Ok(self.row_for(head, named).await?.is_some())
+    }
+
+    /// The resource as the service shows it to the caller; none where it says 403 or 404.
+    pub(super) async fn row_for(
+        &self,
+        head: &request::Parts,
+        named: &Named,
+    ) -> Result<Option<Value>, Refusal> {
+        let upstream = self.upstream().await?;
+        let kind = self.kinds.get(&named.kind);
+        let Some((kind, path)) =
+            kind.and_then(|kind| Some((kind, upstream.routes.path_of(named)?)))
+        else {
+            return Ok(None);
+        };
+        let answered = self.fetch_at(head, &path).await?;
+        match answered.head.status {
+            StatusCode::OK => {
+                let mut json = answered.json().unwrap_or_default();
+                let item = kind.spec.list.as_ref().and_then(|it| it.item.as_deref());
+                let row = match item {
+                    Some(item) => json.get_mut(item).map(Value::take),
+                    None => Some(json),
+                };
+                Ok(row)
+            }
+            StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(None),
+            StatusCode::UNAUTHORIZED => Err(Refusal::unauthorized(
+                "the request needs a token that the service takes",
+            )),
+            status => Err(Refusal::unavailable(format!(
+                "the service answered {status} where the gate had to look"
+            ))),
+        }
+    }
+
+    async fn being_deleted(&self, named: &Named) -> Refusal {
+        let deletion = self.deletion_of(named).await;
+        let by = deletion.as_deref().unwrap_or("(unknown)");
+        let message = format!(
+            "{} {} is being deleted, by deletion {by}; nothing may refer to it any more.",
+            named.kind,
+            escape(&named.id)
+        );
+        Refusal {
+            deletion,
+            ..Refusal::new(StatusCode::CONFLICT, "ResourceBeingDeleted", message)
+        }
+    }
+
+    /// The deletion behind a tombstone, as the ledger has it.
+    pub(super) async fn deletion_of(&self, named: &Named) -> Option<String> {
+        let query = Query::Tombstones {
+            site: Some(self.site.clone()),
+            kind: Some(named.kind.clone()),
+            phases: Vec::new(),
+            id: Some(named.id.to_lowercase()),
+            cursor: None,
+            limit: 1,
+        };
+        match self.control.query(query).await {
+            Ok(Page::Tombstones { rows, .. }) => rows.into_iter().next().map(|it| it.deletion_id),
+            _ => None,
+        }
+    }
+
+    /// Glance's data: any size, and no JSON.
+    fn is_upload(&self, head: &request::Parts) -> bool {
+        let media = text_of(head, header::CONTENT_TYPE.as_str());
+        self.service == "image" && media.starts_with("application/octet-stream")
+    }
+}
+
+/// What goes with the resource that it names.
+fn parents(kind: &Kind) -> impl Iterator<Item = &Reference> {
+    let goes_along = |reference: &&Reference| {
+        matches!(
+            reference.on_delete,
+            OnDelete::Cascade | OnDelete::Automatic | OnDelete::WithCascade
+        )
+    };
+    kind.spec.references.iter().filter(goes_along)
+}
+
+async fn whole(body: Incoming) -> Result<Bytes, Refusal> {
+    let read = Limited::new(body, BODY_BYTES_MAX).collect();
+    match tokio::time::timeout(BODY_TIMEOUT, read).await {
+        Ok(Ok(read)) => Ok(read.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "HTTPRequestEntityTooLarge",
+            "the body is larger than 1 MiB",
+        )),
+        Ok(Err(error)) => Err(Refusal::bad_request(format!(
+            "the body was not read: {error}"
+        ))),
+        Err(_) => Err(Refusal::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "HTTPRequestTimeout",
+            "the body did not come in time",
+        )),
+    }
+}
+
+/// The originals of what is to be created, one or many: those that their tags name, or whose id they
+/// are to have.
+fn copied(body: &Value) -> Vec<String> {
+    let objects: Vec<&Value> = match body {
+        Value::Object(fields) => fields.values().chain([body]).collect(),
+        _ => return Vec::new(),
+    };
+    let rows = objects.into_iter().flat_map(|value| match value {
+        Value::Array(rows) => rows.as_slice(),
+        one => std::slice::from_ref(one),
+    });
+    let mut originals = Vec::new();
+    for row in rows.filter_map(Value::as_object) {
+        originals.extend(row.get("id").and_then(Value::as_str).map(str::to_owned));
+        let tags = row.get("tags").and_then(Value::as_array);
+        let tags = tags.into_iter().flatten().filter_map(Value::as_str);
+        originals.extend(tags.filter_map(|tag| tag.strip_prefix(COPY_TAG).map(str::to_owned)));
+    }
+    originals
+}

@@ -1,0 +1,114 @@
+//! `[[gate]]`: a reverse proxy in front of one service of one site.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::duration;
+use super::load::nonsense;
+use crate::domain::model::Site;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GateSettings {
+    /// Where clients reach it. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    pub upstream: Upstream,
+    /// From whom its requests come (T4).
+    #[serde(default)]
+    pub source: GateSource,
+    /// A header by which a `user` gate knows requests of a local site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Trust>,
+    /// Who may cascade into what is his project's (P7).
+    #[serde(default = "cascade_roles")]
+    pub cascade_roles: Vec<String>,
+    /// Who may cascade into anything.
+    #[serde(default = "admin_roles")]
+    pub admin_roles: Vec<String>,
+    /// How long a plain DELETE of what has copies waits for its end.
+    #[serde(default = "plain_wait", with = "duration")]
+    pub plain_wait: Duration,
+}
+
+/// The service behind a gate, as its cloud's catalog names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Upstream {
+    /// A name in `clouds.yaml`.
+    pub cloud: String,
+    pub region: String,
+    /// `network`, `image`, `load-balancer`.
+    pub service: String,
+}
+
+impl Upstream {
+    pub fn site(&self) -> Site {
+        Site::region(&self.cloud, &self.region)
+    }
+}
+
+/// Who reads and writes through a gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateSource {
+    #[default]
+    User,
+    /// A site that copies what it reads.
+    Local,
+    /// The services of the site itself, and others that must see all.
+    Central,
+}
+
+/// Narrows `user` to `local`, and nothing else (T18).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trust {
+    /// With the value `local`.
+    pub header: String,
+    /// From these networks alone.
+    pub from: Vec<IpNet>,
+}
+
+fn cascade_roles() -> Vec<String> {
+    vec!["member".to_owned()]
+}
+
+fn admin_roles() -> Vec<String> {
+    vec!["admin".to_owned()]
+}
+
+fn plain_wait() -> Duration {
+    Duration::from_secs(30)
+}
+
+pub(super) fn first_nonsense(gates: &[GateSettings]) -> Option<(String, String)> {
+    gates.iter().enumerate().find_map(|(position, gate)| {
+        let at = |key: &str| format!("gate[{position}].{key}");
+        let taken = |other: &GateSettings| other.listen == gate.listen && gate.listen.port() != 0;
+        if gates.iter().take(position).any(taken) {
+            return nonsense(&at("listen"), "is another gate's address already");
+        }
+        let Upstream {
+            cloud,
+            region,
+            service,
+        } = &gate.upstream;
+        for (key, value) in [("cloud", cloud), ("region", region), ("service", service)] {
+            if value.is_empty() {
+                return nonsense(&at(&format!("upstream.{key}")), "must not be empty");
+            }
+        }
+        if gate.trust.is_some() && gate.source != GateSource::User {
+            let message = "only narrows a gate whose source is \"user\" (T4)";
+            return nonsense(&at("trust"), message);
+        }
+        if gate.trust.as_ref().is_some_and(|it| it.from.is_empty()) {
+            let message = "needs at least one network, as 10.0.0.0/8";
+            return nonsense(&at("trust.from"), message);
+        }
+        None
+    })
+}

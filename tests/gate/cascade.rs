@@ -1,0 +1,308 @@
+//! `DELETE …?cascade=true`, and what follows from it for clients.
+
+use gone::domain::model::{DeletionState, Phase};
+use gone::system::config::GateSource;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::Stage;
+
+/// A network with three ports; its id, and theirs.
+async fn network(stage: &Stage) -> (String, Vec<String>) {
+    let seed = json!({"region": "RegionOne", "networks": 1, "ports_per_network": 3});
+    let made = stage.sandbox(Method::POST, "seed", seed).await;
+    let ids = |what: &str| -> Vec<String> {
+        let ids = made[what].as_array().unwrap().iter();
+        ids.map(|id| id.as_str().unwrap().to_owned()).collect()
+    };
+    (ids("networks").remove(0), ids("ports"))
+}
+
+/// No port can be deleted until this is taken back.
+fn held() -> Value {
+    json!([{"match": {"method": "DELETE", "kind": "port"},
+        "action": {"status": 409, "type": "PortInUse", "message": "held by the test"}}])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n01_n07_n08_a_cascade_is_accepted_followed_and_gone() {
+    let stage = Stage::new().await;
+    let (network, _) = network(&stage).await;
+    let path = format!("/v2.0/networks/{network}");
+    // The old behaviour, unchanged.
+    for query in ["", "?cascade=false", "?cascade=0"] {
+        let plain = stage
+            .user(Method::DELETE, &format!("{path}{query}"), None)
+            .await;
+        assert_eq!(plain.status, 409, "{}", plain.text);
+        assert_eq!(plain.json()["NeutronError"]["type"], "NetworkInUse");
+    }
+    let odd = stage
+        .user(Method::DELETE, &format!("{path}?cascade=maybe"), None)
+        .await;
+    assert_eq!(odd.status, 400);
+    stage.faults(held()).await;
+    let accepted = stage
+        .user(Method::DELETE, &format!("{path}?cascade=True"), None)
+        .await;
+    assert_eq!(accepted.status, 202, "{}", accepted.text);
+    let id = accepted.header("x-gone-deletion").to_owned();
+    let location = format!("/gone/v1/deletions/{id}");
+    assert_eq!(accepted.header("location"), location);
+    stage.until(&id, DeletionState::Running).await;
+
+    let shown = stage.user(Method::GET, &path, None).await;
+    assert_eq!(shown.json()["network"]["status"], "DELETING");
+    let gate = stage.url(GateSource::User, "network");
+    let host = gate.split("/RegionOne").next().unwrap();
+    let followed = stage
+        .send(
+            Method::GET,
+            &format!("{host}{location}"),
+            &stage.admin,
+            None,
+        )
+        .await;
+    assert_eq!(
+        (followed.status, &followed.json()["state"]),
+        (200, &json!("running"))
+    );
+
+    stage.until_counts(&id, |counts| counts.blocked == 3).await;
+    stage.faults(json!([])).await;
+    // T6: asking again wakes it, and starts no second one.
+    let again = stage.user(Method::DELETE, &path, None).await;
+    assert_eq!(
+        (again.status, again.header("x-gone-deletion")),
+        (204, id.as_str())
+    );
+    let deletion = stage.until(&id, DeletionState::Gone).await;
+    assert_eq!(deletion.counts.gone, deletion.counts.total);
+    for method in [Method::GET, Method::DELETE] {
+        let after = stage.user(method, &path, None).await;
+        assert_eq!(after.status, 404, "{}", after.text);
+        assert_eq!(after.json()["NeutronError"]["type"], "NetworkNotFound");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n09_t17_nothing_is_added_to_what_is_being_deleted() {
+    let stage = Stage::new().await;
+    let (network, ports) = network(&stage).await;
+    stage.faults(held()).await;
+    let path = format!("/v2.0/networks/{network}?cascade=true");
+    let id = stage.user(Method::DELETE, &path, None).await;
+    let id = id.header("x-gone-deletion").to_owned();
+    stage
+        .until_phase("port", &ports[1], Some(Phase::Deleting))
+        .await;
+    let bystander = stage
+        .make(
+            "network",
+            "/v2.0/networks",
+            json!({"network": {"name": "other"}}),
+        )
+        .await;
+    for (method, path, body) in [
+        (
+            Method::POST,
+            "/v2.0/ports".to_owned(),
+            json!({"port": {"network_id": network}}),
+        ),
+        (
+            Method::POST,
+            "/v2.0/ports.json".to_owned(),
+            json!({"ports": [{"network_id": bystander}, {"network_id": network.to_uppercase()}]}),
+        ),
+        (
+            Method::POST,
+            "/v2.0/subnets".to_owned(),
+            json!({"subnet": {"network_id": network, "ip_version": 4, "cidr": "10.7.0.0/24"}}),
+        ),
+        (
+            Method::PUT,
+            format!("/v2.0/networks/{network}"),
+            json!({"network": {"name": "x"}}),
+        ),
+        (
+            Method::PUT,
+            format!("/v2.0/networks/{network}/tags"),
+            json!({"tags": ["x"]}),
+        ),
+        (
+            Method::PUT,
+            format!("/v2.0/ports/{}", ports[1]),
+            json!({"port": {"name": "x"}}),
+        ),
+        (
+            Method::POST,
+            "/v2.0/trunks".to_owned(),
+            json!({"trunk": {"port_id": ports[1]}}),
+        ),
+        (
+            Method::POST,
+            "/v2.0/rbac-policies".to_owned(),
+            json!({"rbac_policy": {"object_id": network,
+            "object_type": "network", "action": "access_as_shared", "target_tenant": "*"}}),
+        ),
+    ] {
+        let answer = stage.user(method.clone(), &path, Some(body)).await;
+        assert_eq!(answer.status, 409, "{method} {path}: {}", answer.text);
+        let error = &answer.json()["NeutronError"];
+        assert_eq!(error["type"], "ResourceBeingDeleted");
+        assert!(error["message"].as_str().unwrap().contains(&id), "{error}");
+        assert_eq!(answer.header("x-gone-deletion"), id);
+    }
+    // The cloud's own port has no tombstone: it goes with its network.
+    assert_eq!(stage.phase("port", &ports[0]), None);
+    let dhcp = format!("/v2.0/ports/{}", ports[0]);
+    let rename = Some(json!({"port": {"name": "x"}}));
+    for (method, body) in [(Method::PUT, rename), (Method::DELETE, None)] {
+        let answer = stage.user(method.clone(), &dhcp, body).await;
+        assert_eq!(answer.status, 409, "{method}: {}", answer.text);
+        assert_eq!(answer.header("x-gone-deletion"), id);
+    }
+    let body = json!({"port": {"network_id": bystander}});
+    let other = stage.user(Method::POST, "/v2.0/ports", Some(body)).await;
+    assert_eq!(other.status, 201, "{}", other.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p07_who_may_not_delete_it_learns_and_does_nothing() {
+    let stage = Stage::new().await;
+    let (network, _) = network(&stage).await;
+    let url = stage.url(GateSource::User, "network");
+    let path = format!("{url}/v2.0/networks/{network}?cascade=true");
+    let stranger = stage.send(Method::DELETE, &path, &stage.demo, None).await;
+    assert_eq!(stranger.status, 404, "{}", stranger.text);
+    for token in ["", "no-such-token"] {
+        let nobody = stage.send(Method::DELETE, &path, token, None).await;
+        assert_eq!(nobody.status, 401, "{}", nobody.text);
+    }
+    assert_eq!(stage.phase("network", &network), None);
+    stage.faults(held()).await;
+    let accepted = stage.send(Method::DELETE, &path, &stage.admin, None).await;
+    assert_eq!(accepted.status, 202, "{}", accepted.text);
+    let id = accepted.header("x-gone-deletion");
+    stage.until(id, DeletionState::Running).await;
+    let plain = format!("{url}/v2.0/networks/{network}");
+    for (method, token, status) in [
+        (Method::GET, stage.demo.as_str(), 404),
+        (Method::DELETE, stage.demo.as_str(), 404),
+        (Method::DELETE, "", 401),
+        (Method::GET, "", 401),
+    ] {
+        let answer = stage.send(method.clone(), &plain, token, None).await;
+        assert_eq!(answer.status, status, "{method}: {}", answer.text);
+        assert!(!answer.text.contains(id));
+    }
+    let host = url.split("/RegionOne").next().unwrap();
+    let followed = format!("{host}/gone/v1/deletions/{id}");
+    for (token, status) in [
+        (stage.demo.as_str(), 404),
+        ("", 401),
+        (stage.admin.as_str(), 200),
+    ] {
+        let answer = stage.send(Method::GET, &followed, token, None).await;
+        assert_eq!(answer.status, status, "{}", answer.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n09_a_service_deletes_what_is_its_own_by_its_token() {
+    let stage = Stage::new().await;
+    let (network, ports) = network(&stage).await;
+    let roles = json!({"name": "demo", "roles": {"demo": ["service"]}});
+    stage.sandbox(Method::PUT, "users", roles).await;
+    stage.faults(held()).await;
+    let path = format!("/v2.0/networks/{network}?cascade=true");
+    let id = stage.user(Method::DELETE, &path, None).await;
+    let id = id.header("x-gone-deletion").to_owned();
+    stage.until_counts(&id, |counts| counts.blocked == 3).await;
+    stage.faults(json!([])).await;
+    let url = stage.url(GateSource::User, "network");
+    let send = async |method: Method, port: &str, service: &str| {
+        let url = format!("{url}/v2.0/ports/{port}");
+        let mut request = stage
+            .request(method.clone(), &url)
+            .header("x-auth-token", &stage.admin)
+            .header("x-service-token", service);
+        if method == Method::PUT {
+            request = request.json(&json!({"port": {"name": "unbound"}}));
+        }
+        stage.answered(request).await
+    };
+    for port in [&ports[0], &ports[1]] {
+        // What is shown as a service's token, and is none, counts for nothing.
+        for forged in ["forged", &stage.admin] {
+            let refused = send(Method::PUT, port, forged).await;
+            assert_eq!(refused.status, 409, "{}", refused.text);
+        }
+        let unbound = send(Method::PUT, port, &stage.demo).await;
+        assert_eq!(unbound.status, 200, "{}", unbound.text);
+        let deleted = send(Method::DELETE, port, &stage.demo).await;
+        assert_eq!(
+            (deleted.status, deleted.header("x-gone-deletion")),
+            (204, "")
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t04_t18_a_trusted_header_narrows_a_user_to_a_local_and_nothing_else() {
+    let trusting = |header: &str, from: &str| {
+        format!(
+            "[[gate]]\nlisten = '127.0.0.1:0'\nsource = 'user'\n\
+             upstream = {{ cloud = 'sandbox', region = 'RegionOne', service = 'network' }}\n\
+             trust = {{ header = '{header}', from = ['{from}'] }}\n"
+        )
+    };
+    for (from, narrowed) in [("127.0.0.0/8", true), ("192.0.2.0/24", false)] {
+        let stage = Stage::with(&trusting("X-Gone-Source", from)).await;
+        let (network, _) = network(&stage).await;
+        stage.faults(held()).await;
+        let path = format!("/v2.0/networks/{network}");
+        let accepted = stage
+            .user(Method::DELETE, &format!("{path}?cascade=true"), None)
+            .await;
+        let id = accepted.header("x-gone-deletion").to_owned();
+        stage.until(&id, DeletionState::Running).await;
+        let url = stage.url(GateSource::User, "network");
+        for source in ["local", "LOCAL", "central", "user", ""] {
+            let request = stage
+                .request(Method::GET, &format!("{url}{path}"))
+                .header("x-auth-token", &stage.admin)
+                .header("x-gone-source", source);
+            let answer = stage.answered(request).await;
+            let local = narrowed && source.eq_ignore_ascii_case("local");
+            let expected = if local { 404 } else { 200 };
+            assert_eq!(answer.status, expected, "{source} from {from}");
+            if !local {
+                assert_eq!(answer.json()["network"]["status"], "DELETING", "{source}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t18_a_header_that_nobody_trusts_gives_no_power() {
+    let stage = Stage::new().await;
+    let (network, _) = network(&stage).await;
+    stage.faults(held()).await;
+    let path = format!("/v2.0/networks/{network}");
+    let accepted = stage
+        .user(Method::DELETE, &format!("{path}?cascade=true"), None)
+        .await;
+    stage
+        .until(accepted.header("x-gone-deletion"), DeletionState::Running)
+        .await;
+    let url = stage.url(GateSource::User, "network");
+    for source in ["central", "local", "engine"] {
+        let request = stage
+            .request(Method::GET, &format!("{url}{path}"))
+            .header("x-auth-token", &stage.admin)
+            .header("x-gone-source", source);
+        let answer = stage.answered(request).await;
+        assert_eq!(answer.json()["network"]["status"], "DELETING", "{source}");
+    }
+}

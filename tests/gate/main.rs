@@ -1,0 +1,14 @@
+//! The gate: a deleted resource stays deleted, for every client that comes through it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub
+)]
+
+mod cascade;
+mod passing;
+mod paths;
+mod support;
+mod table;

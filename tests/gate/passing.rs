@@ -1,0 +1,142 @@
+//! What the gate leaves as it is, and what it does not let through.
+
+use gone::system::config::GateSource;
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::support::Stage;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_of_any_size_passes_both_ways_as_it_is() {
+    let stage = Stage::new().await;
+    let formats = json!({"name": "i", "disk_format": "raw", "container_format": "bare"});
+    let id = stage.make("image", "/v2/images", formats).await;
+    let url = stage.url(GateSource::User, "image");
+    let data: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+    let put = stage
+        .request(Method::PUT, &format!("{url}/v2/images/{id}/file"))
+        .header("x-auth-token", &stage.admin)
+        .header("content-type", "application/octet-stream")
+        .body(data.clone());
+    assert_eq!(stage.answered(put).await.status, 204);
+    let get = stage
+        .request(Method::GET, &format!("{url}/v2/images/{id}/file"))
+        .header("x-auth-token", &stage.admin);
+    let answer = get.send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.bytes().await.unwrap(), data);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_tombstone_touches_is_answered_word_for_word_as_by_the_service() {
+    let stage = Stage::new().await;
+    stage
+        .make(
+            "network",
+            "/v2.0/networks",
+            json!({"network": {"name": "n"}}),
+        )
+        .await;
+    let gate = stage.url(GateSource::User, "network");
+    let upstream = stage.upstream("network");
+    for path in [
+        "/",
+        "/v2.0",
+        "/v2.0/extensions",
+        "/v2.0/networks",
+        "/v2.0/networks?name=n&fields=id",
+        "/v2.0/networks/no-such",
+        "/v2.0/networks.json?limit=1",
+        "/v2.0/quotas",
+        "/nowhere",
+    ] {
+        let here = stage
+            .send(Method::GET, &format!("{gate}{path}"), &stage.admin, None)
+            .await;
+        let there = stage
+            .send(
+                Method::GET,
+                &format!("{upstream}{path}"),
+                &stage.admin,
+                None,
+            )
+            .await;
+        assert_eq!(
+            (here.status, &here.text),
+            (there.status, &there.text),
+            "{path}"
+        );
+        for name in ["content-type", "content-length"] {
+            assert_eq!(here.header(name), there.header(name), "{name} of {path}");
+        }
+    }
+}
+
+/// What a socket answers to these bytes; the request ends there.
+async fn raw(stage: &Stage, request: &str) -> String {
+    let url = stage.url(GateSource::User, "network");
+    let address = url
+        .strip_prefix("http://")
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_two_servers_would_read_differently_is_refused() {
+    let stage = Stage::new().await;
+    let path = url::Url::parse(&stage.url(GateSource::User, "network")).unwrap();
+    let path = path.path();
+    let before = calls(&stage).await;
+    for request in [
+        format!(
+            "GET {path}/v2.0/ports HTTP/1.1\r\nhost: x\r\nx-a: b\r\n c\r\nconnection: close\r\n\r\n"
+        ),
+        format!(
+            "POST {path}/v2.0/ports HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\nconnection: close\r\n\r\nab"
+        ),
+        format!("GET {path}//v2.0/ports HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"),
+        format!("GET {path}/v2.0/x/../ports HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"),
+    ] {
+        let answer = raw(&stage, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{request}: {answer}");
+    }
+    assert_eq!(calls(&stage).await, before);
+}
+
+/// Calls of the network service that the cloud has seen.
+async fn calls(stage: &Stage) -> usize {
+    let calls = stage
+        .sandbox(Method::GET, "calls?after=0", json!(null))
+        .await;
+    let paths = calls["calls"].as_array().unwrap().iter();
+    let paths = paths.filter_map(|call| call["path"].as_str());
+    paths.filter(|path| path.contains("/network/")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_framed_twice_is_one_request_for_the_service_too() {
+    let stage = Stage::new().await;
+    let url = url::Url::parse(&stage.url(GateSource::User, "network")).unwrap();
+    let path = url.path();
+    let before = calls(&stage).await;
+    // Who goes by the length takes the second line for this one's body.
+    let hidden = format!("DELETE {path}/v2.0/networks/n HTTP/1.1\r\nhost: x\r\n\r\n");
+    let length = hidden.len() + 5;
+    let request = format!(
+        "POST {path}/v2.0/ports HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\
+         transfer-encoding: chunked\r\nconnection: close\r\n\r\n0\r\n\r\n{hidden}"
+    );
+    let answer = raw(&stage, &request).await;
+    assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+    assert!(calls(&stage).await <= before + 1);
+}

@@ -1,0 +1,240 @@
+//! Which resource a path names, and which resources a body.
+
+use gone::domain::kinds::Kinds;
+use gone::domain::model::KindName;
+use gone::faces::gate::body::{parse, referred};
+use gone::faces::gate::route::{Ambiguous, Named, Place, Routes};
+use serde_json::json;
+
+fn named(kind: &str, id: &str) -> Named {
+    Named {
+        kind: KindName::new(kind),
+        id: id.to_owned(),
+    }
+}
+
+fn resource(kind: &str, id: &str) -> Result<Place, Ambiguous> {
+    Ok(Place::Resource {
+        named: named(kind, id),
+        parent: None,
+    })
+}
+
+fn collection(kind: &str) -> Result<Place, Ambiguous> {
+    Ok(Place::Collection {
+        kind: KindName::new(kind),
+        parent: None,
+    })
+}
+
+fn routes(service: &str, root: &str) -> Routes {
+    Routes::new(&Kinds::load(&[]).unwrap(), service, root)
+}
+
+#[test]
+fn t11_each_path_of_each_service_names_its_resource() {
+    let network = routes("network", "/RegionOne/network");
+    let image = routes("image", "");
+    let balancer = routes("load-balancer", "");
+    let below = |kind, id| Ok(Place::Below(named(kind, id)));
+    let member = Place::Resource {
+        named: named("image_member", "i,p"),
+        parent: Some(named("image", "i")),
+    };
+    let members = Place::Collection {
+        kind: KindName::new("image_member"),
+        parent: Some(named("image", "i")),
+    };
+    for (routes, path, place) in [
+        (
+            &network,
+            "/RegionOne/network/v2.0/networks",
+            collection("network"),
+        ),
+        (
+            &network,
+            "/RegionOne/network/v2.0/networks.json",
+            collection("network"),
+        ),
+        (
+            &network,
+            "/RegionOne/network/v2.0/networks/",
+            collection("network"),
+        ),
+        (
+            &network,
+            "/RegionOne/network/v2.0/networks/n",
+            resource("network", "n"),
+        ),
+        (
+            &network,
+            "/RegionOne/network/v2.0/networks/n.json",
+            resource("network", "n"),
+        ),
+        (
+            &network,
+            "/RegionOne/network/v2.0/networks/%6e",
+            resource("network", "n"),
+        ),
+        (
+            &network,
+            "/RegionOne/network/v2.0/networks/n/tags",
+            below("network", "n"),
+        ),
+        (
+            &network,
+            "/RegionOne/network/v2.0/routers/r/add_router_interface",
+            below("router", "r"),
+        ),
+        (
+            &network,
+            "/RegionOne/network/v2.0/qos/policies/q",
+            resource("qos_policy", "q"),
+        ),
+        (
+            &network,
+            "/RegionOne/network/v2.0/qos/policies/q/bandwidth_limit_rules/b",
+            below("qos_policy", "q"),
+        ),
+        (
+            &network,
+            "/RegionOne/network/v2.0/agents",
+            Ok(Place::Elsewhere),
+        ),
+        (&network, "/v2.0/networks/n", Ok(Place::Elsewhere)),
+        (&network, "/RegionOne/network/", Ok(Place::Elsewhere)),
+        (&network, "/", Ok(Place::Elsewhere)),
+        (&image, "/v2/images/i", resource("image", "i")),
+        (&image, "/v2/images/i/file", below("image", "i")),
+        (&image, "/v2/images/i/members", Ok(members)),
+        (&image, "/v2/images/i/members/p", Ok(member)),
+        (
+            &balancer,
+            "/v2.0/lbaas/loadbalancers/b",
+            resource("load_balancer", "b"),
+        ),
+        (
+            &balancer,
+            "/v2/lbaas/loadbalancers/b",
+            resource("load_balancer", "b"),
+        ),
+        (&balancer, "/v2.0/lbaas/pools/p/members", below("pool", "p")),
+    ] {
+        assert_eq!(routes.place(path), place, "{path}");
+    }
+}
+
+#[test]
+fn what_may_be_read_in_two_ways_is_read_in_none() {
+    let routes = routes("network", "");
+    for path in [
+        "/v2.0//networks/n",
+        "/v2.0/networks//",
+        "/v2.0/./networks/n",
+        "/v2.0/x/../networks/n",
+        "/v2.0/x/%2e%2e/networks/n",
+        "/v2.0/networks/n%2ftags",
+        "/v2.0/networks/n%5C",
+        "/v2.0/networks/n%00",
+        "/v2.0/networks/%ff",
+        "//v2.0/networks/n",
+        "v2.0/networks/n",
+        "",
+    ] {
+        assert_eq!(routes.place(path), Err(Ambiguous), "{path}");
+    }
+}
+
+#[test]
+fn t17_a_body_names_what_it_refers_to_at_any_depth() {
+    let network = routes("network", "");
+    let found = |body| referred(&network, &body);
+    let port = json!({"port": {"network_id": "N", "fixed_ips": [{"subnet_id": "S", "ip_address": "10.0.0.9"}],
+        "security_groups": ["G", "H"], "name": "T", "device_id": ""}});
+    assert_eq!(
+        found(port.clone()),
+        [
+            named("network", "N"),
+            named("security_group", "G"),
+            named("security_group", "H"),
+            named("subnet", "S"),
+        ]
+    );
+    let bulk = json!({"ports": [{"network_id": "A"}, port["port"]]});
+    assert!(found(bulk).contains(&named("network", "A")));
+    for (body, names) in [
+        (json!({"subnet_id": "S"}), named("subnet", "S")),
+        (json!({"sub_ports": [{"port_id": "P"}]}), named("port", "P")),
+        (
+            json!({"router": {"external_gateway_info": {"network_id": "N"}}}),
+            named("network", "N"),
+        ),
+        (
+            json!({"floatingip": {"floating_network_id": "N"}}),
+            named("network", "N"),
+        ),
+        (json!({"floatingip": {"port_id": "P"}}), named("port", "P")),
+        (
+            json!({"security_group_rule": {"remote_group_id": "G"}}),
+            named("security_group", "G"),
+        ),
+        (
+            json!({"rbac_policy": {"object_id": "Q", "object_type": "qos_policy"}}),
+            named("qos_policy", "Q"),
+        ),
+        (
+            json!({"loadbalancer": {"vip_subnet_id": "S", "listeners": [{"default_pool_id": "P"}]}}),
+            named("pool", "P"),
+        ),
+        (
+            json!({"loadbalancer": {"vip_port_id": "P"}}),
+            named("port", "P"),
+        ),
+    ] {
+        assert!(
+            found(body.clone()).contains(&names),
+            "{body} names {names:?}"
+        );
+    }
+    for (field, kind) in [
+        ("network_id", "network"),
+        ("vip_network_id", "network"),
+        ("subnetpool_id", "subnet_pool"),
+        ("address_scope_id", "address_scope"),
+        ("segment_id", "segment"),
+        ("qos_policy_id", "qos_policy"),
+        ("remote_address_group_id", "address_group"),
+        ("security_group_id", "security_group"),
+        ("router_id", "router"),
+        ("trunk_id", "trunk"),
+        ("loadbalancer_id", "load_balancer"),
+        ("load_balancer_id", "load_balancer"),
+        ("listener_id", "listener"),
+        ("pool_id", "pool"),
+        ("redirect_pool_id", "pool"),
+        ("vip_qos_policy_id", "qos_policy"),
+    ] {
+        let names = named(kind, "X");
+        assert!(
+            found(json!({ "it": { field: "X" } })).contains(&names),
+            "{field}"
+        );
+    }
+    assert_eq!(found(json!({"network": {"name": "n", "tags": ["t"]}})), []);
+}
+
+#[test]
+fn a_key_that_stands_twice_is_no_json() {
+    for text in [
+        r#"{"port": {"network_id": "a", "network_id": "b"}}"#,
+        r#"{"port": {}, "port": {}}"#,
+        r#"{"ports": [{"a": 1, "\u0061": 2}]}"#,
+    ] {
+        let error = parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("stands twice"), "{error}");
+    }
+    assert!(parse(b"{} {}").is_err());
+    assert!(parse(b"{\"a\": NaN}").is_err());
+    let whole = json!({"a": [1, -2, 0.5, true, null, "x", {"b": {}}]});
+    assert_eq!(parse(whole.to_string().as_bytes()).unwrap(), whole);
+}

@@ -1,0 +1,394 @@
+//! A practice cloud, an engine on a ledger of its own, and gates in front of the cloud's services.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gone::cloud::openstack::{self, CloudsConfig, Environment, HttpTransport, Session};
+use gone::cloud::{Cloud as _, OpenStack};
+use gone::control::{Command, Control, Envelope, Page, Query, Receipt, SiteSpec, TargetSpec};
+use gone::domain::kinds::Kinds;
+use gone::domain::model::{
+    Actor, Counts, Deletion, DeletionState, KindName, Origin, Phase, PlanOptions, Site,
+};
+use gone::engine::{Engine, Parts};
+use gone::faces::gate::{self, GateHandle};
+use gone::ledger::sqlite::{Options, SqliteLedger};
+use gone::ledger::tombstones::Tombstones;
+use gone::sandbox::{self, ServeOptions, ServerHandle, WorldOptions};
+use gone::system::clock::Clock;
+use gone::system::config::{GateSource, Settings, parse};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// Nothing here takes longer on a busy machine, unless it hangs.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+const SERVICES: [&str; 3] = ["network", "image", "load-balancer"];
+pub const SOURCES: [GateSource; 3] = [GateSource::User, GateSource::Local, GateSource::Central];
+
+pub fn site() -> Site {
+    Site::region("sandbox", "RegionOne")
+}
+
+pub struct Stage {
+    pub cloud: ServerHandle,
+    pub tombstones: Arc<Tombstones>,
+    pub control: Arc<dyn Control>,
+    /// Of the admin, and of a member of another project.
+    pub admin: String,
+    pub demo: String,
+    gates: HashMap<(GateSource, &'static str), GateHandle>,
+    /// Path of each service's endpoint.
+    paths: BTreeMap<String, String>,
+    http: reqwest::Client,
+    engine: JoinHandle<()>,
+    _folder: TempDir,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.engine.abort();
+    }
+}
+
+pub struct Answer {
+    pub status: u16,
+    pub headers: reqwest::header::HeaderMap,
+    pub text: String,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+impl Stage {
+    pub async fn new() -> Self {
+        Self::with("").await
+    }
+
+    /// With more settings.
+    pub async fn with(more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options = ServeOptions {
+            listen: ([127, 0, 0, 1], 0).into(),
+            world: WorldOptions::default(),
+            scenario: None,
+        };
+        let cloud = sandbox::serve(options).await.unwrap();
+        let yaml = folder.path().join("clouds.yaml");
+        cloud.write_clouds_yaml(&yaml).unwrap();
+        let environment = Environment {
+            variables: BTreeMap::from([(
+                "OS_CLIENT_CONFIG_FILE".to_owned(),
+                yaml.display().to_string(),
+            )]),
+            current_dir: folder.path().to_owned(),
+            home: None,
+            system_dir: folder.path().to_owned(),
+        };
+        let configured = CloudsConfig::load(&environment).unwrap();
+        let settings = parse(&settings_text(more), "config.toml".as_ref()).unwrap();
+        let kinds = Arc::new(Kinds::load(&[]).unwrap());
+        let clock = Clock::system();
+        let tombstones = Arc::<Tombstones>::default();
+        let options = Options {
+            tombstones: Some(tombstones.clone()),
+            ..Options::default()
+        };
+        let ledger = SqliteLedger::open(&folder.path().join("ledger.db"), options).unwrap();
+        let login = configured.cloud("sandbox", Some("RegionOne")).unwrap();
+        let (engine, control) = start_engine(
+            ledger,
+            login.clone(),
+            (kinds.clone(), tombstones.clone(), clock.clone()),
+            settings.clone(),
+        );
+        let mut gates = HashMap::new();
+        for settings in settings.gate {
+            let service = SERVICES
+                .into_iter()
+                .find(|it| *it == settings.upstream.service);
+            let at = (settings.source, service.unwrap());
+            let parts = gate::Parts {
+                settings,
+                kinds: kinds.clone(),
+                tombstones: tombstones.clone(),
+                control: control.clone(),
+                session: session(login.clone(), &clock),
+                clock: clock.clone(),
+                call_timeout: DEADLINE,
+            };
+            gates.insert(at, gate::serve(parts).await.unwrap());
+        }
+        let http = reqwest::Client::new();
+        let (admin, catalog) = sign_in(&http, cloud.url(), "admin").await;
+        let (demo, _) = sign_in(&http, cloud.url(), "demo").await;
+        Self {
+            paths: paths(&catalog),
+            cloud,
+            tombstones,
+            control,
+            admin,
+            demo,
+            gates,
+            http,
+            engine,
+            _folder: folder,
+        }
+    }
+
+    /// Where a gate's service is, for its clients.
+    pub fn url(&self, source: GateSource, service: &'static str) -> String {
+        let gate = &self.gates[&(source, service)];
+        format!("http://{}{}", gate.address(), self.paths[service])
+    }
+
+    pub fn upstream(&self, service: &str) -> String {
+        format!("{}{}", self.cloud.url(), self.paths[service])
+    }
+
+    /// A call with the admin's token.
+    pub async fn call(
+        &self,
+        (source, service): (GateSource, &'static str),
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Answer {
+        let url = format!("{}{path}", self.url(source, service));
+        self.send(method, &url, &self.admin, body).await
+    }
+
+    /// The same to the network's gate for users.
+    pub async fn user(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
+        self.call((GateSource::User, "network"), method, path, body)
+            .await
+    }
+
+    pub async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        token: &str,
+        body: Option<Value>,
+    ) -> Answer {
+        let mut request = self.http.request(method, url).timeout(DEADLINE);
+        if !token.is_empty() {
+            request = request.header("x-auth-token", token);
+        }
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        self.answered(request).await
+    }
+
+    pub async fn answered(&self, request: reqwest::RequestBuilder) -> Answer {
+        let answer = request.send().await.unwrap();
+        Answer {
+            status: answer.status().as_u16(),
+            headers: answer.headers().clone(),
+            text: answer.text().await.unwrap(),
+        }
+    }
+
+    pub fn request(&self, method: Method, url: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, url).timeout(DEADLINE)
+    }
+
+    /// A call to the cloud's own control.
+    pub async fn sandbox(&self, method: Method, what: &str, body: Value) -> Value {
+        let url = format!("{}/sandbox/v1/{what}", self.cloud.url());
+        let answer = self.send(method, &url, "", Some(body)).await;
+        assert!(answer.status < 300, "{what}: {}", answer.text);
+        serde_json::from_str(&answer.text).unwrap_or_default()
+    }
+
+    pub async fn faults(&self, faults: Value) {
+        self.sandbox(Method::PUT, "faults", faults).await;
+    }
+
+    /// Made at the cloud itself, past every gate; its id.
+    pub async fn make(&self, service: &str, path: &str, body: Value) -> String {
+        let url = format!("{}{path}", self.upstream(service));
+        let answer = self.send(Method::POST, &url, &self.admin, Some(body)).await;
+        assert!(answer.status < 300, "POST {path}: {}", answer.text);
+        let made = answer.json();
+        let own = made.as_object().unwrap().values().next().unwrap();
+        let id = made.get("id").or_else(|| own.get("id"));
+        id.unwrap().as_str().unwrap().to_owned()
+    }
+
+    pub async fn submit(&self, command: Command) -> Receipt {
+        let envelope = Envelope {
+            command,
+            actor: Actor {
+                name: "a test".into(),
+                origin: Origin::Cli,
+            },
+            reason: String::new(),
+            idempotency_key: None,
+        };
+        self.control.submit(envelope).await.unwrap()
+    }
+
+    /// Deletes past the gate, as the command line would.
+    pub async fn delete(&self, kind: &str, id: &str, options: PlanOptions) -> String {
+        let target = TargetSpec {
+            kind: kind.to_owned(),
+            id_or_name: id.to_owned(),
+            site: SiteSpec::Region(site()),
+        };
+        let command = Command::Delete {
+            targets: vec![target],
+            options,
+        };
+        match self.submit(command).await {
+            Receipt::Accepted { deletion_id, .. } => deletion_id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn deletion(&self, id: &str) -> Deletion {
+        let query = Query::Deletion { id: id.to_owned() };
+        match self.control.query(query).await.unwrap() {
+            Page::Deletion { row } => *row,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn until(&self, id: &str, state: DeletionState) -> Deletion {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            let deletion = self.deletion(id).await;
+            if deletion.state == state {
+                return deletion;
+            }
+            assert!(Instant::now() < until, "not {state:?}: {deletion:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub async fn until_counts(&self, id: &str, enough: impl Fn(&Counts) -> bool) {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            let counts = self.deletion(id).await.counts;
+            if enough(&counts) {
+                return;
+            }
+            assert!(Instant::now() < until, "{counts:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub fn phase(&self, kind: &str, id: &str) -> Option<Phase> {
+        self.tombstones.phase(&site(), &KindName::new(kind), id)
+    }
+
+    pub async fn until_phase(&self, kind: &str, id: &str, phase: Option<Phase>) {
+        let until = Instant::now() + DEADLINE;
+        while self.phase(kind, id) != phase {
+            let now = self.phase(kind, id);
+            assert!(
+                Instant::now() < until,
+                "{kind} {id} is {now:?}, not {phase:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// A gate for each source and service; verbs are settled soon.
+fn settings_text(more: &str) -> String {
+    let mut text = String::from("[engine]\nsweep = '1h'\n[gc]\njitter = 0.0\n");
+    for (source, service) in SOURCES
+        .iter()
+        .flat_map(|source| SERVICES.map(|service| (source, service)))
+    {
+        let source = serde_json::to_value(source).unwrap();
+        text.push_str(&format!(
+            "[[gate]]\nlisten = '127.0.0.1:0'\nsource = {source}\nupstream = {{ cloud = 'sandbox', \
+             region = 'RegionOne', service = '{service}' }}\n"
+        ));
+    }
+    text.push_str(more);
+    text
+}
+
+fn start_engine(
+    ledger: SqliteLedger,
+    login: openstack::Cloud,
+    (kinds, tombstones, clock): (Arc<Kinds>, Arc<Tombstones>, Clock),
+    settings: Settings,
+) -> (JoinHandle<()>, Arc<dyn Control>) {
+    let transport = |cloud: &openstack::Cloud| {
+        let transport = HttpTransport::new(cloud).map_err(|error| error.to_string())?;
+        Ok(Arc::new(transport) as Arc<dyn openstack::Transport>)
+    };
+    let sites = vec![(site(), login)];
+    let cloud = OpenStack::new(sites, Box::new(transport), clock.clone(), DEADLINE);
+    assert_eq!(cloud.sites(), [site()]);
+    let epoch = ledger.epoch();
+    let engine = Engine::new(Parts {
+        ledger: Arc::new(ledger),
+        cloud: Arc::new(cloud),
+        kinds,
+        clock,
+        settings,
+        tombstones: Some(tombstones),
+        ledger_name: "a test's".into(),
+        epoch,
+    });
+    let control = engine.control();
+    let engine = tokio::spawn(async move {
+        let ended = engine.run().await;
+        panic!("the engine ended by itself: {ended:?}");
+    });
+    (engine, control)
+}
+
+fn session(cloud: openstack::Cloud, clock: &Clock) -> Arc<Session> {
+    let transport = HttpTransport::new(&cloud).unwrap();
+    let clock = clock.clone();
+    let clock = Arc::new(move || clock.now());
+    Arc::new(Session::new(cloud, Arc::new(transport), clock))
+}
+
+async fn sign_in(http: &reqwest::Client, url: &str, user: &str) -> (String, Value) {
+    let domain = json!({"id": "default"});
+    let user_of = json!({"name": user, "domain": domain, "password": "secret"});
+    let body = json!({"auth": {
+        "identity": {"methods": ["password"], "password": {"user": user_of}},
+        "scope": {"project": {"name": user, "domain": domain}},
+    }});
+    let request = http.post(format!("{url}/v3/auth/tokens")).json(&body);
+    let answer = request.send().await.unwrap();
+    let token = answer.headers()["x-subject-token"].to_str().unwrap();
+    let token = token.to_owned();
+    let body: Value = answer.json().await.unwrap();
+    (token, body["token"]["catalog"].clone())
+}
+
+fn paths(catalog: &Value) -> BTreeMap<String, String> {
+    let mut paths = BTreeMap::new();
+    for service in catalog.as_array().unwrap() {
+        let mut endpoints = service["endpoints"].as_array().unwrap().iter();
+        let here = endpoints.find(|it| it["region"] == "RegionOne");
+        if let Some(endpoint) = here {
+            let url = url::Url::parse(endpoint["url"].as_str().unwrap()).unwrap();
+            let name = service["type"].as_str().unwrap().to_owned();
+            paths.insert(name, url.path().trim_end_matches('/').to_owned());
+        }
+    }
+    paths
+}

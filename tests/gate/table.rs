@@ -1,0 +1,402 @@
+//! The gate's answers, by phase, source, verb and kind: the table of PROMISES, as it stands there.
+
+use gone::domain::model::{KindName, Phase, PlanOptions};
+use gone::ledger::tombstones::Changed;
+use gone::system::config::GateSource;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{SOURCES, Stage, site};
+
+/// As PROMISES has it: GET and LIST as local, user, central; DELETE as user, local, central; a child,
+/// update or reference; a copy from a local or the central.
+const TABLE: [(Option<Phase>, [&str; 3], [&str; 3], &str, &str); 5] = [
+    (
+        None,
+        ["pass", "pass", "pass"],
+        ["pass", "pass", "pass"],
+        "pass",
+        "pass",
+    ),
+    (
+        Some(Phase::Checking),
+        ["pass", "pass", "pass"],
+        ["202", "pass", "pass"],
+        "409",
+        "409",
+    ),
+    (
+        Some(Phase::Deleting),
+        ["404", "deleting", "pass"],
+        ["204", "404", "pass"],
+        "409",
+        "409",
+    ),
+    (
+        Some(Phase::Gone),
+        ["404", "404", "404"],
+        ["404", "404", "pass"],
+        "404",
+        "409",
+    ),
+    (
+        Some(Phase::Purged),
+        ["404", "pass", "pass"],
+        ["pass", "404", "pass"],
+        "pass",
+        "409",
+    ),
+];
+
+/// One resource of a kind, and how it is asked for.
+struct Sample {
+    service: &'static str,
+    kind: &'static str,
+    id: String,
+    list: &'static str,
+    items: &'static str,
+    /// The key of one; empty where it stands by itself.
+    item: &'static str,
+    /// The field that tells "deleting", and how.
+    shown: (&'static str, &'static str),
+}
+
+async fn samples(stage: &Stage) -> Vec<Sample> {
+    let neutron = ("status", "DELETING");
+    let octavia = ("provisioning_status", "PENDING_DELETE");
+    let glance = ("status", "pending_delete");
+    let mut samples = Vec::new();
+    let network = stage
+        .make(
+            "network",
+            "/v2.0/networks",
+            json!({"network": {"name": "base"}}),
+        )
+        .await;
+    let cidr = json!({"subnet": {"network_id": network, "ip_version": 4, "cidr": "10.9.0.0/24"}});
+    let subnet = stage.make("network", "/v2.0/subnets", cidr).await;
+    let port = stage
+        .make(
+            "network",
+            "/v2.0/ports",
+            json!({"port": {"network_id": network}}),
+        )
+        .await;
+    let balancer = json!({"loadbalancer": {"name": "b", "vip_subnet_id": subnet}});
+    for (service, kind, list, items, item, shown, body) in [
+        (
+            "network",
+            "network",
+            "/v2.0/networks",
+            "networks",
+            "network",
+            neutron,
+            json!({"name": "n"}),
+        ),
+        (
+            "network",
+            "subnet",
+            "/v2.0/subnets",
+            "subnets",
+            "subnet",
+            neutron,
+            json!({"network_id": network, "ip_version": 4, "cidr": "10.8.0.0/24"}),
+        ),
+        (
+            "network",
+            "port",
+            "/v2.0/ports",
+            "ports",
+            "port",
+            neutron,
+            json!({"network_id": network}),
+        ),
+        (
+            "network",
+            "router",
+            "/v2.0/routers",
+            "routers",
+            "router",
+            neutron,
+            json!({"name": "r"}),
+        ),
+        (
+            "network",
+            "trunk",
+            "/v2.0/trunks",
+            "trunks",
+            "trunk",
+            neutron,
+            json!({"port_id": port}),
+        ),
+        (
+            "network",
+            "security_group",
+            "/v2.0/security-groups",
+            "security_groups",
+            "security_group",
+            neutron,
+            json!({"name": "g"}),
+        ),
+        (
+            "network",
+            "address_scope",
+            "/v2.0/address-scopes",
+            "address_scopes",
+            "address_scope",
+            neutron,
+            json!({"name": "s", "ip_version": 4}),
+        ),
+        (
+            "network",
+            "subnet_pool",
+            "/v2.0/subnetpools",
+            "subnetpools",
+            "subnetpool",
+            neutron,
+            json!({"name": "p", "prefixes": ["10.0.0.0/16"]}),
+        ),
+        (
+            "network",
+            "address_group",
+            "/v2.0/address-groups",
+            "address_groups",
+            "address_group",
+            neutron,
+            json!({"name": "a", "addresses": ["10.0.0.0/24"]}),
+        ),
+        (
+            "network",
+            "qos_policy",
+            "/v2.0/qos/policies",
+            "policies",
+            "policy",
+            neutron,
+            json!({"name": "q"}),
+        ),
+    ] {
+        let id = stage.make(service, list, json!({ item: body })).await;
+        samples.push(Sample {
+            service,
+            kind,
+            id,
+            list,
+            items,
+            item,
+            shown,
+        });
+    }
+    samples.push(Sample {
+        service: "load-balancer",
+        kind: "load_balancer",
+        id: stage
+            .make("load-balancer", "/v2.0/lbaas/loadbalancers", balancer)
+            .await,
+        list: "/v2.0/lbaas/loadbalancers",
+        items: "loadbalancers",
+        item: "loadbalancer",
+        shown: octavia,
+    });
+    samples.push(Sample {
+        service: "image",
+        kind: "image",
+        id: stage
+            .make("image", "/v2/images", json!({"name": "i"}))
+            .await,
+        list: "/v2/images",
+        items: "images",
+        item: "",
+        shown: glance,
+    });
+    samples
+}
+
+impl Sample {
+    fn path(&self) -> String {
+        format!("{}/{}", self.list, self.id)
+    }
+
+    /// `deleting` if the row says so.
+    fn state(&self, row: &Value) -> &'static str {
+        let (field, deleting) = self.shown;
+        match row[field] == deleting {
+            true => "deleting",
+            false => "pass",
+        }
+    }
+
+    async fn get(&self, stage: &Stage, source: GateSource) -> &'static str {
+        let answer = stage
+            .call((source, self.service), Method::GET, &self.path(), None)
+            .await;
+        match answer.status {
+            200 => {
+                let json = answer.json();
+                let row = match self.item {
+                    "" => &json,
+                    item => &json[item],
+                };
+                assert_eq!(row["id"], json!(self.id));
+                self.state(row)
+            }
+            404 => "404",
+            other => panic!("GET {}: {other} {}", self.path(), answer.text),
+        }
+    }
+
+    async fn listed(&self, stage: &Stage, source: GateSource, query: &str) -> &'static str {
+        let path = format!("{}{query}", self.list);
+        let answer = stage
+            .call((source, self.service), Method::GET, &path, None)
+            .await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        let json = answer.json();
+        let mut rows = json[self.items].as_array().unwrap().iter();
+        match rows.find(|row| row["id"] == json!(self.id)) {
+            Some(row) => self.state(row),
+            None => "404",
+        }
+    }
+
+    async fn delete(&self, stage: &Stage, source: GateSource) -> &'static str {
+        let answer = stage
+            .call((source, self.service), Method::DELETE, &self.path(), None)
+            .await;
+        match answer.status {
+            409 if answer.text.contains(HELD) => "pass",
+            202 => "202",
+            204 => "204",
+            404 => "404",
+            other => panic!("DELETE {}: {other} {}", self.path(), answer.text),
+        }
+    }
+
+    async fn update(&self, stage: &Stage, source: GateSource) -> &'static str {
+        let (method, body) = match self.service {
+            "image" => (Method::PATCH, json!([])),
+            _ => (Method::PUT, json!({ self.item: {} })),
+        };
+        let at = (source, self.service);
+        let answer = stage.call(at, method, &self.path(), Some(body)).await;
+        verdict(&answer)
+    }
+
+    async fn copy(&self, stage: &Stage, source: GateSource) -> &'static str {
+        let tags = json!([format!("gone:copy-of={}", self.id)]);
+        let body = match self.item {
+            "" => json!({ "name": "copy", "tags": tags }),
+            // Something is missing, so that the service makes none.
+            item => json!({ item: { "tags": tags, "unknown": true } }),
+        };
+        let at = (source, self.service);
+        let answer = stage.call(at, Method::POST, self.list, Some(body)).await;
+        verdict(&answer)
+    }
+}
+
+/// Whether a write was refused by the gate.
+fn verdict(answer: &crate::support::Answer) -> &'static str {
+    match answer.status {
+        409 if answer.text.contains("is being deleted") => "409",
+        404 => "404",
+        _ => "pass",
+    }
+}
+
+const HELD: &str = "held by the test";
+
+async fn check(stage: &Stage, sample: &Sample, row: usize) {
+    let (phase, reads, deletes, refer, copy) = TABLE[row];
+    assert_eq!(
+        stage.phase(sample.kind, &sample.id),
+        phase,
+        "{}",
+        sample.kind
+    );
+    let at = |verb: &str, source| format!("{verb} {} as {source:?} while {phase:?}", sample.kind);
+    let by_id = format!("?id={}", sample.id);
+    let [user, local, central] = SOURCES;
+    for (source, expected) in [local, user, central].into_iter().zip(reads) {
+        assert_eq!(
+            sample.get(stage, source).await,
+            expected,
+            "{}",
+            at("GET", source)
+        );
+        for query in ["", by_id.as_str(), "?limit=1000"] {
+            let listed = sample.listed(stage, source, query).await;
+            assert_eq!(listed, expected, "{} {query}", at("LIST", source));
+        }
+    }
+    for (source, expected) in [user, local, central].into_iter().zip(deletes) {
+        assert_eq!(
+            sample.delete(stage, source).await,
+            expected,
+            "{}",
+            at("DELETE", source)
+        );
+        // By a phase and not by an answer: the engine goes on meanwhile.
+        assert_eq!(
+            stage.phase(sample.kind, &sample.id),
+            phase,
+            "{}",
+            sample.kind
+        );
+    }
+    for source in SOURCES {
+        assert_eq!(
+            sample.update(stage, source).await,
+            refer,
+            "{}",
+            at("PUT", source)
+        );
+    }
+    for source in [local, central] {
+        assert_eq!(
+            sample.copy(stage, source).await,
+            copy,
+            "{}",
+            at("copy", source)
+        );
+    }
+}
+
+/// As if the ledger had told it.
+fn set(stage: &Stage, sample: &Sample, phase: Option<Phase>) {
+    stage.tombstones.apply([Changed {
+        site: site(),
+        kind: KindName::new(sample.kind),
+        id: sample.id.clone(),
+        phase,
+    }]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t05_t06_t07_t11_t13_t16_t17_i08_the_table_holds_for_every_kind() {
+    let stage = Stage::new().await;
+    let samples = samples(&stage).await;
+    let held = json!([{"match": {"method": "DELETE"}, "action": {"status": 409, "type": "Held", "message": HELD}}]);
+    stage.faults(held).await;
+    for sample in &samples {
+        check(&stage, sample, 0).await;
+        // Planning waits for it, so that the fence stays where it is.
+        let write = stage.tombstones.begin_write(&site());
+        let deletion = stage
+            .delete(sample.kind, &sample.id, PlanOptions::default())
+            .await;
+        check(&stage, sample, 1).await;
+        drop(write);
+        stage
+            .until_phase(sample.kind, &sample.id, Some(Phase::Deleting))
+            .await;
+        check(&stage, sample, 2).await;
+        // The resource is there still: what is hidden is hidden by the gate.
+        for (row, phase) in [(3, Phase::Gone), (4, Phase::Purged)] {
+            set(&stage, sample, Some(phase));
+            check(&stage, sample, row).await;
+        }
+        set(&stage, sample, None);
+        check(&stage, sample, 0).await;
+        assert_eq!(stage.deletion(&deletion).await.counts.gone, 0);
+    }
+}
