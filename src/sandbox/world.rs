@@ -381,7 +381,15 @@ fn call_of<'a>(request: &'a Request<Bytes>, base_url: &str, path: &str, below: &
         query: query_pairs(request.uri().query().unwrap_or_default()),
         headers: request.headers(),
         body: request.body(),
-        url: format!("{base_url}{path}"),
+        // Links lead where the client came in, as Neutron's and Octavia's do.
+        url: match request
+            .headers()
+            .get(http::header::HOST)
+            .map(HeaderValue::to_str)
+        {
+            Some(Ok(host)) => format!("http://{host}{path}"),
+            _ => format!("{base_url}{path}"),
+        },
     }
 }
 

@@ -1,9 +1,14 @@
 //! `DELETE …?cascade=true`, and what follows from it for clients.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use gone::domain::model::{DeletionState, Phase};
 use gone::system::config::GateSource;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::support::Stage;
 
@@ -305,4 +310,93 @@ async fn t18_a_header_that_nobody_trusts_gives_no_power() {
         let answer = stage.answered(request).await;
         assert_eq!(answer.json()["network"]["status"], "DELETING", "{source}");
     }
+}
+
+/// The head of a request whose body is yet to come; returns when the gate waits for that.
+async fn begun(stage: &Stage, path: &str, body: &str) -> TcpStream {
+    let url = url::Url::parse(&stage.url(GateSource::User, "network")).unwrap();
+    let address = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
+    let head = format!(
+        "POST {}{path} HTTP/1.1\r\nhost: {address}\r\nx-auth-token: {}\r\nexpect: 100-continue\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        url.path(),
+        stage.admin,
+        body.len()
+    );
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut go_on = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
+    stream.read_exact(&mut go_on).await.unwrap();
+    assert!(go_on.starts_with(b"HTTP/1.1 100"));
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t03_t14_nothing_is_listed_before_the_writes_that_passed_the_gate_have_ended() {
+    let stage = Stage::new().await;
+    let (network, _) = network(&stage).await;
+    let body = json!({"port": {"network_id": network}}).to_string();
+    let mut late = begun(&stage, "/v2.0/ports", &body).await;
+    let path = format!("/v2.0/networks/{network}?cascade=true");
+    let accepted = stage.user(Method::DELETE, &path, None).await;
+    assert_eq!(accepted.status, 202, "{}", accepted.text);
+    let id = accepted.header("x-gone-deletion");
+    assert_eq!(stage.deletion(id).await.state, DeletionState::Planning);
+    late.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    late.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    let deletion = stage.until(id, DeletionState::Gone).await;
+    // Three ports, the network, and the one that came late: it was seen, and is gone.
+    assert_eq!(deletion.counts.total, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t14_no_create_succeeds_that_is_sent_after_the_deletion_was_accepted() {
+    let stage = Arc::new(Stage::new().await);
+    let (network, _) = network(&stage).await;
+    let accepted = Arc::new(AtomicBool::new(false));
+    let over = Arc::new(AtomicBool::new(false));
+    let pullers: Vec<_> = (0..8)
+        .map(|_| {
+            let (stage, network) = (stage.clone(), network.clone());
+            let (accepted, over) = (accepted.clone(), over.clone());
+            tokio::spawn(async move {
+                let (mut made, mut refused) = (0, 0);
+                while !over.load(Ordering::SeqCst) {
+                    let late = accepted.load(Ordering::SeqCst);
+                    let body = json!({"port": {"network_id": network}});
+                    let answer = stage.user(Method::POST, "/v2.0/ports", Some(body)).await;
+                    match answer.status {
+                        201 if late => panic!("made after it was accepted: {}", answer.text),
+                        201 => made += 1,
+                        404 | 409 => refused += 1,
+                        other => panic!("{other}: {}", answer.text),
+                    }
+                }
+                (made, refused)
+            })
+        })
+        .collect();
+    let path = format!("/v2.0/networks/{network}?cascade=true");
+    let answer = stage.user(Method::DELETE, &path, None).await;
+    accepted.store(true, Ordering::SeqCst);
+    assert_eq!(answer.status, 202, "{}", answer.text);
+    stage
+        .until(answer.header("x-gone-deletion"), DeletionState::Gone)
+        .await;
+    over.store(true, Ordering::SeqCst);
+    let (mut made, mut refused) = (0, 0);
+    for puller in pullers {
+        let (some, others) = puller.await.unwrap();
+        made += some;
+        refused += others;
+    }
+    assert!(made > 0 && refused > 0, "{made} made, {refused} refused");
+    let left = format!(
+        "{}/v2.0/ports?network_id={network}",
+        stage.upstream("network")
+    );
+    let left = stage.send(Method::GET, &left, &stage.admin, None).await;
+    assert_eq!(left.json()["ports"], json!([]));
 }

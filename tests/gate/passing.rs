@@ -74,6 +74,26 @@ async fn what_no_tombstone_touches_is_answered_word_for_word_as_by_the_service()
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn links_lead_back_through_the_gate() {
+    let stage = Stage::new().await;
+    for name in ["a", "b"] {
+        let body = json!({"network": {"name": name}});
+        stage.make("network", "/v2.0/networks", body).await;
+    }
+    let gate = stage.url(GateSource::User, "network");
+    let page = stage
+        .user(Method::GET, "/v2.0/networks?limit=1", None)
+        .await;
+    let next = page.json()["networks_links"][0]["href"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(next.starts_with(&gate), "{next}");
+    let second = stage.send(Method::GET, &next, &stage.admin, None).await;
+    assert_ne!(second.json()["networks"], page.json()["networks"]);
+}
+
 /// What a socket answers to these bytes; the request ends there.
 async fn raw(stage: &Stage, request: &str) -> String {
     let url = stage.url(GateSource::User, "network");

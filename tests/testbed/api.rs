@@ -133,6 +133,13 @@ impl Api {
         self.call_any(method, &format!("/v2.0/{path}"), body)
     }
 
+    /// A call to Neutron, whatever comes of it.
+    pub fn answer(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let url = self.url(&format!("/v2.0/{path}"));
+        let sent = self.send(method, url, (!body.is_null()).then_some(&body));
+        self.runtime.block_on(sent)
+    }
+
     /// A call that must work, to the service whose path this is, with its version.
     pub fn call_any(&self, method: &str, path: &str, body: Value) -> Value {
         let url = self.url(path);

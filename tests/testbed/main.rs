@@ -22,5 +22,6 @@ mod conforms;
 mod copies;
 mod crash;
 mod estate;
+mod gate;
 mod refusals;
 mod seat;

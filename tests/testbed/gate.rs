@@ -1,0 +1,162 @@
+//! The gate in front of a real OpenStack, and the clients that people have.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::bed::{Bed, clouds, wait_for};
+
+const SERVICES: [&str; 3] = ["network", "image", "load-balancer"];
+
+/// Settings with a gate for each service, on free ports.
+fn write_settings(bed: &Bed) {
+    let gate = |service| {
+        format!(
+            "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = {{ cloud = 'testbed', region = 'RegionOne', \
+             service = '{service}' }}\n"
+        )
+    };
+    std::fs::create_dir_all(bed.path("config/gone")).unwrap();
+    let text: String = SERVICES.map(gate).concat();
+    std::fs::write(bed.path("config/gone/config.toml"), text).unwrap();
+}
+
+/// Where the engine says that its gates listen, in the order of the settings.
+fn addresses(bed: &Bed) -> Vec<String> {
+    let log = std::fs::read_to_string(bed.path("engine.log")).unwrap();
+    let lines = log.lines().filter_map(|line| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        let said = line["message"] == "a gate is open";
+        said.then(|| line["address"].as_str().unwrap().to_owned())
+    });
+    lines.collect()
+}
+
+/// The client's `clouds.yaml`, with every service behind its gate.
+fn behind_gates(bed: &Bed, gates: &[String]) -> PathBuf {
+    let text = std::fs::read_to_string(bed.path("clouds.yaml")).unwrap();
+    let mut clouds: Value = serde_saphyr::from_str(&text).unwrap();
+    for (service, address) in SERVICES.iter().zip(gates) {
+        let key = format!("{}_endpoint_override", service.replace('-', "_"));
+        clouds["clouds"]["testbed"][key] = json!(format!("http://{address}"));
+    }
+    let file = bed.path("clients.yaml");
+    std::fs::write(&file, clouds.to_string()).unwrap();
+    file
+}
+
+/// Exit code, output and complaints of `openstack`, with ids, times and addresses made alike.
+fn openstack(clouds_file: &PathBuf, words: &str) -> (Option<i32>, String, String) {
+    let program = clouds().unwrap().with_file_name("venv/bin/openstack");
+    let output = Command::new(program)
+        .args(words.split_whitespace())
+        .env("OS_CLIENT_CONFIG_FILE", clouds_file)
+        .env("OS_CLOUD", "testbed")
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| alike(&String::from_utf8(bytes).unwrap());
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+/// Each run of these characters that holds a digit and is long enough is an id, a time or a number of the
+/// cloud's own.
+fn alike(text: &str) -> String {
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | ':' | '.');
+    let mut alike = String::new();
+    let mut word = String::new();
+    for c in text.chars().chain(['\n']) {
+        if part(c) {
+            word.push(c);
+            continue;
+        }
+        let own = word.chars().any(|c| c.is_ascii_digit()) && word.len() >= 3;
+        alike.push_str(if own { "#" } else { &word });
+        word.clear();
+        alike.push(c);
+    }
+    alike
+}
+
+#[test]
+fn testbed_n01_t07_t17_clients_go_through_the_gate_unchanged_and_see_what_is_deleted() {
+    let shape = "--networks 2 --ports 6 --trunks 1 --fips 1";
+    let Some(bed) = Bed::seeded("RegionOne", shape) else {
+        return;
+    };
+    write_settings(&bed);
+    let direct = bed.path("clouds.yaml");
+    let _engine = bed.engine("");
+    wait_for("the gates", || addresses(&bed).len() == SERVICES.len());
+    let gates = addresses(&bed);
+    let gated = behind_gates(&bed, &gates);
+    let (first, second) = (&bed.networks[0], &bed.networks[1]);
+    let name = &bed.name;
+    let file = bed.path("image.raw");
+    std::fs::write(&file, "0123456789".repeat(100_000)).unwrap();
+    for words in [
+        format!("port create --network {second} {name}-new -f json"),
+        format!(
+            "image create {name} --file {} --disk-format raw --container-format bare -f json",
+            file.display()
+        ),
+    ] {
+        assert_eq!(openstack(&gated, &words).0, Some(0), "{words}");
+    }
+    for words in [
+        format!("network show {first} -f json"),
+        "network show no-such-network".to_owned(),
+        format!("network list --project {name} -f json"),
+        "network list --limit 1 -f json".to_owned(),
+        format!("port list --network {second} --sort-column Name -f json"),
+        format!("network delete {first}"),
+        format!("image show {name} -f json"),
+        format!(
+            "image save {name} --file {}",
+            bed.path("saved.raw").display()
+        ),
+        "loadbalancer list -f json".to_owned(),
+    ] {
+        let (here, there) = (openstack(&gated, &words), openstack(&direct, &words));
+        assert_eq!(here, there, "{words}");
+    }
+    for words in [
+        format!("port delete {name}-new"),
+        format!("image delete {name}"),
+    ] {
+        assert_eq!(openstack(&gated, &words).0, Some(0), "{words}");
+    }
+    let saved = std::fs::read(bed.path("saved.raw")).unwrap();
+    assert_eq!(saved, std::fs::read(&file).unwrap());
+
+    let mut user = Api::new(&clouds().unwrap(), "testbed", "RegionOne");
+    user.network_url = format!("http://{}/v2.0", gates[0]);
+    let path = format!("networks/{first}?cascade=true");
+    let (status, answer) = user.answer("DELETE", &path, Value::Null);
+    assert_eq!(status, 202, "{answer}");
+    let id = answer["deletion"]["id"].as_str().unwrap();
+    let state = || {
+        let (status, answer) = user.answer("GET", &format!("networks/{first}"), Value::Null);
+        (status, answer["network"]["status"].clone())
+    };
+    wait_for("the network to be deleting", || state().1 == "DELETING");
+    bed.gone(&format!("pause {id}")).ends_with(0);
+    let (code, shown, _) = openstack(&gated, &format!("network show {first} -f value -c status"));
+    assert_eq!((code, shown.trim()), (Some(0), "DELETING"));
+    let port = json!({"port": {"network_id": first}});
+    let (status, answer) = user.answer("POST", "ports", port);
+    assert_eq!(status, 409, "{answer}");
+    assert_eq!(answer["NeutronError"]["type"], "ResourceBeingDeleted");
+    bed.gone(&format!("resume {id}")).ends_with(0);
+    wait_for("the network's end", || state().0 == 404);
+    wait_for("the deletion's end", || {
+        bed.gone(&format!("show {id} -o json")).ends_with(0).json()["state"] == "gone"
+    });
+    let left = bed.api.rows("ports", &format!("network_id={first}"));
+    assert_eq!(left, Vec::<Value>::new());
+}
