@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use gone::domain::model::{DeletionState, Phase};
 use gone::system::config::GateSource;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::Stage;
+use crate::support::{Stage, site};
 
 /// A network with three ports; its id, and theirs.
 async fn network(stage: &Stage) -> (String, Vec<String>) {
@@ -30,7 +31,7 @@ fn held() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn n01_n07_n08_a_cascade_is_accepted_followed_and_gone() {
+async fn n01_t06_t07_n07_n08_a_cascade_is_accepted_followed_and_gone() {
     let stage = Stage::new().await;
     let (network, _) = network(&stage).await;
     let path = format!("/v2.0/networks/{network}");
@@ -289,6 +290,106 @@ async fn t04_t18_a_trusted_header_narrows_a_user_to_a_local_and_nothing_else() {
     }
 }
 
+/// A network of the project `demo`, in use; its id.
+async fn of_demo(stage: &Stage) -> String {
+    let url = stage.upstream("network");
+    let make = async |path: &str, body: Value| {
+        let url = format!("{url}{path}");
+        let made = stage
+            .send(Method::POST, &url, &stage.demo, Some(body))
+            .await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        made.json()
+    };
+    let network = make("/v2.0/networks", json!({"network": {"name": "d"}})).await;
+    let network = network["network"]["id"].as_str().unwrap().to_owned();
+    make("/v2.0/ports", json!({"port": {"network_id": network}})).await;
+    network
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p07_a_tenant_cascades_only_into_what_is_his() {
+    let stage = Stage::new().await;
+    let url = stage.url(GateSource::User, "network");
+    let (others, _) = network(&stage).await;
+    let shared = format!("{}/v2.0/networks/{others}", stage.upstream("network"));
+    let share = Some(json!({"network": {"shared": true}}));
+    let shared = stage.send(Method::PUT, &shared, &stage.admin, share).await;
+    assert_eq!(shared.status, 200, "{}", shared.text);
+    let his = of_demo(&stage).await;
+    let cascade = async |network: &str| {
+        let url = format!("{url}/v2.0/networks/{network}?cascade=true");
+        stage.send(Method::DELETE, &url, &stage.demo, None).await
+    };
+    // He sees it, and it is another's: the cloud's own refusal.
+    let refused = cascade(&others).await;
+    assert_eq!(refused.status, 409, "{}", refused.text);
+    assert_eq!(refused.json()["NeutronError"]["type"], "NetworkInUse");
+    assert_eq!(stage.phase("network", &others), None);
+
+    let role = |role: &str| json!({"name": "demo", "roles": {"demo": [role]}});
+    stage.sandbox(Method::PUT, "users", role("reader")).await;
+    let reader = Stage::token(stage.cloud.url(), "demo").await;
+    let plain = format!("{url}/v2.0/networks/{his}?cascade=true");
+    let refused = stage.send(Method::DELETE, &plain, &reader, None).await;
+    assert_eq!(refused.status, 403, "{}", refused.text);
+    assert_eq!(stage.phase("network", &his), None);
+
+    stage.sandbox(Method::PUT, "users", role("member")).await;
+    let member = Stage::token(stage.cloud.url(), "demo").await;
+    let accepted = stage.send(Method::DELETE, &plain, &member, None).await;
+    assert_eq!(accepted.status, 202, "{}", accepted.text);
+    stage
+        .until(accepted.header("x-gone-deletion"), DeletionState::Gone)
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n07_the_answer_never_waits_longer_than_a_second() {
+    let stage = Stage::new().await;
+    let (network, _) = network(&stage).await;
+    // Planning waits for this, for as long as it takes.
+    let write = stage.tombstones.begin_write(&site());
+    let path = format!("/v2.0/networks/{network}?cascade=true");
+    let asked = Instant::now();
+    let accepted = stage.user(Method::DELETE, &path, None).await;
+    let took = asked.elapsed();
+    assert_eq!(accepted.status, 202, "{}", accepted.text);
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    let id = accepted.header("x-gone-deletion");
+    assert_eq!(stage.deletion(id).await.state, DeletionState::Planning);
+    // N8: as before, until it is known.
+    let shown = stage
+        .user(Method::GET, &format!("/v2.0/networks/{network}"), None)
+        .await;
+    assert_eq!(shown.json()["network"]["status"], "ACTIVE");
+    drop(write);
+    stage.until(id, DeletionState::Gone).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n07_n08_what_may_not_go_is_refused_and_stays_as_it_was() {
+    let stage = Stage::new().await;
+    let (network, _) = network(&stage).await;
+    let body =
+        json!({"port": {"network_id": network, "project_id": "0123456789abcdef0123456789abcdef"}});
+    let stranger = stage.make("network", "/v2.0/ports", body).await;
+    let path = format!("/v2.0/networks/{network}");
+    let refused = stage
+        .user(Method::DELETE, &format!("{path}?cascade=true"), None)
+        .await;
+    assert_eq!(refused.status, 409, "{}", refused.text);
+    let error = &refused.json()["NeutronError"];
+    assert_eq!(error["type"], "NetworkInUse");
+    assert!(
+        error["message"].as_str().unwrap().contains(&stranger),
+        "{error}"
+    );
+    assert_eq!(stage.phase("network", &network), None);
+    let shown = stage.user(Method::GET, &path, None).await;
+    assert_eq!(shown.json()["network"]["status"], "ACTIVE");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn t18_a_header_that_nobody_trusts_gives_no_power() {
     let stage = Stage::new().await;
@@ -352,7 +453,7 @@ async fn t03_t14_nothing_is_listed_before_the_writes_that_passed_the_gate_have_e
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t14_no_create_succeeds_that_is_sent_after_the_deletion_was_accepted() {
+async fn t17_no_create_succeeds_that_is_sent_after_the_deletion_was_accepted() {
     let stage = Arc::new(Stage::new().await);
     let (network, _) = network(&stage).await;
     let accepted = Arc::new(AtomicBool::new(false));

@@ -8,6 +8,7 @@
 )]
 
 mod cascade;
+mod pages;
 mod passing;
 mod paths;
 mod support;

@@ -55,14 +55,12 @@ async fn what_no_tombstone_touches_is_answered_word_for_word_as_by_the_service()
         let here = stage
             .send(Method::GET, &format!("{gate}{path}"), &stage.admin, None)
             .await;
+        // Under the name that clients know.
         let there = stage
-            .send(
-                Method::GET,
-                &format!("{upstream}{path}"),
-                &stage.admin,
-                None,
-            )
-            .await;
+            .request(Method::GET, &format!("{upstream}{path}"))
+            .header("x-auth-token", &stage.admin)
+            .header("host", url::Url::parse(&gate).unwrap().authority());
+        let there = stage.answered(there).await;
         assert_eq!(
             (here.status, &here.text),
             (there.status, &there.text),

@@ -8,9 +8,18 @@ use serde_json::{Value, json};
 
 use crate::support::{SOURCES, Stage, site};
 
-/// As PROMISES has it: GET and LIST as local, user, central; DELETE as user, local, central; a child,
-/// update or reference; a copy from a local or the central.
-const TABLE: [(Option<Phase>, [&str; 3], [&str; 3], &str, &str); 5] = [
+/// A phase; GET and LIST as local, user, central; DELETE as user, local, central; a child, update or
+/// reference; a copy from a local or the central.
+type Row = (
+    Option<Phase>,
+    [&'static str; 3],
+    [&'static str; 3],
+    &'static str,
+    &'static str,
+);
+
+/// As it stands in PROMISES.
+const TABLE: [Row; 5] = [
     (
         None,
         ["pass", "pass", "pass"],

@@ -1,0 +1,90 @@
+//! Pages of a list of which some rows are hidden.
+
+use std::collections::BTreeSet;
+
+use gone::domain::model::{KindName, Phase};
+use gone::ledger::tombstones::Changed;
+use gone::system::config::GateSource;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Stage, site};
+
+/// Every page from this one on, by the links.
+async fn pages(stage: &Stage, path: &str) -> Vec<Vec<Value>> {
+    let mut url = format!("{}{path}", stage.url(GateSource::Local, "network"));
+    let mut pages = Vec::new();
+    loop {
+        let page = stage.send(Method::GET, &url, &stage.admin, None).await;
+        assert_eq!(page.status, 200, "{url}: {}", page.text);
+        let json = page.json();
+        pages.push(json["networks"].as_array().unwrap().clone());
+        let links = json["networks_links"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let Some(next) = links.iter().find(|link| link["rel"] == "next") else {
+            return pages;
+        };
+        url = next["href"].as_str().unwrap().to_owned();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t13_pages_stay_full_and_no_marker_names_what_is_hidden() {
+    const NETWORKS: usize = 23;
+    let stage = Stage::new().await;
+    let mut ids = BTreeSet::new();
+    for number in 0..NETWORKS {
+        let body = json!({"network": {"name": format!("n{number}")}});
+        ids.insert(stage.make("network", "/v2.0/networks", body).await);
+    }
+    // Every third one is going, and a run of them.
+    let hidden: BTreeSet<String> = ids
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| at % 3 == 0 || (5..11).contains(at))
+        .map(|(_, id)| id.clone())
+        .collect();
+    stage.tombstones.apply(hidden.iter().map(|id| Changed {
+        site: site(),
+        kind: KindName::new("network"),
+        id: id.clone(),
+        phase: Some(Phase::Deleting),
+    }));
+    let shown: BTreeSet<String> = ids.difference(&hidden).cloned().collect();
+    for (limit, more) in [
+        (1, ""),
+        (2, ""),
+        (4, ""),
+        (100, ""),
+        (4, "&fields=id"),
+        (4, "&fields=id&fields=name"),
+    ] {
+        let pages = pages(&stage, &format!("/v2.0/networks?limit={limit}{more}")).await;
+        let (last, full) = pages.split_last().unwrap();
+        assert!(
+            full.iter().all(|page| page.len() == limit),
+            "{limit}: {pages:?}"
+        );
+        assert!(
+            !last.is_empty() || full.is_empty(),
+            "an empty page after a full one"
+        );
+        let listed: Vec<String> = pages
+            .iter()
+            .flatten()
+            .map(|row| row["id"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(listed.len(), shown.len(), "{limit}: each once");
+        assert_eq!(BTreeSet::from_iter(listed), shown, "{limit}");
+    }
+    // The id is what the gate needs, and not what was asked for.
+    let names = pages(&stage, "/v2.0/networks?limit=4&fields=name").await;
+    let names: Vec<&Value> = names.iter().flatten().collect();
+    assert_eq!(names.len(), shown.len());
+    assert!(
+        names.iter().all(|row| row.as_object().unwrap().len() == 1),
+        "{names:?}"
+    );
+}
