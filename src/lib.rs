@@ -3,10 +3,11 @@
 //! ```text
 //!  console ─┐                         ┌─ plan (pure): resources + references → a graph, frozen, hashed
 //!  cli ─────┼─▶ control ──▶ engine ───┼─ policy (pure): step + outcome + now → what next
-//!  api ─────┘  submit        ▲  │     └─ cloud (port): list, look, act, driven by kinds (data)
-//!              query         │  │
-//!              events        │  ▼
-//!              snapshot     ledger: intent before effect, outcome after; the only truth
+//!  api ─────┤  submit        ▲  │     └─ cloud (port): list, look, act, driven by kinds (data)
+//!  gate ────┘  query         │  │
+//!   │          events        │  ▼
+//!   │          snapshot     ledger: intent before effect, outcome after; the only truth
+//!   └────────▶ tombstones (memory) ◀─┘
 //! ```
 //!
 //! A command is acknowledged when its intent is durable, not before. The engine is a set of
@@ -112,6 +113,19 @@
 //! **Forgetting sends nothing, now or later.** What waited for a forgotten step stays stuck and names
 //! it: the order that was planned is broken, and a port may be an orphan's. A person's retry sends it.
 //! An orphan that is seen to be gone stays on the list as absent: given up is not gone (I13).
+//!
+//! **Gates live in the engine's process, and ask memory.** What a commit has changed is there before the
+//! commit returns, by SQLite's own hook, so a gate never lags and nothing must be told to it; if a row
+//! cannot be read again, gates stop (503). Gates on other machines would want a stream, and a fence that
+//! waits for each.
+//!
+//! **A gate lets the cloud itself say what a caller sees.** Before it tells anyone of a deletion it asks
+//! the service with the caller's token; only what is left of a resource that the service no longer has is
+//! shown by its project. A policy language of our own would disagree with the cloud's some day.
+//!
+//! **What a body refers to is found by the names of its fields, at any depth.** The kinds name them; bulk
+//! bodies, trees of a balancer and actions need no rules of their own. A service that calls two things by
+//! one name would be refused more than it should.
 //!
 //! **The simulation drives everything but the sockets.** Auth, paging and error code are the real
 //! client over a `Transport` that calls the sandbox's core, on a paused clock. Its ledger is the real

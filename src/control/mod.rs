@@ -301,6 +301,11 @@ pub enum Query {
         #[serde(default)]
         limit: usize,
     },
+    /// What is being deleted, as its cloud showed it when that was asked for (T7). Only from within.
+    #[serde(skip)]
+    ShownBefore {
+        key: ResourceKey,
+    },
     Plan {
         hash: String,
     },
@@ -365,6 +370,10 @@ pub enum Page {
     Tombstones {
         rows: Vec<Tombstone>,
         next: Option<String>,
+    },
+    #[serde(skip)]
+    ShownBefore {
+        row: Option<serde_json::Value>,
     },
     Plan {
         plan: Arc<Plan>,

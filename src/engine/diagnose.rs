@@ -128,6 +128,7 @@ impl Shared {
             id: self.clock.new_id(),
             targets: targets.collect(),
             copies: Vec::new(),
+            shown: Vec::new(),
             options: PlanOptions {
                 cascade: true,
                 drift: DriftPolicy::Absorb,

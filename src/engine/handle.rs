@@ -51,10 +51,13 @@ impl Control for Handle {
             }
             Command::Delete { targets, options } => {
                 let found = shared.resolve(&targets).await?;
-                shared.delete(&envelope, &found, options).await
+                shared.delete(&envelope, &found, Vec::new(), options).await
             }
             Command::DeleteSeen { resources, options } => {
-                shared.delete(&envelope, &resources, options).await
+                let shown = resources.iter();
+                let shown = shown.map(|it| (it.key.clone(), it.attributes.clone()));
+                let shown = shown.collect();
+                shared.delete(&envelope, &resources, shown, options).await
             }
             Command::Wake { deletion_id } => shared.wake(&envelope, deletion_id).await,
             Command::DeletePlan { plan_hash } => {
@@ -210,12 +213,14 @@ impl Shared {
         &self,
         envelope: &Envelope,
         found: &[Resource],
+        shown: Vec<(ResourceKey, serde_json::Value)>,
         options: PlanOptions,
     ) -> Result<Receipt, ControlError> {
         let copies = self.copies_of(found).await.map_err(control_error)?;
         let wanted = Wanted {
             targets: named(found),
             copies: copies.keys(),
+            shown,
             options,
             plan_hash: None,
         };
@@ -248,6 +253,7 @@ impl Shared {
         let Wanted {
             targets,
             copies,
+            shown,
             options,
             plan_hash,
         } = wanted;
@@ -267,6 +273,7 @@ impl Shared {
             id: self.clock.new_id(),
             targets,
             copies,
+            shown,
             options,
             plan_hash,
             actor: envelope.actor.clone(),
@@ -380,6 +387,7 @@ impl Shared {
 struct Wanted {
     targets: Vec<Target>,
     copies: Vec<ResourceKey>,
+    shown: Vec<(ResourceKey, serde_json::Value)>,
     options: PlanOptions,
     plan_hash: Option<String>,
 }
@@ -389,6 +397,7 @@ impl Wanted {
         Self {
             targets: plan.targets.clone(),
             copies: plan.mapping.iter().flat_map(Mapped::copies).collect(),
+            shown: Vec::new(),
             options: plan.options,
             plan_hash: Some(plan.hash.clone()),
         }

@@ -367,6 +367,7 @@ impl Shared {
             id: self.clock.new_id(),
             targets: plan.targets.clone(),
             copies: plan.mapping.iter().flat_map(Mapped::copies).collect(),
+            shown: Vec::new(),
             options: plan.options,
             plan_hash: Some(plan.hash.clone()),
             actor: envelope.actor.clone(),

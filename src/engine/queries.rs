@@ -166,6 +166,9 @@ impl Shared {
             Query::Kinds => Ok(Page::Kinds {
                 rows: self.kind_infos(),
             }),
+            Query::ShownBefore { key } => Ok(Page::ShownBefore {
+                row: self.ledger.shown_before(key).await.map_err(ledger_error)?,
+            }),
             Query::Told { channel } => Ok(Page::Told {
                 told: self.ledger.told(&channel).await.map_err(ledger_error)?,
             }),

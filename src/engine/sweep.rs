@@ -170,6 +170,7 @@ impl Shared {
                     name: String::new(),
                 }],
                 copies: Vec::new(),
+                shown: Vec::new(),
                 options: PlanOptions {
                     cascade: true,
                     ..PlanOptions::default()

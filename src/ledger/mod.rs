@@ -102,6 +102,11 @@ pub trait Ledger: Send + Sync {
     ) -> Result<Paged<Tombstone>, LedgerError>;
     /// The tombstones of these keys, in their order, but the released ones.
     async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError>;
+    /// What is being deleted, as its cloud showed it when that was asked for; none if that is not kept.
+    async fn shown_before(
+        &self,
+        key: ResourceKey,
+    ) -> Result<Option<serde_json::Value>, LedgerError>;
     /// Events after `after`, in order, at most `limit`; `oldest` is the first sequence still kept.
     async fn events(
         &self,
@@ -253,6 +258,8 @@ pub struct NewDeletion {
     pub targets: Vec<Target>,
     /// Their copies at other sites: the fence stands over these too.
     pub copies: Vec<ResourceKey>,
+    /// Targets as their cloud shows them, for readers once it no longer does (T7).
+    pub shown: Vec<(ResourceKey, serde_json::Value)>,
     pub options: PlanOptions,
     /// The plan that was approved; the engine compares what it finds with it (P1).
     pub plan_hash: Option<String>,

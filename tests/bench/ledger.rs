@@ -146,6 +146,7 @@ fn accept(id: &str) -> Change {
             name: String::new(),
         }],
         copies: Vec::new(),
+        shown: Vec::new(),
         options: PlanOptions::default(),
         plan_hash: None,
         actor: actor.clone(),

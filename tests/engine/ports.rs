@@ -596,6 +596,12 @@ impl Ledger for Faulty {
     async fn summary(&self) -> Result<Summary, LedgerError> {
         self.inner.summary().await
     }
+    async fn shown_before(
+        &self,
+        key: ResourceKey,
+    ) -> Result<Option<serde_json::Value>, LedgerError> {
+        self.inner.shown_before(key).await
+    }
     async fn told(&self, channel: &str) -> Result<Told, LedgerError> {
         self.inner.told(channel).await
     }

@@ -171,6 +171,8 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
                 next: None,
             });
         }
+        // Crosses no socket.
+        Query::ShownBefore { .. } => return nothing("resource"),
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } => 2,

@@ -492,6 +492,8 @@ pub fn queries() -> Vec<Query> {
         Query::Told { .. } => 14,
         Query::Ladder { .. } => 15,
         Query::Orphans { .. } => 16,
+        // Crosses no socket.
+        Query::ShownBefore { .. } => 17,
     });
     all
 }
@@ -611,6 +613,7 @@ pub fn pages() -> Vec<Page> {
         Page::Told { .. } => 13,
         Page::Ladder { .. } => 14,
         Page::Orphans { .. } => 15,
+        Page::ShownBefore { .. } => 16,
     });
     all
 }

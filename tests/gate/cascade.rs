@@ -345,6 +345,56 @@ async fn p07_a_tenant_cascades_only_into_what_is_his() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn t07_p07_the_whole_resource_is_shown_to_its_own_until_its_end_is_confirmed() {
+    let stage = Stage::new().await;
+    let his = of_demo(&stage).await;
+    let path = format!("/v2.0/networks/{his}");
+    let url = stage.url(GateSource::User, "network");
+    let plain = format!("{url}{path}");
+    let before = async |token: &str| stage.send(Method::GET, &plain, token, None).await.json();
+    let (mut to_him, mut to_admins) = (before(&stage.demo).await, before(&stage.admin).await);
+    assert_ne!(to_him, to_admins, "admins see more");
+    // It takes effect at once, and is answered after this test.
+    let slow = json!([{"match": {"method": "DELETE", "kind": "network"}, "action": {"delay_ms": 600_000}}]);
+    stage.faults(slow).await;
+    let accepted = format!("{plain}?cascade=true");
+    let accepted = stage
+        .send(Method::DELETE, &accepted, &stage.admin, None)
+        .await;
+    let id = accepted.header("x-gone-deletion").to_owned();
+    let upstream = format!("{}{path}", stage.upstream("network"));
+    while stage
+        .send(Method::GET, &upstream, &stage.admin, None)
+        .await
+        .status
+        != 404
+    {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(stage.phase("network", &his), Some(Phase::Deleting));
+    for shown in [&mut to_him, &mut to_admins] {
+        shown["network"]["status"] = json!("DELETING");
+    }
+    for (token, expected) in [(&stage.demo, to_him), (&stage.admin, to_admins)] {
+        let answer = stage.send(Method::GET, &plain, token, None).await;
+        assert_eq!((answer.status, answer.json()), (200, expected));
+        assert_eq!(answer.header("x-gone-deletion"), id);
+        let some = format!("{plain}?fields=status&fields=id");
+        let some = stage.send(Method::GET, &some, token, None).await;
+        let only = json!({"network": {"id": his, "status": "DELETING"}});
+        assert_eq!(some.json(), only);
+    }
+    let nobody = stage.send(Method::GET, &plain, "", None).await;
+    assert_eq!(nobody.status, 401);
+    // A member of another project, for whom it never was there.
+    let elsewhere = json!({"name": "demo", "roles": {"demo": [], "admin": ["member"]}});
+    stage.sandbox(Method::PUT, "users", elsewhere).await;
+    let other = Stage::token_in(stage.cloud.url(), "demo", "admin").await;
+    let stranger = stage.send(Method::GET, &plain, &other, None).await;
+    assert_eq!(stranger.status, 404, "{}", stranger.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn n07_the_answer_never_waits_longer_than_a_second() {
     let stage = Stage::new().await;
     let (network, _) = network(&stage).await;

@@ -132,8 +132,8 @@ impl Stage {
             gates.insert(at, gate::serve(parts).await.unwrap());
         }
         let http = reqwest::Client::new();
-        let (admin, catalog) = sign_in(&http, cloud.url(), "admin").await;
-        let (demo, _) = sign_in(&http, cloud.url(), "demo").await;
+        let (admin, catalog) = sign_in(&http, cloud.url(), ("admin", "admin")).await;
+        let (demo, _) = sign_in(&http, cloud.url(), ("demo", "demo")).await;
         Self {
             paths: paths(&catalog),
             cloud,
@@ -150,7 +150,13 @@ impl Stage {
 
     /// A new token of this user, in the project of the same name.
     pub async fn token(url: &str, user: &str) -> String {
-        sign_in(&reqwest::Client::new(), url, user).await.0
+        Self::token_in(url, user, user).await
+    }
+
+    pub async fn token_in(url: &str, user: &str, project: &str) -> String {
+        sign_in(&reqwest::Client::new(), url, (user, project))
+            .await
+            .0
     }
 
     /// Where a gate's service is, for its clients.
@@ -369,12 +375,16 @@ fn session(cloud: openstack::Cloud, clock: &Clock) -> Arc<Session> {
     Arc::new(Session::new(cloud, Arc::new(transport), clock))
 }
 
-async fn sign_in(http: &reqwest::Client, url: &str, user: &str) -> (String, Value) {
+async fn sign_in(
+    http: &reqwest::Client,
+    url: &str,
+    (user, project): (&str, &str),
+) -> (String, Value) {
     let domain = json!({"id": "default"});
     let user_of = json!({"name": user, "domain": domain, "password": "secret"});
     let body = json!({"auth": {
         "identity": {"methods": ["password"], "password": {"user": user_of}},
-        "scope": {"project": {"name": user, "domain": domain}},
+        "scope": {"project": {"name": project, "domain": domain}},
     }});
     let request = http.post(format!("{url}/v3/auth/tokens")).json(&body);
     let answer = request.send().await.unwrap();

@@ -65,6 +65,7 @@ pub fn wanted(name: &str, targets: Vec<Target>, now: DateTime<Utc>) -> NewDeleti
         id: id(name),
         targets,
         copies: Vec::new(),
+        shown: Vec::new(),
         options: PlanOptions::default(),
         plan_hash: None,
         actor: actor(Origin::Cli),

@@ -531,3 +531,25 @@ async fn t14_a_fence_waits_for_the_writes_that_began_before_it_and_for_no_others
     drop(before);
     drained.await;
 }
+
+#[tokio::test]
+async fn t07_what_was_shown_is_kept_until_the_end_and_no_longer() {
+    let folder = Folder::new();
+    let (ledger, _) = mirrored(&folder);
+    let shown = serde_json::json!({"id": "a", "name": "web", "mtu": 1450});
+    let before = async || ledger.shown_before(key("port", "a")).await.unwrap();
+    let mut asked = wanted("one", vec![target("port", "a")], at(0));
+    asked.shown = vec![(key("port", "a"), shown.clone())];
+    one(&ledger, accept(asked)).await;
+    assert_eq!(before().await, Some(shown.clone()));
+    one(&ledger, start("one", &ports(&[("a", &[])]), at(1))).await;
+    assert_eq!(before().await, Some(shown));
+    assert_eq!(ledger.shown_before(key("port", "b")).await.unwrap(), None);
+    claim_all_to(&ledger, StepState::Gone).await;
+    assert_eq!(before().await, None);
+    let db = rusqlite::Connection::open(folder.ledger()).unwrap();
+    let kept: i64 = db
+        .query_row("SELECT count(*) FROM snapshots", (), |row| row.get(0))
+        .unwrap();
+    assert_eq!(kept, 0);
+}

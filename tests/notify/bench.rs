@@ -357,6 +357,7 @@ fn wanted(name: &str, target: Target, origin: Origin, now: DateTime<Utc>) -> New
         id: id(name),
         targets: vec![target],
         copies: Vec::new(),
+        shown: Vec::new(),
         options: PlanOptions::default(),
         plan_hash: None,
         actor: actor.clone(),

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `values`, `listed` | of a service: a filter's values may be repeated, or only a single one; some as a list |
 //! | `also` | filters without which a list leaves some out |
+//! | `admin_fields` | what a row shows to admins alone |
 //! | `also_at` | of a service: other prefixes under which clients find the same |
 //! | `deleting` | of a service or a kind: the fields that show readers that a resource is being deleted |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
@@ -274,6 +275,14 @@ impl Kind {
         let fields = &self.spec.list.as_ref()?.id;
         let parts: Option<Vec<String>> = fields.iter().map(|it| lookup_one(row, it)).collect();
         Some(parts?.join(","))
+    }
+
+    /// The resource in an answer that shows one of this listed kind.
+    pub fn item_in<'v>(&self, answer: &'v mut Value) -> Option<&'v mut Value> {
+        match &self.spec.list.as_ref()?.item {
+            Some(item) => answer.get_mut(item),
+            None => Some(answer),
+        }
     }
 
     /// The project that a row of this listed kind belongs to; empty where the cloud tells none.

@@ -67,6 +67,9 @@ pub struct KindSpec {
     /// How "deleting" is shown to readers: field → value; if not as the file says for all its kinds.
     #[serde(default)]
     pub deleting: BTreeMap<String, String>,
+    /// Fields that the cloud shows to admins alone.
+    #[serde(default)]
+    pub admin_fields: Vec<String>,
     /// For browsing: heading and path, left to right.
     #[serde(default)]
     pub columns: Vec<(String, String)>,

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, header, request};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header, request,
+};
 use http_body_util::{BodyExt as _, Either, Full, Limited};
 use hyper::body::Incoming;
 use serde_json::Value;
@@ -38,6 +40,17 @@ pub(super) struct Whole {
 impl Whole {
     pub(super) fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
+    }
+
+    /// An answer of the gate's own.
+    pub(super) fn json_of(body: &Value) -> Self {
+        let mut response = Response::new(());
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        Self {
+            head: response.into_parts().0,
+            body: Bytes::from(body.to_string()),
+        }
     }
 
     pub(super) fn relay(self) -> Response<Out> {
@@ -100,7 +113,7 @@ impl Gate {
     pub(super) async fn fetch(&self, mut head: request::Parts) -> Result<Whole, Refusal> {
         head.headers.insert(
             header::ACCEPT_ENCODING,
-            header::HeaderValue::from_static("identity"),
+            HeaderValue::from_static("identity"),
         );
         head.headers.remove(header::IF_NONE_MATCH);
         head.headers.remove(header::CONTENT_LENGTH);

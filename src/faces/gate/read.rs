@@ -2,7 +2,7 @@
 
 use http::uri::PathAndQuery;
 use http::{Response, StatusCode, Uri, request};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
 use super::pass::Whole;
@@ -10,8 +10,9 @@ use super::refusal::{Refusal, name_deletion};
 use super::route::{Named, Place};
 use super::rules::{Asker, Ruling, Wish, ruling};
 use super::{Gate, Out};
+use crate::control::{Page as Answered, Query};
 use crate::domain::kinds::Kind;
-use crate::domain::model::KindName;
+use crate::domain::model::{KindName, ResourceKey};
 
 /// Pages that one request may take from the upstream to fill one of its own.
 const REFILLS_MAX: usize = 200;
@@ -96,29 +97,61 @@ impl Gate {
             return Err(self.not_found(named).await);
         };
         let fields = Asked::of(&head.uri, kind);
-        let answered = self.fetch(head).await?;
+        let mut answered = self.fetch(head.clone()).await?;
         let deletion = self.deletion_of(named).await;
+        if answered.head.status == StatusCode::NOT_FOUND
+            && let Some(shown) = self.shown_before(&head, kind, named, &fields).await?
+        {
+            answered = shown;
+        }
         let Some(mut json) = answered
             .json()
             .filter(|_| answered.head.status == StatusCode::OK)
         else {
             return Ok(answered.relay());
         };
-        let item = kind
-            .spec
-            .list
-            .as_ref()
-            .and_then(|list| list.item.as_deref());
-        let row = match item {
-            Some(item) => json.get_mut(item).and_then(Value::as_object_mut),
-            None => json.as_object_mut(),
-        };
+        let row = kind.item_in(&mut json).and_then(Value::as_object_mut);
         if let Some(row) = row {
             show_deleting(kind, row, &fields);
         }
         let mut response = answered.with_json(&json);
         name_deletion(response.headers_mut(), deletion.as_deref());
         Ok(response)
+    }
+
+    /// The resource as it was, once the engine's own delete has taken effect (T7): for its own project and
+    /// for admins, whom the service would have shown it to.
+    async fn shown_before(
+        &self,
+        head: &request::Parts,
+        kind: &Kind,
+        named: &Named,
+        fields: &Asked,
+    ) -> Result<Option<Whole>, Refusal> {
+        let key = ResourceKey {
+            site: self.site.clone(),
+            kind: named.kind.clone(),
+            id: named.id.to_lowercase(),
+        };
+        let kept = self.control.query(Query::ShownBefore { key }).await;
+        let Ok(Answered::ShownBefore { row: Some(mut row) }) = kept else {
+            return Ok(None);
+        };
+        let caller = self.caller(head).await?;
+        let admin = self.is_admin(&caller);
+        if !admin && caller.project_id != Some(kind.project_of(&row)) {
+            return Ok(None);
+        }
+        if let Some(row) = row.as_object_mut() {
+            // An admin may have asked for the deletion.
+            let hidden = |field: &String| !admin && kind.spec.admin_fields.contains(field);
+            row.retain(|field, _| fields.wants(field) && !hidden(field));
+        }
+        let item = kind.spec.list.as_ref().and_then(|list| list.item.as_ref());
+        Ok(Some(Whole::json_of(&match item {
+            Some(item) => json!({ item: row }),
+            None => row,
+        })))
     }
 
     /// A page as the rules leave it: full, and with a marker that is seen (T13).

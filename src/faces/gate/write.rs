@@ -155,12 +155,7 @@ impl Gate {
         match answered.head.status {
             StatusCode::OK => {
                 let mut json = answered.json().unwrap_or_default();
-                let item = kind.spec.list.as_ref().and_then(|it| it.item.as_deref());
-                let row = match item {
-                    Some(item) => json.get_mut(item).map(Value::take),
-                    None => Some(json),
-                };
-                Ok(row)
+                Ok(kind.item_in(&mut json).map(Value::take))
             }
             StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(None),
             StatusCode::UNAUTHORIZED => Err(Refusal::unauthorized(

@@ -408,6 +408,13 @@ impl<D: Drive> Ledger for D {
             .await
     }
 
+    async fn shown_before(
+        &self,
+        key: ResourceKey,
+    ) -> Result<Option<serde_json::Value>, LedgerError> {
+        self.read(move |db| reads::shown_before(db, &key)).await
+    }
+
     async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError> {
         self.read(move |db| reads::tombstones_of(db, &keys)).await
     }

@@ -115,6 +115,7 @@ impl Batch<'_> {
         }
         let num = self.insert_deletion(wanted)?;
         self.raise_checking(num, &wanted.targets, &wanted.copies, wanted.now)?;
+        self.remember_shown(wanted)?;
         self.remember_key(wanted)?;
         self.audit(&wanted.audit, wanted.now)?;
         let state = DeletionState::Planning.as_str();
@@ -182,6 +183,22 @@ impl Batch<'_> {
                 rows::micros(wanted.now)
             ])
             .map(drop)
+    }
+
+    fn remember_shown(&self, wanted: &NewDeletion) -> Sql<()> {
+        for (key, shown) in &wanted.shown {
+            self.execute(
+                "INSERT OR REPLACE INTO snapshots(record, shown)
+                 SELECT record_id, ?4 FROM tombstones WHERE id = ?1 AND kind = ?2 AND site = ?3",
+                &[
+                    &key.id,
+                    &key.kind.as_str(),
+                    &key.site.to_string(),
+                    &rows::json(shown)?,
+                ],
+            )?;
+        }
+        Ok(())
     }
 
     /// The deletion that has its fence over this resource and may still move, or be moved.

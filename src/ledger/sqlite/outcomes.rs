@@ -149,7 +149,8 @@ impl Batch<'_> {
                 "UPDATE tombstones SET phase = ?3, gone_at = ?4
                  WHERE record_id = ?1 AND deletion = ?2",
             )?
-            .execute(params![record, num, phase, gone_at])
+            .execute(params![record, num, phase, gone_at])?;
+        self.execute("DELETE FROM snapshots WHERE record = ?1", &[&record])
             .map(drop)
     }
 

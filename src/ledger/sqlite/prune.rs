@@ -27,6 +27,12 @@ impl Batch<'_> {
         if let Some(audit) = audit {
             self.audit(audit, now)?;
         }
+        // Of what was refused or cancelled, too: a few rows.
+        self.execute(
+            "DELETE FROM snapshots WHERE record NOT IN (
+                 SELECT record_id FROM tombstones WHERE phase IN ('checking', 'deleting'))",
+            &[],
+        )?;
         let before = rows::micros(before);
         let events = self.prune_events(before)?;
         if events > 0 {

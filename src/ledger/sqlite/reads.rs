@@ -128,6 +128,18 @@ pub(super) fn tombstones_of(db: &Connection, keys: &[ResourceKey]) -> Sql<Vec<To
         .collect()
 }
 
+pub(super) fn shown_before(db: &Connection, key: &ResourceKey) -> Sql<Option<serde_json::Value>> {
+    db.prepare_cached(
+        "SELECT s.shown FROM tombstones t JOIN snapshots s ON s.record = t.record_id
+         WHERE t.id = ?1 AND t.kind = ?2 AND t.site = ?3 AND t.phase IN ('checking', 'deleting')",
+    )?
+    .query_row(
+        params![key.id, key.kind.as_str(), key.site.to_string()],
+        |row| rows::from_json(row, 0),
+    )
+    .optional()
+}
+
 pub(super) fn held_down(
     db: &Connection,
     since: DateTime<Utc>,

@@ -3,11 +3,11 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 7;
+pub(super) const KNOWN: i64 = 8;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -15,6 +15,7 @@ const MIGRATIONS: [&str; 7] = [
     SITE_PAUSES,
     HELD_DOWN,
     RANKED_LOOKS,
+    SNAPSHOTS,
 ];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
@@ -218,6 +219,11 @@ CREATE INDEX steps_due ON steps(state, next_attempt_at)
     WHERE state = 'blocked' OR state = 'verifying';
 CREATE INDEX steps_looks ON steps(deletion, site, kind, rank, next_attempt_at)
     WHERE state = 'verifying';
+";
+
+/// Targets as their cloud showed them when they were asked to be deleted, until they are gone (T7).
+const SNAPSHOTS: &str = "
+CREATE TABLE snapshots(record INTEGER PRIMARY KEY, shown TEXT NOT NULL) STRICT;
 ";
 
 /// The schema version that the file has; 0 for an empty one.
