@@ -326,6 +326,7 @@ async fn p07_a_tenant_cascades_only_into_what_is_his() {
     assert_eq!(refused.status, 409, "{}", refused.text);
     assert_eq!(refused.json()["NeutronError"]["type"], "NetworkInUse");
     assert_eq!(stage.phase("network", &others), None);
+    assert_eq!(refused.header("x-gone-deletion"), "", "nothing was planned");
 
     let role = |role: &str| json!({"name": "demo", "roles": {"demo": [role]}});
     stage.sandbox(Method::PUT, "users", role("reader")).await;

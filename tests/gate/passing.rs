@@ -92,6 +92,27 @@ async fn links_lead_back_through_the_gate() {
     assert_ne!(second.json()["networks"], page.json()["networks"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn http_2_and_absolute_targets_are_understood() {
+    let stage = Stage::new().await;
+    let gate = stage.url(GateSource::User, "network");
+    let client = reqwest::Client::builder()
+        .http2_prior_knowledge()
+        .build()
+        .unwrap();
+    let list = client
+        .get(format!("{gate}/v2.0/networks?limit=1"))
+        .header("x-auth-token", &stage.admin);
+    let page = stage.answered(list).await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    let url = url::Url::parse(&gate).unwrap();
+    let absolute = format!("GET {gate}/ HTTP/1.1\r\nhost: elsewhere\r\nconnection: close\r\n\r\n");
+    let version = raw(&stage, &absolute).await;
+    assert!(version.starts_with("HTTP/1.1 200"), "{version}");
+    assert!(!version.contains("elsewhere"), "{version}");
+    assert!(version.contains(url.authority()), "{version}");
+}
+
 /// What a socket answers to these bytes; the request ends there.
 async fn raw(stage: &Stage, request: &str) -> String {
     let url = stage.url(GateSource::User, "network");

@@ -91,6 +91,14 @@ impl Gate {
         body: Out,
         timeout: Duration,
     ) -> Result<Response<Out>, Refusal> {
+        // HTTP/2 and absolute targets name the host there; links are made from it.
+        let host = head
+            .uri
+            .authority()
+            .map(|it| HeaderValue::from_str(it.as_str()));
+        if let Some(Ok(host)) = host {
+            head.headers.insert(header::HOST, host);
+        }
         head.uri = self.upstream_uri(&head.uri).await?;
         head.version = http::Version::HTTP_11;
         for_the_next_connection(&mut head.headers);
