@@ -13,4 +13,5 @@ pub mod nesting;
 pub mod news;
 pub mod plan;
 pub mod policy;
+pub mod report;
 pub mod text;

@@ -15,6 +15,7 @@ mod estate;
 mod guards;
 mod hangup;
 mod input;
+mod inventory;
 mod ledger;
 mod notify;
 mod secrets;

@@ -180,7 +180,8 @@ impl Stage {
         ids
     }
 
-    pub fn as_client(&self, method: &str, path: &str, body: Value) -> Value {
+    /// A token of the admin's.
+    pub fn token(&self) -> String {
         let domain = json!({"id": "default"});
         let login = json!({"auth": {
             "identity": {"methods": ["password"], "password": {"user": {"name": "admin", "domain": domain, "password": PASSWORD}}},
@@ -189,7 +190,14 @@ impl Stage {
         self.runtime.block_on(async {
             let url = format!("{}/v3/auth/tokens", self.url);
             let answer = self.http.post(url).json(&login).send().await.unwrap();
-            let token = answer.headers()["x-subject-token"].clone();
+            let token = answer.headers()["x-subject-token"].to_str().unwrap();
+            token.to_owned()
+        })
+    }
+
+    pub fn as_client(&self, method: &str, path: &str, body: Value) -> Value {
+        let token = self.token();
+        self.runtime.block_on(async {
             let url = format!("{}/{path}", self.url);
             let request = self.http.request(method.parse().unwrap(), url);
             let request = request.header("x-auth-token", token).json(&body);

@@ -174,6 +174,51 @@ fn a_bad_value_names_its_field() {
             "tag",
         ),
         (
+            "[[gate]]\nlisten = 'here'\nupstream = { cloud = 'a', region = 'b', service = 'network' }",
+            2,
+            "gate[0].listen",
+            "socket address",
+        ),
+        (
+            "[[gate]]\nlisten = '[::1]:1'\nupstream = { cloud = 'a', region = '', service = 'network' }",
+            3,
+            "gate[0].upstream.region",
+            "empty",
+        ),
+        (
+            "[[gate]]\nlisten = '[::1]:1'\nsauce = 'user'\nupstream = { cloud = 'a', region = 'b', service = 'c' }",
+            3,
+            "gate[0].sauce",
+            "did you mean \"source\"?",
+        ),
+        (
+            "[[gate]]\nlisten = '[::1]:1'\nsource = 'engine'\nupstream = { cloud = 'a', region = 'b', service = 'c' }",
+            3,
+            "gate[0].source",
+            "user",
+        ),
+        (
+            "[[gate]]\nlisten = '[::1]:1'\nsource = 'local'\nupstream = { cloud = 'a', region = 'b', service = 'c' }\n\
+             trust = { header = 'x', from = ['::1/128'] }",
+            5,
+            "gate[0].trust",
+            "only narrows",
+        ),
+        (
+            "[[gate]]\nlisten = '[::1]:1'\nupstream = { cloud = 'a', region = 'b', service = 'c' }\n\
+             trust = { header = 'x', from = [] }",
+            4,
+            "gate[0].trust.from",
+            "at least one network",
+        ),
+        (
+            "[[gate]]\nlisten = '[::1]:1'\nupstream = { cloud = 'a', region = 'b', service = 'c' }\n\
+             [[gate]]\nlisten = '[::1]:1'\nupstream = { cloud = 'a', region = 'b', service = 'd' }",
+            5,
+            "gate[1].listen",
+            "another gate's",
+        ),
+        (
             "[console]\non_hangup = 'explode'",
             2,
             "console.on_hangup",
@@ -203,7 +248,6 @@ fn p04_a_protection_without_a_field_is_an_error() {
 #[test]
 fn sections_of_later_versions_are_refused_not_ignored() {
     for (text, key) in [
-        ("[[gate]]\nlisten = 'x'", "gate"),
         ("[deployment]\nname = 'x'", "deployment"),
         ("[api]\nlisten = 'x'", "api.listen"),
         ("[guard]\nblast_limit = 3", "guard.blast_limit"),

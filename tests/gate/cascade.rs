@@ -74,6 +74,14 @@ async fn n01_t06_t07_n07_n08_a_cascade_is_accepted_followed_and_gone() {
         (200, &json!("running"))
     );
 
+    let report = format!("{host}{location}/report");
+    let report = stage
+        .send(Method::GET, &report, &stage.admin, None)
+        .await
+        .json();
+    let lines = report["data"].as_array().unwrap();
+    let of_root = lines.iter().find(|line| line["resource"]["id"] == network);
+    assert_eq!(of_root.unwrap()["status"], 202, "{report}");
     stage.until_counts(&id, |counts| counts.blocked == 3).await;
     stage.faults(json!([])).await;
     // T6: asking again wakes it, and starts no second one.
@@ -168,6 +176,13 @@ async fn n09_t17_nothing_is_added_to_what_is_being_deleted() {
         assert_eq!(answer.status, 409, "{method}: {}", answer.text);
         assert_eq!(answer.header("x-gone-deletion"), id);
     }
+    // Another service's resource that refers to it.
+    let balancer = Some(json!({"loadbalancer": {"vip_network_id": network}}));
+    let at = (GateSource::User, "load-balancer");
+    let path = "/v2.0/lbaas/loadbalancers";
+    let answer = stage.call(at, Method::POST, path, balancer).await;
+    assert_eq!(answer.status, 409, "{}", answer.text);
+    assert!(answer.json()["faultstring"].as_str().unwrap().contains(&id));
     let body = json!({"port": {"network_id": bystander}});
     let other = stage.user(Method::POST, "/v2.0/ports", Some(body)).await;
     assert_eq!(other.status, 201, "{}", other.text);
@@ -312,11 +327,14 @@ async fn p07_a_tenant_cascades_only_into_what_is_his() {
     let stage = Stage::new().await;
     let url = stage.url(GateSource::User, "network");
     let (others, _) = network(&stage).await;
-    let shared = format!("{}/v2.0/networks/{others}", stage.upstream("network"));
-    let share = Some(json!({"network": {"shared": true}}));
-    let shared = stage.send(Method::PUT, &shared, &stage.admin, share).await;
-    assert_eq!(shared.status, 200, "{}", shared.text);
     let his = of_demo(&stage).await;
+    let shown = stage
+        .user(Method::GET, &format!("/v2.0/networks/{his}"), None)
+        .await;
+    // He alone may use it, and so sees it.
+    let share = json!({"rbac_policy": {"object_type": "network", "object_id": others,
+        "action": "access_as_shared", "target_tenant": shown.json()["network"]["project_id"]}});
+    stage.make("network", "/v2.0/rbac-policies", share).await;
     let cascade = async |network: &str| {
         let url = format!("{url}/v2.0/networks/{network}?cascade=true");
         stage.send(Method::DELETE, &url, &stage.demo, None).await
@@ -327,6 +345,18 @@ async fn p07_a_tenant_cascades_only_into_what_is_his() {
     assert_eq!(refused.json()["NeutronError"]["type"], "NetworkInUse");
     assert_eq!(stage.phase("network", &others), None);
     assert_eq!(refused.header("x-gone-deletion"), "", "nothing was planned");
+
+    // Also while it goes: he sees it, and neither wakes nor learns of the deletion.
+    stage.faults(held()).await;
+    let admins = format!("{url}/v2.0/networks/{others}?cascade=true");
+    let accepted = stage
+        .send(Method::DELETE, &admins, &stage.admin, None)
+        .await;
+    let id = accepted.header("x-gone-deletion").to_owned();
+    stage.until_counts(&id, |counts| counts.blocked > 0).await;
+    let again = stage.send(Method::DELETE, &admins, &stage.demo, None).await;
+    assert_eq!((again.status, again.header("x-gone-deletion")), (403, ""));
+    stage.faults(json!([])).await;
 
     let role = |role: &str| json!({"name": "demo", "roles": {"demo": [role]}});
     stage.sandbox(Method::PUT, "users", role("reader")).await;

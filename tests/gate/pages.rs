@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use gone::domain::model::{KindName, Phase};
 use gone::ledger::tombstones::Changed;
+use gone::sandbox::WorldOptions;
 use gone::system::config::GateSource;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -30,16 +31,13 @@ async fn pages(stage: &Stage, path: &str) -> Vec<Vec<Value>> {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn t13_pages_stay_full_and_no_marker_names_what_is_hidden() {
-    const NETWORKS: usize = 23;
-    let stage = Stage::new().await;
+/// Some networks, and those of them that are being deleted: every third one, and a run of them.
+async fn networks(stage: &Stage) -> (BTreeSet<String>, BTreeSet<String>) {
     let mut ids = BTreeSet::new();
-    for number in 0..NETWORKS {
+    for number in 0..23 {
         let body = json!({"network": {"name": format!("n{number}")}});
         ids.insert(stage.make("network", "/v2.0/networks", body).await);
     }
-    // Every third one is going, and a run of them.
     let hidden: BTreeSet<String> = ids
         .iter()
         .enumerate()
@@ -52,6 +50,30 @@ async fn t13_pages_stay_full_and_no_marker_names_what_is_hidden() {
         id: id.clone(),
         phase: Some(Phase::Deleting),
     }));
+    (ids, hidden)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t13_pages_that_the_service_cuts_by_itself_stay_full_too() {
+    let world = WorldOptions {
+        page_max: Some(4),
+        ..WorldOptions::default()
+    };
+    let stage = Stage::in_world(world, "").await;
+    let (ids, hidden) = networks(&stage).await;
+    for path in ["/v2.0/networks", "/v2.0/networks?limit=100"] {
+        let pages = pages(&stage, path).await;
+        let (last, full) = pages.split_last().unwrap();
+        assert!(full.iter().all(|page| page.len() == 4), "{path}: {pages:?}");
+        assert!(!last.is_empty(), "{path}");
+        assert_eq!(pages.iter().flatten().count(), ids.len() - hidden.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t13_pages_stay_full_and_no_marker_names_what_is_hidden() {
+    let stage = Stage::new().await;
+    let (ids, hidden) = networks(&stage).await;
     let shown: BTreeSet<String> = ids.difference(&hidden).cloned().collect();
     for (limit, more) in [
         (1, ""),

@@ -79,10 +79,14 @@ impl Stage {
 
     /// With more settings.
     pub async fn with(more: &str) -> Self {
+        Self::in_world(WorldOptions::default(), more).await
+    }
+
+    pub async fn in_world(world: WorldOptions, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = ServeOptions {
             listen: ([127, 0, 0, 1], 0).into(),
-            world: WorldOptions::default(),
+            world,
             scenario: None,
         };
         let cloud = sandbox::serve(options).await.unwrap();
@@ -293,11 +297,12 @@ impl Stage {
     pub async fn until_counts(&self, id: &str, enough: impl Fn(&Counts) -> bool) {
         let until = Instant::now() + DEADLINE;
         loop {
-            let counts = self.deletion(id).await.counts;
-            if enough(&counts) {
+            let deletion = self.deletion(id).await;
+            if enough(&deletion.counts) {
                 return;
             }
-            assert!(Instant::now() < until, "{counts:?}");
+            let refused = deletion.state == DeletionState::Refused;
+            assert!(!refused && Instant::now() < until, "{deletion:?}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

@@ -113,14 +113,9 @@ pub(super) async fn login(
                 source,
             })?;
     if response.status() != StatusCode::CREATED && response.status() != StatusCode::OK {
-        let answer = RemoteError::of(&response, &secret, None, now);
-        tracing::warn!(cloud = cloud.name, status = answer.status, "login refused");
-        return Err(AuthError::Rejected {
-            url,
-            cloud: cloud.name.clone(),
-            found_in: found_in(cloud),
-            answer: Arc::new(answer),
-        });
+        let status = response.status().as_u16();
+        tracing::warn!(cloud = cloud.name, status, "login refused");
+        return Err(rejected(cloud, &response, &secret, now));
     }
     let mut header = response
         .headers()
@@ -141,7 +136,7 @@ pub(super) async fn login(
     Ok(wire.token.into_token(number, header, secret, now))
 }
 
-/// Asks Keystone what a token is worth now: its roles may be fewer than when it was issued.
+/// Asks Keystone what our token is worth now: its roles may be fewer than when it was issued.
 pub(super) async fn check(
     cloud: &Cloud,
     transport: &dyn Transport,
@@ -149,37 +144,12 @@ pub(super) async fn check(
     now: DateTime<Utc>,
     deadline: Duration,
 ) -> Result<Identity, AuthError> {
-    let url = tokens_url(&cloud.auth_url);
-    let not_keystone = |problem: String| AuthError::NotKeystone {
-        url: url.clone(),
-        problem,
-    };
-    let request = http::Request::builder()
-        .method(Method::GET)
-        .uri(format!("{url}?nocatalog"))
-        .header(header::ACCEPT, "application/json")
-        .header(header::USER_AGENT, super::session::USER_AGENT)
-        .header("x-auth-token", token.header.clone())
-        .header("x-subject-token", token.header.clone())
-        .body(Bytes::new())
-        .map_err(|error| not_keystone(error.to_string()))?;
-    let sent = transport.send(request, deadline).await;
-    let response = sent.map_err(|source| AuthError::Transport {
-        url: url.clone(),
-        source,
-    })?;
-    if response.status() != StatusCode::OK {
-        let answer = RemoteError::of(&response, &token.secret, None, now);
-        return Err(AuthError::Rejected {
-            url,
-            cloud: cloud.name.clone(),
-            found_in: found_in(cloud),
-            answer: Arc::new(answer),
-        });
+    let subject = token.header.clone();
+    let response = described(cloud, transport, (token, subject), deadline).await?;
+    match response.status() {
+        StatusCode::OK => Ok(description(cloud, &response)?.identity()),
+        _ => Err(rejected(cloud, &response, &token.secret, now)),
     }
-    let wire: WireAnswer = serde_json::from_slice(response.body())
-        .map_err(|_| not_keystone("the answer is not a token's description".to_owned()))?;
-    Ok(wire.token.identity())
 }
 
 /// Whose a token is that someone else shows; none if Keystone does not know it, or it has ended.
@@ -191,15 +161,33 @@ pub(super) async fn vouch(
     now: DateTime<Utc>,
     deadline: Duration,
 ) -> Result<Option<Vouched>, AuthError> {
-    let url = tokens_url(&cloud.auth_url);
-    let not_keystone = |problem: String| AuthError::NotKeystone {
-        url: url.clone(),
-        problem,
-    };
     let Ok(mut subject) = HeaderValue::from_str(theirs.expose_secret()) else {
         return Ok(None);
     };
     subject.set_sensitive(true);
+    let response = described(cloud, transport, (ours, subject), deadline).await?;
+    match response.status() {
+        StatusCode::OK => {
+            let token = description(cloud, &response)?;
+            Ok(Some(Vouched {
+                identity: token.identity(),
+                expires_at: token.expires_at,
+                restricted: token.is_restricted(),
+            }))
+        }
+        StatusCode::NOT_FOUND => Ok(None),
+        _ => Err(rejected(cloud, &response, theirs, now)),
+    }
+}
+
+/// What Keystone answers to our question about a token.
+async fn described(
+    cloud: &Cloud,
+    transport: &dyn Transport,
+    (ours, subject): (&Token, HeaderValue),
+    deadline: Duration,
+) -> Result<http::Response<Bytes>, AuthError> {
+    let url = tokens_url(&cloud.auth_url);
     let request = http::Request::builder()
         .method(Method::GET)
         .uri(format!("{url}?nocatalog"))
@@ -208,29 +196,35 @@ pub(super) async fn vouch(
         .header("x-auth-token", ours.header.clone())
         .header("x-subject-token", subject)
         .body(Bytes::new())
-        .map_err(|error| not_keystone(error.to_string()))?;
+        .map_err(|error| AuthError::NotKeystone {
+            url: url.clone(),
+            problem: error.to_string(),
+        })?;
     let sent = transport.send(request, deadline).await;
-    let response = sent.map_err(|source| AuthError::Transport {
-        url: url.clone(),
-        source,
+    sent.map_err(|source| AuthError::Transport { url, source })
+}
+
+fn description(cloud: &Cloud, response: &http::Response<Bytes>) -> Result<WireToken, AuthError> {
+    let wire: Result<WireAnswer, _> = serde_json::from_slice(response.body());
+    // The error's own text could quote the body.
+    let wire = wire.map_err(|_| AuthError::NotKeystone {
+        url: tokens_url(&cloud.auth_url),
+        problem: "the answer is not a token's description".to_owned(),
     })?;
-    match response.status() {
-        StatusCode::OK => {
-            let wire: WireAnswer = serde_json::from_slice(response.body())
-                .map_err(|_| not_keystone("the answer is not a token's description".to_owned()))?;
-            Ok(Some(Vouched {
-                identity: wire.token.identity(),
-                expires_at: wire.token.expires_at,
-                restricted: wire.token.is_restricted(),
-            }))
-        }
-        StatusCode::NOT_FOUND => Ok(None),
-        _ => Err(AuthError::Rejected {
-            answer: Arc::new(RemoteError::of(&response, theirs, None, now)),
-            url,
-            cloud: cloud.name.clone(),
-            found_in: found_in(cloud),
-        }),
+    Ok(wire.token)
+}
+
+fn rejected(
+    cloud: &Cloud,
+    response: &http::Response<Bytes>,
+    secret: &SecretString,
+    now: DateTime<Utc>,
+) -> AuthError {
+    AuthError::Rejected {
+        url: tokens_url(&cloud.auth_url),
+        cloud: cloud.name.clone(),
+        found_in: found_in(cloud),
+        answer: Arc::new(RemoteError::of(response, secret, None, now)),
     }
 }
 

@@ -15,10 +15,8 @@ use super::Api;
 use super::input::PAGE_ROWS_MAX;
 use super::problem::Problem;
 use crate::control::{ControlError, Page, Query};
-use crate::domain::model::{
-    Action, Deletion, DeletionState, Plan, PlanStep, ResourceKey, Step, StepResource, StepState,
-    Target,
-};
+use crate::domain::model::{Plan, Step};
+use crate::domain::report::Line;
 
 /// A nested document is held whole, here and by who reads it: about 100 MiB at this size.
 const TREE_STEPS_MAX: usize = 200_000;
@@ -128,15 +126,14 @@ impl Forest<'_> {
 }
 
 /// `GET /deletions/{id}/report`: `{"data": [{message, resource: {name, id, kind, site}, action,
-/// status}]}`, at any time (N10), streamed. `status` is as in an HTTP 207: 204 gone, 202 on its way,
-/// the cloud's own (or 409) where it refuses, 424 not attempted.
+/// status}]}`, at any time (N10), streamed; each line as [`Line`] says.
 pub(super) async fn report(
     State(api): State<Api>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let deletion = api.deletion(id).await?;
     let frozen = api.frozen(&deletion.id).await?;
-    let lines = without_a_step(&deletion, frozen.as_deref());
+    let lines = Line::without_a_step(&deletion, frozen.as_deref());
     let report = Report {
         api,
         deletion_id: deletion.id,
@@ -164,20 +161,20 @@ struct Report {
     /// Goes before the next line.
     text: String,
     /// Lines that go before the next page.
-    lines: Vec<Value>,
+    lines: Vec<Line>,
     cursor: Option<String>,
 }
 
 impl Report {
     async fn page(mut self) -> Result<(String, Option<Self>), ControlError> {
         let (steps, next) = self.api.step_page(&self.deletion_id, self.cursor).await?;
-        self.lines.extend(steps.iter().map(line));
+        self.lines.extend(steps.iter().map(Line::of));
         let mut text = self.text;
         for (at, line) in self.lines.drain(..).enumerate() {
             if at > 0 {
                 text.push(',');
             }
-            text.push_str(&line.to_string());
+            text.push_str(&json!(line).to_string());
         }
         if next.is_none() {
             text.push_str("]}");
@@ -189,69 +186,6 @@ impl Report {
         let rest = Self { ..self };
         Ok((text, Some(rest)))
     }
-}
-
-/// What the deletion does or refuses without a step of its own.
-fn without_a_step(deletion: &Deletion, frozen: Option<&Plan>) -> Vec<Value> {
-    let status = match deletion.state {
-        DeletionState::Gone => StatusCode::NO_CONTENT,
-        _ => StatusCode::ACCEPTED,
-    };
-    let implied =
-        |step: &PlanStep, message| entry(&step.key(), &step.name, step.action, status, message);
-    let refused = deletion.refused.iter().map(|refusal| {
-        let Target { key, name } = &refusal.resource;
-        let message = refusal.reason.clone();
-        entry(key, name, Action::Delete, StatusCode::CONFLICT, message)
-    });
-    let mut lines: Vec<Value> = refused.collect();
-    // A plan that was refused removes nothing.
-    if let Some(plan) = frozen.filter(|_| lines.is_empty()) {
-        let by_itself = |step| implied(step, "removed by the cloud itself".to_owned());
-        let unset = |step| implied(step, "stays, and loses its reference".to_owned());
-        lines.extend(plan.automatic.iter().map(by_itself));
-        lines.extend(plan.unset.iter().map(unset));
-    }
-    lines
-}
-
-fn line(step: &Step) -> Value {
-    let refused = || {
-        step.last_error
-            .as_ref()
-            .and_then(|error| StatusCode::from_u16(error.status?).ok())
-            .unwrap_or(StatusCode::CONFLICT)
-    };
-    let status = match step.state {
-        StepState::Gone => StatusCode::NO_CONTENT,
-        StepState::Waiting | StepState::Ready | StepState::Running | StepState::Verifying => {
-            StatusCode::ACCEPTED
-        }
-        StepState::Blocked | StepState::Stuck | StepState::Purged => refused(),
-        StepState::Skipped => StatusCode::FAILED_DEPENDENCY,
-    };
-    let mut message = format!("{}: {}", step.action.as_str(), step.state.as_str());
-    if let (true, Some(error)) = (step.state != StepState::Gone, &step.last_error) {
-        message.push_str(": ");
-        message.push_str(&error.message);
-    }
-    let StepResource { key, name } = &step.resource;
-    entry(key, name, step.action, status, message)
-}
-
-fn entry(
-    key: &ResourceKey,
-    name: &str,
-    action: Action,
-    status: StatusCode,
-    message: String,
-) -> Value {
-    json!({
-        "message": message,
-        "resource": {"name": name, "id": key.id, "kind": key.kind, "site": key.site},
-        "action": action,
-        "status": status.as_u16(),
-    })
 }
 
 impl Api {

@@ -3,26 +3,22 @@
 use std::time::Duration;
 
 use http::{HeaderValue, Response, StatusCode, Uri, header, request};
-use http_body_util::{Either, Full};
 use hyper::body::Incoming;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 use url::form_urlencoded;
 
-use super::pass::{empty, streamed};
-use super::refusal::{Refusal, name_deletion};
+use super::deletions::{DELETIONS, actor};
+use super::pass::{Whole, empty, streamed};
+use super::refusal::{Refusal, name_deletion, refused};
 use super::route::{Named, Place};
 use super::rules::{Asker, Ruling, Wish};
 use super::{Gate, Out};
 use crate::cloud::openstack::Identity;
-use crate::control::{Command, ControlError, Envelope, Page, Query, Receipt};
-use crate::domain::model::{
-    Actor, Deletion, DeletionState, DriftPolicy, Origin, PlanOptions, Resource,
-};
+use crate::control::{Command, Envelope, Receipt};
+use crate::domain::model::{DeletionState, DriftPolicy, PlanOptions, Resource};
 use crate::domain::text::escape;
 
-/// Where the gate itself tells of deletions.
-pub(super) const DELETIONS: &str = "/gone/v1/deletions/";
 /// What is checked within this time is answered with its outcome (N7).
 const CHECK_MAX: Duration = Duration::from_millis(800);
 
@@ -46,7 +42,7 @@ impl Gate {
         match self.ruling(named, asker, Wish::Delete) {
             Ruling::Pass => {
                 self.guard_part(&head, named, asker).await?;
-                self.delete_or_cascade(head, body, place, asker).await
+                self.delete_or_cascade(head, body, named, asker).await
             }
             Ruling::NotFound if asker == Asker::Local => Err(self.not_found(named).await),
             Ruling::NotFound => {
@@ -75,12 +71,9 @@ impl Gate {
         &self,
         mut head: request::Parts,
         body: Incoming,
-        place: Place,
+        named: &Named,
         asker: Asker,
     ) -> Result<Response<Out>, Refusal> {
-        let Place::Resource { named, .. } = &place else {
-            return self.pass(head, streamed(body)).await;
-        };
         // Octavia has a cascade of its own, and its own answer to it.
         if self.service == "load-balancer" {
             return self.pass(head, streamed(body)).await;
@@ -99,22 +92,32 @@ impl Gate {
         }
     }
 
-    /// The caller, and the deletion that is under way: for who may delete and sees the resource, or
-    /// whose it was.
+    /// The caller, and the deletion that is under way: for who may delete it.
     async fn known_to(
         &self,
         head: &request::Parts,
         named: &Named,
     ) -> Result<(Identity, String), Refusal> {
         let caller = self.caller(head).await?;
-        self.may_cascade(&caller)?;
+        let row = self.row_for(head, named).await?;
+        let kind = self.kinds.get(&named.kind);
+        let project = row
+            .as_ref()
+            .zip(kind)
+            .map(|(row, kind)| kind.project_of(row));
         let Some(deletion) = self.deletion_of(named).await else {
             return Err(self.not_found(named).await);
         };
-        if self.sees(head, named).await? || self.may_read(&caller, &deletion).await {
+        if project.is_some() && project == caller.project_id
+            || self.may_read(&caller, &deletion).await
+        {
+            self.may_cascade(&caller)?;
             return Ok((caller, deletion));
         }
-        Err(self.not_found(named).await)
+        match row {
+            Some(_) => Err(Refusal::forbidden("it belongs to another project")),
+            None => Err(self.not_found(named).await),
+        }
     }
 
     async fn cascade(
@@ -193,93 +196,17 @@ impl Gate {
         };
         self.control.submit(envelope).await.map_err(refused)
     }
-
-    async fn read_deletion(&self, id: &str) -> Result<Deletion, Refusal> {
-        match self
-            .control
-            .query(Query::Deletion { id: id.to_owned() })
-            .await
-        {
-            Ok(Page::Deletion { row }) => Ok(*row),
-            Ok(_) => Err(Refusal::unavailable("the engine answered something else")),
-            Err(error) => Err(refused(error)),
-        }
-    }
-
-    /// `GET /gone/v1/deletions/{id}`, for who may know of it.
-    pub(super) async fn deletion(
-        &self,
-        head: &request::Parts,
-        id: &str,
-    ) -> Result<Response<Out>, Refusal> {
-        let caller = self.caller(head).await?;
-        let unknown = || {
-            let message = format!("deletion {} could not be found.", escape(id));
-            Refusal::new(StatusCode::NOT_FOUND, "HTTPNotFound", message)
-        };
-        if id.contains('/') || !self.may_read(&caller, id).await {
-            return Err(unknown());
-        }
-        let deletion = self.read_deletion(id).await.map_err(|_| unknown())?;
-        let mut response = whole(&json!(deletion));
-        name_deletion(response.headers_mut(), Some(&deletion.id));
-        Ok(response)
-    }
-
-    /// Who asked for it, whose project its targets are of, and admins.
-    async fn may_read(&self, caller: &Identity, id: &str) -> bool {
-        if self.is_admin(caller) {
-            return true;
-        }
-        let Ok(deletion) = self.read_deletion(id).await else {
-            return false;
-        };
-        if deletion.requested_by == actor(caller) {
-            return true;
-        }
-        let asked = Query::FrozenPlan {
-            deletion_id: deletion.id.clone(),
-        };
-        let Ok(Page::Plan { plan }) = self.control.query(asked).await else {
-            return false;
-        };
-        let of_targets = plan.steps.iter().filter(|step| {
-            let key = step.key();
-            plan.targets.iter().any(|target| target.key == key)
-        });
-        let mut projects = of_targets.map(|step| &*step.project_id).peekable();
-        projects.peek().is_some() && projects.all(|it| caller.project_id.as_deref() == Some(it))
-    }
-}
-
-/// As the audit and the console name who came this way.
-fn actor(caller: &Identity) -> Actor {
-    let project = caller.project_id.as_deref().unwrap_or("no project");
-    Actor {
-        name: format!(
-            "{} ({}) of {project}",
-            escape(&caller.user_name),
-            caller.user_id
-        ),
-        origin: Origin::Gate,
-    }
 }
 
 fn accepted(id: &str) -> Response<Out> {
     let location = format!("{DELETIONS}{id}");
-    let mut response = whole(&json!({ "deletion": { "id": id, "href": location } }));
+    let mut response =
+        Whole::json_of(&json!({ "deletion": { "id": id, "href": location } })).relay();
     *response.status_mut() = StatusCode::ACCEPTED;
     if let Ok(location) = HeaderValue::from_str(&location) {
         response.headers_mut().insert(header::LOCATION, location);
     }
     name_deletion(response.headers_mut(), Some(id));
-    response
-}
-
-fn whole(body: &Value) -> Response<Out> {
-    let mut response = Response::new(Either::Right(Full::from(body.to_string())));
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
     response
 }
 
@@ -305,19 +232,6 @@ fn type_in_use(named: &Named) -> &'static str {
         "security_group" => "SecurityGroupInUse",
         "trunk" => "TrunkInUse",
         _ => "InUse",
-    }
-}
-
-fn refused(error: ControlError) -> Refusal {
-    let message = error.to_string();
-    match error {
-        ControlError::Refused { .. } | ControlError::Conflict { .. } => {
-            Refusal::new(StatusCode::CONFLICT, "Conflict", message)
-        }
-        ControlError::NotFound { .. } => {
-            Refusal::new(StatusCode::NOT_FOUND, "HTTPNotFound", message)
-        }
-        _ => Refusal::unavailable(message),
     }
 }
 

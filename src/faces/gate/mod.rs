@@ -18,6 +18,7 @@
 
 pub mod body;
 mod delete;
+mod deletions;
 mod pass;
 mod read;
 mod refusal;
@@ -253,7 +254,7 @@ impl Gate {
         peer: SocketAddr,
     ) -> Result<Response<Out>, Refusal> {
         let path = head.uri.path();
-        if let Some(id) = path.strip_prefix(delete::DELETIONS) {
+        if let Some(id) = path.strip_prefix(deletions::DELETIONS) {
             let id = id.to_owned();
             return self.deletion(&head, &id).await;
         }

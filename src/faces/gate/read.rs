@@ -14,7 +14,7 @@ use crate::control::{Page as Answered, Query};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{KindName, ResourceKey};
 
-/// Pages that one request may take from the upstream to fill one of its own.
+/// Pages that one request may take from the upstream to fill one of its own: 100,000 rows.
 const REFILLS_MAX: usize = 200;
 /// Rows of such a page.
 const REFILL_ROWS: usize = 500;
@@ -177,13 +177,18 @@ impl Gate {
         };
         let mut changed = fields.added_ids;
         let mut rows = self.seen(kind, asker, &fields, page.take_rows(), &mut changed);
-        let dropped = page.size > rows.len();
-        if dropped && let Some(limit) = limit_of(&head.uri) {
+        if rows.len() < page.size && page.next.is_some() {
+            let full = page.size;
             let mut next = page.next.clone();
-            for _ in 0..REFILLS_MAX {
-                let Some(link) = next.take().filter(|_| rows.len() < limit) else {
-                    break;
-                };
+            let mut refills = 0;
+            while rows.len() < full
+                && let Some(link) = next.take()
+            {
+                refills += 1;
+                if refills > REFILLS_MAX {
+                    let message = "too much of this list is being deleted; ask with a filter";
+                    return Err(Refusal::unavailable(message));
+                }
                 let link = with_query(&link, "limit", &REFILL_ROWS.to_string());
                 let fetched = self.fetch_at(&head, &link).await?;
                 let Some(mut more) = Page::of(&fetched, &list.items) else {
@@ -193,8 +198,8 @@ impl Gate {
                 let more = more.take_rows();
                 rows.extend(self.seen(kind, asker, &fields, more, &mut changed));
             }
-            let more = rows.len() > limit || next.is_some();
-            rows.truncate(limit);
+            let more = rows.len() > full || next.is_some();
+            rows.truncate(full);
             let last = rows.last().and_then(|row| kind.id_of(row));
             page.say_next(last.filter(|_| more).as_deref());
         }
@@ -358,12 +363,6 @@ fn without_query(link: &str, key: &str, value: &str) -> String {
     let pair = format!("{key}={value}");
     let kept: Vec<&str> = query.split('&').filter(|it| *it != pair).collect();
     format!("{path}?{}", kept.join("&"))
-}
-
-fn limit_of(uri: &Uri) -> Option<usize> {
-    let query = uri.query().unwrap_or_default();
-    let limit = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "limit")?;
-    limit.1.parse().ok().filter(|limit| *limit > 0)
 }
 
 /// Which fields a client asks for.

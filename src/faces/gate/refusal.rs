@@ -6,6 +6,7 @@ use http_body_util::{Either, Full};
 use serde_json::json;
 
 use super::Out;
+use crate::control::ControlError;
 use crate::domain::kinds::{Kind, fill};
 use crate::domain::model::KindName;
 use crate::domain::text::escape;
@@ -148,5 +149,19 @@ fn glance(status: StatusCode, message: &str, accept: &str) -> (&'static str, Str
 pub(super) fn name_deletion(headers: &mut http::HeaderMap, deletion: Option<&str>) {
     if let Some(id) = deletion.and_then(|id| HeaderValue::from_str(id).ok()) {
         headers.insert(DELETION_HEADER, id);
+    }
+}
+
+/// What the engine does not do.
+pub(super) fn refused(error: ControlError) -> Refusal {
+    let message = error.to_string();
+    match error {
+        ControlError::Refused { .. } | ControlError::Conflict { .. } => {
+            Refusal::new(StatusCode::CONFLICT, "Conflict", message)
+        }
+        ControlError::NotFound { .. } => {
+            Refusal::new(StatusCode::NOT_FOUND, "HTTPNotFound", message)
+        }
+        _ => Refusal::unavailable(message),
     }
 }

@@ -133,8 +133,13 @@ impl Gate {
         Ok(())
     }
 
-    /// Whether the service shows it to the caller.
-    pub(super) async fn sees(&self, head: &request::Parts, named: &Named) -> Result<bool, Refusal> {
+    /// Whether the service shows it to the caller. What is another service's it cannot be asked for: that
+    /// counts as seen, since a balancer on a network that goes is as wrong.
+    async fn sees(&self, head: &request::Parts, named: &Named) -> Result<bool, Refusal> {
+        let theirs = self.kinds.get(&named.kind).map(|kind| &kind.service);
+        if theirs != Some(&self.service) {
+            return Ok(true);
+        }
         Ok(self.row_for(head, named).await?.is_some())
     }
 

@@ -1,0 +1,104 @@
+//! The report of a deletion: a line for each resource, in the shape of an HTTP 207 (N10).
+
+use serde::Serialize;
+
+use super::model::{
+    Action, Deletion, DeletionState, KindName, Plan, PlanStep, ResourceKey, Site, Step, StepState,
+};
+
+const NO_CONTENT: u16 = 204;
+const ACCEPTED: u16 = 202;
+const CONFLICT: u16 = 409;
+const FAILED_DEPENDENCY: u16 = 424;
+
+/// What became of one resource, at any time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Line {
+    pub message: String,
+    pub resource: Reported,
+    pub action: Action,
+    /// 204 gone, 202 on its way, the cloud's own (or 409) where it refuses, 424 not attempted.
+    pub status: u16,
+    /// Empty where it is not known.
+    #[serde(skip)]
+    pub project_id: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reported {
+    pub name: String,
+    pub id: String,
+    pub kind: KindName,
+    pub site: Site,
+}
+
+impl Line {
+    pub fn of(step: &Step) -> Self {
+        let refused = || {
+            let error = step.last_error.as_ref();
+            error.and_then(|error| error.status).unwrap_or(CONFLICT)
+        };
+        let status = match step.state {
+            StepState::Gone => NO_CONTENT,
+            StepState::Waiting | StepState::Ready | StepState::Running | StepState::Verifying => {
+                ACCEPTED
+            }
+            StepState::Blocked | StepState::Stuck | StepState::Purged => refused(),
+            StepState::Skipped => FAILED_DEPENDENCY,
+        };
+        let mut message = format!("{}: {}", step.action.as_str(), step.state.as_str());
+        if let (true, Some(error)) = (step.state != StepState::Gone, &step.last_error) {
+            message.push_str(": ");
+            message.push_str(&error.message);
+        }
+        Self {
+            message,
+            resource: Reported::of(&step.resource.key, &step.resource.name),
+            action: step.action,
+            status,
+            project_id: step.project_id.clone(),
+        }
+    }
+
+    /// What the deletion does or refuses without a step of its own.
+    pub fn without_a_step(deletion: &Deletion, frozen: Option<&Plan>) -> Vec<Self> {
+        let status = match deletion.state {
+            DeletionState::Gone => NO_CONTENT,
+            _ => ACCEPTED,
+        };
+        let implied = |step: &PlanStep, message: &str| Self {
+            message: message.to_owned(),
+            resource: Reported::of(&step.key(), &step.name),
+            action: step.action,
+            status,
+            project_id: step.project_id.to_string(),
+        };
+        let refused = deletion.refused.iter().map(|refusal| Self {
+            message: refusal.reason.clone(),
+            resource: Reported::of(&refusal.resource.key, &refusal.resource.name),
+            action: Action::Delete,
+            status: CONFLICT,
+            project_id: String::new(),
+        });
+        let mut lines: Vec<Self> = refused.collect();
+        // A plan that was refused removes nothing.
+        if let Some(plan) = frozen.filter(|_| lines.is_empty()) {
+            let by_itself = |step| implied(step, "removed by the cloud itself");
+            let unset = |step| implied(step, "stays, and loses its reference");
+            lines.extend(plan.automatic.iter().map(by_itself));
+            lines.extend(plan.unset.iter().map(unset));
+        }
+        lines
+    }
+}
+
+impl Reported {
+    fn of(key: &ResourceKey, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            id: key.id.clone(),
+            kind: key.kind.clone(),
+            site: key.site.clone(),
+        }
+    }
+}
