@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::Places;
 use super::clouds::{chosen_sites, connect};
-use super::gates;
+use super::gates::Gates;
 use crate::cloud::openstack::{self, CloudsConfig};
 use crate::control::Control;
 use crate::domain::kinds::{Kinds, Source};
@@ -15,7 +15,7 @@ use crate::engine::{Engine, Parts};
 use crate::faces::api::{self, ApiHandle};
 use crate::faces::cli::args::Global;
 use crate::faces::cli::{Exit, Failure};
-use crate::faces::gate::{self, GateHandle};
+use crate::faces::gate::GateHandle;
 use crate::faces::notify::Notifier;
 use crate::ledger::LedgerError;
 use crate::ledger::sqlite::{Options, SqliteLedger, owner};
@@ -81,8 +81,8 @@ pub(super) async fn embed(
     wire(global, settings, places, around, None).await
 }
 
-/// For good: people are told of what needs them. Not of what happens on a practice cloud, unless the
-/// settings were named for it.
+/// For good: people are told of what needs them, and gates are open. Neither for a practice cloud,
+/// unless the settings were named for it.
 pub(super) async fn embed_to_stay(
     global: &Global,
     settings: Settings,
@@ -91,6 +91,11 @@ pub(super) async fn embed_to_stay(
 ) -> Result<Embedded, Failure> {
     let practice = global.sandbox.is_some() && global.config.is_none();
     let notify = (!practice).then(|| settings.notify.clone());
+    let gate = match practice {
+        true => Vec::new(),
+        false => settings.gate,
+    };
+    let settings = Settings { gate, ..settings };
     wire(global, settings, places, around, notify).await
 }
 
@@ -109,28 +114,25 @@ async fn wire(
     };
     let clouds = clouds(global, places)?;
     let kinds = Arc::new(kinds(around)?);
-    let tombstones = (!settings.gate.is_empty()).then(Arc::<Tombstones>::default);
-    let ledger = open_ledger(global, places, tombstones.clone()).await?;
-    let sessions = gates::sessions(&settings.gate, &clouds, &clock)?;
-    let (gate_settings, gate_kinds) = (settings.gate.clone(), kinds.clone());
+    let gates = Gates::of(&settings.gate, &clouds, global, &clock)?;
+    let ledger = open_ledger(global, places, gates.tombstones.clone()).await?;
     let call_timeout = settings.engine.call_timeout;
-    let cloud = connect(clouds, clock.clone(), settings.engine.call_timeout);
+    let cloud = connect(clouds, clock.clone(), call_timeout);
     let uids = settings.api.uids.clone();
     let engine = Engine::new(Parts {
         ledger: ledger.clone(),
         cloud: Arc::new(cloud),
-        kinds,
+        kinds: kinds.clone(),
         clock: clock.clone(),
         settings,
-        tombstones: tombstones.clone(),
+        tombstones: gates.tombstones.clone(),
         ledger_name: places.ledger.display().to_string(),
         epoch: ledger.epoch(),
     });
     let control = engine.control();
-    let gate_clock = clock.clone();
     let options = api::ServeOptions {
         uids,
-        clock,
+        clock: clock.clone(),
         ..api::ServeOptions::new(places.serve.clone())
     };
     let served = api::serve(control.clone(), options).await;
@@ -146,19 +148,7 @@ async fn wire(
         Some(notify) => Some(super::notify::start(control.clone(), notify).await?),
         None => None,
     };
-    let mut gates = Vec::new();
-    for (settings, session) in gate_settings.into_iter().zip(sessions) {
-        let parts = gate::Parts {
-            settings,
-            kinds: gate_kinds.clone(),
-            tombstones: tombstones.clone().unwrap_or_default(),
-            control: control.clone(),
-            session,
-            clock: gate_clock.clone(),
-            call_timeout,
-        };
-        gates.push(gates::open(parts).await?);
-    }
+    let gates = gates.open(&kinds, &control, &clock, call_timeout).await?;
     let engine = tokio::spawn(async move { engine.run().await });
     Ok(Embedded {
         control,

@@ -1,50 +1,98 @@
 //! Gates of the settings: each in front of a service of a site that this process has.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cloud::openstack::{Cloud, HttpTransport, Session};
+use crate::control::Control;
+use crate::domain::kinds::Kinds;
 use crate::domain::model::Site;
 use crate::faces::cli::Failure;
+use crate::faces::cli::args::Global;
 use crate::faces::gate::{self, GateHandle};
+use crate::ledger::tombstones::Tombstones;
 use crate::system::clock::Clock;
 use crate::system::config::GateSettings;
 
 const TRIED: &str = "open the gates";
 
-/// A login for each gate, in their order.
-pub(super) fn sessions(
-    gates: &[GateSettings],
-    clouds: &[(Site, Cloud)],
-    clock: &Clock,
-) -> Result<Vec<Arc<Session>>, Failure> {
-    let session = |(position, gate): (usize, &GateSettings)| {
-        let wanted = gate.upstream.site();
-        let Some((_, cloud)) = clouds.iter().find(|(site, _)| *site == wanted) else {
-            let known: Vec<String> = clouds.iter().map(|(site, _)| site.to_string()).collect();
-            let why = format!(
-                "gate[{position}].upstream: no such site {wanted}; this engine has {}",
-                known.join(", ")
-            );
-            let advice =
-                "Name one of these, or start the engine for that cloud (--cloud, --all-regions).";
-            return Err(Failure::usage(TRIED, why, advice));
-        };
-        let unusable = |error: &dyn std::fmt::Display| {
-            let advice = "Correct clouds.yaml; `gone doctor` says more.";
-            Failure::usage(TRIED, error.to_string(), advice)
-        };
-        let transport = HttpTransport::new(cloud).map_err(|error| unusable(&error))?;
-        let clock = clock.clone();
-        let clock = Arc::new(move || clock.now());
-        let session = Session::new(cloud.clone(), Arc::new(transport), clock);
-        Ok(Arc::new(session))
-    };
-    gates.iter().enumerate().map(session).collect()
+/// Gates that are to be opened, each with a login of its own.
+pub(super) struct Gates {
+    wanted: Vec<(GateSettings, Arc<Session>)>,
+    /// What the ledger keeps in memory for them; none without a gate.
+    pub(super) tombstones: Option<Arc<Tombstones>>,
 }
 
-pub(super) async fn open(parts: gate::Parts) -> Result<GateHandle, Failure> {
-    gate::serve(parts).await.map_err(|error| {
-        let advice = "End what listens there, or give [[gate]] listen another address.";
+impl Gates {
+    /// Of a site that the command line leaves out, a gate is left out too; any other must be known.
+    pub(super) fn of(
+        settings: &[GateSettings],
+        clouds: &[(Site, Cloud)],
+        global: &Global,
+        clock: &Clock,
+    ) -> Result<Self, Failure> {
+        let narrowed = global.cloud.is_some() || !global.region.is_empty();
+        let mut wanted = Vec::new();
+        for (position, gate) in settings.iter().enumerate() {
+            let site = gate.upstream.site();
+            match clouds.iter().find(|(known, _)| *known == site) {
+                Some((_, cloud)) => wanted.push((gate.clone(), session(cloud, clock)?)),
+                None if narrowed => {
+                    tracing::warn!(%site, listen = %gate.listen, "a gate is left out: its site is not chosen");
+                }
+                None => return Err(unknown(position, &site, clouds)),
+            }
+        }
+        let tombstones = (!wanted.is_empty()).then(Arc::default);
+        Ok(Self { wanted, tombstones })
+    }
+
+    pub(super) async fn open(
+        self,
+        kinds: &Arc<Kinds>,
+        control: &Arc<dyn Control>,
+        clock: &Clock,
+        call_timeout: Duration,
+    ) -> Result<Vec<GateHandle>, Failure> {
+        let tombstones = self.tombstones.unwrap_or_default();
+        let mut open = Vec::new();
+        for (settings, session) in self.wanted {
+            let parts = gate::Parts {
+                settings,
+                kinds: kinds.clone(),
+                tombstones: tombstones.clone(),
+                control: control.clone(),
+                session,
+                clock: clock.clone(),
+                call_timeout,
+            };
+            let opened = gate::serve(parts).await.map_err(|error| {
+                let advice = "End what listens there, or give [[gate]] listen another address.";
+                Failure::usage(TRIED, error.to_string(), advice)
+            })?;
+            open.push(opened);
+        }
+        Ok(open)
+    }
+}
+
+fn session(cloud: &Cloud, clock: &Clock) -> Result<Arc<Session>, Failure> {
+    let transport = HttpTransport::new(cloud).map_err(|error| {
+        let advice = "Correct clouds.yaml; `gone doctor` says more.";
         Failure::usage(TRIED, error.to_string(), advice)
-    })
+    })?;
+    let clock = clock.clone();
+    let clock = Arc::new(move || clock.now());
+    let session = Session::new(cloud.clone(), Arc::new(transport), clock);
+    Ok(Arc::new(session))
+}
+
+fn unknown(position: usize, site: &Site, clouds: &[(Site, Cloud)]) -> Failure {
+    let known: Vec<String> = clouds.iter().map(|(site, _)| site.to_string()).collect();
+    let why = format!(
+        "gate[{position}].upstream: no such site {site}; this engine has {}",
+        known.join(", ")
+    );
+    let advice = "Name one of these, or start the engine for that cloud (--all-regions).";
+    Failure::usage(TRIED, why, advice)
 }

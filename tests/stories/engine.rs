@@ -73,3 +73,27 @@ fn a_machine_with_nothing_is_told_what_to_do() {
     assert!(well.out.contains("login sandbox/RegionOne"), "{}", well.out);
     assert!(world.sandbox_pid() > 0);
 }
+
+#[test]
+fn a_gate_is_opened_where_its_site_is_served_and_never_on_a_practice_cloud() {
+    let world = World::start();
+    let gate = "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = { cloud = 'real', region = 'RegionOne', \
+                service = 'network' }\n";
+    let folder = world.path(".config/gone");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("config.toml"), gate).unwrap();
+
+    let refused = world.of_all_clouds().arg("--engine").output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        told.contains("gate[0].upstream: no such site real/RegionOne; this engine has ")
+            && told.contains("sandbox/RegionOne"),
+        "{told}"
+    );
+    // Another cloud was chosen, or practice.
+    drop(world.engine());
+    let mut practice = world.of_all_clouds();
+    practice.arg("--sandbox");
+    drop(world.served_by(practice));
+}

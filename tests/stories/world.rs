@@ -108,9 +108,15 @@ impl World {
 
     /// With the practice cloud in `clouds.yaml`, as its admin.
     pub fn command(&self) -> Command {
+        let mut command = self.of_all_clouds();
+        command.args(["--cloud", "sandbox"]);
+        command
+    }
+
+    /// With all that is in `clouds.yaml`.
+    pub fn of_all_clouds(&self) -> Command {
         let mut command = command(self.home.path());
         command.env("OS_CLIENT_CONFIG_FILE", self.path("clouds.yaml"));
-        command.args(["--cloud", "sandbox"]);
         command
     }
 
@@ -120,14 +126,19 @@ impl World {
 
     /// Starts the engine, and waits until it answers.
     pub fn engine(&self) -> Running {
-        let child = self
-            .command()
-            .arg("--engine")
+        self.served_by(self.command())
+    }
+
+    /// The same for this command, of any cloud.
+    pub fn served_by(&self, mut command: Command) -> Running {
+        let socket = self.path("state/gone/gone.sock");
+        let child = command
+            .args(["--engine", "--socket"])
+            .arg(&socket)
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let running = Running(child);
-        let socket = self.path("state/gone/gone.sock");
         until("the engine serves its socket", || {
             std::os::unix::net::UnixStream::connect(&socket).is_ok()
         });
