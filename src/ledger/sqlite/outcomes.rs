@@ -144,14 +144,17 @@ impl Batch<'_> {
             StepState::Purged => ("purged", None),
             _ => return Ok(()),
         };
-        self.db
+        let ended = self
+            .db
             .prepare_cached(
                 "UPDATE tombstones SET phase = ?3, gone_at = ?4
                  WHERE record_id = ?1 AND deletion = ?2",
             )?
             .execute(params![record, num, phase, gone_at])?;
-        self.execute("DELETE FROM snapshots WHERE record = ?1", &[&record])
-            .map(drop)
+        if ended > 0 {
+            self.execute("DELETE FROM snapshots WHERE record = ?1", &[&record])?;
+        }
+        Ok(())
     }
 
     /// A line of the step's timeline; a look that found all as it was is none.

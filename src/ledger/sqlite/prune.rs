@@ -29,8 +29,8 @@ impl Batch<'_> {
         }
         // Of what was refused or cancelled, too: a few rows.
         self.execute(
-            "DELETE FROM snapshots WHERE record NOT IN (
-                 SELECT record_id FROM tombstones WHERE phase IN ('checking', 'deleting'))",
+            "DELETE FROM snapshots WHERE NOT EXISTS (SELECT 1 FROM tombstones
+                 WHERE record_id = record AND phase IN ('checking', 'deleting'))",
             &[],
         )?;
         let before = rows::micros(before);
