@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::{Stage, site};
+use crate::support::{Stage, site, until};
 
 /// A network with three ports; its id, and theirs.
 async fn network(stage: &Stage) -> (String, Vec<String>) {
@@ -59,8 +59,7 @@ async fn n01_t06_t07_n07_n08_a_cascade_is_accepted_followed_and_gone() {
 
     let shown = stage.user(Method::GET, &path, None).await;
     assert_eq!(shown.json()["network"]["status"], "DELETING");
-    let gate = stage.url(GateSource::User, "network");
-    let host = gate.split("/RegionOne").next().unwrap();
+    let host = stage.origin(GateSource::User, "network");
     let followed = stage
         .send(
             Method::GET,
@@ -217,7 +216,7 @@ async fn p07_who_may_not_delete_it_learns_and_does_nothing() {
         assert_eq!(answer.status, status, "{method}: {}", answer.text);
         assert!(!answer.text.contains(id));
     }
-    let host = url.split("/RegionOne").next().unwrap();
+    let host = stage.origin(GateSource::User, "network");
     let followed = format!("{host}/gone/v1/deletions/{id}");
     for (token, status) in [
         (stage.demo.as_str(), 404),
@@ -394,14 +393,11 @@ async fn t07_p07_the_whole_resource_is_shown_to_its_own_until_its_end_is_confirm
         .await;
     let id = accepted.header("x-gone-deletion").to_owned();
     let upstream = format!("{}{path}", stage.upstream("network"));
-    while stage
-        .send(Method::GET, &upstream, &stage.admin, None)
-        .await
-        .status
-        != 404
-    {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let gone = async || {
+        let shown = stage.send(Method::GET, &upstream, &stage.admin, None).await;
+        shown.status == 404
+    };
+    until("the delete took effect", gone).await;
     assert_eq!(stage.phase("network", &his), Some(Phase::Deleting));
     for shown in [&mut to_him, &mut to_admins] {
         shown["network"]["status"] = json!("DELETING");

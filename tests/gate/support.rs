@@ -163,10 +163,14 @@ impl Stage {
             .0
     }
 
+    /// Where a gate is.
+    pub fn origin(&self, source: GateSource, service: &'static str) -> String {
+        format!("http://{}", self.gates[&(source, service)].address())
+    }
+
     /// Where a gate's service is, for its clients.
     pub fn url(&self, source: GateSource, service: &'static str) -> String {
-        let gate = &self.gates[&(source, service)];
-        format!("http://{}{}", gate.address(), self.paths[service])
+        format!("{}{}", self.origin(source, service), self.paths[service])
     }
 
     pub fn upstream(&self, service: &str) -> String {
@@ -283,28 +287,18 @@ impl Stage {
     }
 
     pub async fn until(&self, id: &str, state: DeletionState) -> Deletion {
-        let until = Instant::now() + DEADLINE;
-        loop {
-            let deletion = self.deletion(id).await;
-            if deletion.state == state {
-                return deletion;
-            }
-            assert!(Instant::now() < until, "not {state:?}: {deletion:?}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let what = format!("{id} is {state:?}");
+        until(&what, async || self.deletion(id).await.state == state).await;
+        self.deletion(id).await
     }
 
     pub async fn until_counts(&self, id: &str, enough: impl Fn(&Counts) -> bool) {
-        let until = Instant::now() + DEADLINE;
-        loop {
+        let counts = async || {
             let deletion = self.deletion(id).await;
-            if enough(&deletion.counts) {
-                return;
-            }
-            let refused = deletion.state == DeletionState::Refused;
-            assert!(!refused && Instant::now() < until, "{deletion:?}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+            assert_ne!(deletion.state, DeletionState::Refused, "{deletion:?}");
+            enough(&deletion.counts)
+        };
+        until(&format!("the counts of {id}"), counts).await;
     }
 
     pub fn phase(&self, kind: &str, id: &str) -> Option<Phase> {
@@ -312,15 +306,17 @@ impl Stage {
     }
 
     pub async fn until_phase(&self, kind: &str, id: &str, phase: Option<Phase>) {
-        let until = Instant::now() + DEADLINE;
-        while self.phase(kind, id) != phase {
-            let now = self.phase(kind, id);
-            assert!(
-                Instant::now() < until,
-                "{kind} {id} is {now:?}, not {phase:?}"
-            );
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let what = format!("{kind} {id} is {phase:?}");
+        until(&what, async || self.phase(kind, id) == phase).await;
+    }
+}
+
+/// A condition, with a deadline.
+pub async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

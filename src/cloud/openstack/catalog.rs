@@ -263,7 +263,7 @@ pub(super) fn join(endpoint: &Url, path_and_query: &str) -> Result<Url, CatalogE
     }
     let first = path.split('/').nth(1).unwrap_or_default();
     let base = if is_version(first) {
-        root(endpoint)
+        root_of(endpoint.path())
     } else {
         endpoint.path().trim_end_matches('/')
     };
@@ -285,7 +285,7 @@ pub(super) fn follow(endpoint: &Url, link: &str) -> Option<Url> {
     let same_port = link.port_or_known_default() == endpoint.port_or_known_default();
     let below = link
         .path()
-        .strip_prefix(root(endpoint))
+        .strip_prefix(root_of(endpoint.path()))
         .is_some_and(|rest| rest.starts_with('/'));
     if link.host() != endpoint.host() || !(same_port || proxied) || !below {
         return None;
@@ -296,9 +296,10 @@ pub(super) fn follow(endpoint: &Url, link: &str) -> Option<Url> {
     Some(url)
 }
 
-/// The endpoint's path without its version.
-fn root(endpoint: &Url) -> &str {
-    let path = endpoint.path().trim_end_matches('/');
+/// An endpoint's path without its version.
+#[must_use]
+pub fn root_of(path: &str) -> &str {
+    let path = path.trim_end_matches('/');
     match path.rsplit_once('/') {
         Some((root, last)) if is_version(last) => root,
         _ => path,

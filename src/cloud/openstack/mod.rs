@@ -25,7 +25,7 @@ mod tls;
 mod transport;
 
 pub use call::{Answer, Attempt, CallError, Reason};
-pub use catalog::{Catalog, CatalogError, Endpoint, service_type};
+pub use catalog::{Catalog, CatalogError, Endpoint, root_of, service_type};
 pub use config::{Cloud, CloudsConfig, ConfigError, Environment, Interface, Warning};
 pub use http::{HttpTransport, StreamingClient, streaming_client};
 pub use keystone::{AuthError, Identity, Vouched};

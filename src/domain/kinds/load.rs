@@ -41,6 +41,7 @@ struct File {
     values: FilterValues,
     #[serde(default)]
     listed: Vec<String>,
+    uploads: Option<String>,
     #[serde(default)]
     deleting: BTreeMap<String, String>,
     #[serde(default, rename = "answer")]
@@ -105,6 +106,7 @@ impl Kinds {
                     answers,
                     prefix: file.prefix.clone(),
                     also_at: file.also_at.clone(),
+                    uploads: file.uploads.clone(),
                     values: file.values,
                     listed: file.listed.clone(),
                     spec,

@@ -9,6 +9,7 @@
 //! | `also` | filters without which a list leaves some out |
 //! | `admin_fields` | what a row shows to admins alone |
 //! | `also_at` | of a service: other prefixes under which clients find the same |
+//! | `uploads` | of a service: the media type of bodies that are data of any size, and name nothing |
 //! | `deleting` | of a service or a kind: the fields that show readers that a resource is being deleted |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
 //! | `when` | each path has one of these values, compared as they are written |
@@ -77,6 +78,8 @@ pub struct Kind {
     pub prefix: String,
     /// Where clients find the same, beside the prefix.
     pub also_at: Vec<String>,
+    /// The media type of what clients upload to it.
+    pub uploads: Option<String>,
     /// How its service takes several values of a filter, if not as a list.
     pub values: FilterValues,
     /// The filters whose values it takes as a list.
@@ -199,6 +202,19 @@ impl Kind {
                     .as_deref()
                     .is_none_or(|part| message.contains(part))
         })
+    }
+
+    /// The type by which its service refuses to delete what is in use.
+    pub fn in_use_type(&self) -> Option<&str> {
+        let blocked = |rule: &&AnswerRule| rule.class == AnswerClass::Blocked;
+        let mut types = self.answers.iter().filter(blocked);
+        types.find_map(|rule| rule.kind.as_deref())
+    }
+
+    /// Whether its service deletes what belongs to it in the same call, when that says so.
+    pub fn cascades_by_itself(&self) -> bool {
+        let delete = self.spec.delete.as_ref();
+        delete.is_some_and(|call| call.path.contains("{cascade}"))
     }
 
     /// Whether a 404 of this type and message says that this very resource is not there (I13).

@@ -16,6 +16,7 @@ use super::rules::{Asker, Ruling, Wish};
 use super::{Gate, Out};
 use crate::cloud::openstack::Identity;
 use crate::control::{Command, Envelope, Receipt};
+use crate::domain::kinds::Kind;
 use crate::domain::model::{DeletionState, DriftPolicy, PlanOptions, Resource};
 use crate::domain::text::escape;
 
@@ -34,14 +35,9 @@ impl Gate {
             // A part of something, an edge: an update of what it is part of.
             return self.write(head, body, place, asker).await;
         };
-        let asker = match self.ruling(named, asker, Wish::Delete) {
-            Ruling::Pass => asker,
-            _ if asker == Asker::User && self.is_service(&head).await? => Asker::Service,
-            _ => asker,
-        };
-        match self.ruling(named, asker, Wish::Delete) {
+        match self.ruled(&head, named, asker, Wish::Delete).await? {
             Ruling::Pass => {
-                self.guard_part(&head, named, asker).await?;
+                self.guard_part(&head, named, asker, Wish::Delete).await?;
                 self.delete_or_cascade(head, body, named, asker).await
             }
             Ruling::NotFound if asker == Asker::Local => Err(self.not_found(named).await),
@@ -74,8 +70,9 @@ impl Gate {
         named: &Named,
         asker: Asker,
     ) -> Result<Response<Out>, Refusal> {
-        // Octavia has a cascade of its own, and its own answer to it.
-        if self.service == "load-balancer" {
+        // The service has a cascade of its own, and its own answer to it.
+        let kind = self.kinds.get(&named.kind);
+        if kind.is_some_and(Kind::cascades_by_itself) {
             return self.pass(head, streamed(body)).await;
         }
         let cascade = cascade_of(&head.uri)?;
@@ -141,7 +138,7 @@ impl Gate {
         // What the plan takes is of the root's project: another's in the way refuses it (P4).
         let own = caller.project_id.as_deref() == Some(resource.project_id.as_str());
         if !own && !self.is_admin(&caller) {
-            return Err(in_use(named, "it belongs to another project", None));
+            return Err(self.in_use(named, "it belongs to another project", None));
         }
         let before = self.control.snapshot().borrow().last_event;
         let deletion = self.begin(&caller, resource).await?;
@@ -175,7 +172,9 @@ impl Gate {
             let deletion = self.read_deletion(&id).await?;
             match deletion.state {
                 DeletionState::Planning => {}
-                DeletionState::Refused => return Err(in_use(named, &deletion.note, Some(id))),
+                DeletionState::Refused => {
+                    return Err(self.in_use(named, &deletion.note, Some(id)));
+                }
                 _ => return Ok(accepted(&id)),
             }
             let left = until.saturating_duration_since(Instant::now()).as_millis();
@@ -184,6 +183,21 @@ impl Gate {
                 Some(last) => seen = last,
                 None => return Ok(accepted(&id)),
             }
+        }
+    }
+
+    /// The cloud's own refusal of what cannot go.
+    fn in_use(&self, named: &Named, why: &str, deletion: Option<String>) -> Refusal {
+        let message = format!(
+            "Unable to complete operation on {} {}: {why}",
+            named.kind,
+            escape(&named.id)
+        );
+        let kind = self.kinds.get(&named.kind);
+        let in_use = kind.and_then(Kind::in_use_type).unwrap_or("InUse");
+        Refusal {
+            deletion,
+            ..Refusal::new(StatusCode::CONFLICT, in_use, message)
         }
     }
 
@@ -208,31 +222,6 @@ fn accepted(id: &str) -> Response<Out> {
     }
     name_deletion(response.headers_mut(), Some(id));
     response
-}
-
-/// The cloud's own refusal of what cannot go.
-fn in_use(named: &Named, why: &str, deletion: Option<String>) -> Refusal {
-    let message = format!(
-        "Unable to complete operation on {} {}: {why}",
-        named.kind,
-        escape(&named.id)
-    );
-    Refusal {
-        deletion,
-        ..Refusal::new(StatusCode::CONFLICT, type_in_use(named), message)
-    }
-}
-
-fn type_in_use(named: &Named) -> &'static str {
-    match named.kind.as_str() {
-        "network" => "NetworkInUse",
-        "subnet" => "SubnetInUse",
-        "port" => "PortInUse",
-        "router" => "RouterInUse",
-        "security_group" => "SecurityGroupInUse",
-        "trunk" => "TrunkInUse",
-        _ => "InUse",
-    }
 }
 
 /// `?cascade=`, if it is given: `true` or `false` in any case, 1 or 0.

@@ -19,6 +19,7 @@
 pub mod body;
 mod delete;
 mod deletions;
+mod page;
 mod pass;
 mod read;
 mod refusal;
@@ -47,7 +48,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::cloud::openstack::{ConfigError, Session, StreamingClient, streaming_client};
+use crate::cloud::openstack::{ConfigError, Session, StreamingClient, root_of, streaming_client};
 use crate::control::Control;
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{KindName, Phase, Site};
@@ -62,7 +63,7 @@ use rules::{Asker, Ruling, Wish, ruling};
 
 /// Who sends no whole head in this time is let go.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// As much as Neutron's own server takes.
+/// A scoped token is a kilobyte or two; more headers than this are no client's of these services.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How long requests under way may take when the engine ends.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -300,6 +301,21 @@ impl Gate {
         ruling(self.phase(&named.kind, &named.id), asker, wish)
     }
 
+    /// The same, with the word of Keystone where a service's own token may change it.
+    async fn ruled(
+        &self,
+        head: &request::Parts,
+        named: &route::Named,
+        asker: Asker,
+        wish: Wish,
+    ) -> Result<Ruling, Refusal> {
+        let ruling = self.ruling(named, asker, wish);
+        if ruling == Ruling::Pass || asker != Asker::User || !self.is_service(head).await? {
+            return Ok(ruling);
+        }
+        Ok(self.ruling(named, Asker::Service, wish))
+    }
+
     /// Found by the catalog when the first request comes: a cloud that is down then is asked again.
     async fn upstream(&self) -> Result<&Upstream, Refusal> {
         let found = self.upstream.get_or_try_init(|| async {
@@ -324,19 +340,6 @@ impl Gate {
             })
         });
         found.await
-    }
-}
-
-/// An endpoint's path without its version.
-fn root_of(path: &str) -> &str {
-    let path = path.trim_end_matches('/');
-    match path.rsplit_once('/') {
-        Some((root, last))
-            if last.starts_with('v') && last.chars().nth(1).is_some_and(|c| c.is_ascii_digit()) =>
-        {
-            root
-        }
-        _ => path,
     }
 }
 

@@ -21,7 +21,8 @@ pub enum Asker {
     User,
     Local,
     Central,
-    /// A user's request that carries a valid service token: a service deletes what is its own.
+    /// A user's request that carries a valid service token: a service changes and deletes what is its
+    /// own (N9).
     Service,
 }
 
@@ -67,13 +68,13 @@ pub fn ruling(phase: Option<Phase>, asker: Asker, wish: Wish) -> Ruling {
         (Some(Phase::Checking), Read, _) => Pass,
         (Some(Phase::Checking), Delete, User) => BeingChecked,
         (Some(Phase::Checking), Delete, Local) => Pass,
-        (Some(Phase::Checking), Refer, _) => Conflict,
+        (Some(Phase::Checking | Phase::Deleting), Refer, Service) => Pass,
+        (Some(Phase::Checking | Phase::Deleting), Refer, _) => Conflict,
 
         (Some(Phase::Deleting), Read | Delete, Local) => NotFound,
         (Some(Phase::Deleting), Read, User | Service) => ShowDeleting,
         (Some(Phase::Deleting), Read, Central) => Pass,
         (Some(Phase::Deleting), Delete, User) => UnderWay,
-        (Some(Phase::Deleting), Refer, _) => Conflict,
 
         (Some(Phase::Gone), _, _) => NotFound,
 

@@ -16,7 +16,7 @@ use super::{Gate, Out, body, text_of};
 use crate::control::{Page, Query};
 use crate::domain::kinds::{Kind, OnDelete, Reference, lookup};
 use crate::domain::mapping::COPY_TAG;
-use crate::domain::model::KindName;
+use crate::domain::model::{KindName, Phase};
 use crate::domain::text::escape;
 
 /// What names resources is small.
@@ -33,7 +33,7 @@ impl Gate {
         asker: Asker,
     ) -> Result<Response<Out>, Refusal> {
         let touched = place.names();
-        if self.is_upload(&head) {
+        if self.is_upload(&head, &place) {
             // It names nothing, and may take long: no fence waits for it.
             self.guard(&head, touched, asker, Wish::Refer).await?;
             return self.pass(head, streamed(body)).await;
@@ -62,7 +62,7 @@ impl Gate {
         }
         self.guard(&head, referred, asker, Wish::Refer).await?;
         if let Place::Resource { named, .. } | Place::Below(named) = &place {
-            self.guard_part(&head, named, asker).await?;
+            self.guard_part(&head, named, asker, Wish::Refer).await?;
         }
         self.pass_soon(head, Either::Right(Full::new(bytes))).await
     }
@@ -76,8 +76,7 @@ impl Gate {
         wish: Wish,
     ) -> Result<(), Refusal> {
         for named in referred {
-            match self.ruling(&named, asker, wish) {
-                Ruling::Conflict if asker == Asker::User && self.is_service(head).await? => {}
+            match self.ruled(head, &named, asker, wish).await? {
                 Ruling::Conflict => {
                     self.caller(head).await?;
                     // What the caller does not see, the service itself refuses, in its own words.
@@ -95,36 +94,36 @@ impl Gate {
         Ok(())
     }
 
-    /// What has no tombstone of its own, but is a part of what goes (a port that the cloud made): nobody
-    /// changes or deletes it but the services themselves (N9).
+    /// What has no tombstone of its own, but is a part of what goes (a port that the cloud made): who may
+    /// do the same to that may do it to its part (N9).
     pub(super) async fn guard_part(
         &self,
         head: &request::Parts,
         named: &Named,
         asker: Asker,
+        wish: Wish,
     ) -> Result<(), Refusal> {
         let Some(kind) = self.kinds.get(&named.kind) else {
             return Ok(());
         };
-        let mut parents = parents(kind);
         let going = |to: &KindName| self.tombstones.any_going(&self.site, to);
         if self.phase(&named.kind, &named.id).is_some()
-            || matches!(asker, Asker::Central | Asker::Service)
-            || !parents.any(|reference| going(&reference.to))
-            || self.is_service(head).await?
+            || !parents(kind).any(|reference| going(&reference.to))
         {
             return Ok(());
         }
         let Some(row) = self.row_for(head, named).await? else {
             return Ok(());
         };
-        for reference in self::parents(kind) {
+        for reference in parents(kind) {
             for id in reference.id_fields().flat_map(|path| lookup(&row, path)) {
                 let parent = Named {
                     kind: reference.to.clone(),
                     id,
                 };
-                if self.ruling(&parent, asker, Wish::Refer) == Ruling::Conflict {
+                let phase = self.phase(&parent.kind, &parent.id);
+                let goes = matches!(phase, Some(Phase::Checking | Phase::Deleting));
+                if goes && self.ruled(head, &parent, asker, wish).await? != Ruling::Pass {
                     self.caller(head).await?;
                     return Err(self.being_deleted(&parent).await);
                 }
@@ -202,10 +201,15 @@ impl Gate {
         }
     }
 
-    /// Glance's data: any size, and no JSON.
-    fn is_upload(&self, head: &request::Parts) -> bool {
+    /// Data of any size, and no JSON.
+    fn is_upload(&self, head: &request::Parts, place: &Place) -> bool {
+        let kind = match place {
+            Place::Below(named) => self.kinds.get(&named.kind),
+            _ => None,
+        };
         let media = text_of(head, header::CONTENT_TYPE.as_str());
-        self.service == "image" && media.starts_with("application/octet-stream")
+        kind.and_then(|kind| kind.uploads.as_deref())
+            .is_some_and(|uploads| media.starts_with(uploads))
     }
 }
 
