@@ -116,7 +116,7 @@ async fn wire(
     let kinds = Arc::new(kinds(around)?);
     let gates = Gates::of(&settings.gate, &clouds, global, &clock)?;
     let ledger = open_ledger(global, places, gates.tombstones.clone()).await?;
-    let call_timeout = settings.engine.call_timeout;
+    let (mapping, call_timeout) = (settings.mapping.clone(), settings.engine.call_timeout);
     let cloud = connect(clouds, clock.clone(), call_timeout);
     let uids = settings.api.uids.clone();
     let engine = Engine::new(Parts {
@@ -148,7 +148,9 @@ async fn wire(
         Some(notify) => Some(super::notify::start(control.clone(), notify).await?),
         None => None,
     };
-    let gates = gates.open(&kinds, &control, &clock, call_timeout).await?;
+    let gates = gates
+        .open(&kinds, &mapping, &control, &clock, call_timeout)
+        .await?;
     let engine = tokio::spawn(async move { engine.run().await });
     Ok(Embedded {
         control,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::cloud::openstack::{Cloud, HttpTransport, Session};
 use crate::control::Control;
 use crate::domain::kinds::Kinds;
+use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
 use crate::faces::cli::Failure;
 use crate::faces::cli::args::Global;
@@ -50,6 +51,7 @@ impl Gates {
     pub(super) async fn open(
         self,
         kinds: &Arc<Kinds>,
+        mapping: &[Mapping],
         control: &Arc<dyn Control>,
         clock: &Clock,
         call_timeout: Duration,
@@ -60,6 +62,7 @@ impl Gates {
             let parts = gate::Parts {
                 settings,
                 kinds: kinds.clone(),
+                mapping: mapping.to_vec(),
                 tombstones: tombstones.clone(),
                 control: control.clone(),
                 session,

@@ -273,6 +273,13 @@ pub struct PlanOptions {
     pub drift: DriftPolicy,
     #[serde(default)]
     pub release_floating_ips: bool,
+    /// What is in use is not refused: it goes to the collector, which tries until nothing holds it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub park: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// One resource inside a plan.

@@ -23,8 +23,8 @@ impl Shared {
     ///
     /// 1. something in the way was forgotten (P3): a person has given it up, and must decide again;
     /// 2. everything in the way is being deleted too: a snooze (I6);
-    /// 3. something came after the plan that the cascade would take: drift, and a person decides,
-    ///    unless the deletion was told to absorb it (P1);
+    /// 3. something came after the plan that its cascade would take: drift, and a person decides,
+    ///    unless the deletion was told to absorb it (P1); who asked for no cascade loses nothing;
     /// 4. else the collector's schedule, with the blockers named.
     pub(super) async fn diagnose(
         &self,
@@ -85,9 +85,9 @@ impl Shared {
                 ..failure
             };
         }
-        if !newcomers.is_empty() {
-            let absorbs = self.drift_policy(step).await == DriftPolicy::Absorb;
-            if absorbs && self.absorb(step, &newcomers).await {
+        let options = self.options_of(step).await;
+        if options.cascade && !newcomers.is_empty() {
+            if options.drift == DriftPolicy::Absorb && self.absorb(step, &newcomers).await {
                 return Failure {
                     retry: Retry::Pending,
                     blockers,
@@ -167,12 +167,12 @@ impl Shared {
         }
     }
 
-    async fn drift_policy(&self, step: &ClaimedStep) -> DriftPolicy {
+    /// How the deletion was asked for; carefully, if the ledger does not say.
+    async fn options_of(&self, step: &ClaimedStep) -> PlanOptions {
         let deletion = self.ledger.deletion(&step.deletion_id).await;
+        let deletion = deletion.ok().flatten();
         deletion
-            .ok()
-            .flatten()
-            .map(|deletion| deletion.options.drift)
+            .map(|deletion| deletion.options)
             .unwrap_or_default()
     }
 

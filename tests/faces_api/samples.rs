@@ -297,6 +297,7 @@ pub fn commands() -> Vec<Command> {
         on_failure: OnFailure::Stop,
         drift: DriftPolicy::Refuse,
         release_floating_ips: true,
+        park: true,
     };
     let all = vec![
         Command::Plan {

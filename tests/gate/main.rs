@@ -8,6 +8,7 @@
 )]
 
 mod cascade;
+mod copies;
 mod pages;
 mod passing;
 mod paths;

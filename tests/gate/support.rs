@@ -30,7 +30,11 @@ const SERVICES: [&str; 3] = ["network", "image", "load-balancer"];
 pub const SOURCES: [GateSource; 3] = [GateSource::User, GateSource::Local, GateSource::Central];
 
 pub fn site() -> Site {
-    Site::region("sandbox", "RegionOne")
+    at("RegionOne")
+}
+
+pub fn at(region: &str) -> Site {
+    Site::region("sandbox", region)
 }
 
 pub struct Stage {
@@ -40,9 +44,9 @@ pub struct Stage {
     /// Of the admin, and of a member of another project.
     pub admin: String,
     pub demo: String,
-    gates: HashMap<(GateSource, &'static str), GateHandle>,
-    /// Path of each service's endpoint.
-    paths: BTreeMap<String, String>,
+    gates: HashMap<(Site, GateSource, &'static str), GateHandle>,
+    /// Path of each service's endpoint, by region.
+    paths: BTreeMap<(String, String), String>,
     http: reqwest::Client,
     engine: JoinHandle<()>,
     _folder: TempDir,
@@ -82,7 +86,9 @@ impl Stage {
         Self::in_world(WorldOptions::default(), more).await
     }
 
+    /// The engine serves all regions; each has gates.
     pub async fn in_world(world: WorldOptions, more: &str) -> Self {
+        let regions = world.regions.clone();
         let folder = tempfile::tempdir().unwrap();
         let options = ServeOptions {
             listen: ([127, 0, 0, 1], 0).into(),
@@ -102,7 +108,8 @@ impl Stage {
             system_dir: folder.path().to_owned(),
         };
         let configured = CloudsConfig::load(&environment).unwrap();
-        let settings = parse(&settings_text(more), "config.toml".as_ref()).unwrap();
+        let text = settings_text(&regions, more);
+        let settings = parse(&text, "config.toml".as_ref()).unwrap();
         let kinds = Arc::new(Kinds::load(&[]).unwrap());
         let clock = Clock::system();
         let tombstones = Arc::<Tombstones>::default();
@@ -111,29 +118,41 @@ impl Stage {
             ..Options::default()
         };
         let ledger = SqliteLedger::open(&folder.path().join("ledger.db"), options).unwrap();
-        let login = configured.cloud("sandbox", Some("RegionOne")).unwrap();
+        let logins: BTreeMap<Site, openstack::Cloud> = regions
+            .iter()
+            .map(|region| {
+                (
+                    at(region),
+                    configured.cloud("sandbox", Some(region)).unwrap(),
+                )
+            })
+            .collect();
         let (engine, control) = start_engine(
             ledger,
-            login.clone(),
+            logins.clone(),
             (kinds.clone(), tombstones.clone(), clock.clone()),
             settings.clone(),
         );
+        let mapping = settings.mapping.clone();
         let mut gates = HashMap::new();
         for settings in settings.gate {
             let service = SERVICES
                 .into_iter()
                 .find(|it| *it == settings.upstream.service);
-            let at = (settings.source, service.unwrap());
+            let site = settings.upstream.site();
+            let session = session(logins[&site].clone(), &clock);
+            let place = (site, settings.source, service.unwrap());
             let parts = gate::Parts {
                 settings,
                 kinds: kinds.clone(),
+                mapping: mapping.clone(),
                 tombstones: tombstones.clone(),
                 control: control.clone(),
-                session: session(login.clone(), &clock),
+                session,
                 clock: clock.clone(),
                 call_timeout: DEADLINE,
             };
-            gates.insert(at, gate::serve(parts).await.unwrap());
+            gates.insert(place, gate::serve(parts).await.unwrap());
         }
         let http = reqwest::Client::new();
         let (admin, catalog) = sign_in(&http, cloud.url(), ("admin", "admin")).await;
@@ -165,16 +184,34 @@ impl Stage {
 
     /// Where a gate is.
     pub fn origin(&self, source: GateSource, service: &'static str) -> String {
-        format!("http://{}", self.gates[&(source, service)].address())
+        self.origin_at("RegionOne", source, service)
+    }
+
+    fn origin_at(&self, region: &str, source: GateSource, service: &'static str) -> String {
+        let gate = &self.gates[&(at(region), source, service)];
+        format!("http://{}", gate.address())
     }
 
     /// Where a gate's service is, for its clients.
     pub fn url(&self, source: GateSource, service: &'static str) -> String {
-        format!("{}{}", self.origin(source, service), self.paths[service])
+        self.url_at("RegionOne", source, service)
+    }
+
+    pub fn url_at(&self, region: &str, source: GateSource, service: &'static str) -> String {
+        let origin = self.origin_at(region, source, service);
+        format!("{origin}{}", self.path_of(region, service))
     }
 
     pub fn upstream(&self, service: &str) -> String {
-        format!("{}{}", self.cloud.url(), self.paths[service])
+        self.upstream_at("RegionOne", service)
+    }
+
+    pub fn upstream_at(&self, region: &str, service: &str) -> String {
+        format!("{}{}", self.cloud.url(), self.path_of(region, service))
+    }
+
+    fn path_of(&self, region: &str, service: &str) -> &str {
+        &self.paths[&(region.to_owned(), service.to_owned())]
     }
 
     /// A call with the admin's token.
@@ -239,7 +276,11 @@ impl Stage {
 
     /// Made at the cloud itself, past every gate; its id.
     pub async fn make(&self, service: &str, path: &str, body: Value) -> String {
-        let url = format!("{}{path}", self.upstream(service));
+        self.make_at("RegionOne", service, path, body).await
+    }
+
+    pub async fn make_at(&self, region: &str, service: &str, path: &str, body: Value) -> String {
+        let url = format!("{}{path}", self.upstream_at(region, service));
         let answer = self.send(Method::POST, &url, &self.admin, Some(body)).await;
         assert!(answer.status < 300, "POST {path}: {}", answer.text);
         let made = answer.json();
@@ -320,18 +361,20 @@ pub async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     }
 }
 
-/// A gate for each source and service; verbs are settled soon.
-fn settings_text(more: &str) -> String {
+/// A gate for each region, source and service; verbs are settled soon.
+fn settings_text(regions: &[String], more: &str) -> String {
     let mut text = String::from("[engine]\nsweep = '1h'\n[gc]\njitter = 0.0\n");
-    for (source, service) in SOURCES
+    for (region, source) in regions
         .iter()
-        .flat_map(|source| SERVICES.map(|service| (source, service)))
+        .flat_map(|region| SOURCES.map(|source| (region, source)))
     {
         let source = serde_json::to_value(source).unwrap();
-        text.push_str(&format!(
-            "[[gate]]\nlisten = '127.0.0.1:0'\nsource = {source}\nupstream = {{ cloud = 'sandbox', \
-             region = 'RegionOne', service = '{service}' }}\n"
-        ));
+        for service in SERVICES {
+            text.push_str(&format!(
+                "[[gate]]\nlisten = '127.0.0.1:0'\nsource = {source}\nupstream = {{ cloud = \
+                 'sandbox', region = '{region}', service = '{service}' }}\n"
+            ));
+        }
     }
     text.push_str(more);
     text
@@ -339,7 +382,7 @@ fn settings_text(more: &str) -> String {
 
 fn start_engine(
     ledger: SqliteLedger,
-    login: openstack::Cloud,
+    logins: BTreeMap<Site, openstack::Cloud>,
     (kinds, tombstones, clock): (Arc<Kinds>, Arc<Tombstones>, Clock),
     settings: Settings,
 ) -> (JoinHandle<()>, Arc<dyn Control>) {
@@ -347,9 +390,10 @@ fn start_engine(
         let transport = HttpTransport::new(cloud).map_err(|error| error.to_string())?;
         Ok(Arc::new(transport) as Arc<dyn openstack::Transport>)
     };
-    let sites = vec![(site(), login)];
-    let cloud = OpenStack::new(sites, Box::new(transport), clock.clone(), DEADLINE);
-    assert_eq!(cloud.sites(), [site()]);
+    let sites: Vec<Site> = logins.keys().cloned().collect();
+    let logins = logins.into_iter().collect();
+    let cloud = OpenStack::new(logins, Box::new(transport), clock.clone(), DEADLINE);
+    assert_eq!(cloud.sites(), sites);
     let epoch = ledger.epoch();
     let engine = Engine::new(Parts {
         ledger: Arc::new(ledger),
@@ -395,15 +439,14 @@ async fn sign_in(
     (token, body["token"]["catalog"].clone())
 }
 
-fn paths(catalog: &Value) -> BTreeMap<String, String> {
+fn paths(catalog: &Value) -> BTreeMap<(String, String), String> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
     let mut paths = BTreeMap::new();
     for service in catalog.as_array().unwrap() {
-        let mut endpoints = service["endpoints"].as_array().unwrap().iter();
-        let here = endpoints.find(|it| it["region"] == "RegionOne");
-        if let Some(endpoint) = here {
-            let url = url::Url::parse(endpoint["url"].as_str().unwrap()).unwrap();
-            let name = service["type"].as_str().unwrap().to_owned();
-            paths.insert(name, url.path().trim_end_matches('/').to_owned());
+        for endpoint in service["endpoints"].as_array().unwrap() {
+            let url = url::Url::parse(&text(&endpoint["url"])).unwrap();
+            let place = (text(&endpoint["region"]), text(&service["type"]));
+            paths.insert(place, url.path().trim_end_matches('/').to_owned());
         }
     }
     paths

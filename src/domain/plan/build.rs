@@ -250,7 +250,7 @@ impl Planner<'_> {
                             .get(&link.to)
                             .is_some_and(|going| going.fate != Fate::Automatic)
                     });
-                    if let Some(link) = step.or(holds.first()) {
+                    if let Some(link) = step.or(holds.first()).filter(|_| !self.options.park) {
                         refused.push(self.in_use(key, resource, link));
                     }
                 }

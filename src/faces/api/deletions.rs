@@ -98,6 +98,7 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
                 on_failure: request.on_failure.unwrap_or_default(),
                 drift: request.drift.unwrap_or_default(),
                 release_floating_ips: request.release_floating_ips.unwrap_or_default(),
+                ..PlanOptions::default()
             },
         }),
         (None, Some(plan_hash)) => {

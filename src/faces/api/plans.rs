@@ -44,6 +44,7 @@ pub(super) async fn create(
             on_failure: request.on_failure,
             drift: request.drift,
             release_floating_ips: request.release_floating_ips,
+            ..PlanOptions::default()
         },
     };
     let envelope = caller.asks(command, String::new(), &headers)?;

@@ -348,6 +348,7 @@ impl From<PlanFlags> for PlanOptions {
                 DriftArg::Refuse => DriftPolicy::Refuse,
             },
             release_floating_ips: flags.release_floating_ips,
+            ..Self::default()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderValue, Response, StatusCode, Uri, header, request};
 use hyper::body::Incoming;
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use url::form_urlencoded;
 
 use super::deletions::{DELETIONS, actor};
@@ -17,7 +17,7 @@ use super::{Gate, Out};
 use crate::cloud::openstack::Identity;
 use crate::control::{Command, Envelope, Receipt};
 use crate::domain::kinds::Kind;
-use crate::domain::model::{DeletionState, DriftPolicy, PlanOptions, Resource};
+use crate::domain::model::{Deletion, DeletionState, DriftPolicy, PlanOptions};
 use crate::domain::text::escape;
 
 /// What is checked within this time is answered with its outcome (N7).
@@ -38,7 +38,7 @@ impl Gate {
         match self.ruled(&head, named, asker, Wish::Delete).await? {
             Ruling::Pass => {
                 self.guard_part(&head, named, asker, Wish::Delete).await?;
-                self.delete_or_cascade(head, body, named, asker).await
+                self.delete_now(head, body, named, asker).await
             }
             Ruling::NotFound if asker == Asker::Local => Err(self.not_found(named).await),
             Ruling::NotFound => {
@@ -55,38 +55,55 @@ impl Gate {
                     deletion_id: deletion.clone(),
                 };
                 self.submit(&caller, command).await?;
-                let mut response = Response::new(empty());
-                *response.status_mut() = StatusCode::NO_CONTENT;
-                name_deletion(response.headers_mut(), Some(&deletion));
-                Ok(response)
+                Ok(no_content(&deletion))
             }
         }
     }
 
-    async fn delete_or_cascade(
+    /// Nothing stands in the way of this request but what the cloud, or a plan, says.
+    async fn delete_now(
         &self,
         mut head: request::Parts,
         body: Incoming,
         named: &Named,
         asker: Asker,
     ) -> Result<Response<Out>, Refusal> {
-        // The service has a cascade of its own, and its own answer to it.
-        let kind = self.kinds.get(&named.kind);
-        if kind.is_some_and(Kind::cascades_by_itself) {
+        let Some(kind) = self.kinds.get(&named.kind) else {
             return self.pass(head, streamed(body)).await;
-        }
-        let cascade = cascade_of(&head.uri)?;
-        if let Some(uri) = cascade.as_ref().and_then(|_| without_cascade(&head.uri)) {
-            head.uri = uri;
-        }
+        };
+        // Where the service has a cascade of its own, that has its own answer too.
+        let by_itself = kind.cascades_by_itself();
+        let cascade = flag(&head.uri, "cascade")?;
+        let park = flag(&head.uri, "park")? == Some(true);
         let has_dependents = self.kinds.referrers(&named.kind).next().is_some();
-        match cascade {
-            Some(true) if asker == Asker::User && has_dependents => {
-                self.cascade(&head, named).await
-            }
-            // The old behaviour, unchanged (N1).
-            _ => self.pass(head, streamed(body)).await,
+        let options = PlanOptions {
+            cascade: cascade == Some(true) && has_dependents,
+            drift: DriftPolicy::Absorb,
+            park,
+            ..PlanOptions::default()
+        };
+        if asker == Asker::User && options.cascade && !by_itself {
+            let id = self.begin(&head, named, options).await?;
+            return self.checked(named, id).await;
         }
+        if asker == Asker::User && (park || self.may_have_copies(kind)) {
+            return self.delete_everywhere(&head, named, options).await;
+        }
+        // The old behaviour, unchanged (N1).
+        head.uri = without(
+            &head.uri,
+            if by_itself {
+                &["park"]
+            } else {
+                &["cascade", "park"]
+            },
+        );
+        self.pass(head, streamed(body)).await
+    }
+
+    fn may_have_copies(&self, kind: &Kind) -> bool {
+        let mut by = self.copied_by.iter();
+        by.any(|by| by.filter(kind, []).is_some())
     }
 
     /// The caller, and the deletion that is under way: for who may delete it.
@@ -117,11 +134,13 @@ impl Gate {
         }
     }
 
-    async fn cascade(
+    /// The deletion that the caller has now asked for: of what he sees, and is his.
+    async fn begin(
         &self,
         head: &request::Parts,
         named: &Named,
-    ) -> Result<Response<Out>, Refusal> {
+        options: PlanOptions,
+    ) -> Result<String, Refusal> {
         let caller = self.caller(head).await?;
         let Some(row) = self.row_for(head, named).await? else {
             return Err(self.not_found(named).await);
@@ -140,48 +159,77 @@ impl Gate {
         if !own && !self.is_admin(&caller) {
             return Err(self.in_use(named, "it belongs to another project", None));
         }
-        let before = self.control.snapshot().borrow().last_event;
-        let deletion = self.begin(&caller, resource).await?;
-        self.checked(named, deletion, before).await
-    }
-
-    async fn begin(&self, caller: &Identity, resource: Resource) -> Result<String, Refusal> {
         let command = Command::DeleteSeen {
             resources: vec![resource],
-            options: PlanOptions {
-                cascade: true,
-                drift: DriftPolicy::Absorb,
-                ..PlanOptions::default()
-            },
+            options,
         };
-        match self.submit(caller, command).await? {
+        match self.submit(&caller, command).await? {
             Receipt::Accepted { deletion_id, .. } => Ok(deletion_id),
             _ => Err(Refusal::unavailable("the engine gave no deletion")),
         }
     }
 
-    /// 202, or the refusal if it comes soon enough (N7). `seen` is an event before the deletion's first.
-    async fn checked(
+    /// 202, or the refusal if it comes soon enough (N7).
+    async fn checked(&self, named: &Named, id: String) -> Result<Response<Out>, Refusal> {
+        let is_checked = |deletion: &Deletion| deletion.state != DeletionState::Planning;
+        let deletion = self.followed(&id, CHECK_MAX, is_checked).await?;
+        match deletion.state {
+            DeletionState::Refused => Err(self.in_use(named, &deletion.note, Some(id))),
+            _ => Ok(accepted(&id)),
+        }
+    }
+
+    /// A plain DELETE of what may have copies, which go too, or of what is to go once nothing holds it.
+    /// Until something is sent it is refused as by the cloud; from then on nothing is undone.
+    async fn delete_everywhere(
         &self,
+        head: &request::Parts,
         named: &Named,
-        id: String,
-        mut seen: i64,
+        options: PlanOptions,
     ) -> Result<Response<Out>, Refusal> {
-        let until = Instant::now() + CHECK_MAX;
-        loop {
-            let deletion = self.read_deletion(&id).await?;
-            match deletion.state {
-                DeletionState::Planning => {}
-                DeletionState::Refused => {
-                    return Err(self.in_use(named, &deletion.note, Some(id)));
-                }
-                _ => return Ok(accepted(&id)),
+        let id = self.begin(head, named, options).await?;
+        let held = |deletion: &Deletion| deletion.counts.blocked + deletion.counts.stuck > 0;
+        let is_settled = |deletion: &Deletion| {
+            let goes = matches!(
+                deletion.state,
+                DeletionState::Planning | DeletionState::Running
+            );
+            !goes || held(deletion)
+        };
+        let wait = self.settings.plain_wait;
+        let deletion = self.followed(&id, wait, is_settled).await?;
+        match deletion.state {
+            DeletionState::Refused => Err(self.in_use(named, &deletion.note, Some(id))),
+            DeletionState::Planning => Ok(accepted(&id)),
+            _ if options.park && held(&deletion) => Ok(accepted(&id)),
+            DeletionState::Running | DeletionState::Gone if !held(&deletion) => Ok(no_content(&id)),
+            _ => {
+                let why = format!(
+                    "deletion {id} has begun and goes on by itself; it is held up: {}",
+                    deletion.note
+                );
+                Err(self.in_use(named, &why, Some(id)))
             }
-            let left = until.saturating_duration_since(Instant::now()).as_millis();
-            let news = self.control.events(seen, u64::try_from(left).unwrap_or(0));
-            match news.await.ok().and_then(|events| Some(events.last()?.seq)) {
-                Some(last) => seen = last,
-                None => return Ok(accepted(&id)),
+        }
+    }
+
+    /// The deletion as it is when that is enough, or when the time is over.
+    async fn followed(
+        &self,
+        id: &str,
+        wait: Duration,
+        is_enough: impl Fn(&Deletion) -> bool,
+    ) -> Result<Deletion, Refusal> {
+        let until = Instant::now() + wait;
+        let mut changes = self.control.snapshot();
+        loop {
+            changes.mark_unchanged();
+            let deletion = self.read_deletion(id).await?;
+            if is_enough(&deletion) {
+                return Ok(deletion);
+            }
+            if !matches!(timeout_at(until, changes.changed()).await, Ok(Ok(()))) {
+                return Ok(deletion);
             }
         }
     }
@@ -212,6 +260,13 @@ impl Gate {
     }
 }
 
+fn no_content(id: &str) -> Response<Out> {
+    let mut response = Response::new(empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    name_deletion(response.headers_mut(), Some(id));
+    response
+}
+
 fn accepted(id: &str) -> Response<Out> {
     let location = format!("{DELETIONS}{id}");
     let mut response =
@@ -224,10 +279,10 @@ fn accepted(id: &str) -> Response<Out> {
     response
 }
 
-/// `?cascade=`, if it is given: `true` or `false` in any case, 1 or 0.
-fn cascade_of(uri: &Uri) -> Result<Option<bool>, Refusal> {
+/// A parameter of the query, if it is given: `true` or `false` in any case, 1 or 0.
+fn flag(uri: &Uri, name: &str) -> Result<Option<bool>, Refusal> {
     let query = uri.query().unwrap_or_default();
-    let mut given = form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| key == "cascade");
+    let mut given = form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| key == name);
     let Some((_, value)) = given.next() else {
         return Ok(None);
     };
@@ -235,26 +290,26 @@ fn cascade_of(uri: &Uri) -> Result<Option<bool>, Refusal> {
         "true" | "1" => true,
         "false" | "0" => false,
         _ => {
-            let message = format!("cascade must be true or false, not \"{}\"", escape(&value));
+            let message = format!("{name} must be true or false, not \"{}\"", escape(&value));
             return Err(Refusal::bad_request(message));
         }
     };
     if given.next().is_some() {
-        return Err(Refusal::bad_request("cascade is given twice"));
+        return Err(Refusal::bad_request(format!("{name} is given twice")));
     }
     Ok(Some(wanted))
 }
 
-/// The service does not know it.
-fn without_cascade(uri: &Uri) -> Option<Uri> {
+/// The service does not know these parameters.
+fn without(uri: &Uri, names: &[&str]) -> Uri {
     let query = uri.query().unwrap_or_default();
     let kept: Vec<&str> = query
         .split('&')
-        .filter(|pair| *pair != "cascade" && !pair.starts_with("cascade="))
+        .filter(|pair| !names.contains(&pair.split('=').next().unwrap_or_default()))
         .collect();
     let path = match kept.is_empty() {
         true => uri.path().to_owned(),
         false => format!("{}?{}", uri.path(), kept.join("&")),
     };
-    path.parse().ok()
+    path.parse().unwrap_or_else(|_| uri.clone())
 }

@@ -51,6 +51,7 @@ use tokio_util::task::TaskTracker;
 use crate::cloud::openstack::{ConfigError, Session, StreamingClient, root_of, streaming_client};
 use crate::control::Control;
 use crate::domain::kinds::Kinds;
+use crate::domain::mapping::{CopiedBy, Mapping};
 use crate::domain::model::{KindName, Phase, Site};
 use crate::ledger::tombstones::Tombstones;
 use crate::system::clock::Clock;
@@ -77,6 +78,8 @@ type Out = Either<Incoming, Full<Bytes>>;
 pub struct Parts {
     pub settings: GateSettings,
     pub kinds: Arc<Kinds>,
+    /// Which sites hold copies of another's resources.
+    pub mapping: Vec<Mapping>,
     pub tombstones: Arc<Tombstones>,
     pub control: Arc<dyn Control>,
     /// With the engine's own credentials, for what Keystone and the catalog say.
@@ -104,6 +107,10 @@ struct Gate {
     address: SocketAddr,
     settings: GateSettings,
     kinds: Arc<Kinds>,
+    /// How the copies are known that others hold of what is here.
+    copied_by: Vec<CopiedBy>,
+    /// Whose resources have copies here, and here itself.
+    copied_from: Vec<Site>,
     tombstones: Arc<Tombstones>,
     control: Arc<dyn Control>,
     session: Arc<Session>,
@@ -154,8 +161,15 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
     };
     let listener = TcpListener::bind(wanted).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
+    let site = parts.settings.upstream.site();
+    let mapping = || parts.mapping.iter();
+    let out = mapping().filter(|mapping| mapping.central == site);
+    let into = mapping().filter(|mapping| mapping.locals.contains(&site));
+    let centrals = into.map(|mapping| mapping.central.clone());
     let gate = Arc::new(Gate {
-        site: parts.settings.upstream.site(),
+        copied_by: out.map(|mapping| mapping.by).collect(),
+        copied_from: centrals.chain([site.clone()]).collect(),
+        site,
         service: parts.settings.upstream.service.clone(),
         address,
         client: streaming_client(parts.session.cloud())?,

@@ -11,12 +11,12 @@ use serde_json::Value;
 use super::pass::streamed;
 use super::refusal::Refusal;
 use super::route::{Named, Place};
-use super::rules::{Asker, Ruling, Wish};
+use super::rules::{Asker, Ruling, Wish, ruling};
 use super::{Gate, Out, body, text_of};
 use crate::control::{Page, Query};
 use crate::domain::kinds::{Kind, OnDelete, Reference, lookup};
 use crate::domain::mapping::COPY_TAG;
-use crate::domain::model::{KindName, Phase};
+use crate::domain::model::{KindName, Phase, Site};
 use crate::domain::text::escape;
 
 /// What names resources is small.
@@ -35,12 +35,13 @@ impl Gate {
         let touched = place.names();
         if self.is_upload(&head, &place) {
             // It names nothing, and may take long: no fence waits for it.
-            self.guard(&head, touched, asker, Wish::Refer).await?;
+            self.guard(&head, touched, asker).await?;
             return self.pass(head, streamed(body)).await;
         }
         // First this, then the look: a fence that is raised in between waits for this write (T14).
         let _write = self.tombstones.begin_write(&self.site);
-        if !self.tombstones.any_at(&self.site) {
+        let mut sites = self.copied_from.iter();
+        if !sites.any(|site| self.tombstones.any_at(site)) {
             return self.pass_soon(head, streamed(body)).await;
         }
         let bytes = whole(body).await?;
@@ -56,11 +57,10 @@ impl Gate {
                     kind: kind.clone(),
                     id,
                 });
-                self.guard(&head, copies.collect(), asker, Wish::Copy)
-                    .await?;
+                self.guard_copies(&head, copies.collect(), asker).await?;
             }
         }
-        self.guard(&head, referred, asker, Wish::Refer).await?;
+        self.guard(&head, referred, asker).await?;
         if let Place::Resource { named, .. } | Place::Below(named) = &place {
             self.guard_part(&head, named, asker, Wish::Refer).await?;
         }
@@ -68,20 +68,19 @@ impl Gate {
     }
 
     /// One that goes refuses the whole request.
-    pub(super) async fn guard(
+    async fn guard(
         &self,
         head: &request::Parts,
         referred: Vec<Named>,
         asker: Asker,
-        wish: Wish,
     ) -> Result<(), Refusal> {
         for named in referred {
-            match self.ruled(head, &named, asker, wish).await? {
+            match self.ruled(head, &named, asker, Wish::Refer).await? {
                 Ruling::Conflict => {
                     self.caller(head).await?;
                     // What the caller does not see, the service itself refuses, in its own words.
-                    if wish == Wish::Copy || self.sees(head, &named).await? {
-                        return Err(self.being_deleted(&named).await);
+                    if self.sees(head, &named).await? {
+                        return Err(self.being_deleted(&self.site, &named).await);
                     }
                 }
                 Ruling::NotFound => {
@@ -89,6 +88,25 @@ impl Gate {
                     return Err(self.not_found(&named).await);
                 }
                 _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is made anew that names what goes, or went, as its original (T12, T14).
+    async fn guard_copies(
+        &self,
+        head: &request::Parts,
+        originals: Vec<Named>,
+        asker: Asker,
+    ) -> Result<(), Refusal> {
+        for named in originals {
+            for site in &self.copied_from {
+                let phase = self.tombstones.phase(site, &named.kind, &named.id);
+                if ruling(phase, asker, Wish::Copy) == Ruling::Conflict {
+                    self.caller(head).await?;
+                    return Err(self.being_deleted(site, &named).await);
+                }
             }
         }
         Ok(())
@@ -123,13 +141,24 @@ impl Gate {
                 };
                 let phase = self.phase(&parent.kind, &parent.id);
                 let goes = matches!(phase, Some(Phase::Checking | Phase::Deleting));
+                if goes && wish == Wish::Delete && !self.cascades(&parent).await {
+                    // What waits for its parts to go takes none of them along.
+                    continue;
+                }
                 if goes && self.ruled(head, &parent, asker, wish).await? != Ruling::Pass {
                     self.caller(head).await?;
-                    return Err(self.being_deleted(&parent).await);
+                    return Err(self.being_deleted(&self.site, &parent).await);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether the deletion of what goes takes along what belongs to it.
+    async fn cascades(&self, named: &Named) -> bool {
+        let id = self.deletion_of(named).await.unwrap_or_default();
+        let deletion = self.read_deletion(&id).await;
+        deletion.is_ok_and(|deletion| deletion.options.cascade)
     }
 
     /// Whether the service shows it to the caller. What is another service's it cannot be asked for: that
@@ -171,8 +200,8 @@ impl Gate {
         }
     }
 
-    async fn being_deleted(&self, named: &Named) -> Refusal {
-        let deletion = self.deletion_of(named).await;
+    async fn being_deleted(&self, site: &Site, named: &Named) -> Refusal {
+        let deletion = self.deletion_at(site, named).await;
         let by = deletion.as_deref().unwrap_or("(unknown)");
         let message = format!(
             "{} {} is being deleted, by deletion {by}; nothing may refer to it any more.",
@@ -187,8 +216,12 @@ impl Gate {
 
     /// The deletion behind a tombstone, as the ledger has it.
     pub(super) async fn deletion_of(&self, named: &Named) -> Option<String> {
+        self.deletion_at(&self.site, named).await
+    }
+
+    async fn deletion_at(&self, site: &Site, named: &Named) -> Option<String> {
         let query = Query::Tombstones {
-            site: Some(self.site.clone()),
+            site: Some(site.clone()),
             kind: Some(named.kind.clone()),
             phases: Vec::new(),
             id: Some(named.id.to_lowercase()),
@@ -245,7 +278,8 @@ async fn whole(body: Incoming) -> Result<Bytes, Refusal> {
 }
 
 /// The originals of what is to be created, one or many: those that their tags name, or whose id they
-/// are to have.
+/// are to have. A tag that is set later is let through: without it what was created would be left there,
+/// and the sweep could not tell what it is (T14).
 fn copied(body: &Value) -> Vec<String> {
     let objects: Vec<&Value> = match body {
         Value::Object(fields) => fields.values().chain([body]).collect(),

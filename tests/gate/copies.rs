@@ -1,0 +1,282 @@
+//! What other sites hold copies of: a plain DELETE takes those too, and nothing brings them back.
+
+use std::collections::BTreeSet;
+
+use gone::domain::model::{DeletionState, Phase};
+use gone::sandbox::WorldOptions;
+use gone::system::config::GateSource;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Stage, until};
+
+const NETWORKS: &str = "/v2.0/networks";
+const LOCALS: [&str; 2] = ["RegionTwo", "RegionThree"];
+
+/// Two regions hold copies of what the first has.
+async fn stage() -> Stage {
+    let regions = ["RegionOne"].into_iter().chain(LOCALS);
+    let world = WorldOptions {
+        regions: regions.map(str::to_owned).collect(),
+        ..WorldOptions::default()
+    };
+    let mapping = "[[mapping]]\ncentral = 'sandbox/RegionOne'\n\
+                   locals = ['sandbox/RegionTwo', 'sandbox/RegionThree']\n";
+    Stage::in_world(world, mapping).await
+}
+
+fn copy_of(original: &str) -> Value {
+    json!({"network": {"name": "web", "tags": [format!("gone:copy-of={original}")]}})
+}
+
+/// Made in this region past every gate, as a client of a real one does it: Neutron takes no tags with
+/// a new network.
+async fn copied_to(stage: &Stage, region: &str, original: &str) -> String {
+    let web = json!({"network": {"name": "web"}});
+    let id = stage.make_at(region, "network", NETWORKS, web).await;
+    let url = stage.upstream_at(region, "network");
+    let tags = Some(json!({"tags": [format!("gone:copy-of={original}")]}));
+    let url = format!("{url}{NETWORKS}/{id}/tags");
+    let tagged = stage.send(Method::PUT, &url, &stage.admin, tags).await;
+    assert_eq!(tagged.status, 200, "{}", tagged.text);
+    id
+}
+
+/// A network, and its copy in each of the other regions.
+struct Copied {
+    original: String,
+    copies: Vec<(&'static str, String)>,
+}
+
+impl Copied {
+    async fn new(stage: &Stage) -> Self {
+        let web = json!({"network": {"name": "web"}});
+        let original = stage.make("network", NETWORKS, web).await;
+        let mut copies = Vec::new();
+        for region in LOCALS {
+            copies.push((region, copied_to(stage, region, &original).await));
+        }
+        Self { original, copies }
+    }
+
+    fn path(&self) -> String {
+        format!("{NETWORKS}/{}", self.original)
+    }
+
+    /// The regions whose own service still shows it.
+    async fn left(&self, stage: &Stage) -> BTreeSet<&'static str> {
+        let mut left = BTreeSet::new();
+        let all = self.copies.iter().map(|(region, id)| (*region, id));
+        for (region, id) in all.chain([("RegionOne", &self.original)]) {
+            let url = format!("{}{NETWORKS}/{id}", stage.upstream_at(region, "network"));
+            let shown = stage.send(Method::GET, &url, &stage.admin, None).await;
+            match shown.status {
+                200 => assert!(left.insert(region)),
+                404 => {}
+                other => panic!("{other} {}", shown.text),
+            }
+        }
+        left
+    }
+
+    /// Something of another, in the way of the copy in this region.
+    async fn use_copy(&self, stage: &Stage, region: &str) -> String {
+        let (_, copy) = self.copies.iter().find(|(at, _)| *at == region).unwrap();
+        let port = json!({"port": {"network_id": copy}});
+        let ports = "/v2.0/ports";
+        stage.make_at(region, "network", ports, port).await
+    }
+}
+
+/// No network is deleted in this region until this is taken back.
+fn held(region: &str) -> Value {
+    json!([{"match": {"method": "DELETE", "kind": "network", "region": region},
+        "action": {"status": 409, "type": "NetworkInUse", "message": "held by the test"}}])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n01_t09_a_plain_delete_takes_the_copies_too_and_waits_for_the_end() {
+    let stage = stage().await;
+    let web = Copied::new(&stage).await;
+    let answer = stage.user(Method::DELETE, &web.path(), None).await;
+    assert_eq!(answer.status, 204, "{}", answer.text);
+    assert_eq!(web.left(&stage).await, BTreeSet::new());
+    let id = answer.header("x-gone-deletion");
+    let deletion = stage.deletion(id).await;
+    assert_eq!(
+        (deletion.state, deletion.counts.gone),
+        (DeletionState::Gone, 3)
+    );
+    let again = stage.user(Method::DELETE, &web.path(), None).await;
+    assert_eq!(again.status, 404, "{}", again.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n01_n15_a_blocker_at_any_site_refuses_a_plain_delete_and_nothing_is_sent() {
+    let stage = stage().await;
+    let web = Copied::new(&stage).await;
+    let port = web.use_copy(&stage, "RegionThree").await;
+    let before = web.left(&stage).await;
+    let answer = stage.user(Method::DELETE, &web.path(), None).await;
+    assert_eq!(answer.status, 409, "{}", answer.text);
+    let error = &answer.json()["NeutronError"];
+    assert_eq!(error["type"], "NetworkInUse");
+    assert!(
+        error["message"].as_str().unwrap().contains(&port),
+        "{error}"
+    );
+    assert_eq!(web.left(&stage).await, before);
+    assert_eq!(stage.phase("network", &web.original), None);
+    let shown = stage.user(Method::GET, &web.path(), None).await;
+    assert_eq!(shown.json()["network"]["status"], "ACTIVE");
+    // Who may not delete it does nothing either.
+    let url = format!("{}{}", stage.url(GateSource::User, "network"), web.path());
+    for (token, status) in [(stage.demo.as_str(), 404), ("", 401)] {
+        let answer = stage.send(Method::DELETE, &url, token, None).await;
+        assert_eq!(answer.status, status, "{}", answer.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n12_t19_what_is_held_up_once_something_was_sent_is_told_and_goes_on() {
+    let stage = stage().await;
+    let web = Copied::new(&stage).await;
+    stage.faults(held("RegionThree")).await;
+    let answer = stage.user(Method::DELETE, &web.path(), None).await;
+    assert_eq!(answer.status, 409, "{}", answer.text);
+    let id = answer.header("x-gone-deletion").to_owned();
+    assert!(answer.text.contains(&id), "{}", answer.text);
+    let left = async || web.left(&stage).await == BTreeSet::from(["RegionOne", "RegionThree"]);
+    until("the other region's copy is gone", left).await;
+    // Nothing is undone, and the collector goes on: asked for again, it does so at once.
+    stage.faults(json!([])).await;
+    let again = stage.user(Method::DELETE, &web.path(), None).await;
+    assert_eq!(
+        (again.status, again.header("x-gone-deletion")),
+        (204, id.as_str())
+    );
+    stage.until(&id, DeletionState::Gone).await;
+    assert_eq!(web.left(&stage).await, BTreeSet::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t05_t12_a_region_that_is_done_gets_nothing_back_while_another_is_slow() {
+    let stage = stage().await;
+    let web = Copied::new(&stage).await;
+    stage.faults(held("RegionThree")).await;
+    let answer = stage.user(Method::DELETE, &web.path(), None).await;
+    assert_eq!(answer.status, 409, "{}", answer.text);
+    let done = async || !web.left(&stage).await.contains("RegionTwo");
+    until("the second region's copy is gone", done).await;
+
+    let central = stage.url(GateSource::Local, "network");
+    let read = format!("{central}{}", web.path());
+    let list = format!("{central}{NETWORKS}?name=web");
+    let made_in = |source: GateSource| {
+        let own = stage.url_at("RegionTwo", source, "network");
+        format!("{own}{NETWORKS}")
+    };
+    for copied in [false, true] {
+        if copied {
+            stage.faults(json!([])).await;
+            let id = answer.header("x-gone-deletion");
+            stage.user(Method::DELETE, &web.path(), None).await;
+            stage.until(id, DeletionState::Gone).await;
+        }
+        let shown = stage.send(Method::GET, &read, &stage.admin, None).await;
+        assert_eq!(shown.status, 404, "{}", shown.text);
+        let listed = stage.send(Method::GET, &list, &stage.admin, None).await;
+        assert_eq!(listed.json()["networks"], json!([]));
+        // What it read before is not made either.
+        for source in [GateSource::Local, GateSource::Central] {
+            let copy = Some(copy_of(&web.original));
+            let url = made_in(source);
+            let made = stage.send(Method::POST, &url, &stage.admin, copy).await;
+            assert_eq!(made.status, 409, "{source:?}: {}", made.text);
+            assert_eq!(
+                made.json()["NeutronError"]["type"],
+                "ResourceBeingDeleted",
+                "{source:?}"
+            );
+            assert_eq!(
+                made.header("x-gone-deletion"),
+                answer.header("x-gone-deletion")
+            );
+        }
+    }
+    // One of the same name is no copy.
+    let other = Some(json!({"network": {"name": "web"}}));
+    let url = made_in(GateSource::Local);
+    let made = stage.send(Method::POST, &url, &stage.admin, other).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n01_what_takes_longer_than_the_wait_is_under_way() {
+    let slow = json!([{"match": {"method": "DELETE", "kind": "network", "region": "RegionTwo"},
+        "action": {"delay_ms": 600_000}}]);
+    let regions = ["RegionOne", "RegionTwo"].map(str::to_owned).to_vec();
+    let world = WorldOptions {
+        regions,
+        ..WorldOptions::default()
+    };
+    let impatient = "[[gate]]\nlisten = '127.0.0.1:0'\nplain_wait = '1s'\nupstream = { cloud = \
+                     'sandbox', region = 'RegionOne', service = 'network' }\n\
+                     [[mapping]]\ncentral = 'sandbox/RegionOne'\nlocals = ['sandbox/RegionTwo']\n";
+    let stage = Stage::in_world(world, impatient).await;
+    let web = json!({"network": {"name": "web"}});
+    let original = stage.make("network", NETWORKS, web).await;
+    copied_to(&stage, "RegionTwo", &original).await;
+    stage.faults(slow).await;
+    let path = format!("{NETWORKS}/{original}");
+    let answer = stage.user(Method::DELETE, &path, None).await;
+    assert_eq!(answer.status, 204, "{}", answer.text);
+    let id = answer.header("x-gone-deletion");
+    assert_eq!(stage.deletion(id).await.state, DeletionState::Running);
+    let shown = stage.user(Method::GET, &path, None).await;
+    assert_eq!(shown.json()["network"]["status"], "DELETING");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i01_i04_what_is_in_use_can_be_left_to_the_collector_and_loses_nothing_by_it() {
+    let stage = Stage::new().await;
+    let web = json!({"network": {"name": "web"}});
+    let network = stage.make("network", NETWORKS, web).await;
+    let port = json!({"port": {"network_id": network}});
+    let port = stage.make("network", "/v2.0/ports", port).await;
+    let path = format!("{NETWORKS}/{network}");
+    let odd = format!("{path}?park=perhaps");
+    assert_eq!(stage.user(Method::DELETE, &odd, None).await.status, 400);
+    let off = format!("{path}?park=false");
+    let refused = stage.user(Method::DELETE, &off, None).await;
+    assert_eq!(
+        (refused.status, refused.header("x-gone-deletion")),
+        (409, "")
+    );
+
+    let parked = format!("{path}?park=true");
+    let parked = stage.user(Method::DELETE, &parked, None).await;
+    assert_eq!(parked.status, 202, "{}", parked.text);
+    let id = parked.header("x-gone-deletion").to_owned();
+    assert_eq!(
+        parked.header("location"),
+        format!("/gone/v1/deletions/{id}")
+    );
+    let deletion = stage.deletion(&id).await;
+    assert_eq!((deletion.counts.total, deletion.counts.blocked), (1, 1));
+    assert_eq!(stage.phase("network", &network), Some(Phase::Deleting));
+    // What holds it stays, for whoever has it; nothing new comes to it.
+    assert_eq!(stage.phase("port", &port), None);
+    let more = Some(json!({"port": {"network_id": network}}));
+    let more = stage.user(Method::POST, "/v2.0/ports", more).await;
+    assert_eq!(more.status, 409, "{}", more.text);
+    let port = format!("/v2.0/ports/{port}");
+    let freed = stage.user(Method::DELETE, &port, None).await;
+    assert_eq!(freed.status, 204, "{}", freed.text);
+    let again = stage.user(Method::DELETE, &path, None).await;
+    assert_eq!(
+        (again.status, again.header("x-gone-deletion")),
+        (204, id.as_str())
+    );
+    stage.until(&id, DeletionState::Gone).await;
+}
