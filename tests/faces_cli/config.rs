@@ -219,6 +219,20 @@ fn a_bad_value_names_its_field() {
             "another gate's",
         ),
         (
+            "[[gate]]\nlisten = '[::1]:1'\nupstream = { cloud = 'a', region = 'b', service = 'c' }\n\
+             limits = { head_bytes = 100 }",
+            4,
+            "gate[0].limits.head_bytes",
+            "from 8192 to 1048576",
+        ),
+        (
+            "[[gate]]\nlisten = '[::1]:1'\nupstream = { cloud = 'a', region = 'b', service = 'c' }\n\
+             limits = { conections = 9 }",
+            4,
+            "gate[0].limits.conections",
+            "connections",
+        ),
+        (
             "[console]\non_hangup = 'explode'",
             2,
             "console.on_hangup",

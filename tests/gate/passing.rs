@@ -179,3 +179,55 @@ async fn what_is_framed_twice_is_one_request_for_the_service_too() {
     assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
     assert!(calls(&stage).await <= before + 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_a_place_gets_it_when_a_slow_client_is_let_go() {
+    let narrow = "[[gate]]\nlisten = '127.0.0.1:0'\nlimits = { connections = 1, head_timeout = '1s' }\n\
+                  upstream = { cloud = 'sandbox', region = 'RegionOne', service = 'network' }\n";
+    let stage = Stage::with(narrow).await;
+    let origin = stage.origin(GateSource::User, "network");
+    let address = origin.strip_prefix("http://").unwrap();
+    let root = url::Url::parse(&stage.url(GateSource::User, "network")).unwrap();
+    let whole = format!("GET {}/ HTTP/1.1\r\nhost: x\r\n\r\n", root.path());
+    let half = "GET / HTTP/1.1\r\nhost: x\r\n";
+    for says in [half, whole.as_str()] {
+        let mut slow = TcpStream::connect(address).await.unwrap();
+        slow.write_all(says.as_bytes()).await.unwrap();
+        if says == whole {
+            // It has its answer, and keeps the connection.
+            let mut first = [0; 12];
+            slow.read_exact(&mut first).await.unwrap();
+            assert_eq!(&first, b"HTTP/1.1 200");
+        }
+        let answer = raw(
+            &stage,
+            &whole.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n"),
+        )
+        .await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        // The other one was ended before: it can be read to its end without waiting.
+        let mut slow = slow.into_std().unwrap();
+        let ended = std::io::Read::read_to_end(&mut slow, &mut Vec::new());
+        assert!(
+            ended.is_ok(),
+            "{says}: both were served at a time: {ended:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_is_too_large_is_refused_and_one_that_is_large_passes() {
+    let stage = Stage::new().await;
+    let url = format!(
+        "{}/v2.0/networks?limit=1",
+        stage.url(GateSource::User, "network")
+    );
+    for (length, expected) in [(30_000, 200), (100_000, 431)] {
+        let request = stage
+            .request(Method::GET, &url)
+            .header("x-auth-token", &stage.admin)
+            .header("x-padding", "a".repeat(length));
+        let answer = stage.answered(request).await;
+        assert_eq!(answer.status, expected, "{}", answer.text);
+    }
+}

@@ -43,7 +43,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -62,10 +62,6 @@ use rights::Vouchers;
 use route::{Place, Routes};
 use rules::{Asker, Ruling, Wish, ruling};
 
-/// Who sends no whole head in this time is let go.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// A scoped token is a kilobyte or two; more headers than this are no client's of these services.
-const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How long requests under way may take when the engine ends.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// After a failed accept (no file descriptor is left).
@@ -195,15 +191,24 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
 
 async fn run(gate: Arc<Gate>, listener: TcpListener, stop: CancellationToken) {
     let connections = TaskTracker::new();
+    let places = Arc::new(Semaphore::new(gate.settings.limits.connections));
+    let next = async || {
+        // Never closed.
+        let place = places.clone().acquire_owned().await.ok();
+        (place, listener.accept().await)
+    };
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let (place, accepted) = tokio::select! {
+            next = next() => next,
             () = stop.cancelled() => break,
         };
         match accepted {
             Ok((stream, peer)) => {
                 let connection = gate.clone().connection(stream, peer, stop.clone());
-                connections.spawn(connection);
+                connections.spawn(async move {
+                    connection.await;
+                    drop(place);
+                });
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
@@ -225,6 +230,7 @@ impl Gate {
     ) {
         // Small answers go at once; if that cannot be set, they come a little later.
         let _ = stream.set_nodelay(true);
+        let limits = self.settings.limits.clone();
         let service = service_fn(move |request| {
             let gate = self.clone();
             async move { Ok::<_, Infallible>(gate.answer(request, peer).await) }
@@ -233,12 +239,12 @@ impl Gate {
         server
             .http1()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .max_buf_size(HEAD_BYTES_MAX);
+            .header_read_timeout(limits.head_timeout)
+            .max_buf_size(limits.head_bytes);
         server
             .http2()
             .timer(TokioTimer::new())
-            .max_header_list_size(HEAD_BYTES_MAX as u32);
+            .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX));
         let connection = server.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         let ended = tokio::select! {

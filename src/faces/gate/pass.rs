@@ -13,8 +13,6 @@ use serde_json::Value;
 use super::refusal::Refusal;
 use super::{Gate, Out};
 
-/// How long the upstream may take to begin an answer: an import or a large list may take minutes.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// An answer that the gate must read: some 50,000 ports.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -73,7 +71,8 @@ impl Gate {
         head: request::Parts,
         body: Out,
     ) -> Result<Response<Out>, Refusal> {
-        self.pass_within(head, body, ANSWER_TIMEOUT).await
+        let limit = self.settings.limits.answer_timeout;
+        self.pass_within(head, body, limit).await
     }
 
     /// For writes that a fence waits for: an upstream that hangs must not hold up a deletion for long.

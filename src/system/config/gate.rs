@@ -31,7 +31,40 @@ pub struct GateSettings {
     /// How long a plain DELETE of what has copies waits for its end.
     #[serde(default = "plain_wait", with = "duration")]
     pub plain_wait: Duration,
+    #[serde(default)]
+    pub limits: GateLimits,
 }
+
+/// What a gate takes from its clients, and how long it waits for its upstream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GateLimits {
+    /// At a time; more wait until one ends. Each may have one to the upstream.
+    pub connections: usize,
+    /// Of a request's line and headers, in bytes: a scoped token alone is one or two thousand.
+    pub head_bytes: usize,
+    /// Who sends no whole head in this time is let go.
+    #[serde(with = "duration")]
+    pub head_timeout: Duration,
+    /// How long the upstream may take to begin an answer: an import or a large list takes minutes.
+    #[serde(with = "duration")]
+    pub answer_timeout: Duration,
+}
+
+impl Default for GateLimits {
+    fn default() -> Self {
+        Self {
+            connections: 1_024,
+            head_bytes: 64 << 10,
+            head_timeout: Duration::from_secs(30),
+            answer_timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+/// The least that hyper reads at a time.
+const HEAD_BYTES_MIN: usize = 8 << 10;
+const HEAD_BYTES_MAX: usize = 1 << 20;
 
 /// The service behind a gate, as its cloud's catalog names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +132,21 @@ pub(super) fn first_nonsense(gates: &[GateSettings]) -> Option<(String, String)>
         for (key, value) in [("cloud", cloud), ("region", region), ("service", service)] {
             if value.is_empty() {
                 return nonsense(&at(&format!("upstream.{key}")), "must not be empty");
+            }
+        }
+        if gate.limits.connections == 0 {
+            return nonsense(&at("limits.connections"), "must be at least 1");
+        }
+        if !(HEAD_BYTES_MIN..=HEAD_BYTES_MAX).contains(&gate.limits.head_bytes) {
+            let message = "must be from 8192 to 1048576";
+            return nonsense(&at("limits.head_bytes"), message);
+        }
+        for (key, limit) in [
+            ("head_timeout", gate.limits.head_timeout),
+            ("answer_timeout", gate.limits.answer_timeout),
+        ] {
+            if limit.is_zero() {
+                return nonsense(&at(&format!("limits.{key}")), "must be longer than 0s");
             }
         }
         if gate.trust.is_some() && gate.source != GateSource::User {
