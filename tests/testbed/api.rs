@@ -94,6 +94,39 @@ impl Api {
         }
     }
 
+    /// The same cloud, by another token.
+    pub fn by(clouds: &Path, cloud: &str, region: &str, token: &str) -> Self {
+        Self {
+            token: token.to_owned(),
+            ..Self::new(clouds, cloud, region)
+        }
+    }
+
+    /// A call to Keystone that must work; what it answers, and the token that it gives.
+    pub fn identity(&self, method: &str, path: &str, body: &Value) -> (Value, String) {
+        let url = format!("{}{path}", self.keystone);
+        let call = self.client.request(method.parse().unwrap(), &url);
+        let call = call.header("x-auth-token", &self.token);
+        let call = match body {
+            Value::Null => call,
+            body => call.json(body),
+        };
+        self.runtime.block_on(async {
+            let answer = call.send().await.unwrap();
+            let token = answer.headers().get("x-subject-token");
+            let token = token.map_or(String::new(), |it| it.to_str().unwrap().to_owned());
+            let (status, text) = (answer.status(), answer.text().await.unwrap());
+            assert!(status.is_success(), "{method} {path}: {status} {text}");
+            (serde_json::from_str(&text).unwrap_or_default(), token)
+        })
+    }
+
+    /// A call to any URL, whatever comes of it.
+    pub fn answer_at(&self, method: &str, url: &str, body: Value) -> (u16, Value) {
+        let sent = self.send(method, url.to_owned(), (!body.is_null()).then_some(&body));
+        self.runtime.block_on(sent)
+    }
+
     /// The balancers and images of a project; none where the region has no such service.
     pub fn of_others(&self, project: &str) -> Vec<Value> {
         let lists = [

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::api::Api;
 use crate::bed::{Bed, clouds, wait_for};
 
-const SERVICES: [&str; 3] = ["network", "image", "load-balancer"];
+pub const SERVICES: [&str; 3] = ["network", "image", "load-balancer"];
 
 /// Settings with a gate for each service, on free ports.
-fn write_settings(bed: &Bed) {
+pub fn write_settings(bed: &Bed) {
     let gate = |service| {
         format!(
             "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = {{ cloud = 'testbed', region = 'RegionOne', \
@@ -24,7 +24,7 @@ fn write_settings(bed: &Bed) {
 }
 
 /// Where the engine says that its gates listen, in the order of the settings.
-fn addresses(bed: &Bed) -> Vec<String> {
+pub fn addresses(bed: &Bed) -> Vec<String> {
     let log = std::fs::read_to_string(bed.path("engine.log")).unwrap();
     let lines = log.lines().filter_map(|line| {
         let line: Value = serde_json::from_str(line).ok()?;
@@ -35,7 +35,7 @@ fn addresses(bed: &Bed) -> Vec<String> {
 }
 
 /// The client's `clouds.yaml`, with every service behind its gate.
-fn behind_gates(bed: &Bed, gates: &[String]) -> PathBuf {
+pub fn behind_gates(bed: &Bed, gates: &[String]) -> PathBuf {
     let text = std::fs::read_to_string(bed.path("clouds.yaml")).unwrap();
     let mut clouds: Value = serde_saphyr::from_str(&text).unwrap();
     for (service, address) in SERVICES.iter().zip(gates) {
@@ -48,7 +48,7 @@ fn behind_gates(bed: &Bed, gates: &[String]) -> PathBuf {
 }
 
 /// Exit code, output and complaints of `openstack`, with ids, times and addresses made alike.
-fn openstack(clouds_file: &PathBuf, words: &str) -> (Option<i32>, String, String) {
+pub fn openstack(clouds_file: &PathBuf, words: &str) -> (Option<i32>, String, String) {
     let program = clouds().unwrap().with_file_name("venv/bin/openstack");
     let output = Command::new(program)
         .args(words.split_whitespace())
