@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::api::text;
 use crate::bed::{Bed, clouds, wait_for};
-use crate::gate::{SERVICES, addresses, behind_gates, openstack, write_settings};
+use crate::gate::{behind_gates, engine_with_gates, openstack};
 
 /// Pages through all ports, cascades into a network, and follows that to its end; says how often it was
 /// shown as deleting, and then the deletion.
@@ -52,10 +52,8 @@ fn testbed_n01_n08_t07_a_session_of_openstacksdk_pages_and_cascades() {
     let Some(bed) = Bed::seeded("RegionOne", "--networks 1 --ports 12 --trunks 1 --fips 1") else {
         return;
     };
-    write_settings(&bed);
-    let _engine = bed.engine("");
-    wait_for("the gates", || addresses(&bed).len() == SERVICES.len());
-    let gated = behind_gates(&bed, &addresses(&bed));
+    let (_engine, gates) = engine_with_gates(&bed);
+    let gated = behind_gates(&bed, &gates);
     let network = &bed.networks[0];
     let ours = bed.api.rows("ports", &format!("network_id={network}"));
     let mut said = python(SESSION, network, &gated);
@@ -79,11 +77,9 @@ fn testbed_n01_a_balancer_goes_by_octavias_own_cascade_through_the_gate() {
     let Some(bed) = Bed::seeded("RegionOne", shape) else {
         return;
     };
-    write_settings(&bed);
     let direct = bed.path("clouds.yaml");
-    let _engine = bed.engine("");
-    wait_for("the gates", || addresses(&bed).len() == SERVICES.len());
-    let gated = behind_gates(&bed, &addresses(&bed));
+    let (_engine, gates) = engine_with_gates(&bed);
+    let gated = behind_gates(&bed, &gates);
     let made = bed.api.of_others(&bed.project);
     let id = text(&made[0]["id"]);
     for words in [

@@ -6,12 +6,12 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::bed::{Bed, clouds, wait_for};
+use crate::bed::{Bed, Ended, clouds, wait_for};
 
-pub const SERVICES: [&str; 3] = ["network", "image", "load-balancer"];
+const SERVICES: [&str; 3] = ["network", "image", "load-balancer"];
 
 /// Settings with a gate for each service, on free ports.
-pub fn write_settings(bed: &Bed) {
+fn write_settings(bed: &Bed) {
     let gate = |service| {
         format!(
             "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = {{ cloud = 'testbed', region = 'RegionOne', \
@@ -24,7 +24,7 @@ pub fn write_settings(bed: &Bed) {
 }
 
 /// Where the engine says that its gates listen, in the order of the settings.
-pub fn addresses(bed: &Bed) -> Vec<String> {
+fn addresses(bed: &Bed) -> Vec<String> {
     let log = std::fs::read_to_string(bed.path("engine.log")).unwrap();
     let lines = log.lines().filter_map(|line| {
         let line: Value = serde_json::from_str(line).ok()?;
@@ -32,6 +32,14 @@ pub fn addresses(bed: &Bed) -> Vec<String> {
         said.then(|| line["address"].as_str().unwrap().to_owned())
     });
     lines.collect()
+}
+
+/// An engine with its gates, and where they listen.
+pub fn engine_with_gates(bed: &Bed) -> (Ended, Vec<String>) {
+    write_settings(bed);
+    let engine = bed.engine("");
+    wait_for("the gates", || addresses(bed).len() == SERVICES.len());
+    (engine, addresses(bed))
 }
 
 /// The client's `clouds.yaml`, with every service behind its gate.
@@ -89,11 +97,8 @@ fn testbed_n01_t07_t17_clients_go_through_the_gate_unchanged_and_see_what_is_del
     let Some(bed) = Bed::seeded("RegionOne", shape) else {
         return;
     };
-    write_settings(&bed);
     let direct = bed.path("clouds.yaml");
-    let _engine = bed.engine("");
-    wait_for("the gates", || addresses(&bed).len() == SERVICES.len());
-    let gates = addresses(&bed);
+    let (_engine, gates) = engine_with_gates(&bed);
     let gated = behind_gates(&bed, &gates);
     let (first, second) = (&bed.networks[0], &bed.networks[1]);
     let name = &bed.name;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::bed::{Bed, clouds, wait_for};
-use crate::gate::{SERVICES, addresses, write_settings};
+use crate::gate::engine_with_gates;
 
 /// People of the testbed's own Keystone, who leave when this is dropped.
 struct People<'b> {
@@ -112,10 +112,8 @@ fn testbed_p07_t07_n09_what_each_may_see_and_delete_through_the_gate() {
     let network = bed.networks[0].clone();
     // The seed lets the project demo use it.
     let people = People::new(&bed);
-    write_settings(&bed);
-    let _engine = bed.engine("");
-    wait_for("the gates", || addresses(&bed).len() == SERVICES.len());
-    let gate = format!("http://{}", addresses(&bed)[0]);
+    let (_engine, gates) = engine_with_gates(&bed);
+    let gate = format!("http://{}", gates[0]);
     let plain = format!("{gate}/v2.0/networks/{network}");
     let cascade = format!("{plain}?cascade=true");
     let listed = |api: &Api, at: &str| {
