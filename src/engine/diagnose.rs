@@ -85,9 +85,10 @@ impl Shared {
                 ..failure
             };
         }
-        let options = self.options_of(step).await;
-        if options.cascade && !newcomers.is_empty() {
-            if options.drift == DriftPolicy::Absorb && self.absorb(step, &newcomers).await {
+        if !newcomers.is_empty()
+            && let Some(drift) = self.cascade_of(step).await
+        {
+            if drift == DriftPolicy::Absorb && self.absorb(step, &newcomers).await {
                 return Failure {
                     retry: Retry::Pending,
                     blockers,
@@ -167,13 +168,17 @@ impl Shared {
         }
     }
 
-    /// How the deletion was asked for; carefully, if the ledger does not say.
-    async fn options_of(&self, step: &ClaimedStep) -> PlanOptions {
+    /// What the deletion's cascade does with newcomers; none if it has no cascade. If the ledger does
+    /// not say, a person is asked.
+    async fn cascade_of(&self, step: &ClaimedStep) -> Option<DriftPolicy> {
         let deletion = self.ledger.deletion(&step.deletion_id).await;
-        let deletion = deletion.ok().flatten();
-        deletion
-            .map(|deletion| deletion.options)
-            .unwrap_or_default()
+        match deletion.ok().flatten() {
+            Some(deletion) => {
+                let options = deletion.options;
+                options.cascade.then_some(options.drift)
+            }
+            None => Some(DriftPolicy::Ask),
+        }
     }
 
     /// What a fresh plan of this one resource would meet: its dependents and its blockers; and what
