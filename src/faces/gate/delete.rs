@@ -15,9 +15,9 @@ use super::route::{Named, Place};
 use super::rules::{Asker, Ruling, Wish};
 use super::{Gate, Out};
 use crate::cloud::openstack::Identity;
-use crate::control::{Command, Envelope, Receipt};
+use crate::control::{Command, Envelope, Page, Query, Receipt};
 use crate::domain::kinds::Kind;
-use crate::domain::model::{Deletion, DeletionState, DriftPolicy, PlanOptions};
+use crate::domain::model::{Deletion, DeletionState, DriftPolicy, PlanOptions, StepState};
 use crate::domain::text::escape;
 
 /// What is checked within this time is answered with its outcome (N7).
@@ -86,7 +86,11 @@ impl Gate {
             let id = self.begin(&head, named, options).await?;
             return self.checked(named, id).await;
         }
-        if asker == Asker::User && (park || self.may_have_copies(kind)) {
+        if asker == Asker::User
+            && (park || self.may_have_copies(kind))
+            // What a service removes is its own, and it does so by its own rights.
+            && !self.is_service(&head).await?
+        {
             return self.delete_everywhere(&head, named, options).await;
         }
         // The old behaviour, unchanged (N1).
@@ -203,14 +207,34 @@ impl Gate {
             DeletionState::Planning => Ok(accepted(&id)),
             _ if options.park && held(&deletion) => Ok(accepted(&id)),
             DeletionState::Running | DeletionState::Gone if !held(&deletion) => Ok(no_content(&id)),
-            _ => {
-                let why = format!(
-                    "deletion {id} has begun and goes on by itself; it is held up: {}",
-                    deletion.note
-                );
+            DeletionState::Running | DeletionState::Stuck => {
+                let held_by = self.held_by(&id).await?;
+                let why = format!("deletion {id} has begun, and is held up: {held_by}");
+                Err(self.in_use(named, &why, Some(id)))
+            }
+            state => {
+                let why = format!("deletion {id} is {}", state.as_str());
                 Err(self.in_use(named, &why, Some(id)))
             }
         }
+    }
+
+    /// What the cloud said of a step that does not move.
+    async fn held_by(&self, id: &str) -> Result<String, Refusal> {
+        let query = Query::Steps {
+            deletion_id: Some(id.to_owned()),
+            states: vec![StepState::Stuck, StepState::Blocked],
+            site: None,
+            kind: None,
+            older_than: None,
+            cursor: None,
+            limit: 1,
+        };
+        let Page::Steps { rows, .. } = self.control.query(query).await.map_err(refused)? else {
+            return Err(Refusal::unavailable("the engine answered something else"));
+        };
+        let error = rows.into_iter().next().and_then(|step| step.last_error);
+        Ok(error.map_or_else(String::new, |error| error.message))
     }
 
     /// The deletion as it is when that is enough, or when the time is over.

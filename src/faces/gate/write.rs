@@ -154,11 +154,14 @@ impl Gate {
         Ok(())
     }
 
-    /// Whether the deletion of what goes takes along what belongs to it.
+    /// Whether the deletion of what goes takes along what belongs to it; it does unless it is known not
+    /// to.
     async fn cascades(&self, named: &Named) -> bool {
-        let id = self.deletion_of(named).await.unwrap_or_default();
+        let Some(id) = self.deletion_of(named).await else {
+            return true;
+        };
         let deletion = self.read_deletion(&id).await;
-        deletion.is_ok_and(|deletion| deletion.options.cascade)
+        deletion.map_or(true, |deletion| deletion.options.cascade)
     }
 
     /// Whether the service shows it to the caller. What is another service's it cannot be asked for: that
