@@ -9,14 +9,14 @@ use crate::api::text;
 use crate::bed::{Bed, clouds, wait_for};
 use crate::gate::{behind_gates, engine_with_gates, openstack};
 
-/// Pages through all ports, cascades into a network, and follows that to its end; says how often it was
+/// Pages through the ports of a network, cascades into that, and follows it to its end; says how often it was
 /// shown as deleting, and then the deletion.
 const SESSION: &str = r#"
 import sys, time, openstack
 
 cloud = openstack.connect(cloud="testbed")
 network = sys.argv[1]
-for port in cloud.network.ports(limit=2):
+for port in cloud.network.ports(limit=2, network_id=network):
     print(port.id)
 answer = cloud.network.delete(f"/networks/{network}", params={"cascade": "true"})
 assert answer.status_code == 202, answer.text
