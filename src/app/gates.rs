@@ -10,7 +10,7 @@ use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
 use crate::faces::cli::Failure;
 use crate::faces::cli::args::Global;
-use crate::faces::gate::{self, GateHandle};
+use crate::faces::gate::{self, GateHandle, Turns};
 use crate::ledger::tombstones::Tombstones;
 use crate::system::clock::Clock;
 use crate::system::config::GateSettings;
@@ -57,6 +57,7 @@ impl Gates {
         call_timeout: Duration,
     ) -> Result<Vec<GateHandle>, Failure> {
         let tombstones = self.tombstones.unwrap_or_default();
+        let turns = Arc::<Turns>::default();
         let mut open = Vec::new();
         for (settings, session) in self.wanted {
             let parts = gate::Parts {
@@ -64,6 +65,7 @@ impl Gates {
                 kinds: kinds.clone(),
                 mapping: mapping.to_vec(),
                 tombstones: tombstones.clone(),
+                turns: turns.clone(),
                 control: control.clone(),
                 session,
                 clock: clock.clone(),

@@ -73,6 +73,11 @@ pub enum Command {
     Wake {
         deletion_id: String,
     },
+    /// A client has created this anew, through a gate (M1). Only from within.
+    #[serde(skip)]
+    Revive {
+        keys: Vec<ResourceKey>,
+    },
     /// Exactly that plan, or nothing (P1).
     DeletePlan {
         plan_hash: String,
@@ -142,6 +147,7 @@ impl Command {
             Self::Delete { .. }
             | Self::DeleteSeen { .. }
             | Self::Wake { .. }
+            | Self::Revive { .. }
             | Self::DeletePlan { .. }
             | Self::DeletePlanFile { .. }
             | Self::Retry { .. }

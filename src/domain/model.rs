@@ -655,8 +655,8 @@ pub struct Tombstone {
     #[serde(flatten)]
     pub key: ResourceKey,
     pub phase: Phase,
-    /// Set once, when the fence was first raised (T15).
-    pub deleted_at: DateTime<Utc>,
+    /// Set once, when the fence was first raised (T15); none while the resource is there anew (M1).
+    pub deleted_at: Option<DateTime<Utc>>,
     pub gone_at: Option<DateTime<Utc>>,
     /// Grows when the identity is created again under a natural key (M1).
     pub incarnation: u32,
@@ -736,6 +736,8 @@ pub enum EventKind {
     /// A call was answered (one attempt in a step's timeline).
     Attempt,
     Recreated,
+    /// What was gone was created anew, under a natural key (M1).
+    Revived,
     /// A rung of the ladder was taken (P3).
     Purge,
     Site,

@@ -60,6 +60,7 @@ impl Control for Handle {
                 shared.delete(&envelope, &resources, shown, options).await
             }
             Command::Wake { deletion_id } => shared.wake(&envelope, deletion_id).await,
+            Command::Revive { keys } => shared.revive(&envelope, keys).await,
             Command::DeletePlan { plan_hash } => {
                 let plan = shared.saved_plan(&plan_hash).await?;
                 shared.accept(&envelope, Wanted::by(&plan)).await
@@ -247,6 +248,23 @@ impl Shared {
             deletion_id,
             existing: true,
         })
+    }
+
+    async fn revive(
+        &self,
+        envelope: &Envelope,
+        keys: Vec<ResourceKey>,
+    ) -> Result<Receipt, ControlError> {
+        let now = self.clock.now();
+        let moved = keys.len() as u64;
+        let changes = keys.into_iter().map(|key| Change::Revive {
+            audit: audit(envelope, "create anew", &key.to_string()),
+            key,
+            now,
+        });
+        let committed = self.commit(changes.collect()).await;
+        committed.map_err(ledger_error)?;
+        Ok(Receipt::Done { moved })
     }
 
     async fn accept(&self, envelope: &Envelope, wanted: Wanted) -> Result<Receipt, ControlError> {

@@ -216,6 +216,13 @@ pub enum Change {
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
+    /// What was gone was created anew, under a natural key: its record is another incarnation's (M1). Of
+    /// what has no tombstone, or is on its way, nothing changes.
+    Revive {
+        key: ResourceKey,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
     /// By hand: outlives the engine, and only a person ends it.
     PauseSite {
         site: Site,

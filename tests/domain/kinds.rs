@@ -101,6 +101,29 @@ fn with_a_thing(kind: &str, list: &str) -> String {
 const DELETE: &str = "delete = { method = \"DELETE\", path = \"/things/{id}\" }";
 
 #[test]
+fn m06_what_creates_under_a_natural_key_names_the_whole_key() {
+    let call = "method = \"POST\"\npath = \"/groups/{group}/things\"\nid = ";
+    let list = "id = [\"group\", \"member\"]\n[[kind.thing.created]]\n";
+    for (call, expected) in [
+        (
+            format!("{call}[\"{{group}}\"]"),
+            "created.id: its ids have 2 parts",
+        ),
+        (
+            format!("{call}[\"{{grop}}\", \"member\"]"),
+            "created.id: no variable \"{grop}\" in its path; did you mean \"group\"?",
+        ),
+        (
+            format!("{call}[\"{{group}}\", \"member\"]").replace("POST", "POTS"),
+            "created.method: \"POTS\" is none of DELETE, PUT, POST, PATCH; did you mean \"POST\"?",
+        ),
+    ] {
+        let message = error_of(with_a_thing(DELETE, &format!("{list}{call}")));
+        assert!(message.ends_with(expected), "{message}");
+    }
+}
+
+#[test]
 fn a_kind_is_deleted_or_stays() {
     let both = format!("{DELETE}\nstays = \"it is an heirloom\"");
     for kind in ["", &both] {

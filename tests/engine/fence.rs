@@ -70,7 +70,7 @@ fn t01_a_tombstone_is_complete_and_stays_through_the_hold_down() {
                 assert_eq!(tombstone.phase, Phase::Gone);
                 assert_eq!(tombstone.key.kind.as_str(), "network");
                 assert_eq!(tombstone.key.site, site());
-                assert!(tombstone.gone_at.unwrap() >= tombstone.deleted_at);
+                assert!(tombstone.gone_at >= tombstone.deleted_at);
             })
             .await
             .unwrap();

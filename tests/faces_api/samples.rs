@@ -125,7 +125,7 @@ pub fn tombstone() -> Tombstone {
         record_id: 1,
         key: key("network", "n1"),
         phase: Phase::Deleting,
-        deleted_at: noon(),
+        deleted_at: Some(noon()),
         gone_at: None,
         incarnation: 1,
         recreated: 0,
@@ -371,7 +371,10 @@ pub fn commands() -> Vec<Command> {
         Command::ResumeSite { .. } => 13,
         Command::Prune { .. } => 14,
         // These cross no socket.
-        Command::Told { .. } | Command::DeleteSeen { .. } | Command::Wake { .. } => 15,
+        Command::Told { .. }
+        | Command::DeleteSeen { .. }
+        | Command::Wake { .. }
+        | Command::Revive { .. } => 15,
     });
     all
 }

@@ -255,7 +255,7 @@ async fn the_lists_of_deletions_tombstones_and_sites_have_their_columns() {
         record_id: 5,
         key: key("network", "n-1"),
         phase: Phase::Gone,
-        deleted_at: start(),
+        deleted_at: Some(start()),
         gone_at: Some(start()),
         incarnation: 1,
         recreated: 2,

@@ -160,7 +160,7 @@ async fn a_tombstone_is_released_by_its_word_if_one_fits() {
             ..key("port", "p1")
         },
         phase,
-        deleted_at: start(),
+        deleted_at: Some(start()),
         gone_at: None,
         incarnation: 1,
         recreated: 0,

@@ -9,6 +9,7 @@
 
 mod cascade;
 mod copies;
+mod keys;
 mod pages;
 mod passing;
 mod paths;

@@ -238,3 +238,113 @@ fn a_key_that_stands_twice_is_no_json() {
     let whole = json!({"a": [1, -2, 0.5, true, null, "x", {"b": {}}]});
     assert_eq!(parse(whole.to_string().as_bytes()).unwrap(), whole);
 }
+
+#[test]
+fn m06_a_call_says_under_which_natural_keys_it_creates() {
+    let network = routes("network", "/RegionOne/network");
+    let image = routes("image", "");
+    let edge = "/RegionOne/network/v2.0/routers/r/add_router_interface";
+    let extra = "/RegionOne/network/v2.0/routers/r/add_extraroutes.json";
+    let router = "/RegionOne/network/v2.0/routers/r";
+    let trunk = "/RegionOne/network/v2.0/trunks/t/add_subports";
+    let two = json!({"router": {"routes": [
+        {"destination": "10.0.0.0/8", "nexthop": "1.1.1.1"},
+        {"destination": "10.0.0.0/8"},
+        {"destination": "::/0", "nexthop": "fe80::1"},
+    ]}});
+    for (routes, method, path, body, expected) in [
+        (
+            &image,
+            "POST",
+            "/v2/images/i/members",
+            json!({"member": "p"}),
+            vec![("image_member", "i,p")],
+        ),
+        (
+            &image,
+            "POST",
+            "/v2/images/i/members",
+            json!({"member": null}),
+            vec![],
+        ),
+        (
+            &image,
+            "GET",
+            "/v2/images/i/members",
+            json!({"member": "p"}),
+            vec![],
+        ),
+        (
+            &image,
+            "POST",
+            "/v2/images/i/members/p",
+            json!({"member": "p"}),
+            vec![],
+        ),
+        (
+            &image,
+            "POST",
+            "/v2/images/i/actions/deactivate",
+            json!(null),
+            vec![],
+        ),
+        (
+            &network,
+            "PUT",
+            edge,
+            json!({"subnet_id": "s"}),
+            vec![("router_interface", "r,s")],
+        ),
+        (&network, "PUT", edge, json!({"port_id": "p"}), vec![]),
+        (
+            &network,
+            "PUT",
+            extra,
+            two.clone(),
+            vec![
+                ("static_route", "r,10.0.0.0/8,1.1.1.1"),
+                ("static_route", "r,::/0,fe80::1"),
+            ],
+        ),
+        (
+            &network,
+            "PUT",
+            router,
+            two,
+            vec![
+                ("static_route", "r,10.0.0.0/8,1.1.1.1"),
+                ("static_route", "r,::/0,fe80::1"),
+            ],
+        ),
+        (
+            &network,
+            "PUT",
+            router,
+            json!({"router": {"routes": null}}),
+            vec![],
+        ),
+        (
+            &network,
+            "PUT",
+            trunk,
+            json!({"sub_ports": [{"port_id": "a"}, {"port_id": "b"}]}),
+            vec![("subport", "t,a"), ("subport", "t,b")],
+        ),
+        (
+            &network,
+            "POST",
+            "/RegionOne/network/v2.0/ports",
+            json!({"port": {"network_id": "n"}}),
+            vec![],
+        ),
+    ] {
+        let method = method.parse().unwrap();
+        let creates = routes.creates(&method, path);
+        let found: Vec<Named> = creates.iter().flat_map(|it| it.named(&body)).collect();
+        let expected: Vec<Named> = expected
+            .into_iter()
+            .map(|(kind, id)| named(kind, id))
+            .collect();
+        assert_eq!(found, expected, "{method} {path} {body}");
+    }
+}

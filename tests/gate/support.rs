@@ -12,7 +12,7 @@ use gone::domain::model::{
     Actor, Counts, Deletion, DeletionState, KindName, Origin, Phase, PlanOptions, Site,
 };
 use gone::engine::{Engine, Parts};
-use gone::faces::gate::{self, GateHandle};
+use gone::faces::gate::{self, GateHandle, Turns};
 use gone::ledger::sqlite::{Options, SqliteLedger};
 use gone::ledger::tombstones::Tombstones;
 use gone::sandbox::{self, ServeOptions, ServerHandle, WorldOptions};
@@ -134,6 +134,7 @@ impl Stage {
             settings.clone(),
         );
         let mapping = settings.mapping.clone();
+        let turns = Arc::<Turns>::default();
         let mut gates = HashMap::new();
         for settings in settings.gate {
             let service = SERVICES
@@ -147,6 +148,7 @@ impl Stage {
                 kinds: kinds.clone(),
                 mapping: mapping.clone(),
                 tombstones: tombstones.clone(),
+                turns: turns.clone(),
                 control: control.clone(),
                 session,
                 clock: clock.clone(),

@@ -306,7 +306,7 @@ impl Sample {
 /// Whether a write was refused by the gate.
 fn verdict(answer: &crate::support::Answer) -> &'static str {
     match answer.status {
-        409 if answer.text.contains("is being deleted") => "409",
+        409 if answer.text.contains("deleted, by deletion") => "409",
         404 => "404",
         _ => "pass",
     }

@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use gone::domain::model::{DeletionState, Origin, Phase, Site, StepState};
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, owner, upkeep};
 use gone::ledger::{
-    Applied, Change, DeletionFilter, Ledger, LedgerError, Room, Selection, StepChange, audit,
+    Applied, Change, DeletionFilter, Ledger, LedgerError, Room, Selection, StepChange,
+    TombstoneFilter, audit,
 };
 
 use crate::support::*;
@@ -152,7 +153,72 @@ async fn a_ledger_of_the_first_version_is_brought_up_and_goes_on() {
     let version: i64 = db
         .query_row("PRAGMA user_version", (), |row| row.get(0))
         .unwrap();
-    assert_eq!(version, 8);
+    assert_eq!(version, 9);
+}
+
+/// What no ledger of ours has, but one that was mended by hand may: one id in several spellings.
+#[tokio::test]
+async fn m04_records_of_one_identity_are_merged_into_the_oldest() {
+    const DELETING: &str = "27bded44-41c2-4aea-8bee-3f2894bc3daa";
+    const GONE: &str = "0c7bf79b-64c4-4ad9-a0a3-1059a152d7d3";
+    let folder = Folder::new();
+    let old = rusqlite::Connection::open(folder.ledger()).unwrap();
+    old.execute_batch(include_str!("version_1.sql")).unwrap();
+    let record = |id: &str| -> (i64, i64) {
+        let sql = "SELECT record_id, deletion FROM tombstones WHERE id = ?1";
+        let row = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
+        old.query_row(sql, [id], row).unwrap()
+    };
+    let (deleting, gone) = (record(DELETING), record(GONE));
+    let mut insert = old
+        .prepare(
+            "INSERT INTO tombstones(site, kind, id, phase, deleted_at, gone_at, incarnation,
+                 recreated, deletion)
+             VALUES('sandbox/RegionOne', 'port', ?1, ?2, 1000000, ?3, ?4, ?5, 99)",
+        )
+        .unwrap();
+    let (upper, later) = (DELETING.to_uppercase(), GONE.to_uppercase());
+    insert
+        .execute((&upper, "gone", Some(2_000_000), 3, 1))
+        .unwrap();
+    insert
+        .execute((&later, "released", None::<i64>, 2, 0))
+        .unwrap();
+    drop(insert);
+    let highest = old.last_insert_rowid();
+    drop(old);
+
+    let ledger = open(&folder);
+    let of = async |id: &str| {
+        let filter = TombstoneFilter {
+            id: Some(id.to_owned()),
+            ..TombstoneFilter::default()
+        };
+        let mut found = ledger.tombstones(filter, all()).await.unwrap().rows;
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    };
+    // In any spelling; what is on its way stands before what ended later.
+    for id in [DELETING, &upper] {
+        let merged = of(id).await;
+        assert_eq!(
+            (merged.record_id, merged.phase),
+            (deleting.0, Phase::Deleting)
+        );
+        assert_eq!(merged.key.id, DELETING);
+        assert_eq!((merged.incarnation, merged.recreated), (4, 1));
+    }
+    let merged = of(GONE).await;
+    assert_eq!((merged.record_id, merged.phase), (gone.0, Phase::Released));
+    assert_eq!((merged.incarnation, merged.gone_at), (3, None));
+    // A number that was given is not given again.
+    running(&ledger, "new", &ports(&[("a", &[])])).await;
+    let new = ledger.tombstones_of(vec![key("port", "a")]).await.unwrap();
+    assert!(new[0].record_id > highest, "{new:?}");
+    drop(ledger);
+    for rule in upkeep::check(&folder.ledger()).unwrap() {
+        assert_eq!(rule.broken, 0, "{rule:?}");
+    }
 }
 
 #[test]

@@ -40,7 +40,7 @@ async fn t01_tombstone_stands_before_any_step_can_be_claimed() {
     let held = tombstone(&ledger, "a").await;
     assert_eq!(held.phase, Phase::Checking);
     assert_eq!(held.key, key("port", "a"));
-    assert_eq!(held.deleted_at, at(0));
+    assert_eq!(held.deleted_at, Some(at(0)));
     assert!(claim(&ledger, 10).await.is_empty());
 
     one(
@@ -191,9 +191,9 @@ async fn t15_deleted_at_is_set_once() {
         accept(wanted("two", vec![target("port", "a")], at(30))),
     )
     .await;
-    assert_eq!(tombstone(&ledger, "a").await.deleted_at, at(10));
+    assert_eq!(tombstone(&ledger, "a").await.deleted_at, Some(at(10)));
     claim_all_to(&ledger, StepState::Gone).await;
-    assert_eq!(tombstone(&ledger, "a").await.deleted_at, at(10));
+    assert_eq!(tombstone(&ledger, "a").await.deleted_at, Some(at(10)));
 }
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn m01_m03_a_revived_identity_keeps_its_row() {
         one(&ledger, start(&name, &plan(vec![step]), raised)).await;
         let held = tombstone(&ledger, "image,project").await;
         assert_eq!(held.incarnation, round + 1);
-        assert_eq!((held.deleted_at, held.gone_at), (raised, None));
+        assert_eq!((held.deleted_at, held.gone_at), (Some(raised), None));
         assert_eq!(held.record_id, *record.get_or_insert(held.record_id));
         assert_eq!(held.deletion_id, id(&name));
         claim_all_to(&ledger, StepState::Gone).await;
@@ -229,7 +229,7 @@ async fn m01_a_released_identity_is_the_same_incarnation() {
     )
     .await;
     let held = tombstone(&ledger, "a").await;
-    assert_eq!((held.incarnation, held.deleted_at), (1, at(50)));
+    assert_eq!((held.incarnation, held.deleted_at), (1, Some(at(50))));
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ mod copies;
 mod crash;
 mod estate;
 mod gate;
+mod keys;
 mod people;
 mod refusals;
 mod seat;

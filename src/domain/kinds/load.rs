@@ -7,8 +7,8 @@ use serde_json::Value;
 use toml::Spanned;
 
 use super::{
-    ActionWord, AnswerRule, CallTemplate, FilterValues, Kind, KindName, KindSpec, Kinds, ListSpec,
-    OnDelete, Reference, Runbook, value,
+    ActionWord, AnswerRule, CallTemplate, Created, FilterValues, Kind, KindName, KindSpec, Kinds,
+    ListSpec, OnDelete, Reference, Runbook, value,
 };
 use crate::domain::nesting::{TOO_DEEP, first_too_deep, line_of};
 use crate::domain::text::did_you_mean;
@@ -171,6 +171,9 @@ impl Kinds {
         if let Some(enable) = &spec.enable {
             self.validate_call(kind, "enable.call", &enable.call)?;
         }
+        for created in &spec.created {
+            validate_created(spec, created)?;
+        }
         match &spec.runbook {
             Some(runbook) => validate_runbook(runbook),
             None => Ok(()),
@@ -274,16 +277,40 @@ impl Kinds {
     }
 
     fn validate_call(&self, kind: &Kind, field: &str, call: &CallTemplate) -> Result<(), String> {
-        const METHODS: [&str; 4] = ["DELETE", "PUT", "POST", "PATCH"];
-        if !METHODS.contains(&call.method.as_str()) {
-            return Err(format!(
-                "{field}.method: \"{}\" is none of {}{}",
-                call.method,
-                METHODS.join(", "),
-                did_you_mean(&call.method, METHODS)
-            ));
-        }
+        validate_method(field, &call.method)?;
         validate_variables(kind, field, call.variables().iter().map(String::as_str))
+    }
+}
+
+fn validate_method(field: &str, method: &String) -> Result<(), String> {
+    const METHODS: [&str; 4] = ["DELETE", "PUT", "POST", "PATCH"];
+    if METHODS.contains(&method.as_str()) {
+        return Ok(());
+    }
+    Err(format!(
+        "{field}.method: \"{method}\" is none of {}{}",
+        METHODS.join(", "),
+        did_you_mean(method, METHODS)
+    ))
+}
+
+/// It names every part of the kind's id.
+fn validate_created(spec: &KindSpec, created: &Created) -> Result<(), String> {
+    validate_method("created", &created.method)?;
+    let listed = spec.list.as_ref().map(|list| list.id.len());
+    let derived = spec.derived.as_ref().map(|derived| derived.id.len());
+    let parts = listed.or(derived).unwrap_or_default();
+    if created.id.len() != parts {
+        return Err(format!("created.id: its ids have {parts} parts"));
+    }
+    let known: Vec<&str> = value::variables(&created.path).collect();
+    let mut named = created.id.iter().flat_map(|part| value::variables(part));
+    match named.find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "created.id: no variable \"{{{name}}}\" in its path{}",
+            did_you_mean(name, known)
+        )),
     }
 }
 

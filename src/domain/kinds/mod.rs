@@ -30,6 +30,7 @@
 //! | `unpinned_by` | the edge by which what blocks lets go, and stays: for the ladder alone, in no plan |
 //! | `runbook` | what a person does by hand for one id, when no call helps |
 //! | `stays` | only what belongs to it goes (a project) |
+//! | `created` | the calls that create one under an id that may be given again (M6) |
 //! | `incarnation` | the field by which one made anew under the same id is known (I10) |
 //! | `owner` | the field that says what a resource serves; when that changes, it is drift |
 //! | `requires_extension` | where the cloud lacks it, there are none |
@@ -46,11 +47,11 @@ use serde_json::Value;
 
 pub use load::{KindsError, Source};
 pub use spec::{
-    ActionWord, AnswerClass, AnswerRule, CallTemplate, DerivedSpec, EnableSpec, FilterValues, Find,
-    GuardRule, Join, KindSpec, ListSpec, Match, OnDelete, OneOf, Reference, ReleaseOption, Runbook,
-    Settles, Takes,
+    ActionWord, AnswerClass, AnswerRule, CallTemplate, Created, DerivedSpec, EnableSpec,
+    FilterValues, Find, GuardRule, Join, KindSpec, ListSpec, Match, OnDelete, OneOf, Reference,
+    ReleaseOption, Runbook, Settles, Takes,
 };
-pub use value::{NULL, fill, lookup, lookup_one, text};
+pub use value::{NULL, fill, lookup, lookup_one, text, variables};
 
 use super::model::{Action, KindName, Resource, ResourceKey, Site};
 
@@ -91,6 +92,29 @@ pub struct Kind {
 pub enum Settling {
     GoesOn,
     Failed,
+}
+
+impl Created {
+    /// The ids under which a call creates: with the variables of its path, and what its body says, or
+    /// its answer.
+    pub fn ids(&self, variables: &BTreeMap<String, String>, body: &Value) -> Vec<String> {
+        let elements = match &self.each {
+            Some(each) => value::values(body, &format!("{each}[]")),
+            None => vec![body],
+        };
+        let id_in = |element: &Value| {
+            let parts = self.id.iter().map(|part| {
+                let variable = part.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+                match (variable, part.strip_prefix("each.")) {
+                    (Some(variable), _) => variables.get(variable).cloned(),
+                    (None, Some(path)) if self.each.is_some() => lookup_one(element, path),
+                    (None, _) => lookup_one(body, part),
+                }
+            });
+            parts.collect::<Option<Vec<_>>>().map(|it| it.join(","))
+        };
+        elements.into_iter().filter_map(id_in).collect()
+    }
 }
 
 impl Kinds {
@@ -249,6 +273,17 @@ impl Kind {
         } else {
             None
         }
+    }
+
+    /// Whether its ids are natural keys, given again to what is made anew (M). Then a tombstone says
+    /// nothing, after the end, of what is there.
+    pub fn has_natural_key(&self) -> bool {
+        !self.spec.created.is_empty()
+    }
+
+    /// Under which its service has it, for clients.
+    pub fn prefixes(&self) -> impl Iterator<Item = &String> {
+        [&self.prefix].into_iter().chain(&self.also_at)
     }
 
     /// How several values of this filter are asked for.

@@ -58,6 +58,9 @@ pub struct KindSpec {
     /// Fields of a request's body that name a resource, beside the references: field → kinds (T17).
     #[serde(default)]
     pub names: BTreeMap<String, Vec<KindName>>,
+    /// For ids that may be given again: the calls that create one under its id (M6).
+    #[serde(default)]
+    pub created: Vec<Created>,
     pub requires_extension: Option<String>,
     /// For ids that may be given again (image and project): a field that is another's then. It is read
     /// just before the call (I10).
@@ -199,6 +202,20 @@ pub struct CallTemplate {
     pub method: String,
     pub path: String,
     pub body: Option<Value>,
+}
+
+/// A call that creates resources of a kind whose ids may be given again.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Created {
+    pub method: String,
+    /// With variables, for parts of the id.
+    pub path: String,
+    /// An array in the body, each of whose elements creates one.
+    pub each: Option<String>,
+    /// The parts of the id: a `{variable}` of the path, or a path in the body; in the element under
+    /// `each.`.
+    pub id: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -70,7 +70,7 @@ pub fn fill(template: &str, variables: &BTreeMap<String, String>) -> Result<Stri
 }
 
 /// The variables that a template names.
-pub(super) fn variables(template: &str) -> impl Iterator<Item = &str> {
+pub fn variables(template: &str) -> impl Iterator<Item = &str> {
     template
         .split('{')
         .skip(1)

@@ -144,7 +144,7 @@ pub fn tombstones(rows: &[Tombstone]) -> Sheet {
             row.key.kind.to_string(),
             row.key.id.clone(),
             row.key.site.to_string(),
-            time(row.deleted_at),
+            row.deleted_at.map(time).unwrap_or_default(),
             row.gone_at.map(time).unwrap_or_default(),
             row.recreated.to_string(),
             row.incarnation.to_string(),

@@ -258,7 +258,7 @@ fn write_explanation(session: &mut Session<'_>, explanation: &Explanation) -> Re
         let line = format!(
             "  tombstone: {} since {}",
             tombstone.phase.as_str(),
-            time(tombstone.deleted_at)
+            tombstone.deleted_at.map(time).unwrap_or_default()
         );
         writeln!(session.out, "{line}")?;
     }

@@ -273,7 +273,11 @@ impl Gate {
         }
     }
 
-    async fn submit(&self, caller: &Identity, command: Command) -> Result<Receipt, Refusal> {
+    pub(super) async fn submit(
+        &self,
+        caller: &Identity,
+        command: Command,
+    ) -> Result<Receipt, Refusal> {
         let envelope = Envelope {
             command,
             actor: actor(caller),

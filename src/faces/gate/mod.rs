@@ -6,6 +6,7 @@
 //!  request ──┤  rules     phase × who asks × what for → what is done: the table
 //!            ├─ read      GET and lists: passed, hidden, or shown as deleting
 //!            ├─ write     creates and updates: refused where they refer to what goes
+//!            │  turns     under one natural key one after another
 //!            ├─ delete    passed, answered, or a cascade of the engine's
 //!            └─ pass      everything else, and all of the above's calls: to the upstream, as it is
 //! ```
@@ -26,6 +27,7 @@ mod refusal;
 mod rights;
 pub mod route;
 pub mod rules;
+mod turns;
 mod write;
 
 use std::convert::Infallible;
@@ -50,7 +52,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cloud::openstack::{ConfigError, Session, StreamingClient, root_of, streaming_client};
 use crate::control::Control;
-use crate::domain::kinds::Kinds;
+use crate::domain::kinds::{Kind, Kinds};
 use crate::domain::mapping::{CopiedBy, Mapping};
 use crate::domain::model::{KindName, Phase, Site};
 use crate::ledger::tombstones::Tombstones;
@@ -61,6 +63,7 @@ use refusal::Refusal;
 use rights::Vouchers;
 use route::{Place, Routes};
 use rules::{Asker, Ruling, Wish, ruling};
+pub use turns::Turns;
 
 /// How long requests under way may take when the engine ends.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -77,6 +80,8 @@ pub struct Parts {
     /// Which sites hold copies of another's resources.
     pub mapping: Vec<Mapping>,
     pub tombstones: Arc<Tombstones>,
+    /// The same for all gates.
+    pub turns: Arc<Turns>,
     pub control: Arc<dyn Control>,
     /// With the engine's own credentials, for what Keystone and the catalog say.
     pub session: Arc<Session>,
@@ -108,6 +113,7 @@ struct Gate {
     /// Whose resources have copies here, and here itself.
     copied_from: Vec<Site>,
     tombstones: Arc<Tombstones>,
+    turns: Arc<Turns>,
     control: Arc<dyn Control>,
     session: Arc<Session>,
     client: StreamingClient<Out>,
@@ -174,6 +180,7 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
         settings: parts.settings,
         kinds: parts.kinds,
         tombstones: parts.tombstones,
+        turns: parts.turns,
         control: parts.control,
         session: parts.session,
         clock: parts.clock,
@@ -313,8 +320,12 @@ impl Gate {
         }
     }
 
+    /// Under a natural key, what is there after the end is another one: that has no tombstone (I10).
     fn phase(&self, kind: &KindName, id: &str) -> Option<Phase> {
-        self.tombstones.phase(&self.site, kind, id)
+        let phase = self.tombstones.phase(&self.site, kind, id)?;
+        let has_ended = matches!(phase, Phase::Gone | Phase::Purged);
+        let natural = || self.kinds.get(kind).is_some_and(Kind::has_natural_key);
+        (!has_ended || !natural()).then_some(phase)
     }
 
     fn ruling(&self, named: &route::Named, asker: Asker, wish: Wish) -> Ruling {

@@ -125,7 +125,13 @@ impl Gate {
         head.headers.remove(header::IF_NONE_MATCH);
         head.headers.remove(header::CONTENT_LENGTH);
         let body = Either::Right(Full::default());
-        let (head, body) = self.pass(head, body).await?.into_parts();
+        let response = self.pass(head, body).await?;
+        self.read_whole(response).await
+    }
+
+    /// The answer with its body.
+    pub(super) async fn read_whole(&self, response: Response<Out>) -> Result<Whole, Refusal> {
+        let (head, body) = response.into_parts();
         let read = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body = read.map_err(|error| {
             let message = format!(

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use serde_json::Value;
 
-use crate::domain::kinds::{Kind, Kinds};
+use crate::domain::kinds::{Created, Kind, Kinds, variables};
 use crate::domain::model::KindName;
 
 /// What stands for itself in one segment of a path.
@@ -20,6 +22,34 @@ pub struct Routes {
     patterns: Vec<Pattern>,
     /// Body fields that name a resource, by their last part: `network_id`.
     references: BTreeMap<String, BTreeSet<KindName>>,
+    /// The calls that create under a natural key.
+    creates: Vec<CreatePattern>,
+}
+
+#[derive(Clone, Debug)]
+struct CreatePattern {
+    kind: KindName,
+    segments: Vec<Segment>,
+    created: Created,
+}
+
+/// A call that creates under natural keys; which ones, its body says.
+pub struct Creates<'r> {
+    kind: &'r KindName,
+    created: &'r Created,
+    variables: BTreeMap<String, String>,
+}
+
+impl Creates<'_> {
+    /// What a body says is created, or the answer to it.
+    pub fn named(&self, body: &Value) -> Vec<Named> {
+        let ids = self.created.ids(&self.variables, body);
+        let named = ids.into_iter().map(|id| Named {
+            kind: self.kind.clone(),
+            id,
+        });
+        named.collect()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -81,9 +111,12 @@ pub struct Ambiguous;
 impl Routes {
     /// Those of the kinds of `service`, below the path of its endpoint.
     pub fn new(kinds: &Kinds, service: &str, root: &str) -> Self {
-        let listed = kinds.iter().filter(|kind| kind.service == service);
-        let patterns = listed
+        let listed = || kinds.iter().filter(|kind| kind.service == service);
+        let patterns = listed()
             .flat_map(|kind| Pattern::all_of(kind, root))
+            .collect();
+        let creates = listed()
+            .flat_map(|kind| CreatePattern::all_of(kind, root))
             .collect();
         let mut references: BTreeMap<String, BTreeSet<KindName>> = BTreeMap::new();
         for reference in kinds.iter().flat_map(|kind| &kind.spec.references) {
@@ -105,7 +138,33 @@ impl Routes {
         Self {
             patterns,
             references,
+            creates,
         }
+    }
+
+    /// What this call creates under natural keys; nothing, for nearly all.
+    pub fn creates(&self, method: &Method, path: &str) -> Vec<Creates<'_>> {
+        let method = method.as_str();
+        let patterns = self.creates.iter();
+        let mut patterns = patterns.filter(|it| it.created.method == method).peekable();
+        if patterns.peek().is_none() {
+            return Vec::new();
+        }
+        let Ok(segments) = segments(path) else {
+            return Vec::new();
+        };
+        patterns
+            .filter(|pattern| pattern.segments.len() == segments.len())
+            .filter_map(|pattern| {
+                let values = matched(&pattern.segments, &segments)?;
+                let names = variables(&pattern.created.path).map(str::to_owned);
+                Some(Creates {
+                    kind: &pattern.kind,
+                    created: &pattern.created,
+                    variables: names.zip(values.into_iter().map(str::to_owned)).collect(),
+                })
+            })
+            .collect()
     }
 
     /// What a body field of this name refers to.
@@ -140,7 +199,7 @@ impl Routes {
         let found = self
             .patterns
             .iter()
-            .filter_map(|pattern| Some((pattern, pattern.matched(&segments)?)))
+            .filter_map(|pattern| Some((pattern, matched(&pattern.segments, &segments)?)))
             // `/images/I/members/M` is a member, and not a part of an image.
             .max_by_key(|(pattern, _)| pattern.segments.len());
         let Some((pattern, ids)) = found else {
@@ -167,16 +226,26 @@ impl Routes {
     }
 }
 
+impl CreatePattern {
+    fn all_of<'k>(kind: &'k Kind, root: &'k str) -> impl Iterator<Item = Self> + 'k {
+        kind.prefixes().flat_map(move |prefix| {
+            kind.spec.created.iter().map(move |created| Self {
+                kind: kind.name.clone(),
+                segments: pattern(&format!("{root}{prefix}{}", created.path)),
+                created: created.clone(),
+            })
+        })
+    }
+}
+
 impl Pattern {
     fn all_of<'k>(kind: &'k Kind, root: &'k str) -> impl Iterator<Item = Self> + 'k {
-        let prefixes = [&kind.prefix].into_iter().chain(&kind.also_at);
-        prefixes.filter_map(move |prefix| Self::of(kind, root, prefix))
+        kind.prefixes()
+            .filter_map(move |prefix| Self::of(kind, root, prefix))
     }
 
     fn of(kind: &Kind, root: &str, prefix: &str) -> Option<Self> {
         let list = kind.spec.list.as_ref()?;
-        let path = format!("{root}{prefix}{}", list.path);
-        let segments = path.split('/').filter(|part| !part.is_empty());
         let parent = list.within.as_ref().and_then(|within| {
             let mut references = kind.spec.references.iter();
             references
@@ -185,31 +254,37 @@ impl Pattern {
         });
         Some(Self {
             kind: kind.name.clone(),
-            segments: segments
-                .map(|part| match part.starts_with('{') {
-                    true => Segment::Variable,
-                    false => Segment::Literal(part.to_owned()),
-                })
-                .collect(),
+            segments: pattern(&format!("{root}{prefix}{}", list.path)),
             parent,
         })
     }
+}
 
-    /// The variables' values, if the path begins like this.
-    fn matched<'p>(&self, path: &'p [String]) -> Option<Vec<&'p str>> {
-        if path.len() < self.segments.len() {
-            return None;
-        }
-        let mut values = Vec::new();
-        for (segment, part) in self.segments.iter().zip(path) {
-            match segment {
-                Segment::Variable => values.push(part.as_str()),
-                Segment::Literal(literal) if literal == part => {}
-                Segment::Literal(_) => return None,
-            }
-        }
-        Some(values)
+/// The parts of a kind's path.
+fn pattern(path: &str) -> Vec<Segment> {
+    let segments = path.split('/').filter(|part| !part.is_empty());
+    segments
+        .map(|part| match part.starts_with('{') {
+            true => Segment::Variable,
+            false => Segment::Literal(part.to_owned()),
+        })
+        .collect()
+}
+
+/// The variables' values, if the path begins like this.
+fn matched<'p>(pattern: &[Segment], path: &'p [String]) -> Option<Vec<&'p str>> {
+    if path.len() < pattern.len() {
+        return None;
     }
+    let mut values = Vec::new();
+    for (segment, part) in pattern.iter().zip(path) {
+        match segment {
+            Segment::Variable => values.push(part.as_str()),
+            Segment::Literal(literal) if literal == part => {}
+            Segment::Literal(_) => return None,
+        }
+    }
+    Some(values)
 }
 
 /// The decoded parts of a path, without the `.json` that Neutron takes for its own.

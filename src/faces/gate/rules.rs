@@ -11,8 +11,8 @@ pub enum Wish {
     Delete,
     /// To create a child of it, update it, or newly refer to it.
     Refer,
-    /// To create a copy of it.
-    Copy,
+    /// To create it anew, under its natural key, or a copy of it.
+    Create,
 }
 
 /// Who asks: the listener's source, or a service by its own token.
@@ -57,12 +57,12 @@ pub enum Ruling {
 pub fn ruling(phase: Option<Phase>, asker: Asker, wish: Wish) -> Ruling {
     use Asker::{Central, Local, Service, User};
     use Ruling::{BeingChecked, Conflict, NotFound, Pass, ShowDeleting, UnderWay};
-    use Wish::{Copy, Delete, Read, Refer};
+    use Wish::{Create, Delete, Read, Refer};
     match (phase, wish, asker) {
         (None | Some(Phase::Released), _, _) => Pass,
-        // Who makes it anew after its end means it; a copy is made by a client that has not heard (M).
-        (Some(Phase::Gone | Phase::Purged), Copy, User | Service) => Pass,
-        (Some(_), Copy, _) => Conflict,
+        // Who creates it anew after its end means it; a copy is made by one that has not heard (M).
+        (Some(Phase::Gone | Phase::Purged), Create, User | Service) => Pass,
+        (Some(_), Create, _) => Conflict,
         (Some(_), Delete, Central | Service) => Pass,
 
         (Some(Phase::Checking), Read, _) => Pass,

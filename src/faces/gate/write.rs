@@ -1,5 +1,7 @@
 //! Creates and updates: refused where they refer to what is being deleted (T17, N9).
 
+use std::collections::BTreeSet;
+use std::slice;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,13 +12,13 @@ use serde_json::Value;
 
 use super::pass::streamed;
 use super::refusal::Refusal;
-use super::route::{Named, Place};
+use super::route::{Creates, Named, Place};
 use super::rules::{Asker, Ruling, Wish, ruling};
 use super::{Gate, Out, body, text_of};
-use crate::control::{Page, Query};
+use crate::control::{Command, Page, Query};
 use crate::domain::kinds::{Kind, OnDelete, Reference, lookup};
 use crate::domain::mapping::COPY_TAG;
-use crate::domain::model::{KindName, Phase, Site};
+use crate::domain::model::{KindName, Phase, ResourceKey, Site};
 use crate::domain::text::escape;
 
 /// What names resources is small.
@@ -38,33 +40,94 @@ impl Gate {
             self.guard(&head, touched, asker).await?;
             return self.pass(head, streamed(body)).await;
         }
-        // First this, then the look: a fence that is raised in between waits for this write (T14).
-        let _write = self.tombstones.begin_write(&self.site);
-        let mut sites = self.copied_from.iter();
-        if !sites.any(|site| self.tombstones.any_at(site)) {
-            return self.pass_soon(head, streamed(body)).await;
-        }
-        let bytes = whole(body).await?;
-        let mut referred = touched;
-        if !bytes.is_empty() {
-            let parsed = body::parse(&bytes).map_err(|error| {
-                let message = format!("the body is no JSON that can be read in one way: {error}");
-                Refusal::bad_request(message)
-            })?;
-            referred.extend(body::referred(&self.upstream().await?.routes, &parsed));
-            if let Place::Collection { kind, .. } = &place {
-                let copies = copied(&parsed).into_iter().map(|id| Named {
-                    kind: kind.clone(),
-                    id,
-                });
-                self.guard_copies(&head, copies.collect(), asker).await?;
+        let routes = &self.upstream().await?.routes;
+        let creates = routes.creates(&head.method, head.uri.path());
+        if creates.is_empty() {
+            // First this, then the look: a fence that is raised in between waits for this write (T14).
+            let _write = self.tombstones.begin_write(&self.site);
+            let mut sites = self.copied_from.iter();
+            if !sites.any(|site| self.tombstones.any_at(site)) {
+                return self.pass_soon(head, streamed(body)).await;
             }
         }
+        let bytes = whole(body).await?;
+        let parsed = parsed(&bytes)?;
+        let mut referred = touched;
+        referred.extend(body::referred(routes, &parsed));
+        let made: Vec<Named> = creates.iter().flat_map(|it| it.named(&parsed)).collect();
+        let _turn = self.turns.take(self.keys_of(&made)).await;
+        let _write = self.tombstones.begin_write(&self.site);
+        if let Place::Collection { kind, .. } = &place {
+            let copies = copied(&parsed).into_iter().map(|id| Named {
+                kind: kind.clone(),
+                id,
+            });
+            self.guard_creates(&head, copies.collect(), &self.copied_from, asker)
+                .await?;
+        }
+        self.guard_creates(&head, made.clone(), slice::from_ref(&self.site), asker)
+            .await?;
         self.guard(&head, referred, asker).await?;
         if let Place::Resource { named, .. } | Place::Below(named) = &place {
             self.guard_part(&head, named, asker, Wish::Refer).await?;
         }
-        self.pass_soon(head, Either::Right(Full::new(bytes))).await
+        let body = Either::Right(Full::new(bytes));
+        if creates.is_empty() {
+            return self.pass_soon(head, body).await;
+        }
+        self.create(head, body, creates, made).await
+    }
+
+    /// Under natural keys. What succeeds is alive again in the ledger before the client hears of it (M1).
+    async fn create(
+        &self,
+        head: request::Parts,
+        body: Out,
+        creates: Vec<Creates<'_>>,
+        mut made: Vec<Named>,
+    ) -> Result<Response<Out>, Refusal> {
+        let asked = head.clone();
+        let mut response = self.pass_soon(head, body).await?;
+        if !response.status().is_success() {
+            return Ok(response);
+        }
+        if made.is_empty() {
+            let answered = self.read_whole(response).await?;
+            let said = answered.json().unwrap_or_default();
+            made = creates.iter().flat_map(|it| it.named(&said)).collect();
+            response = answered.relay();
+        }
+        let mut keys = self.keys_of(&made);
+        keys.retain(|key| {
+            let phase = self.tombstones.phase(&key.site, &key.kind, &key.id);
+            matches!(phase, Some(Phase::Gone | Phase::Purged))
+        });
+        if keys.is_empty() {
+            return Ok(response);
+        }
+        let caller = self.caller(&asked).await;
+        let command = Command::Revive {
+            keys: keys.into_iter().collect(),
+        };
+        let revived = match caller {
+            Ok(caller) => self.submit(&caller, command).await,
+            Err(refusal) => Err(refusal),
+        };
+        if let Err(refusal) = revived {
+            // It is there all the same, and the gate shows it; the next create tells the ledger again.
+            let made = made.iter().map(|it| escape(&it.id)).collect::<Vec<_>>();
+            tracing::warn!(gate = %self.address, made = made.join(" "), ?refusal, "what was created anew is still gone in the ledger");
+        }
+        Ok(response)
+    }
+
+    fn keys_of(&self, named: &[Named]) -> BTreeSet<ResourceKey> {
+        let keys = named.iter().map(|named| ResourceKey {
+            site: self.site.clone(),
+            kind: named.kind.clone(),
+            id: named.id.to_lowercase(),
+        });
+        keys.collect()
     }
 
     /// One that goes refuses the whole request.
@@ -93,17 +156,19 @@ impl Gate {
         Ok(())
     }
 
-    /// Nothing is made anew that names what goes, or went, as its original (T12, T14).
-    async fn guard_copies(
+    /// Nothing is made anew while it goes, nor, but by who means it, after it went (M); nor what names
+    /// such a one of these sites as its original (T12, T14).
+    async fn guard_creates(
         &self,
         head: &request::Parts,
-        originals: Vec<Named>,
+        creates: Vec<Named>,
+        sites: &[Site],
         asker: Asker,
     ) -> Result<(), Refusal> {
-        for named in originals {
-            for site in &self.copied_from {
+        for named in creates {
+            for site in sites {
                 let phase = self.tombstones.phase(site, &named.kind, &named.id);
-                if ruling(phase, asker, Wish::Copy) == Ruling::Conflict {
+                if ruling(phase, asker, Wish::Create) == Ruling::Conflict {
                     self.caller(head).await?;
                     return Err(self.being_deleted(site, &named).await);
                 }
@@ -206,11 +271,15 @@ impl Gate {
     async fn being_deleted(&self, site: &Site, named: &Named) -> Refusal {
         let deletion = self.deletion_at(site, named).await;
         let by = deletion.as_deref().unwrap_or("(unknown)");
-        let message = format!(
-            "{} {} is being deleted, by deletion {by}; nothing may refer to it any more.",
-            named.kind,
-            escape(&named.id)
-        );
+        let named_so = format!("{} {}", named.kind, escape(&named.id));
+        let message = match self.tombstones.phase(site, &named.kind, &named.id) {
+            Some(Phase::Gone | Phase::Purged) => {
+                format!("{named_so} was deleted, by deletion {by}; this does not bring it back.")
+            }
+            _ => format!(
+                "{named_so} is being deleted, by deletion {by}; nothing may refer to it any more."
+            ),
+        };
         Refusal {
             deletion,
             ..Refusal::new(StatusCode::CONFLICT, "ResourceBeingDeleted", message)
@@ -258,6 +327,16 @@ fn parents(kind: &Kind) -> impl Iterator<Item = &Reference> {
         )
     };
     kind.spec.references.iter().filter(goes_along)
+}
+
+fn parsed(bytes: &[u8]) -> Result<Value, Refusal> {
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    body::parse(bytes).map_err(|error| {
+        let message = format!("the body is no JSON that can be read in one way: {error}");
+        Refusal::bad_request(message)
+    })
 }
 
 async fn whole(body: Incoming) -> Result<Bytes, Refusal> {

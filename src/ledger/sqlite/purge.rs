@@ -262,13 +262,7 @@ impl Batch<'_> {
                 )));
             }
         }
-        // What is there after `gone` is another incarnation (M1).
-        self.db
-            .prepare_cached(
-                "UPDATE tombstones SET incarnation = incarnation + (phase = 'gone'),
-                     phase = 'released', gone_at = NULL WHERE id = ?1 AND kind = ?2 AND site = ?3",
-            )?
-            .execute(identity)?;
+        self.let_go_of_ended(key)?;
         self.audit(audit, now)?;
         self.event(
             Some(num),
@@ -279,6 +273,51 @@ impl Batch<'_> {
             now,
         )?;
         Ok(Applied::Done)
+    }
+
+    /// What was created anew after its end is alive, in the same record (M1, M3). Any other is as it was.
+    pub(super) fn revive(
+        &mut self,
+        key: &ResourceKey,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let Some((num, incarnation)) = self.let_go_of_ended(key)? else {
+            return Ok(Applied::Done);
+        };
+        self.audit(audit, now)?;
+        self.event(
+            Some(num),
+            None,
+            EventKind::Revived,
+            &format!(
+                "{key} was created anew by {}: incarnation {incarnation}",
+                audit.actor.name
+            ),
+            &json!({
+                "phase": "released", "incarnation": incarnation,
+                "site": key.site, "kind": key.kind, "id": key.id
+            }),
+            now,
+        )?;
+        Ok(Applied::Done)
+    }
+
+    /// Its last deletion, and which incarnation is there now; none if it has not ended. What is there
+    /// after `gone` is another one (M1); what was left behind is the same.
+    fn let_go_of_ended(&self, key: &ResourceKey) -> Sql<Option<(i64, i64)>> {
+        self.db
+            .prepare_cached(
+                "UPDATE tombstones SET incarnation = incarnation + (phase = 'gone'),
+                     phase = 'released', deleted_at = NULL, gone_at = NULL, recreated = 0
+                 WHERE id = ?1 AND kind = ?2 AND site = ?3 AND phase IN ('gone', 'purged')
+                 RETURNING deletion, incarnation",
+            )?
+            .query_row(
+                params![key.id, key.kind.as_str(), key.site.to_string()],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()
     }
 
     pub(super) fn pause_site(

@@ -180,7 +180,7 @@ pub(super) fn tombstone(row: &Row) -> Sql<Tombstone> {
         record_id: row.get(0)?,
         key: key(row, 1)?,
         phase: word(row, 4)?,
-        deleted_at: time(row, 5)?,
+        deleted_at: time_opt(row, 5)?,
         gone_at: time_opt(row, 6)?,
         incarnation: number(row, 7)?,
         recreated: number(row, 8)?,

@@ -3,11 +3,11 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 8;
+pub(super) const KNOWN: i64 = 9;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -16,6 +16,7 @@ const MIGRATIONS: [&str; 8] = [
     HELD_DOWN,
     RANKED_LOOKS,
     SNAPSHOTS,
+    ONE_RECORD,
 ];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
@@ -224,6 +225,58 @@ CREATE INDEX steps_looks ON steps(deletion, site, kind, rank, next_attempt_at)
 /// Targets as their cloud showed them when they were asked to be deleted, until they are gone (T7).
 const SNAPSHOTS: &str = "
 CREATE TABLE snapshots(record INTEGER PRIMARY KEY, shown TEXT NOT NULL) STRICT;
+";
+
+/// One record per identity, however its id is spelled: clouds take an id in any case (M1). Where an older
+/// ledger has several, they are merged in the order of their records, into the oldest (M4): lives and
+/// returns add up, and of two states the one that is still on its way stands, else the later one.
+/// `deleted_at` is null while what was deleted once is there anew.
+const ONE_RECORD: &str = "
+CREATE TABLE merged(
+    record_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    site TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL COLLATE NOCASE,
+    phase TEXT NOT NULL,
+    deleted_at INTEGER,
+    gone_at INTEGER,
+    incarnation INTEGER NOT NULL DEFAULT 1,
+    recreated INTEGER NOT NULL DEFAULT 0,
+    deletion INTEGER NOT NULL,
+    copies_at TEXT,
+    UNIQUE(id, kind, site)
+) STRICT;
+-- The numbers of records that were pruned are not given again.
+INSERT INTO sqlite_sequence(name, seq)
+    SELECT 'merged', seq FROM sqlite_sequence WHERE name = 'tombstones';
+INSERT INTO merged(record_id, site, kind, id, phase, deleted_at, gone_at, incarnation, recreated,
+        deletion, copies_at)
+    SELECT record_id, site, kind, id, phase, deleted_at, gone_at, incarnation, recreated, deletion,
+        copies_at
+    FROM tombstones WHERE true ORDER BY record_id
+    ON CONFLICT(id, kind, site) DO UPDATE SET
+        incarnation = incarnation + excluded.incarnation,
+        recreated = recreated + excluded.recreated,
+        copies_at = coalesce(excluded.copies_at, copies_at),
+        (id, phase, deleted_at, gone_at, deletion) = (
+            SELECT iif(stands, merged.id, excluded.id), iif(stands, phase, excluded.phase),
+                iif(stands, deleted_at, excluded.deleted_at),
+                iif(stands, gone_at, excluded.gone_at),
+                iif(stands, deletion, excluded.deletion)
+            FROM (SELECT CASE phase WHEN 'deleting' THEN 2 WHEN 'checking' THEN 1 ELSE 0 END
+                > CASE excluded.phase WHEN 'deleting' THEN 2 WHEN 'checking' THEN 1 ELSE 0 END
+                AS stands));
+UPDATE steps SET record = (
+        SELECT m.record_id FROM tombstones t
+        JOIN merged m ON m.id = t.id AND m.kind = t.kind AND m.site = t.site
+        WHERE t.record_id = steps.record)
+    WHERE record IN (SELECT record_id FROM tombstones EXCEPT SELECT record_id FROM merged);
+DELETE FROM snapshots WHERE record NOT IN (SELECT record_id FROM merged);
+DROP TABLE tombstones;
+ALTER TABLE merged RENAME TO tombstones;
+CREATE INDEX tombstones_checking ON tombstones(deletion) WHERE phase = 'checking';
+CREATE INDEX tombstones_with_copies ON tombstones(record_id) WHERE copies_at IS NOT NULL;
+CREATE INDEX tombstones_held_down ON tombstones(gone_at, record_id) WHERE phase = 'gone';
 ";
 
 /// The schema version that the file has; 0 for an empty one.

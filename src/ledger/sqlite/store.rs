@@ -276,6 +276,7 @@ impl Batch<'_> {
             } => self.recreated(key, copy.as_ref(), *stuck, *now),
             Change::Purge(purge) => self.purge(purge),
             Change::Release { key, audit, now } => self.release(key, audit, *now),
+            Change::Revive { key, audit, now } => self.revive(key, audit, *now),
             Change::PauseSite {
                 site,
                 paused,

@@ -140,6 +140,7 @@ pub(crate) fn kind_word(kind: EventKind) -> &'static str {
         EventKind::StepState => "step",
         EventKind::Attempt => "attempt",
         EventKind::Recreated => "re-created",
+        EventKind::Revived => "revived",
         EventKind::Purge => "purge",
         EventKind::Site => "site",
         EventKind::Engine => "engine",

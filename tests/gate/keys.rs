@@ -1,0 +1,281 @@
+//! What is created anew under the key that a deleted one had: the same record, another life (M, I10).
+
+use gone::control::{Page, Query};
+use gone::domain::model::{DeletionState, KindName, Phase, PlanOptions, Tombstone};
+use gone::sandbox::WorldOptions;
+use gone::system::config::GateSource;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, SOURCES, Stage, site, until};
+
+const IMAGE: (GateSource, &str) = (GateSource::User, "image");
+const PROJECT: &str = "0f0e0d0c0b0a09080706050403020100";
+
+/// A shared image, and the path of its members.
+async fn shared_image(stage: &Stage) -> (String, String) {
+    let body = json!({"name": "base", "visibility": "shared"});
+    let image = stage.make("image", "/v2/images", body).await;
+    let members = format!("/v2/images/{image}/members");
+    (image, members)
+}
+
+async fn add(stage: &Stage, source: GateSource, members: &str) -> Answer {
+    let body = Some(json!({"member": PROJECT}));
+    stage
+        .call((source, "image"), Method::POST, members, body)
+        .await
+}
+
+/// Every record of the kind.
+async fn records(stage: &Stage, kind: &str) -> Vec<Tombstone> {
+    let query = Query::Tombstones {
+        site: Some(site()),
+        kind: Some(KindName::new(kind)),
+        phases: Vec::new(),
+        id: None,
+        cursor: None,
+        limit: 100,
+    };
+    match stage.control.query(query).await.unwrap() {
+        Page::Tombstones { rows, .. } => rows,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn the_record(stage: &Stage, kind: &str) -> Tombstone {
+    let mut all = records(stage, kind).await;
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+async fn deleted(stage: &Stage, kind: &str, id: &str) {
+    let deletion = stage.delete(kind, id, PlanOptions::default()).await;
+    stage.until(&deletion, DeletionState::Gone).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m01_m02_m03_i10_a_member_that_is_added_again_is_alive_in_the_same_record() {
+    let stage = Stage::new().await;
+    let (image, members) = shared_image(&stage).await;
+    let member = format!("{members}/{PROJECT}");
+    assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
+    let mut first = None;
+    for life in 1..5 {
+        deleted(&stage, "image_member", &format!("{image},{PROJECT}")).await;
+        let gone = the_record(&stage, "image_member").await;
+        assert_eq!((gone.phase, gone.incarnation), (Phase::Gone, life));
+        assert!(gone.deleted_at.is_some() && gone.gone_at.is_some());
+        let read = stage.call(IMAGE, Method::GET, &member, None).await;
+        assert_eq!(read.status, 404);
+
+        let again = add(&stage, GateSource::User, &members).await;
+        assert_eq!(again.status, 200, "{}", again.text);
+        let alive = the_record(&stage, "image_member").await;
+        assert_eq!(alive.record_id, *first.get_or_insert(gone.record_id));
+        assert_eq!(
+            (alive.phase, alive.incarnation),
+            (Phase::Released, life + 1)
+        );
+        assert_eq!((alive.deleted_at, alive.gone_at), (None, None));
+        for source in SOURCES {
+            let at = (source, "image");
+            let read = stage.call(at, Method::GET, &member, None).await;
+            assert_eq!(read.status, 200, "{source:?}: {}", read.text);
+            let listed = stage.call(at, Method::GET, &members, None).await;
+            assert_eq!(listed.json()["members"].as_array().unwrap().len(), 1);
+        }
+        // Creating a live one changes nothing.
+        let twice = add(&stage, GateSource::User, &members).await;
+        assert_eq!(twice.status, 409, "{}", twice.text);
+        assert_eq!(the_record(&stage, "image_member").await, alive);
+    }
+    assert_eq!(records(&stage, "image_member").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m01_who_has_not_heard_of_the_end_brings_nothing_back_and_who_means_it_waits_for_the_end() {
+    let stage = Stage::new().await;
+    let (image, members) = shared_image(&stage).await;
+    let id = format!("{image},{PROJECT}");
+    assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
+    // Planning waits for this write: the fence stands, and the member is there.
+    let write = stage.tombstones.begin_write(&site());
+    let deletion = stage
+        .delete("image_member", &id, PlanOptions::default())
+        .await;
+    for source in SOURCES {
+        let refused = add(&stage, source, &members).await;
+        assert_eq!(refused.status, 409, "{}", refused.text);
+        assert!(
+            refused.text.contains("is being deleted"),
+            "{}",
+            refused.text
+        );
+        assert_eq!(refused.header("x-gone-deletion"), deletion);
+    }
+    drop(write);
+    stage.until(&deletion, DeletionState::Gone).await;
+    for source in [GateSource::Local, GateSource::Central] {
+        let refused = add(&stage, source, &members).await;
+        assert_eq!(refused.status, 409, "{source:?}: {}", refused.text);
+        assert!(refused.text.contains("was deleted"), "{}", refused.text);
+    }
+    assert_eq!(the_record(&stage, "image_member").await.phase, Phase::Gone);
+    assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
+    // From here on it lives, for all.
+    let twice = add(&stage, GateSource::Local, &members).await;
+    assert!(twice.text.contains("is duplicated"), "{}", twice.text);
+}
+
+/// The first of two calls is answered late: the other one does not reach the cloud before that.
+#[tokio::test(flavor = "multi_thread")]
+async fn m05_m06_of_two_that_create_at_once_one_wins_through_whichever_gate() {
+    let stage = Stage::new().await;
+    let (image, members) = shared_image(&stage).await;
+    assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
+    deleted(&stage, "image_member", &format!("{image},{PROJECT}")).await;
+    let slow = json!([{
+        "match": {"method": "POST", "path": "/members"}, "times": 1, "action": {"delay_ms": 400}
+    }]);
+    stage.faults(slow).await;
+    let posts = async || {
+        let calls = stage.sandbox(Method::GET, "calls", Value::Null).await;
+        let posts = calls["calls"].as_array().unwrap().iter();
+        posts
+            .filter(|it| it["method"] == "POST" && it["path"] == json!(path_of(&stage, &members)))
+            .count()
+    };
+    let before = posts().await;
+    let first = add(&stage, GateSource::User, &members);
+    let second = async {
+        until("the first is at the cloud", async || posts().await > before).await;
+        add(&stage, GateSource::Local, &members).await
+    };
+    tokio::pin!(first, second);
+    let won = tokio::select! {
+        won = &mut first => won,
+        other = &mut second => panic!("it did not wait: {} {}", other.status, other.text),
+    };
+    assert_eq!(won.status, 200, "{}", won.text);
+    let lost = second.await;
+    assert!(lost.text.contains("is duplicated"), "{}", lost.text);
+    let record = the_record(&stage, "image_member").await;
+    assert_eq!((record.phase, record.incarnation), (Phase::Released, 2));
+}
+
+fn path_of(stage: &Stage, path: &str) -> String {
+    let upstream = stage.upstream("image");
+    format!(
+        "{}{path}",
+        upstream.strip_prefix(stage.cloud.url()).unwrap()
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m06_where_rows_of_members_are_not_used_again_the_fault_is_glances_and_is_shown() {
+    for reuse in [false, true] {
+        let world = WorldOptions {
+            member_reuse: reuse,
+            ..WorldOptions::default()
+        };
+        let stage = Stage::in_world(world, "").await;
+        let (image, members) = shared_image(&stage).await;
+        assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
+        deleted(&stage, "image_member", &format!("{image},{PROJECT}")).await;
+        let again = add(&stage, GateSource::User, &members).await;
+        let record = the_record(&stage, "image_member").await;
+        match reuse {
+            true => assert_eq!((again.status, record.phase), (200, Phase::Released)),
+            false => {
+                assert_eq!((again.status, record.phase), (409, Phase::Gone));
+                assert!(again.text.contains("is duplicated"), "{}", again.text);
+            }
+        }
+    }
+}
+
+/// Edges: how each is made, and under which key.
+#[tokio::test(flavor = "multi_thread")]
+async fn m06_interfaces_subports_and_routes_have_natural_keys_too() {
+    let stage = Stage::new().await;
+    let make = async |path: &str, body: Value| stage.make("network", path, body).await;
+    let network = make("/v2.0/networks", json!({"network": {"name": "web"}})).await;
+    let on = |body: Value| {
+        let mut body = body;
+        body["network_id"] = json!(network);
+        body
+    };
+    let subnet = on(json!({"ip_version": 4, "cidr": "10.9.0.0/24"}));
+    let subnet = make("/v2.0/subnets", json!({ "subnet": subnet })).await;
+    let port = async || make("/v2.0/ports", json!({"port": on(json!({}))})).await;
+    let (parent, child) = (port().await, port().await);
+    let router = make("/v2.0/routers", json!({"router": {"name": "edge"}})).await;
+    let trunk = make("/v2.0/trunks", json!({"trunk": {"port_id": parent}})).await;
+    let add_interface = format!("/v2.0/routers/{router}/add_router_interface");
+    let hop = "10.9.0.77";
+    let route = json!({"destination": "192.0.2.0/24", "nexthop": hop});
+    let routes = json!({"router": {"routes": [route]}});
+    let subports = json!({"sub_ports": [{"port_id": child, "segmentation_type": "vlan", "segmentation_id": 7}]});
+    let new_port = on(json!({"fixed_ips": [{"subnet_id": subnet}]}));
+    let interface = format!("{router},{subnet}");
+    // The interface is there while routes lead through it.
+    let by_subnet = json!({ "subnet_id": subnet });
+    let made = stage
+        .user(Method::PUT, &add_interface, Some(by_subnet.clone()))
+        .await;
+    assert_eq!(made.status, 200, "{}", made.text);
+    for (kind, id, path, body) in [
+        (
+            "static_route",
+            format!("{router},192.0.2.0/24,{hop}"),
+            format!("/v2.0/routers/{router}/add_extraroutes"),
+            routes.clone(),
+        ),
+        (
+            "static_route",
+            format!("{router},192.0.2.0/24,{hop}"),
+            format!("/v2.0/routers/{router}"),
+            routes,
+        ),
+        (
+            "subport",
+            format!("{trunk},{child}"),
+            format!("/v2.0/trunks/{trunk}/add_subports"),
+            subports,
+        ),
+    ] {
+        let create = async || stage.user(Method::PUT, &path, Some(body.clone())).await;
+        let first = create().await;
+        assert_eq!(first.status, 200, "{kind}: {}", first.text);
+        deleted(&stage, kind, &id).await;
+        let gone = the_record(&stage, kind).await;
+        assert_eq!(gone.phase, Phase::Gone, "{kind}");
+        let again = create().await;
+        assert_eq!(again.status, 200, "{kind}: {}", again.text);
+        let alive = the_record(&stage, kind).await;
+        assert_eq!(
+            (alive.phase, alive.incarnation),
+            (Phase::Released, gone.incarnation + 1),
+            "{kind}"
+        );
+        deleted(&stage, kind, &id).await;
+    }
+    for life in 1..4 {
+        deleted(&stage, "router_interface", &interface).await;
+        let gone = the_record(&stage, "router_interface").await;
+        assert_eq!((gone.phase, gone.incarnation), (Phase::Gone, life));
+        // By a port, only the answer tells the subnet.
+        let body = match life {
+            2 => json!({"port_id": make("/v2.0/ports", json!({"port": new_port})).await}),
+            _ => by_subnet.clone(),
+        };
+        let again = stage.user(Method::PUT, &add_interface, Some(body)).await;
+        assert_eq!(again.status, 200, "{}", again.text);
+        let alive = the_record(&stage, "router_interface").await;
+        assert_eq!(
+            (alive.phase, alive.incarnation),
+            (Phase::Released, life + 1)
+        );
+    }
+}
