@@ -4,8 +4,6 @@
 //! deletion of the original takes each copy, by a cascade of its own, and the original goes last: its
 //! tombstone, from which readers learn that it is being deleted, ends with the last copy (T9, T12).
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 
 use super::kinds::Kind;
@@ -79,19 +77,43 @@ impl CopiedBy {
             return None;
         }
         let originals = originals.into_iter();
-        let ids = |original: &'r Resource| original.key.id.as_str();
-        let (key, values): (&str, BTreeSet<&str>) = match self {
-            Self::Tag => return tagged_filter(kind, originals.map(ids)),
-            Self::Name => {
-                let names = originals.map(|original| original.name.as_str());
-                (&list.name, names.filter(|name| !name.is_empty()).collect())
-            }
-            Self::Id => (kind.id_filter()?, originals.map(ids).collect()),
-        };
+        if self != Self::Name {
+            return self.filter_for(kind, originals.map(|original| original.key.id.as_str()));
+        }
+        let names = originals.map(|original| original.name.clone());
         Some(Filter {
-            key: key.to_owned(),
-            values: values.into_iter().map(str::to_owned).collect(),
+            key: list.name.clone(),
+            values: names.filter(|name| !name.is_empty()).collect(),
         })
+    }
+
+    /// The list that shows what is certainly a copy of an original with one of these ids; none by name.
+    pub fn filter_for<'i>(
+        self,
+        kind: &Kind,
+        ids: impl IntoIterator<Item = &'i str>,
+    ) -> Option<Filter> {
+        let ids = ids.into_iter();
+        match self {
+            Self::Tag => Some(Filter {
+                key: kind.spec.list.as_ref()?.tagged.clone()?,
+                values: ids.map(|id| format!("{COPY_TAG}{id}")).collect(),
+            }),
+            Self::Id => Some(Filter {
+                key: kind.id_filter()?.to_owned(),
+                values: ids.map(str::to_owned).collect(),
+            }),
+            Self::Name => None,
+        }
+    }
+
+    /// The id of the original that this is certainly a copy of; none by name.
+    pub fn original_of(self, copy: &Resource) -> Option<&str> {
+        match self {
+            Self::Tag => original_of(&copy.tags),
+            Self::Id => Some(&copy.key.id),
+            Self::Name => None,
+        }
     }
 
     /// Whether one is a copy of the other, as far as they tell: projects have other ids in another
@@ -104,18 +126,6 @@ impl CopiedBy {
                 Self::Id => original.key.id == copy.key.id,
             }
     }
-}
-
-/// The filter that shows the tagged copies of resources of a kind with these ids; none if no list
-/// filters that kind by tags.
-pub fn tagged_filter<'i>(kind: &Kind, ids: impl IntoIterator<Item = &'i str>) -> Option<Filter> {
-    Some(Filter {
-        key: kind.spec.list.as_ref()?.tagged.clone()?,
-        values: ids
-            .into_iter()
-            .map(|id| format!("{COPY_TAG}{id}"))
-            .collect(),
-    })
 }
 
 /// The id of what a resource with these tags is a copy of.

@@ -9,9 +9,9 @@ use super::planning::unreadable;
 use super::sweep::{PAGE, swept_together};
 use crate::cloud::{CloudFailure, Fields, ListRows, Names};
 use crate::domain::kinds::Kind;
-use crate::domain::mapping::{CopiedBy, Local, Mapped, Mapping, original_of, tagged_filter};
+use crate::domain::mapping::{CopiedBy, Local, Mapped, Mapping};
 use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombstone};
-use crate::domain::plan::Lookup;
+use crate::domain::plan::{Filter, Lookup};
 use crate::ledger::LedgerError;
 
 /// What goes with its originals.
@@ -210,7 +210,7 @@ impl Shared {
     }
 
     /// Looks for copies that came in around the fence: new ones, whose tag names what is being deleted
-    /// or is gone. A local that reads in between gets nothing back (T12).
+    /// or is gone, or that have its id. A local that reads in between gets nothing back (T12).
     pub(super) async fn sweep_copies(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
         let mut after = 0;
         loop {
@@ -219,39 +219,54 @@ impl Shared {
                 return Ok(());
             };
             after = last.tombstone.record_id;
-            let mut groups: BTreeMap<(Site, KindName), Vec<Tombstone>> = BTreeMap::new();
+            let mut groups: BTreeMap<(Site, KindName, CopiedBy), Vec<Tombstone>> = BTreeMap::new();
             for original in page {
-                let kind = &original.tombstone.key.kind;
+                let key = &original.tombstone.key;
                 for local in original.locals {
                     if self.sites.may_look(&local) && !self.sites.read_only(&local) {
-                        let group = groups.entry((local, kind.clone())).or_default();
-                        group.push(original.tombstone.clone());
+                        for by in self.copied_by(&key.site, &local) {
+                            let place = (local.clone(), key.kind.clone(), by);
+                            let group = groups.entry(place).or_default();
+                            group.push(original.tombstone.clone());
+                        }
                     }
                 }
             }
-            for ((local, kind), mut originals) in groups {
+            for ((local, kind, by), mut originals) in groups {
                 let Some(kind) = self.kinds.get(&kind) else {
                     continue;
                 };
-                let list = kind.spec.list.as_ref();
-                let Some(key) = list.and_then(|list| list.tagged.as_ref()) else {
+                let Some(Filter { key, .. }) = by.filter_for(kind, []) else {
                     continue;
                 };
-                for batch in originals.chunks_mut(swept_together(kind, key)) {
-                    self.sweep_copies_at(&local, kind, batch).await?;
+                for batch in originals.chunks_mut(swept_together(kind, &key)) {
+                    self.sweep_copies_at(&local, kind, by, batch).await?;
                 }
             }
         }
+    }
+
+    /// How copies are known there with certainty; by their tags, where that is no longer said.
+    fn copied_by(&self, central: &Site, local: &Site) -> BTreeSet<CopiedBy> {
+        let mapping = self.settings.mapping.iter();
+        let of_both = mapping.filter(|it| it.central == *central && it.locals.contains(local));
+        let mut by: BTreeSet<CopiedBy> = of_both.map(|it| it.by).collect();
+        by.remove(&CopiedBy::Name);
+        if by.is_empty() {
+            by.insert(CopiedBy::Tag);
+        }
+        by
     }
 
     async fn sweep_copies_at(
         &self,
         local: &Site,
         kind: &Kind,
+        by: CopiedBy,
         originals: &mut [Tombstone],
     ) -> Result<(), LedgerError> {
         let ids = originals.iter().map(|original| original.key.id.as_str());
-        let Some(filter) = tagged_filter(kind, ids) else {
+        let Some(filter) = by.filter_for(kind, ids) else {
             return Ok(());
         };
         let listing = self
@@ -276,7 +291,7 @@ impl Shared {
         let known = self.ledger.tombstones_of(keys).await?;
         let is_new = |copy: &&Resource| known.iter().all(|known| known.key != copy.key);
         for copy in found.iter().filter(is_new) {
-            let named = original_of(&copy.tags);
+            let named = by.original_of(copy);
             let original = originals
                 .iter_mut()
                 .find(|it| Some(it.key.id.as_str()) == named);

@@ -9,6 +9,7 @@ use gone::domain::mapping::{CopiedBy, Mapping};
 use gone::domain::model::{
     DeletionState, EventKind, Phase, Plan, RefusalRule, Step, StepState, Tombstone,
 };
+use gone::sandbox::WorldOptions;
 use serde_json::{Value, json};
 
 const CENTRAL: &str = "RegionOne";
@@ -340,6 +341,50 @@ fn t14_copies_known_by_name_alone_go_with_their_original_and_are_never_swept() {
                 let again = copied.copy_at(LOCALS[0]);
                 tokio::time::sleep(Duration::from_secs(3600)).await;
                 assert_eq!(copied.networks()[1], [again]);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+/// As regions do that keep ids: one has no copy when the deletion is planned, the other one has.
+#[test]
+fn t09_t14_copies_with_the_same_id_go_with_their_original_and_never_come_back() {
+    paused(async {
+        let world = WorldOptions {
+            keep_ids: true,
+            ..WorldOptions::default()
+        };
+        let mut bench = Bench::in_world(world, &[CENTRAL, LOCALS[0], LOCALS[1]]);
+        bench.settings.mapping = vec![Mapping {
+            central: site_of(CENTRAL),
+            locals: LOCALS.map(site_of).to_vec(),
+            by: CopiedBy::Id,
+        }];
+        let (original, _) = network_with_ports(&bench, CENTRAL, json!({ "name": "web" }));
+        let copy = json!({ "name": "web", "id": original });
+        network_with_ports(&bench, LOCALS[0], copy.clone());
+        let (bystander, _) = network_with_ports(&bench, LOCALS[0], json!({ "name": "web" }));
+        let held = |region: &str| -> Vec<String> {
+            bench
+                .rows_at(region, "networks")
+                .iter()
+                .map(id_of)
+                .collect()
+        };
+        bench
+            .run(async |client| {
+                let named = format!("{original}@envvars/{CENTRAL}");
+                let id = client.delete("network", &named).await;
+                client.gone(&id).await;
+                assert_eq!(held(LOCALS[0]), std::slice::from_ref(&bystander));
+                for region in LOCALS {
+                    network_with_ports(&bench, region, copy.clone());
+                }
+                tokio::time::sleep(Duration::from_secs(300)).await;
+                assert_eq!(held(CENTRAL), NONE);
+                assert_eq!(held(LOCALS[0]), std::slice::from_ref(&bystander));
+                assert_eq!(held(LOCALS[1]), NONE);
             })
             .await
             .unwrap();

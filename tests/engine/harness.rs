@@ -93,6 +93,15 @@ impl Bench {
     }
 
     pub fn in_regions(seed: u64, regions: &[&'static str]) -> Self {
+        let world = WorldOptions {
+            seed,
+            ..WorldOptions::default()
+        };
+        Self::in_world(world, regions)
+    }
+
+    pub fn in_world(world: WorldOptions, regions: &[&'static str]) -> Self {
+        let seed = world.seed;
         // In memory where there is such a place: durability is tried with the ledger itself.
         let memory = std::path::Path::new("/dev/shm");
         let folder = if memory.is_dir() {
@@ -104,9 +113,8 @@ impl Bench {
         settings.gc.jitter = 0.1;
         Self {
             world: Arc::new(Mutex::new(World::new(WorldOptions {
-                seed,
                 regions: regions.iter().map(|&region| region.to_owned()).collect(),
-                ..WorldOptions::default()
+                ..world
             }))),
             clock: Clock::simulated("2026-01-02T03:04:05Z".parse().unwrap(), seed),
             settings,

@@ -98,9 +98,10 @@ impl Batch<'_> {
 
     /// Where tagged copies may come back, for the sweep (T14b); by name alone nothing is ever swept.
     fn remember_copies(&self, num: i64, plan: &Plan) -> Sql<()> {
-        let tagged = plan.mapping.iter().filter(|it| it.by == CopiedBy::Tag);
+        // By name alone nothing is certain.
+        let certain = plan.mapping.iter().filter(|it| it.by != CopiedBy::Name);
         let mut locals: BTreeMap<&ResourceKey, BTreeSet<&Site>> = BTreeMap::new();
-        for mapped in tagged {
+        for mapped in certain {
             let sites = mapped.locals.iter().map(|local| &local.site);
             locals.entry(&mapped.original).or_default().extend(sites);
         }
