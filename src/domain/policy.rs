@@ -55,6 +55,8 @@ pub enum Looked {
     Absent,
     /// Still there, the same incarnation.
     Present,
+    /// There again: created after its delete was accepted, around every gate (T14).
+    Anew(StepError),
     /// Still there, and the cloud works on what it accepted.
     Settling(StepError),
     /// Still there: the cloud has failed at what it accepted.
@@ -274,7 +276,8 @@ pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
 ///    `verify_max`; then the acceptance counts as a refused attempt.
 /// 4. Settling: looked for again, no attempt used, until `pending_max`; then stuck (I6).
 /// 5. Failed: a refused attempt.
-/// 6. Unclear: looked again later, no attempt used.
+/// 6. Anew: the delete is sent again at once, as long as there are attempts.
+/// 7. Unclear: looked again later, no attempt used.
 pub fn after_look(
     step: StepFacts<'_>,
     looked: Looked,
@@ -298,7 +301,7 @@ pub fn after_look(
     };
     match looked {
         Looked::Absent => plain(step, StepState::Gone),
-        Looked::Present if step.cancelled => plain(step, StepState::Skipped),
+        Looked::Present | Looked::Anew(_) if step.cancelled => plain(step, StepState::Skipped),
         Looked::Present
             if step
                 .last_error
@@ -327,6 +330,19 @@ pub fn after_look(
             refused(error)
         }
         Looked::Failed(error) => refused(error),
+        Looked::Anew(error) => match refused(error) {
+            Decision {
+                to: StepState::Blocked,
+                attempts,
+                error,
+                ..
+            } => Decision {
+                attempts,
+                error,
+                ..plain(step, StepState::Ready)
+            },
+            stuck => stuck,
+        },
         Looked::Settling(error) => {
             let (since, age) = waiting(step, now);
             let kept = Decision {

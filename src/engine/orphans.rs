@@ -48,9 +48,10 @@ impl Shared {
                 if let Some(there) = there.get_mut(*at) {
                     *there = match looked {
                         Looked::Absent => Presence::Absent,
-                        Looked::Present | Looked::Settling(_) | Looked::Failed(_) => {
-                            Presence::Present
-                        }
+                        Looked::Present
+                        | Looked::Anew(_)
+                        | Looked::Settling(_)
+                        | Looked::Failed(_) => Presence::Present,
                         Looked::Unclear(_) => Presence::Unclear,
                     };
                 }

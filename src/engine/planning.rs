@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::sync::Arc;
 
-use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono::{DateTime, Utc};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
 
@@ -12,7 +12,7 @@ use super::targets::{By, Wanted};
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure, Fields, ListRows, Listed};
 use crate::control::ControlError;
-use crate::domain::kinds::lookup;
+use crate::domain::kinds::created_at;
 use crate::domain::model::{
     Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, PlanStep, Refusal,
     RefusalRule, Resource, ResourceKey, Site, Target,
@@ -323,12 +323,7 @@ pub(super) fn protected(
     resource: &Resource,
     now: DateTime<Utc>,
 ) -> Option<String> {
-    let created = lookup(&resource.attributes, "created_at");
-    // Octavia writes UTC without saying so.
-    let created = created.first().and_then(|text| {
-        let utc = text.parse::<NaiveDateTime>().map(|time| time.and_utc());
-        text.parse::<DateTime<Utc>>().or(utc).ok()
-    });
+    let created = created_at(&resource.attributes);
     let age = created.and_then(|created| (now - created).to_std().ok());
     rules.iter().find_map(|rule| {
         let mut said = Vec::new();

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, SubsecRound as _, Utc};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -16,7 +17,7 @@ use super::dispatch::facts;
 use super::see::Seen;
 use super::{Done, LEDGER_RETRY, Shared, UnderWay};
 use crate::cloud::Asked;
-use crate::domain::kinds::{Kind, Settling};
+use crate::domain::kinds::{Kind, Settling, created_at};
 use crate::domain::model::{ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::policy::{Looked, Retry, after_look, look_wait};
 use crate::ledger::{ClaimedStep, LedgerError, LooksDue};
@@ -118,7 +119,7 @@ impl Shared {
                 let message = match &looked {
                     Looked::Absent => "looked: gone".to_owned(),
                     Looked::Present => "looked: still there".to_owned(),
-                    Looked::Settling(error) | Looked::Failed(error) => {
+                    Looked::Settling(error) | Looked::Failed(error) | Looked::Anew(error) => {
                         format!("looked: {}", error.message)
                     }
                     Looked::Unclear(error) => format!("looked: unclear: {}", error.message),
@@ -182,7 +183,10 @@ impl Shared {
     fn still_there(&self, listed: &Kind, row: &Value, step: &ClaimedStep) -> Looked {
         let kind = self.kinds.get(&step.key.kind);
         let Some((settling, status)) = kind.and_then(|kind| kind.settling(row)) else {
-            return Looked::Present;
+            let anew = created_since_sent(listed, row, step);
+            return anew.map_or(Looked::Present, |created| {
+                Looked::Anew(self.recreated(created))
+            });
         };
         let words = match settling {
             Settling::GoesOn => "is still",
@@ -203,6 +207,20 @@ impl Shared {
         match settling {
             Settling::GoesOn => Looked::Settling(error),
             Settling::Failed => Looked::Failed(error),
+        }
+    }
+
+    fn recreated(&self, created: DateTime<Utc>) -> StepError {
+        StepError {
+            class: ErrorClass::Blocked,
+            status: None,
+            kind: "Recreated".to_owned(),
+            message: format!(
+                "the delete was accepted, and it was created again at {}; find out who makes it",
+                created.format("%T")
+            ),
+            request_id: String::new(),
+            at: self.clock.now(),
         }
     }
 
@@ -317,4 +335,14 @@ impl Shared {
             at: self.clock.now(),
         }
     }
+}
+
+/// When the row's resource was created, if that was not before its delete was sent. Clouds tell it to
+/// the second; one whose clock is slow shows it as older, and it is looked for until `verify_max`.
+fn created_since_sent(listed: &Kind, row: &Value, step: &ClaimedStep) -> Option<DateTime<Utc>> {
+    let lost = |error: &StepError| error.class == ErrorClass::OutcomeUnknown;
+    if listed.name != step.key.kind || step.last_error.as_ref().is_some_and(lost) {
+        return None;
+    }
+    created_at(row).filter(|created| *created >= step.since.trunc_subsecs(0))
 }

@@ -374,8 +374,8 @@ pub struct ClaimedStep {
     pub blockers: Vec<Blocker>,
     pub last_error: Option<StepError>,
     pub looks: u32,
-    /// Since when its look or attempt is due.
-    pub due_at: Option<DateTime<Utc>>,
+    /// Since when it has been in its state; of one that waits for a look, when its call was sent.
+    pub since: DateTime<Utc>,
     /// Set when the deletion was cancelled meanwhile: find out, and send nothing more.
     pub cancelled: bool,
 }

@@ -18,6 +18,7 @@ mod input;
 mod inventory;
 mod ledger;
 mod notify;
+mod race;
 mod secrets;
 mod support;
 mod tls;

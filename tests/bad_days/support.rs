@@ -45,10 +45,16 @@ impl Stage {
     }
 
     pub fn in_regions(regions: &[&str]) -> Self {
+        Self::in_cloud(regions, &[])
+    }
+
+    /// A practice cloud with these options.
+    pub fn in_cloud(regions: &[&str], options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut cloud = Command::new(GONE)
             .args(["sandbox", "--listen", "127.0.0.1:0", "--regions"])
             .arg(regions.join(","))
+            .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -200,7 +206,10 @@ impl Stage {
         self.runtime.block_on(async {
             let url = format!("{}/{path}", self.url);
             let request = self.http.request(method.parse().unwrap(), url);
-            let request = request.header("x-auth-token", token).json(&body);
+            let mut request = request.header("x-auth-token", token);
+            if !body.is_null() {
+                request = request.json(&body);
+            }
             let answer = request.send().await.unwrap();
             let status = answer.status();
             assert!(status.is_success(), "{method} {path}: {status}");

@@ -289,6 +289,33 @@ fn i13_what_was_accepted_and_stays_is_a_refused_attempt_in_the_end() {
 }
 
 #[test]
+fn t14_what_was_created_again_is_sent_again_at_once_as_long_as_there_are_attempts() {
+    let anew = || Looked::Anew(error(ErrorClass::Blocked));
+    let looked = |attempts| {
+        let step = StepFacts {
+            attempts,
+            ..fresh()
+        };
+        after_look(step, anew(), now(), &schedule(), 0.0)
+    };
+    let max = fresh().max_attempts;
+    for attempts in 0..max - 1 {
+        let decision = looked(attempts);
+        assert_eq!(
+            (decision.to, decision.attempts, decision.next_attempt_at),
+            (StepState::Ready, attempts + 1, None)
+        );
+    }
+    assert_eq!(looked(max - 1).to, StepState::Stuck);
+    let cancelled = StepFacts {
+        cancelled: true,
+        ..fresh()
+    };
+    let decision = after_look(cancelled, anew(), now(), &schedule(), 0.0);
+    assert_eq!(decision.to, StepState::Skipped);
+}
+
+#[test]
 fn p08_a_cancelled_step_that_is_present_is_released() {
     let step = StepFacts {
         cancelled: true,

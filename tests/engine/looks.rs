@@ -17,6 +17,8 @@ fn i13_an_accepted_delete_is_looked_for_before_it_counts() {
         );
         bench
             .run(async |client| {
+                // Else it would seem to have been created after its delete.
+                tokio::time::sleep(Duration::from_secs(2)).await;
                 let id = client.delete("port", &ports[0]).await;
                 let step = client.until_step(&id, "port", StepState::Blocked).await;
                 let error = step.last_error.unwrap();
@@ -208,6 +210,8 @@ fn i13_an_empty_list_by_scope_is_not_absence() {
         let (_, others) = bench.plain_network(3);
         bench
             .run(async |client| {
+                // Else it would seem to have been created after its delete.
+                tokio::time::sleep(Duration::from_secs(2)).await;
                 let id = client.delete("network", &network).await;
                 client.until(&id, |deletion| deletion.counts.total > 0).await;
                 bench.faults(json!([

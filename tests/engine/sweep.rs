@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::harness::*;
+use chrono::TimeDelta;
 use gone::control::{Command, Query, Receipt};
-use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase};
+use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase, StepState};
 use gone::ledger::Ledger as _;
+use gone::sandbox::WorldOptions;
 use serde_json::json;
 
 fn comes_back(times: u64) -> serde_json::Value {
@@ -202,6 +204,43 @@ fn m03_deleted_and_created_many_times_it_is_one_row() {
             .unwrap();
         let standing = bench.standing().await;
         assert_eq!(standing.tombstones.len(), 1);
+    });
+}
+
+/// It comes after its delete has taken effect, and before a look could confirm that.
+#[test]
+fn t14_what_comes_back_before_its_end_is_confirmed_is_deleted_again_at_once() {
+    paused(async {
+        let world = WorldOptions {
+            keep_ids: true,
+            ..WorldOptions::default()
+        };
+        let bench = Bench::in_world(world, &["RegionOne"]);
+        let network = bench.create("networks", json!({ "name": "web" }));
+        bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "delay_ms": 3000 } }]));
+        bench
+            .run(async |client| {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                let id = client.delete("network", &network).await;
+                while bench.exists("networks", &network) {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                bench.create("networks", json!({ "name": "web", "id": network }));
+                client.gone(&id).await;
+                let step = client.step(&id, "network").await;
+                assert_eq!((step.state, step.attempts), (StepState::Gone, 1));
+                let told = client.timeline(Some(&id), None).await;
+                let again = told
+                    .iter()
+                    .filter(|it| it.message.contains("created again"));
+                assert_eq!(again.count(), 1, "{told:#?}");
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("networks", &network));
+        let writes = bench.writes();
+        assert_eq!(writes.len(), 2);
+        assert!(writes[1].at - writes[0].at < TimeDelta::seconds(5));
     });
 }
 

@@ -51,7 +51,7 @@ pub use spec::{
     FilterValues, Find, GuardRule, Join, KindSpec, ListSpec, Match, OnDelete, OneOf, Reference,
     ReleaseOption, Runbook, Settles, Takes,
 };
-pub use value::{NULL, fill, lookup, lookup_one, text, variables};
+pub use value::{NULL, created_at, fill, lookup, lookup_one, text, variables};
 
 use super::model::{Action, KindName, Resource, ResourceKey, Site};
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, NaiveDateTime, Utc};
 use serde_json::Value;
 
 /// Stands in a call's body for a null, which TOML has not.
@@ -35,6 +36,14 @@ pub fn lookup(row: &Value, path: &str) -> Vec<String> {
 
 pub fn lookup_one(row: &Value, path: &str) -> Option<String> {
     texts(row, path).next().map(Cow::into_owned)
+}
+
+/// When the cloud says that this was created, to the second.
+pub fn created_at(row: &Value) -> Option<DateTime<Utc>> {
+    let text = lookup_one(row, "created_at")?;
+    // Octavia writes UTC without saying so.
+    let utc = text.parse::<NaiveDateTime>().map(|time| time.and_utc());
+    text.parse::<DateTime<Utc>>().or(utc).ok()
 }
 
 fn texts<'v>(row: &'v Value, path: &str) -> impl Iterator<Item = Cow<'v, str>> {

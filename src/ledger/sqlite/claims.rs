@@ -133,7 +133,7 @@ impl Batch<'_> {
                 claim: step.fence.claim + 1,
                 epoch: self.epoch,
             };
-            step.due_at = None;
+            step.since = now;
             self.execute(
                 "UPDATE steps SET state = ?2, since = ?3, claim = ?4, epoch = ?5, sent = 1,
                      next_attempt_at = NULL

@@ -104,7 +104,10 @@ impl Batch<'_> {
         let error = change.error.as_ref().map(rows::json).transpose()?;
         self.db
             .prepare_cached(
-                "UPDATE steps SET state = ?2, since = CASE WHEN state = ?2 THEN since ELSE ?3 END,
+                // What waits for a look has been on its way since it was sent.
+                "UPDATE steps SET state = ?2, since = CASE
+                         WHEN state = ?2 OR state = 'running' AND ?2 = 'verifying' THEN since
+                         ELSE ?3 END,
                      attempts = ?4, next_attempt_at = ?5, blocked_since = ?6, blockers = ?7,
                      last_error = ?8, looks = ?9, held_by = NULL
                  WHERE id = ?1",

@@ -113,7 +113,7 @@ pub(super) fn counts(row: &Row, first: usize) -> Sql<Counts> {
 /// What an engine needs of a step; of `steps` alone.
 pub(super) const CLAIMED: &str = "id, deletion, site, kind, resource, name, action, vars, state, \
      claim, epoch, attempts, max_attempts, blocked_since, blockers, last_error, looks, \
-     next_attempt_at, project";
+     since, project";
 
 pub(super) fn claimed(row: &Row, deletion_id: &str, cancelled: bool) -> Sql<ClaimedStep> {
     Ok(ClaimedStep {
@@ -134,7 +134,7 @@ pub(super) fn claimed(row: &Row, deletion_id: &str, cancelled: bool) -> Sql<Clai
         blockers: from_json_opt(row, 14)?,
         last_error: from_json_opt(row, 15)?,
         looks: number(row, 16)?,
-        due_at: time_opt(row, 17)?,
+        since: time(row, 17)?,
         project_id: row.get(18)?,
         cancelled,
     })

@@ -1,0 +1,477 @@
+//! A region that creates again what it can read of another one, as fast as it can, while that is being
+//! deleted (T12, T14).
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+use super::support::{DEADLINE, Running, Stage, text, wait_for};
+
+const PULLERS: u64 = 50;
+const NETWORKS: usize = 20;
+const PORTS: u64 = 2;
+/// How old what a puller has read may be when it creates that.
+const OLD_MS_MAX: u64 = 200;
+/// Creates that are tried at least, and where many seeds are gone through.
+const TRIED_MIN: usize = 1_000;
+const TRIED_MIN_OF_MANY: usize = 200;
+const SWEEP: Duration = Duration::from_secs(5);
+/// Of a sweep: not in this test.
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// What the pullers do through gates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// They create through one. Half of them do not read so.
+    Creates,
+    /// They read through one.
+    Reads,
+    /// Some the one, some the other.
+    Either,
+    Nothing,
+}
+
+/// Where the gates listen, in the order of the settings.
+#[derive(Clone, Debug)]
+struct Gates {
+    /// For users of the first region, for the second region's reads there, and for its own creates.
+    user: String,
+    read: String,
+    create: String,
+    image: String,
+}
+
+const GATES: [(&str, &str, &str); 4] = [
+    ("user", "RegionOne", "network"),
+    ("local", "RegionOne", "network"),
+    ("local", "RegionTwo", "network"),
+    ("user", "RegionOne", "image"),
+];
+
+struct Race {
+    stage: Stage,
+    runtime: Runtime,
+    http: Client,
+    token: String,
+    networks: Vec<String>,
+    /// What has the name of one that goes, in both regions.
+    bystanders: [String; 2],
+    seed: u64,
+    pulled: Arc<Pulled>,
+}
+
+/// What the pullers share, and what they have done.
+#[derive(Default)]
+struct Pulled {
+    gates: Mutex<Option<Gates>>,
+    over: AtomicBool,
+    tried: AtomicUsize,
+    made: AtomicUsize,
+}
+
+impl Race {
+    fn new(seed: u64) -> Self {
+        let stage = Stage::in_cloud(&["RegionOne", "RegionTwo"], &["--keep-ids"]);
+        let shape = json!({
+            "name": "race", "networks": NETWORKS, "ports_per_network": PORTS
+        });
+        let seeded = stage.seed(shape);
+        let networks = seeded["networks"].as_array().unwrap().iter().map(text);
+        let networks = networks.collect();
+        let bystanders = ["RegionOne", "RegionTwo"].map(|region| {
+            let same_name = json!({"network": {"name": "race-net-0"}});
+            let path = format!("{region}/network/v2.0/networks");
+            text(&stage.as_client("POST", &path, same_name)["network"]["id"])
+        });
+        // A call takes a moment, so that the engine and the pullers meet.
+        stage.limits(json!({"latency_ms": 3}));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        Self {
+            token: stage.token(),
+            stage,
+            runtime,
+            http: Client::builder().timeout(DEADLINE).build().unwrap(),
+            networks,
+            bystanders,
+            seed,
+            pulled: Arc::default(),
+        }
+    }
+
+    fn settings(&self, sweep: Duration, with_gates: bool) {
+        let mut settings = format!(
+            "[engine]\nsweep = '{}s'\n[[mapping]]\ncentral = 'prod/RegionOne'\nlocals = ['prod/RegionTwo']\n\
+             match = 'id'\n",
+            sweep.as_secs()
+        );
+        for (source, region, service) in GATES.iter().filter(|_| with_gates) {
+            settings.push_str(&format!(
+                "[[gate]]\nlisten = '127.0.0.1:0'\nsource = '{source}'\nupstream = {{ cloud = 'prod', \
+                 region = '{region}', service = '{service}' }}\n"
+            ));
+        }
+        self.stage.settings(&settings);
+    }
+
+    /// An engine; with its gates, which the pullers are told of.
+    fn engine(&self) -> Running {
+        let engine = self.stage.start("--engine --all-regions");
+        self.stage.await_engine(engine.pid());
+        engine
+    }
+
+    fn engine_with_gates(&self) -> Running {
+        let engine = self.engine();
+        let listening = || -> Vec<String> {
+            let said = engine.err();
+            let lines = said
+                .lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let open = lines.filter(|line| line["message"] == "a gate is open");
+            open.map(|line| text(&line["address"])).collect()
+        };
+        wait_for("the gates", || listening().len() == GATES.len());
+        let [user, read, create, image] = listening().try_into().unwrap();
+        let gates = Gates {
+            user,
+            read,
+            create,
+            image,
+        };
+        *self.pulled.gates.lock().unwrap() = Some(gates);
+        engine
+    }
+
+    /// They run until [`Race::end`].
+    fn pull(&self, way: Way) -> JoinSet<()> {
+        let mut pullers = JoinSet::new();
+        for number in 0..PULLERS {
+            let puller = Puller {
+                random: fastrand::Rng::with_seed(self.seed * PULLERS + number),
+                http: self.http.clone(),
+                token: self.token.clone(),
+                networks: self.networks.clone(),
+                cloud: self.stage.url.clone(),
+                reads_by_gate: way != Way::Nothing && number % 2 == 0 || way == Way::Reads,
+                creates_by_gate: way == Way::Creates || way == Way::Either && number % 2 == 1,
+                pulled: self.pulled.clone(),
+            };
+            pullers.spawn_on(puller.run(), self.runtime.handle());
+        }
+        pullers
+    }
+
+    /// Ends the pullers when enough was tried.
+    fn end(&self, mut pullers: JoinSet<()>) {
+        self.pulled.over.store(true, Ordering::SeqCst);
+        self.runtime.block_on(async {
+            while let Some(ended) = pullers.join_next().await {
+                ended.unwrap();
+            }
+        });
+    }
+
+    fn made(&self) -> usize {
+        self.pulled.made.load(Ordering::SeqCst)
+    }
+
+    fn tried(&self) -> usize {
+        self.pulled.tried.load(Ordering::SeqCst)
+    }
+
+    /// One network after the other, spread over all that is tried.
+    fn delete_all(&self, tried_min: usize) {
+        for (number, network) in self.networks.iter().enumerate() {
+            self.await_tried(tried_min * (number + 1) / NETWORKS);
+            self.delete(network);
+        }
+    }
+
+    fn await_tried(&self, enough: usize) {
+        wait_for("the pullers", || self.tried() >= enough);
+    }
+
+    /// By a client that tries again until it is answered.
+    fn delete(&self, network: &str) {
+        let ask = async || {
+            let gate = self.pulled.gates.lock().unwrap().clone().unwrap().user;
+            let url =
+                format!("http://{gate}/RegionOne/network/v2.0/networks/{network}?cascade=true");
+            let request = self.http.delete(url).header("x-auth-token", &self.token);
+            let status = request.send().await.ok()?.status().as_u16();
+            assert!(
+                [202, 204, 404, 503].contains(&status),
+                "{network}: {status}"
+            );
+            (status != 503).then_some(())
+        };
+        wait_for("an answer", || self.runtime.block_on(ask()).is_some());
+    }
+
+    /// Those that the second region has.
+    fn copies(&self) -> BTreeSet<String> {
+        let answer = self
+            .stage
+            .as_client("GET", "RegionTwo/network/v2.0/networks", Value::Null);
+        let rows = answer["networks"].as_array().unwrap();
+        let ids = rows.iter().map(|row| text(&row["id"]));
+        ids.filter(|id| self.networks.contains(id)).collect()
+    }
+
+    /// Every network is gone from the first region, and its deletion ended.
+    fn await_gone(&self) {
+        wait_for("the end of all deletions", || {
+            let all = self.stage.gone("list deletions -o json").ok().json();
+            let all = all.as_array().unwrap();
+            all.len() >= NETWORKS && all.iter().all(|it| it["state"] == "gone")
+        });
+        let left = self.stage.ids("networks");
+        assert!(
+            self.networks.iter().all(|id| !left.contains(id)),
+            "{left:?}"
+        );
+    }
+
+    fn assert_bystanders(&self) {
+        for (region, id) in ["RegionOne", "RegionTwo"].iter().zip(&self.bystanders) {
+            let path = format!("{region}/network/v2.0/networks/{id}");
+            let shown = self.stage.as_client("GET", &path, Value::Null);
+            assert_eq!(shown["network"]["name"], "race-net-0");
+        }
+    }
+}
+
+struct Puller {
+    random: fastrand::Rng,
+    http: Client,
+    token: String,
+    networks: Vec<String>,
+    cloud: String,
+    reads_by_gate: bool,
+    creates_by_gate: bool,
+    pulled: Arc<Pulled>,
+}
+
+impl Puller {
+    async fn run(mut self) {
+        while !self.pulled.over.load(Ordering::SeqCst) {
+            let network = self.networks[self.random.usize(..self.networks.len())].clone();
+            if self.reads(&network).await {
+                // What it has read may be old when it comes to create that.
+                let old = Duration::from_millis(self.random.u64(..OLD_MS_MAX));
+                tokio::time::sleep(old).await;
+                self.create(&network).await;
+            }
+        }
+    }
+
+    async fn reads(&self, network: &str) -> bool {
+        let Some(at) = self.place(self.reads_by_gate, |gates| &gates.read) else {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            return false;
+        };
+        let url = format!("{at}/RegionOne/network/v2.0/networks/{network}");
+        self.send(Method::GET, url, None).await == Some(200)
+    }
+
+    async fn create(&self, network: &str) {
+        let Some(at) = self.place(self.creates_by_gate, |gates| &gates.create) else {
+            return;
+        };
+        let url = format!("{at}/RegionTwo/network/v2.0/networks");
+        let copy = json!({"network": {"id": network, "name": "race-net-0"}});
+        match self.send(Method::POST, url, Some(copy)).await {
+            Some(201) => {
+                self.pulled.made.fetch_add(1, Ordering::SeqCst);
+            }
+            Some(409) => {}
+            // There is no engine now, or it has just started.
+            None | Some(502 | 503) => return,
+            Some(other) => panic!("{other} to a create"),
+        }
+        self.pulled.tried.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Where a gate is, or the cloud itself; none while there is no engine.
+    fn place(&self, by_gate: bool, gate: fn(&Gates) -> &String) -> Option<String> {
+        if !by_gate {
+            return Some(self.cloud.clone());
+        }
+        let gates = self.pulled.gates.lock().unwrap();
+        gates
+            .as_ref()
+            .map(|gates| format!("http://{}", gate(gates)))
+    }
+
+    async fn send(&self, method: Method, url: String, body: Option<Value>) -> Option<u16> {
+        let mut request = self
+            .http
+            .request(method, url)
+            .header("x-auth-token", &self.token);
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        Some(request.send().await.ok()?.status().as_u16())
+    }
+}
+
+/// Deletes all by the command line, while the second region reads and creates around every gate: whether
+/// it creates anything anew that was deleted there.
+fn brings_back_without_gates(seed: u64) -> bool {
+    let race = Race::new(seed);
+    race.settings(NEVER, false);
+    let engine = race.engine();
+    let pullers = race.pull(Way::Nothing);
+    wait_for("copies", || race.copies().len() == NETWORKS);
+    let targets: Vec<String> = race
+        .networks
+        .iter()
+        .map(|id| format!("network/{id}@prod/RegionOne"))
+        .collect();
+    let delete = format!("delete {} --cascade --yes -o json", targets.join(" "));
+    let id = text(&race.stage.gone(&delete).ok().json()["id"]);
+    let brought_back = || race.made() > NETWORKS;
+    wait_for("the end, or what comes back", || {
+        brought_back() || race.stage.show(&id)["state"] == "gone"
+    });
+    race.end(pullers);
+    engine.kill();
+    brought_back()
+}
+
+/// The same by a gate, and with the second region behind gates.
+fn with_gates(seed: u64, tried_min: usize) -> Race {
+    let race = Race::new(seed);
+    race.settings(NEVER, true);
+    let engine = race.engine_with_gates();
+    let pullers = race.pull(Way::Creates);
+    wait_for("copies", || race.copies().len() == NETWORKS);
+    race.delete_all(tried_min);
+    race.await_gone();
+    race.end(pullers);
+    engine.stop().ok();
+    race
+}
+
+#[test]
+fn t12_t14_with_gates_nothing_that_a_region_creates_outlives_its_delete_there() {
+    let race = with_gates(0, TRIED_MIN);
+    assert_eq!(race.copies(), BTreeSet::new());
+    // Each once, before it was deleted.
+    assert_eq!(race.made(), NETWORKS);
+    assert!(race.tried() >= TRIED_MIN, "{}", race.tried());
+    race.assert_bystanders();
+}
+
+#[test]
+fn t12_t14_the_fault_shows_without_gates_and_not_with_them() {
+    let showed = (1..=10)
+        .filter(|seed| brings_back_without_gates(*seed))
+        .count();
+    assert!(showed >= 9, "in {showed} of 10 seeds");
+    for seed in 1..=3 {
+        let race = with_gates(seed, TRIED_MIN_OF_MANY);
+        assert_eq!(race.copies(), BTreeSet::new(), "seed {seed}");
+        assert_eq!(race.made(), NETWORKS, "seed {seed}");
+    }
+}
+
+#[test]
+fn t14_what_a_region_creates_around_the_gates_is_swept() {
+    let race = Race::new(11);
+    race.settings(SWEEP, true);
+    let engine = race.engine_with_gates();
+    let member = Member::added_again(&race);
+    let pullers = race.pull(Way::Reads);
+    wait_for("copies", || race.copies().len() == NETWORKS);
+    race.delete_all(TRIED_MIN);
+    race.end(pullers);
+    let last = Instant::now();
+    race.await_gone();
+    wait_for("the last sweep", || race.copies().is_empty());
+    let took = last.elapsed();
+    println!("swept after {took:?}");
+    assert!(took < 2 * SWEEP, "{took:?}");
+    race.assert_bystanders();
+    member.assert_there(&race);
+    assert!(race.tried() >= TRIED_MIN, "{}", race.tried());
+    assert!(race.made() > NETWORKS, "nothing came back: {}", race.made());
+    engine.stop().ok();
+}
+
+#[test]
+fn t08_t12_t14_nothing_comes_back_though_engine_and_gates_are_killed_again_and_again() {
+    let race = Race::new(12);
+    race.settings(SWEEP, true);
+    let mut engine = race.engine_with_gates();
+    let member = Member::added_again(&race);
+    let pullers = race.pull(Way::Either);
+    wait_for("copies", || race.copies().len() == NETWORKS);
+    let mut random = fastrand::Rng::with_seed(race.seed);
+    for (number, network) in race.networks.iter().enumerate() {
+        race.await_tried(TRIED_MIN * (number + 1) / NETWORKS);
+        race.delete(network);
+        // In the midst of it, wherever that is.
+        std::thread::sleep(Duration::from_millis(random.u64(..200)));
+        engine.kill();
+        *race.pulled.gates.lock().unwrap() = None;
+        engine = race.engine_with_gates();
+    }
+    race.await_gone();
+    race.end(pullers);
+    let last = Instant::now();
+    wait_for("the last sweep", || race.copies().is_empty());
+    let took = last.elapsed();
+    println!("swept after {took:?}");
+    assert!(took < 2 * SWEEP, "{took:?}");
+    race.assert_bystanders();
+    member.assert_there(&race);
+    assert!(race.tried() >= TRIED_MIN, "{}", race.tried());
+    assert!(race.made() > NETWORKS, "nothing came back: {}", race.made());
+    engine.stop().ok();
+}
+
+/// Of an image: deleted by gone, and added again through the gate.
+struct Member {
+    path: String,
+}
+
+impl Member {
+    fn added_again(race: &Race) -> Self {
+        const PROJECT: &str = "0f0e0d0c0b0a09080706050403020100";
+        let client =
+            |method: &str, path: &str, body: Value| race.stage.as_client(method, path, body);
+        let image = json!({"name": "shared", "visibility": "shared"});
+        let image = text(&client("POST", "RegionOne/image/v2/images", image)["id"]);
+        let members = format!("RegionOne/image/v2/images/{image}/members");
+        client("POST", &members, json!({"member": PROJECT}));
+        let line = format!("delete image_member/{image},{PROJECT}@prod/RegionOne --yes --wait=1m");
+        race.stage.gone(&line).ok();
+        let gate = race.pulled.gates.lock().unwrap().clone().unwrap().image;
+        let again = race
+            .http
+            .post(format!("http://{gate}/{members}"))
+            .header("x-auth-token", &race.token)
+            .json(&json!({"member": PROJECT}));
+        let answered = race.runtime.block_on(async { again.send().await.unwrap() });
+        assert_eq!(answered.status(), 200);
+        Self {
+            path: format!("{members}/{PROJECT}"),
+        }
+    }
+
+    fn assert_there(&self, race: &Race) {
+        let shown = race.stage.as_client("GET", &self.path, Value::Null);
+        assert_eq!(shown["status"], "pending");
+    }
+}
