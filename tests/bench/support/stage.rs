@@ -32,7 +32,7 @@ impl Call {
 }
 
 /// Ends the process when dropped.
-pub struct Ended(Child);
+pub struct Ended(pub Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -243,7 +243,7 @@ impl Stage {
     }
 }
 
-fn command(home: &tempfile::TempDir, line: &str) -> Command {
+pub fn command(home: &tempfile::TempDir, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gone"));
     command
         .args(line.split_whitespace())
@@ -258,7 +258,7 @@ fn command(home: &tempfile::TempDir, line: &str) -> Command {
     command
 }
 
-fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let since = Instant::now();
     while !condition() {
         assert!(since.elapsed() < DEADLINE, "never: {what}");
