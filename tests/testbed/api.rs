@@ -127,6 +127,17 @@ impl Api {
         self.runtime.block_on(sent)
     }
 
+    /// A read of any URL with one more header.
+    pub fn get_with(&self, url: &str, header: &str, value: &str) -> (u16, Value) {
+        let call = self.client.get(url).header("x-auth-token", &self.token);
+        let call = call.header(header, value);
+        self.runtime.block_on(async {
+            let answer = call.send().await.unwrap();
+            let status = answer.status().as_u16();
+            (status, answer.json().await.unwrap_or_default())
+        })
+    }
+
     /// The balancers and images of a project; none where the region has no such service.
     pub fn of_others(&self, project: &str) -> Vec<Value> {
         let lists = [

@@ -24,7 +24,7 @@ fn write_settings(bed: &Bed) {
 }
 
 /// Where the engine says that its gates listen, in the order of the settings.
-fn addresses(bed: &Bed) -> Vec<String> {
+pub fn addresses(bed: &Bed) -> Vec<String> {
     let log = std::fs::read_to_string(bed.path("engine.log")).unwrap();
     let lines = log.lines().filter_map(|line| {
         let line: Value = serde_json::from_str(line).ok()?;

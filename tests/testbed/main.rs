@@ -28,3 +28,4 @@ mod keys;
 mod people;
 mod refusals;
 mod seat;
+mod table;
