@@ -1,6 +1,9 @@
 //! The gate's answers by phase and source, for real resources: each is held in its deletion by what is
 //! in its way, and then let go, or called back.
 
+use std::collections::BTreeSet;
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
@@ -22,6 +25,12 @@ struct Stage<'b> {
     _engine: Ended,
     /// By [`SOURCES`].
     gates: Vec<String>,
+}
+
+impl Sample {
+    fn id(&self) -> &str {
+        self.path.rsplit('/').next().unwrap()
+    }
 }
 
 /// GET and LIST, and DELETE, of [`SOURCES`]; an update, or a reference, of each.
@@ -129,6 +138,33 @@ impl<'b> Stage<'b> {
         }
     }
 
+    /// What an inventory holds after one round of the example that synchronises it (I8).
+    fn synced(&self) -> BTreeSet<String> {
+        let database = self.bed.path("inventory.db");
+        let output = Command::new("python3")
+            .arg(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/assets/examples/sync_inventory.py"
+            ))
+            .env("OS_TOKEN", &self.bed.api.token)
+            .args(["--site", "testbed/RegionOne", "--socket"])
+            .arg(self.bed.path("state/gone/gone.sock"))
+            .args([
+                "--network",
+                self.bed.api.network_url.trim_end_matches("/v2.0"),
+            ])
+            .arg("--database")
+            .arg(&database)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        let inventory = rusqlite::Connection::open(database).unwrap();
+        let mut ids = inventory.prepare("SELECT id FROM inventory").unwrap();
+        let ids = ids.query_map((), |row| row.get(0)).unwrap();
+        ids.collect::<Result<_, _>>().unwrap()
+    }
+
     /// To be deleted once nothing is in its way; its deletion.
     fn park(&self, sample: &Sample) -> String {
         let path = format!("{}?park=true", sample.path);
@@ -137,10 +173,12 @@ impl<'b> Stage<'b> {
         text(&answer["deletion"]["id"])
     }
 
-    fn await_state(&self, id: &str, state: &str) {
+    /// In this state, and with no call under way.
+    fn await_end(&self, id: &str, state: &str) {
         wait_for(&format!("{state} of {id}"), || {
             let shown = self.bed.gone(&format!("show {id} -o json")).ends_with(0);
-            shown.json()["state"] == state
+            let shown = shown.json();
+            shown["state"] == state && !shown["finished_at"].is_null()
         });
     }
 }
@@ -265,7 +303,7 @@ fn samples(api: &Api, project: &str) -> Vec<Sample> {
 }
 
 #[test]
-fn testbed_t04_t05_t06_t07_t11_t13_t16_t17_t18_p08_the_table_holds_for_real_resources() {
+fn testbed_t04_t05_t06_t07_t11_t13_t16_t17_t18_i08_p08_the_table_holds_for_real_resources() {
     let shape = "--networks 1 --ports 0 --trunks 0 --fips 0";
     let Some(bed) = Bed::seeded("RegionOne", shape) else {
         return;
@@ -279,18 +317,32 @@ fn testbed_t04_t05_t06_t07_t11_t13_t16_t17_t18_p08_the_table_holds_for_real_reso
         stage.check(sample, &DELETING, "deleting");
         stage.check_headers(sample);
     }
+    let inventory = stage.synced();
+    assert!(inventory.contains(&bed.networks[0]));
+    let shown = samples
+        .iter()
+        .filter(|sample| inventory.contains(sample.id()));
+    assert_eq!(
+        shown.count(),
+        0,
+        "what is being deleted is not synchronised"
+    );
     for (number, (sample, id)) in samples.iter().zip(&parked).enumerate() {
         if number % 3 == 0 {
             bed.gone(&format!("cancel {id}")).ends_with(0);
-            stage.await_state(id, "cancelled");
+            stage.await_end(id, "cancelled");
             stage.check(sample, &NONE, "released");
+            // The inventory has these kinds, among others.
+            if ["network", "router"].contains(&sample.kind) {
+                assert!(stage.synced().contains(sample.id()), "{}", sample.kind);
+            }
             continue;
         }
         let (method, path, body) = &sample.frees;
         let (status, answer) = bed.api.answer(method, path, body.clone());
         assert!(status < 300, "{method} {path}: {status} {answer}");
         bed.gone(&format!("retry {id}")).ends_with(0);
-        stage.await_state(id, "gone");
+        stage.await_end(id, "gone");
         stage.check(sample, &GONE, "gone");
     }
 }
