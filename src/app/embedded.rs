@@ -126,6 +126,7 @@ async fn wire(
         clock: clock.clone(),
         settings,
         tombstones: gates.tombstones.clone(),
+        gates: gates.counters.clone(),
         ledger_name: places.ledger.display().to_string(),
         epoch: ledger.epoch(),
     });

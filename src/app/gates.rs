@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::cloud::openstack::{Cloud, HttpTransport, Session};
 use crate::control::Control;
+use crate::control::traffic::Counters;
 use crate::domain::kinds::Kinds;
 use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
@@ -22,6 +23,7 @@ pub(super) struct Gates {
     wanted: Vec<(GateSettings, Arc<Session>)>,
     /// What the ledger keeps in memory for them; none without a gate.
     pub(super) tombstones: Option<Arc<Tombstones>>,
+    pub(super) counters: Arc<Counters>,
 }
 
 impl Gates {
@@ -45,7 +47,11 @@ impl Gates {
             }
         }
         let tombstones = (!wanted.is_empty()).then(Arc::default);
-        Ok(Self { wanted, tombstones })
+        Ok(Self {
+            wanted,
+            tombstones,
+            counters: Arc::default(),
+        })
     }
 
     pub(super) async fn open(
@@ -66,6 +72,7 @@ impl Gates {
                 mapping: mapping.to_vec(),
                 tombstones: tombstones.clone(),
                 turns: turns.clone(),
+                counters: self.counters.clone(),
                 control: control.clone(),
                 session,
                 clock: clock.clone(),

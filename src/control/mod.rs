@@ -7,8 +7,10 @@
 
 pub mod remote;
 pub mod target;
+pub mod traffic;
 
 pub use target::{SiteSpec, TargetSpec};
+pub use traffic::{GateStatus, GateTraffic};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -340,6 +342,8 @@ pub enum Query {
         limit: usize,
     },
     Sites,
+    /// What becomes of what comes through each gate.
+    Gates,
     Kinds,
     Audit {
         after: i64,
@@ -399,6 +403,9 @@ pub enum Page {
     },
     Sites {
         rows: Vec<SiteStatus>,
+    },
+    Gates {
+        rows: Vec<GateStatus>,
     },
     Kinds {
         rows: Vec<KindInfo>,

@@ -48,6 +48,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::cloud::Cloud;
+use crate::control::traffic::Counters;
 use crate::control::{Control, EngineStatus, Snapshot};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{Identity, KindName, Site};
@@ -72,6 +73,8 @@ pub struct Parts {
     pub settings: Settings,
     /// What gates answer by, and the writes that they let through; none without a gate.
     pub tombstones: Option<Arc<Tombstones>>,
+    /// What they count.
+    pub gates: Arc<Counters>,
     /// For people, in the snapshot: which ledger this is.
     pub ledger_name: String,
     pub epoch: i64,
@@ -89,6 +92,7 @@ pub(crate) struct Shared {
     clock: Clock,
     settings: Settings,
     tombstones: Option<Arc<Tombstones>>,
+    gates: Arc<Counters>,
     sites: Sites,
     /// Something may have to be done.
     wake: Notify,
@@ -154,6 +158,7 @@ impl Engine {
                 clock: parts.clock,
                 settings: parts.settings,
                 tombstones: parts.tombstones,
+                gates: parts.gates,
                 sites,
                 wake: Notify::new(),
                 dirty: AtomicBool::new(true),

@@ -163,6 +163,9 @@ impl Shared {
             Query::Sites => Ok(Page::Sites {
                 rows: self.sites.statuses(),
             }),
+            Query::Gates => Ok(Page::Gates {
+                rows: self.gates.statuses(),
+            }),
             Query::Kinds => Ok(Page::Kinds {
                 rows: self.kind_infos(),
             }),

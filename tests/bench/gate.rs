@@ -92,7 +92,7 @@ fn main() {
     let mut latencies: [Vec<f64>; 2] = Default::default();
     for _ in 0..scale.rounds {
         for (url, latencies) in urls.iter().zip(&mut latencies) {
-            latencies.push(p99_ms(&home, url, rate, scale.seconds));
+            latencies.push(latency_p99_ms(&home, url, rate, scale.seconds));
         }
     }
     let [ours, theirs] = latencies.map(median);
@@ -307,7 +307,7 @@ fn requests_per_second(url: &str, seconds: usize) -> f64 {
 }
 
 /// By a client that holds the rate, whatever the answers take.
-fn p99_ms(home: &tempfile::TempDir, url: &str, rate: f64, seconds: usize) -> f64 {
+fn latency_p99_ms(home: &tempfile::TempDir, url: &str, rate: f64, seconds: usize) -> f64 {
     let log = home.path().join("h2load.log");
     let each = format!("{:.1}", rate / CONNECTIONS as f64);
     let mut h2load = Command::new("h2load");

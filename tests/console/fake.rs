@@ -7,8 +7,8 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, TimeZone, Utc};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gone::control::{
-    Command, ControlError, EngineStatus, KindInfo, Page, Query, Receipt, SiteListing, SiteState,
-    SiteStatus, Snapshot,
+    Command, ControlError, EngineStatus, GateStatus, GateTraffic, KindInfo, Page, Query, Receipt,
+    SiteListing, SiteState, SiteStatus, Snapshot,
 };
 use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::{
@@ -266,6 +266,7 @@ pub struct World {
     pub steps: Vec<Step>,
     pub events: Vec<LedgerEvent>,
     pub orphans: Vec<Orphan>,
+    pub gates: Vec<GateStatus>,
 }
 
 impl World {
@@ -307,6 +308,7 @@ impl World {
             steps: Vec::new(),
             events: Vec::new(),
             orphans: Vec::new(),
+            gates: Vec::new(),
         }
     }
 
@@ -387,6 +389,24 @@ impl World {
             step_id,
             there,
         };
+        world.gates = ["user", "local"]
+            .into_iter()
+            .zip([9696_u16, 9697])
+            .map(|(source, port)| GateStatus {
+                listen: format!("127.0.0.1:{port}"),
+                source: source.into(),
+                site: site("RegionOne"),
+                service: "network".into(),
+                traffic: GateTraffic {
+                    requests: 12_345,
+                    hidden: u64::from(port) - 9_600,
+                    deleting: if source == "user" { 61 } else { 0 },
+                    refused: 7,
+                    accepted: if source == "user" { 3 } else { 0 },
+                    failed: 0,
+                },
+            })
+            .collect();
         world.orphans = vec![
             orphan(92, "old-1", Presence::Present),
             orphan(93, "old-2", Presence::Absent),
@@ -497,6 +517,9 @@ impl World {
             Query::Orphans { .. } => Page::Orphans {
                 rows: self.orphans.clone(),
                 next: None,
+            },
+            Query::Gates => Page::Gates {
+                rows: self.gates.clone(),
             },
             Query::FrozenPlan { .. } => Page::Plan {
                 plan: Arc::new(self.plan.clone().map_err(|_| missing())?),

@@ -150,6 +150,11 @@ fn sites() {
 }
 
 #[test]
+fn gates() {
+    shot("gates", &pictures(World::busy, ":gates enter"));
+}
+
+#[test]
 fn help() {
     shot("help", &pictures(World::busy, "?"));
 }

@@ -396,6 +396,7 @@ impl Bench {
         let weak = Arc::downgrade(&ledger);
         let engine = Engine::new(Parts {
             tombstones: None,
+            gates: Arc::default(),
             ledger,
             cloud: Arc::new(CloudClient {
                 inner: self.cloud(),

@@ -189,6 +189,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Told { .. } => 13,
         Query::Ladder { .. } => 14,
         Query::Orphans { .. } => 15,
+        Query::Gates => 16,
     };
     Ok(samples::pages().swap_remove(at))
 }

@@ -193,6 +193,23 @@ pub fn plan() -> Plan {
     }
 }
 
+pub fn gate() -> GateStatus {
+    GateStatus {
+        listen: "127.0.0.1:9696".into(),
+        source: "user".into(),
+        site: site(),
+        service: "network".into(),
+        traffic: GateTraffic {
+            requests: 70,
+            hidden: 5,
+            deleting: 4,
+            refused: 3,
+            accepted: 2,
+            failed: 1,
+        },
+    }
+}
+
 pub fn site_status(state: SiteState) -> SiteStatus {
     SiteStatus {
         site: site(),
@@ -465,6 +482,7 @@ pub fn queries() -> Vec<Query> {
         },
         Query::Explain { target: spec() },
         Query::Sites,
+        Query::Gates,
         Query::Kinds,
         Query::Audit { after: 9 },
         Query::Told {
@@ -478,7 +496,7 @@ pub fn queries() -> Vec<Query> {
             limit: 5,
         },
     ];
-    covers_all(&all, 17, |query| match query {
+    covers_all(&all, 18, |query| match query {
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } => 2,
@@ -496,8 +514,9 @@ pub fn queries() -> Vec<Query> {
         Query::Told { .. } => 14,
         Query::Ladder { .. } => 15,
         Query::Orphans { .. } => 16,
+        Query::Gates => 17,
         // Crosses no socket.
-        Query::ShownBefore { .. } => 17,
+        Query::ShownBefore { .. } => 18,
     });
     all
 }
@@ -599,8 +618,9 @@ pub fn pages() -> Vec<Page> {
             rows: vec![orphan()],
             next: next(),
         },
+        Page::Gates { rows: vec![gate()] },
     ];
-    covers_all(&all, 16, |page| match page {
+    covers_all(&all, 17, |page| match page {
         Page::Deletions { .. } => 0,
         Page::Deletion { .. } => 1,
         Page::Steps { .. } => 2,
@@ -617,7 +637,8 @@ pub fn pages() -> Vec<Page> {
         Page::Told { .. } => 13,
         Page::Ladder { .. } => 14,
         Page::Orphans { .. } => 15,
-        Page::ShownBefore { .. } => 16,
+        Page::Gates { .. } => 16,
+        Page::ShownBefore { .. } => 17,
     });
     all
 }

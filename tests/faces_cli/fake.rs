@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeZone as _, Utc};
 use clap::Parser as _;
 use gone::control::{
-    Command, Control, ControlError, Envelope, Explanation, KindInfo, Page, Query, Receipt,
-    SiteListing, SiteState, SiteStatus, Snapshot,
+    Command, Control, ControlError, Envelope, Explanation, GateStatus, KindInfo, Page, Query,
+    Receipt, SiteListing, SiteState, SiteStatus, Snapshot,
 };
 use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::*;
@@ -39,6 +39,7 @@ pub struct World {
     pub news: VecDeque<Event>,
     pub tombstones: Vec<Tombstone>,
     pub orphans: Vec<Orphan>,
+    pub gates: Vec<GateStatus>,
     pub listings: Vec<SiteListing>,
     pub kinds: Vec<KindInfo>,
     pub explanation: Option<Explanation>,
@@ -64,6 +65,7 @@ impl World {
             news: VecDeque::new(),
             tombstones: Vec::new(),
             orphans: Vec::new(),
+            gates: Vec::new(),
             listings: Vec::new(),
             kinds: Vec::new(),
             explanation: None,
@@ -185,6 +187,9 @@ impl Control for Fake {
                 let (rows, next) = page(&world.orphans, cursor, size);
                 Page::Orphans { rows, next }
             }
+            Query::Gates => Page::Gates {
+                rows: world.gates.clone(),
+            },
             Query::Resources { .. } => Page::Resources {
                 listings: world.listings.clone(),
             },

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use gone::control::{Command, Explanation, KindInfo, SiteListing};
+use gone::control::{Command, Explanation, GateStatus, GateTraffic, KindInfo, SiteListing};
 use gone::domain::model::*;
 use gone::faces::cli::Exit;
 use gone::faces::cli::args::Format;
@@ -583,4 +583,52 @@ async fn only_plans_are_drawn() {
     let ran = runner.run("list -o dot").await;
     assert_eq!(ran.exit, Exit::Usage);
     assert_eq!(runner.fake.world.lock().unwrap().queries, 0);
+}
+
+#[tokio::test]
+async fn gates_are_listed_with_what_became_of_their_requests() {
+    let world = || {
+        let mut world = World::new();
+        world.gates = vec![GateStatus {
+            listen: "127.0.0.1:9696".into(),
+            source: "local".into(),
+            site: Site::region("prod", "RegionOne"),
+            service: "network".into(),
+            traffic: GateTraffic {
+                requests: 70,
+                hidden: 5,
+                refused: 3,
+                ..GateTraffic::default()
+            },
+        }];
+        world
+    };
+    let ran = run(world(), "list gates").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let cells: Vec<Vec<&str>> = ran
+        .out
+        .lines()
+        .map(|it| it.split_whitespace().collect())
+        .collect();
+    let shown = [
+        "127.0.0.1:9696",
+        "local",
+        "network",
+        "prod/RegionOne",
+        "70",
+        "5",
+        "0",
+        "3",
+        "0",
+        "0",
+    ];
+    assert_eq!(cells[1], shown, "{}", ran.out);
+    let ran = run(world(), "list gates -o json").await;
+    let rows: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        (&rows[0]["requests"], &rows[0]["hidden"]),
+        (&json!(70), &json!(5))
+    );
+    let ran = run(world(), "list gates --cloud lab -o json").await;
+    assert_eq!(ran.out.trim(), "[]");
 }

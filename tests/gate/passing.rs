@@ -1,5 +1,7 @@
 //! What the gate leaves as it is, and what it does not let through.
 
+use gone::control::{GateTraffic, Page, Query};
+use gone::domain::model::Phase;
 use gone::system::config::GateSource;
 use reqwest::Method;
 use serde_json::json;
@@ -230,4 +232,67 @@ async fn a_head_that_is_too_large_is_refused_and_one_that_is_large_passes() {
         let answer = stage.answered(request).await;
         assert_eq!(answer.status, expected, "{}", answer.text);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_becomes_of_requests_is_counted_and_shown_to_people() {
+    let stage = Stage::new().await;
+    let status = async |source: &str| {
+        let Page::Gates { rows } = stage.control.query(Query::Gates).await.unwrap() else {
+            panic!("no gates");
+        };
+        assert_eq!(rows.len(), 9);
+        let mut of = rows
+            .into_iter()
+            .filter(|it| it.service == "network" && it.source == source);
+        of.next().unwrap()
+    };
+    let network = stage
+        .make(
+            "network",
+            "/v2.0/networks",
+            json!({"network": {"name": "web"}}),
+        )
+        .await;
+    let path = format!("/v2.0/networks/{network}");
+    stage.user(Method::GET, &path, None).await;
+    let held = json!([{"match": {"method": "DELETE"}, "action": {"status": 409, "type": "Held", "message": "held"}}]);
+    stage.faults(held).await;
+    let accepted = stage
+        .user(Method::DELETE, &format!("{path}?cascade=true"), None)
+        .await;
+    assert_eq!(accepted.status, 202, "{}", accepted.text);
+    stage
+        .until_phase("network", &network, Some(Phase::Deleting))
+        .await;
+    stage.user(Method::GET, &path, None).await;
+    stage.user(Method::GET, "/v2.0/networks", None).await;
+    let port = json!({"port": {"network_id": network}});
+    stage.user(Method::POST, "/v2.0/ports", Some(port)).await;
+    let local = (GateSource::Local, "network");
+    stage.call(local, Method::GET, &path, None).await;
+    stage.call(local, Method::GET, "/v2.0/networks", None).await;
+    let user = status("user").await;
+    assert_eq!(
+        user.listen,
+        stage
+            .origin(GateSource::User, "network")
+            .replace("http://", "")
+    );
+    let counted = GateTraffic {
+        requests: 5,
+        hidden: 0,
+        deleting: 2,
+        refused: 1,
+        accepted: 1,
+        failed: 0,
+    };
+    assert_eq!(user.traffic, counted);
+    let counted = GateTraffic {
+        requests: 2,
+        hidden: 2,
+        ..GateTraffic::default()
+    };
+    assert_eq!(status("local").await.traffic, counted);
+    assert_eq!(status("central").await.traffic, GateTraffic::default());
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gone::cloud::openstack::{self, CloudsConfig, Environment, HttpTransport, Session};
 use gone::cloud::{Cloud as _, OpenStack};
+use gone::control::traffic::Counters;
 use gone::control::{Command, Control, Envelope, Page, Query, Receipt, SiteSpec, TargetSpec};
 use gone::domain::kinds::Kinds;
 use gone::domain::model::{
@@ -127,11 +128,12 @@ impl Stage {
                 )
             })
             .collect();
+        let counters = Arc::<Counters>::default();
         let (engine, control) = start_engine(
             ledger,
             logins.clone(),
             (kinds.clone(), tombstones.clone(), clock.clone()),
-            settings.clone(),
+            (settings.clone(), counters.clone()),
         );
         let mapping = settings.mapping.clone();
         let turns = Arc::<Turns>::default();
@@ -149,6 +151,7 @@ impl Stage {
                 mapping: mapping.clone(),
                 tombstones: tombstones.clone(),
                 turns: turns.clone(),
+                counters: counters.clone(),
                 control: control.clone(),
                 session,
                 clock: clock.clone(),
@@ -386,7 +389,7 @@ fn start_engine(
     ledger: SqliteLedger,
     logins: BTreeMap<Site, openstack::Cloud>,
     (kinds, tombstones, clock): (Arc<Kinds>, Arc<Tombstones>, Clock),
-    settings: Settings,
+    (settings, gates): (Settings, Arc<Counters>),
 ) -> (JoinHandle<()>, Arc<dyn Control>) {
     let transport = |cloud: &openstack::Cloud| {
         let transport = HttpTransport::new(cloud).map_err(|error| error.to_string())?;
@@ -404,6 +407,7 @@ fn start_engine(
         clock,
         settings,
         tombstones: Some(tombstones),
+        gates,
         ledger_name: "a test's".into(),
         epoch,
     });

@@ -180,6 +180,7 @@ fn router(api: Api, admission: Admission) -> Router {
         .route("/steps/{id}/retry", post(deletions::retry_step))
         .route("/stuck", get(views::stuck))
         .route("/gc", get(views::collector))
+        .route("/gates", get(views::gates))
         .route("/sites", get(views::sites))
         .route(
             "/sites/{site}/pause",

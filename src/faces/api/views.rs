@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::input::{self, Params};
 use super::problem::Problem;
 use super::{Api, List};
-use crate::control::{Page, Query, SiteStatus};
+use crate::control::{GateStatus, Page, Query, SiteStatus};
 use crate::domain::model::{Deletion, DeletionState, KindName, Step, StepState, Tombstone};
 
 /// Younger ones may still be somebody's work in progress (T10).
@@ -64,6 +64,18 @@ pub(super) async fn sites(
     match api.query(Query::Sites).await? {
         Page::Sites { rows: items } => Ok(Json(List { items, next: None })),
         _ => Err(Problem::unexpected("sites")),
+    }
+}
+
+/// `GET /gates`: all of them on one page.
+pub(super) async fn gates(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<GateStatus>>, Problem> {
+    Params::parse(query.as_deref(), &[])?;
+    match api.query(Query::Gates).await? {
+        Page::Gates { rows: items } => Ok(Json(List { items, next: None })),
+        _ => Err(Problem::unexpected("gates")),
     }
 }
 

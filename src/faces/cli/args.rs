@@ -126,7 +126,7 @@ pub enum Verb {
     /// Delete resources, and keep at it until they are gone
     #[command(after_help = DELETE_EXAMPLES)]
     Delete(DeleteArgs),
-    /// List deletions, what is stuck or waits, tombstones, orphans, sites, or the resources of a kind
+    /// List deletions, what is stuck or waits, tombstones, orphans, sites, gates, or the resources of a kind
     #[command(after_help = LIST_EXAMPLES)]
     List(ListArgs),
     /// Show one deletion: counts, what does not move and why, what happened last
@@ -414,7 +414,7 @@ fn parse_wait(text: &str) -> Result<Wait, String> {
 
 #[derive(Clone, Debug, Args)]
 pub struct ListArgs {
-    /// deletions, stuck, gc, tombstones, orphans, sites, or a kind such as network
+    /// deletions, stuck, gc, tombstones, orphans, sites, gates, or a kind such as network
     #[arg(default_value = "deletions", value_name = "WHAT")]
     pub what: String,
     /// Only what is in its state for longer than this (24h without a value)

@@ -1,4 +1,5 @@
-//! `gone list`: deletions, what is stuck or waits, tombstones, orphans, sites, the resources of a kind.
+//! `gone list`: deletions, what is stuck or waits, tombstones, orphans, sites, gates, the resources of a
+//! kind.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -52,6 +53,13 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
             let mut rows = session.sites(&tried).await?;
             rows.retain(|row| session.chooses(&row.site));
             session.print_rows(&rows::sites(&rows), &rows)?;
+        }
+        "gates" => {
+            let Page::Gates { mut rows } = session.query(&tried, Query::Gates).await? else {
+                return Err(Failure::unexpected(&tried));
+            };
+            rows.retain(|row| session.chooses(&row.site));
+            session.print_rows(&rows::gates(&rows), &rows)?;
         }
         kind => return resources(session, &tried, kind).await,
     }

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use super::output::Sheet;
 use super::plan_view::{blocked_by, target};
 use super::time;
-use crate::control::{Explanation, KindInfo, SiteProgress, SiteState, SiteStatus};
+use crate::control::{Explanation, GateStatus, KindInfo, SiteProgress, SiteState, SiteStatus};
 use crate::domain::attention;
 use crate::domain::kinds::lookup;
 use crate::domain::model::{Deletion, Orphan, Resource, Step, StepError, Tombstone, short_id};
@@ -192,6 +192,28 @@ pub fn orphans(rows: &[Orphan]) -> Sheet {
             short_id(&row.deletion_id).to_owned(),
             row.step_id.to_string(),
             row.why.clone(),
+        ]);
+    }
+    sheet
+}
+
+pub fn gates(rows: &[GateStatus]) -> Sheet {
+    let mut sheet = Sheet::new([
+        "LISTENS", "FOR", "SERVICE", "SITE", "REQUESTS", "HIDDEN", "DELETING", "REFUSED",
+        "ACCEPTED", "FAILED",
+    ]);
+    for row in rows {
+        sheet.push([
+            row.listen.clone(),
+            row.source.clone(),
+            row.service.clone(),
+            row.site.to_string(),
+            row.traffic.requests.to_string(),
+            row.traffic.hidden.to_string(),
+            row.traffic.deleting.to_string(),
+            row.traffic.refused.to_string(),
+            row.traffic.accepted.to_string(),
+            row.traffic.failed.to_string(),
         ]);
     }
     sheet

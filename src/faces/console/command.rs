@@ -14,6 +14,10 @@ pub(crate) const PANES: &[(&str, &str)] = &[
     ),
     ("events", "what happened, and all messages of this console"),
     ("sites", "the regions, whether they answer and how fast"),
+    (
+        "gates",
+        "what clients do through each gate, and what it refused",
+    ),
     ("help", "all keys"),
     ("quit", "leave the console"),
 ];

@@ -54,6 +54,7 @@ pub(crate) enum Scope {
     Ladder,
     Orphans,
     Sites,
+    Gates,
     /// Rows that are only read.
     Reading,
 }
@@ -157,6 +158,7 @@ pub(crate) const BINDINGS: &[Binding] = &[
     bind(Scope::Orphans, OPEN, Action::Open, "timeline", "what happened to it before it was given up"),
     bind(Scope::Orphans, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
 
+    bind(Scope::Gates, COPY, Action::Copy, "copy", "copy the address to the clipboard"),
     bind(Scope::Sites, PAUSE, Action::Pause, "pause", "send nothing to the site, or go on; others go on meanwhile"),
     bind(Scope::Sites, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
 
@@ -232,6 +234,7 @@ impl Scope {
             Self::Ladder => "on the ladder of what is stuck",
             Self::Orphans => "in :orphans",
             Self::Sites => "in :sites",
+            Self::Gates => "in :gates",
             Self::Reading => "in :events, :help and details",
         }
     }

@@ -14,6 +14,7 @@ use super::panes::attention::{AttentionPane, Which};
 use super::panes::browse::BrowsePane;
 use super::panes::deletions::DeletionsPane;
 use super::panes::events::EventsPane;
+use super::panes::gates::GatesPane;
 use super::panes::help::HelpPane;
 use super::panes::orphans::OrphansPane;
 use super::panes::sites::SitesPane;
@@ -116,6 +117,11 @@ impl State {
 
     /// Something is under way that will change the screen: the loop sends ticks.
     pub fn wants_tick(&self) -> bool {
+        self.is_waiting() || self.panes.last().is_some_and(|pane| pane.is_live())
+    }
+
+    /// For an answer of the engine's.
+    pub(super) fn is_waiting(&self) -> bool {
         self.kinds_ticket.is_some()
             || !self.submitted.is_empty()
             || self.panes.last().is_some_and(|pane| pane.is_busy())
@@ -278,6 +284,7 @@ impl State {
             Place::Pane("gc") => Box::new(AttentionPane::new(Which::Gc)),
             Place::Pane("orphans") => Box::new(OrphansPane::new()),
             Place::Pane("sites") => Box::new(SitesPane::new(self.snapshot.clone())),
+            Place::Pane("gates") => Box::new(GatesPane::new()),
             Place::Pane("events") => {
                 // Read anew from a little before: the pane begins empty.
                 self.followed = None;

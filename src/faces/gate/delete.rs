@@ -15,6 +15,7 @@ use super::route::{Named, Place};
 use super::rules::{Asker, Ruling, Wish};
 use super::{Gate, Out};
 use crate::cloud::openstack::Identity;
+use crate::control::traffic::Met;
 use crate::control::{Command, Envelope, Page, Query, Receipt};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, PlanOptions, StepState};
@@ -47,7 +48,7 @@ impl Gate {
             }
             Ruling::BeingChecked => {
                 let (_, deletion) = self.known_to(&head, named).await?;
-                Ok(accepted(&deletion))
+                Ok(self.accepted(&deletion))
             }
             _ => {
                 let (caller, deletion) = self.known_to(&head, named).await?;
@@ -55,7 +56,7 @@ impl Gate {
                     deletion_id: deletion.clone(),
                 };
                 self.submit(&caller, command).await?;
-                Ok(no_content(&deletion))
+                Ok(self.no_content(&deletion))
             }
         }
     }
@@ -179,7 +180,7 @@ impl Gate {
         let deletion = self.followed(&id, CHECK_MAX, is_checked).await?;
         match deletion.state {
             DeletionState::Refused => Err(self.in_use(named, &deletion.note, Some(id))),
-            _ => Ok(accepted(&id)),
+            _ => Ok(self.accepted(&id)),
         }
     }
 
@@ -204,9 +205,11 @@ impl Gate {
         let deletion = self.followed(&id, wait, is_settled).await?;
         match deletion.state {
             DeletionState::Refused => Err(self.in_use(named, &deletion.note, Some(id))),
-            DeletionState::Planning => Ok(accepted(&id)),
-            _ if options.park && held(&deletion) => Ok(accepted(&id)),
-            DeletionState::Running | DeletionState::Gone if !held(&deletion) => Ok(no_content(&id)),
+            DeletionState::Planning => Ok(self.accepted(&id)),
+            _ if options.park && held(&deletion) => Ok(self.accepted(&id)),
+            DeletionState::Running | DeletionState::Gone if !held(&deletion) => {
+                Ok(self.no_content(&id))
+            }
             DeletionState::Running | DeletionState::Stuck => {
                 let held_by = self.held_by(&id).await?;
                 let why = format!("deletion {id} has begun, and is held up: {held_by}");
@@ -273,6 +276,27 @@ impl Gate {
         }
     }
 
+    fn no_content(&self, id: &str) -> Response<Out> {
+        self.counter.met(Met::Accepted);
+        let mut response = Response::new(empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        name_deletion(response.headers_mut(), Some(id));
+        response
+    }
+
+    fn accepted(&self, id: &str) -> Response<Out> {
+        self.counter.met(Met::Accepted);
+        let location = format!("{DELETIONS}{id}");
+        let mut response =
+            Whole::json_of(&json!({ "deletion": { "id": id, "href": location } })).relay();
+        *response.status_mut() = StatusCode::ACCEPTED;
+        if let Ok(location) = HeaderValue::from_str(&location) {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        name_deletion(response.headers_mut(), Some(id));
+        response
+    }
+
     pub(super) async fn submit(
         &self,
         caller: &Identity,
@@ -286,25 +310,6 @@ impl Gate {
         };
         self.control.submit(envelope).await.map_err(refused)
     }
-}
-
-fn no_content(id: &str) -> Response<Out> {
-    let mut response = Response::new(empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    name_deletion(response.headers_mut(), Some(id));
-    response
-}
-
-fn accepted(id: &str) -> Response<Out> {
-    let location = format!("{DELETIONS}{id}");
-    let mut response =
-        Whole::json_of(&json!({ "deletion": { "id": id, "href": location } })).relay();
-    *response.status_mut() = StatusCode::ACCEPTED;
-    if let Ok(location) = HeaderValue::from_str(&location) {
-        response.headers_mut().insert(header::LOCATION, location);
-    }
-    name_deletion(response.headers_mut(), Some(id));
-    response
 }
 
 /// A parameter of the query, if it is given: `true` or `false` in any case, 1 or 0.

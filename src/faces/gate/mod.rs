@@ -52,6 +52,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cloud::openstack::{ConfigError, Session, StreamingClient, root_of, streaming_client};
 use crate::control::Control;
+use crate::control::traffic::{Counter, Counters};
 use crate::domain::kinds::{Kind, Kinds};
 use crate::domain::mapping::{CopiedBy, Mapping};
 use crate::domain::model::{KindName, Phase, Site};
@@ -82,6 +83,7 @@ pub struct Parts {
     pub tombstones: Arc<Tombstones>,
     /// The same for all gates.
     pub turns: Arc<Turns>,
+    pub counters: Arc<Counters>,
     pub control: Arc<dyn Control>,
     /// With the engine's own credentials, for what Keystone and the catalog say.
     pub session: Arc<Session>,
@@ -114,6 +116,7 @@ struct Gate {
     copied_from: Vec<Site>,
     tombstones: Arc<Tombstones>,
     turns: Arc<Turns>,
+    counter: Arc<Counter>,
     control: Arc<dyn Control>,
     session: Arc<Session>,
     client: StreamingClient<Out>,
@@ -168,11 +171,16 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
     let out = mapping().filter(|mapping| mapping.central == site);
     let into = mapping().filter(|mapping| mapping.locals.contains(&site));
     let centrals = into.map(|mapping| mapping.central.clone());
+    let service = parts.settings.upstream.service.clone();
+    let source = parts.settings.source.as_str().to_owned();
+    let counters = &parts.counters;
+    let counter = counters.open(address.to_string(), source, site.clone(), service.clone());
     let gate = Arc::new(Gate {
+        counter,
         copied_by: out.map(|mapping| mapping.by).collect(),
         copied_from: centrals.chain([site.clone()]).collect(),
         site,
-        service: parts.settings.upstream.service.clone(),
+        service,
         address,
         client: streaming_client(parts.session.cloud())?,
         vouchers: Vouchers::default(),
@@ -269,9 +277,13 @@ impl Gate {
     async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Out> {
         let (head, body) = request.into_parts();
         let accept = text_of(&head, header::ACCEPT.as_str()).to_owned();
+        self.counter.request();
         match self.decide(head, body, peer).await {
             Ok(response) => response,
-            Err(refusal) => refusal.into_response(&self.service, &accept),
+            Err(refusal) => {
+                self.counter.met(refusal.met());
+                refusal.into_response(&self.service, &accept)
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use super::refusal::{Refusal, name_deletion};
 use super::route::{Named, Place};
 use super::rules::{Asker, Ruling, Wish, ruling};
 use super::{Gate, Out};
+use crate::control::traffic::Met;
 use crate::control::{Page as Answered, Query};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{KindName, ResourceKey};
@@ -113,6 +114,7 @@ impl Gate {
         if let Some(row) = row {
             show_deleting(kind, row, &fields);
         }
+        self.counter.met(Met::Deleting);
         let mut response = answered.with_json(&json);
         name_deletion(response.headers_mut(), deletion.as_deref());
         Ok(response)
@@ -174,8 +176,8 @@ impl Gate {
         let Some(mut page) = Page::of(&answered, &list.items) else {
             return Ok(answered.relay());
         };
-        let mut changed = !fields.missing.is_empty();
-        let mut rows = self.seen(kind, asker, &fields, page.take_rows(), &mut changed);
+        let mut met = None;
+        let mut rows = self.seen(kind, asker, &fields, page.take_rows(), &mut met);
         if rows.len() < page.size && page.next.is_some() {
             let full = page.size;
             let mut next = page.next.clone();
@@ -195,14 +197,16 @@ impl Gate {
                 };
                 next.clone_from(&more.next);
                 let more = more.take_rows();
-                rows.extend(self.seen(kind, asker, &fields, more, &mut changed));
+                rows.extend(self.seen(kind, asker, &fields, more, &mut met));
             }
             let more = rows.len() > full || next.is_some();
             rows.truncate(full);
             let last = rows.last().and_then(|row| kind.id_of(row));
             page.say_next(last.filter(|_| more).as_deref());
         }
-        if !changed {
+        if let Some(met) = met {
+            self.counter.met(met);
+        } else if fields.missing.is_empty() {
             return Ok(answered.relay());
         }
         for row in &mut rows {
@@ -213,22 +217,22 @@ impl Gate {
         Ok(answered.with_json(&page.json))
     }
 
-    /// The rows that are shown, as they are shown.
+    /// The rows that are shown, as they are shown; and whether any is not as the service has it.
     fn seen(
         &self,
         kind: &Kind,
         asker: Asker,
         fields: &Asked,
         rows: Vec<Value>,
-        changed: &mut bool,
+        met: &mut Option<Met>,
     ) -> Vec<Value> {
         let mut seen = Vec::with_capacity(rows.len());
         for mut row in rows {
             let phase = kind.id_of(&row).and_then(|id| self.phase(&kind.name, &id));
             match ruling(phase, asker, Wish::Read) {
-                Ruling::NotFound => *changed = true,
+                Ruling::NotFound => *met = Some(Met::Hidden),
                 Ruling::ShowDeleting => {
-                    *changed = true;
+                    met.get_or_insert(Met::Deleting);
                     if let Some(row) = row.as_object_mut() {
                         show_deleting(kind, row, fields);
                     }

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::Out;
 use crate::control::ControlError;
+use crate::control::traffic::Met;
 use crate::domain::kinds::{Kind, fill};
 use crate::domain::model::KindName;
 use crate::domain::text::escape;
@@ -25,6 +26,14 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
+    pub(super) fn met(&self) -> Met {
+        match self.status {
+            StatusCode::NOT_FOUND => Met::Hidden,
+            status if status.is_server_error() => Met::Failed,
+            _ => Met::Refused,
+        }
+    }
+
     pub(super) fn new(status: StatusCode, kind: &str, message: impl Into<String>) -> Self {
         Self {
             status,

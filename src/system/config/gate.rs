@@ -95,6 +95,16 @@ pub enum GateSource {
     Central,
 }
 
+impl GateSource {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Local => "local",
+            Self::Central => "central",
+        }
+    }
+}
+
 /// Narrows `user` to `local`, and nothing else (T18).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

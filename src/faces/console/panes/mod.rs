@@ -9,6 +9,7 @@ pub(crate) mod deletions;
 pub(crate) mod details;
 pub(crate) mod events;
 pub(crate) mod forest;
+pub(crate) mod gates;
 pub(crate) mod help;
 pub(crate) mod inspect;
 pub(crate) mod ladder;
@@ -160,6 +161,10 @@ pub(crate) trait Pane: Send {
     fn empty(&self, look: &Look) -> Vec<Cell>;
     /// Something is under way that will be shown: the loop ticks.
     fn is_busy(&self) -> bool {
+        false
+    }
+    /// What it shows changes without the engine: it is woken as time passes.
+    fn is_live(&self) -> bool {
         false
     }
     /// Keys other than "back" mean nothing now.

@@ -159,7 +159,7 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rec
         let room = area.width.saturating_sub(end + 6);
         canvas.put(end + 1, area.y, room, &text, look.style(Tone::Warn));
     }
-    if state.wants_tick() {
+    if state.is_waiting() {
         let signs = if look.ascii {
             ["|", "/", "-", "\\"]
         } else {
