@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
 use super::support::{DELETE_WEB, PASSWORD, Stage, assert_counts_sum, text, wait_for};
@@ -242,6 +242,13 @@ fn i07_a_yes_that_always_keeps_is_stuck_and_says_so() {
     let network = stage.network("web", 3);
     let port = first_port(&stage, &network);
     stage.faults(json!([{"match": {"method": "DELETE", "id": port}, "action": {"keep": true}}]));
+    // One that was created in the second of its delete would seem to have been created again.
+    let ports = stage.list("ports");
+    let row = ports.iter().find(|row| row["id"] == port.as_str()).unwrap();
+    let created: DateTime<Utc> = text(&row["created_at"]).parse().unwrap();
+    wait_for("the next second", || {
+        Utc::now() - created >= TimeDelta::seconds(1)
+    });
     let since = Instant::now();
     let ran = stage
         .gone("delete network/web-net-0 --cascade --yes")
