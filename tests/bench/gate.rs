@@ -1,8 +1,7 @@
-//! The gate beside nginx, on the same service and the same cores. Needs `nginx`, `wrk`, `h2load` and
-//! `taskset` (Debian: nginx-light, wrk, nghttp2-client, util-linux).
+//! The gate beside nginx, on the same service and the same cores, which the service and the clients have
+//! too. Needs `nginx`, `wrk` and `h2load` (Debian: nginx-light, wrk, nghttp2-client).
 //!
-//! Proxies have the first core, the service and the clients the others. `--smoke` runs small and proves
-//! only that all of it works.
+//! `--smoke` runs small and proves only that all of it works.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -21,6 +20,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::available_parallelism;
 use std::time::Instant;
 
 use gone::ledger::sqlite::{Options, SqliteLedger};
@@ -61,16 +61,16 @@ fn main() {
     let _service = nginx(
         &home,
         "upstream",
-        &others(),
         &[("UPSTREAM", &upstream), ("BODY", &body())],
     );
     let proxy_ports = [
         ("UPSTREAM", &upstream),
         ("KEEPING", &keeping),
         ("PLAIN", &plain),
-        ("WORKERS", &"1".to_owned()),
+        // As many as the gate has threads.
+        ("WORKERS", &available_parallelism().unwrap().to_string()),
     ];
-    let _proxy = nginx(&home, "proxy", "0", &proxy_ports);
+    let _proxy = nginx(&home, "proxy", &proxy_ports);
     let (_cloud, keystone) = practice_cloud(&home);
     let gate = Gate::start(&home, &keystone, &upstream, scale.tombstones);
     let urls = [&gate.port, &keeping, &plain].map(|port| format!("http://127.0.0.1:{port}{PATH}"));
@@ -129,7 +129,7 @@ impl Gate {
         fill(&home.path().join("state/gone/ledger.db"), tombstones);
         let log = home.path().join("engine.log");
         let began = Instant::now();
-        let mut engine = pinned("0", &command(home, "--cloud bench --engine"));
+        let mut engine = command(home, "--cloud bench --engine");
         let engine = engine.stderr(std::fs::File::create(&log).unwrap());
         let engine = Ended(engine.stdout(Stdio::null()).spawn().unwrap());
         let mut port = String::new();
@@ -155,7 +155,6 @@ impl Gate {
     }
 
     fn memory_mb(&self) -> u64 {
-        // `taskset` has become the engine.
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.engine.0.id())).unwrap();
         let line = status
@@ -191,7 +190,7 @@ fn fill(ledger: &Path, tombstones: usize) {
 
 /// Keystone, for the engine's own login.
 fn practice_cloud(home: &tempfile::TempDir) -> (Ended, String) {
-    let mut cloud = pinned(&others(), &command(home, "sandbox"));
+    let mut cloud = command(home, "sandbox");
     let mut cloud = cloud
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -216,7 +215,7 @@ impl Drop for Nginx {
 }
 
 /// Serves by the file of this name.
-fn nginx(home: &tempfile::TempDir, name: &str, cores: &str, values: &[(&str, &String)]) -> Nginx {
+fn nginx(home: &tempfile::TempDir, name: &str, values: &[(&str, &String)]) -> Nginx {
     let file = format!(
         "{}/tests/bench/nginx/{name}.conf",
         env!("CARGO_MANIFEST_DIR")
@@ -230,37 +229,11 @@ fn nginx(home: &tempfile::TempDir, name: &str, cores: &str, values: &[(&str, &St
     std::fs::write(&file, text).unwrap();
     let mut nginx = Command::new("nginx");
     nginx.arg("-p").arg(home.path()).arg("-c").arg(&file);
-    let mut nginx = pinned(cores, &nginx);
-    let started = Nginx(nginx.stdout(Stdio::null()).spawn().unwrap());
+    nginx.stdin(Stdio::null()).stdout(Stdio::null());
+    let started = Nginx(nginx.spawn().unwrap());
     let pid = home.path().join(format!("{name}.pid"));
     wait_for("nginx", || pid.exists());
     started
-}
-
-/// The same command on these cores alone.
-fn pinned(cores: &str, command: &Command) -> Command {
-    let mut pinned = Command::new("taskset");
-    pinned
-        .args(["-c", cores])
-        .arg(command.get_program())
-        .args(command.get_args());
-    if command.get_envs().len() > 0 {
-        pinned.env_clear();
-    }
-    for (name, value) in command.get_envs() {
-        pinned.env(name, value.unwrap());
-    }
-    if let Some(folder) = command.get_current_dir() {
-        pinned.current_dir(folder);
-    }
-    pinned.stdin(Stdio::null());
-    pinned
-}
-
-fn others() -> String {
-    let cores = std::thread::available_parallelism().unwrap().get();
-    assert!(cores > 1, "this needs two cores");
-    format!("1-{}", cores - 1)
 }
 
 /// Free now, and for the moment.
@@ -297,7 +270,7 @@ fn requests_per_second(url: &str, seconds: usize) -> f64 {
         TOKEN,
         url,
     ]);
-    let output = pinned(&others(), &wrk).output().unwrap();
+    let output = wrk.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(!said.contains("Non-2xx"), "{said}");
     let rate = said
@@ -316,7 +289,7 @@ fn latency_p99_ms(home: &tempfile::TempDir, url: &str, rate: f64, seconds: usize
         .args(["-D", &seconds.to_string(), "--rps", &each, "-H", TOKEN])
         .arg(format!("--log-file={}", log.display()))
         .arg(url);
-    let output = pinned(&others(), &h2load).output().unwrap();
+    let output = h2load.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let log = std::fs::read_to_string(log).unwrap();
     let mut took: Vec<f64> = log

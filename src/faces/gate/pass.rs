@@ -17,8 +17,10 @@ use super::{Gate, Out};
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// What is for one connection, and not for the next (RFC 9110, 7.6.1). `Expect` was answered here.
-const HOP_BY_HOP: [HeaderName; 8] = [
+static HOP_BY_HOP: [HeaderName; 10] = [
     header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
     header::TE,
     header::TRAILER,
     header::TRANSFER_ENCODING,
@@ -27,7 +29,6 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     header::PROXY_AUTHORIZATION,
     header::EXPECT,
 ];
-const KEEP_ALIVE: [&str; 2] = ["keep-alive", "proxy-connection"];
 
 /// An answer that was read whole.
 pub(super) struct Whole {
@@ -189,20 +190,19 @@ impl Gate {
 
 /// Takes off what is for this connection alone, and what that names.
 fn for_the_next_connection(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named {
-        headers.remove(name);
+    if headers.contains_key(header::CONNECTION) {
+        let named: Vec<HeaderName> = headers
+            .get_all(header::CONNECTION)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .filter_map(|name| name.trim().parse().ok())
+            .collect();
+        for name in named {
+            headers.remove(name);
+        }
     }
-    for name in HOP_BY_HOP {
-        headers.remove(name);
-    }
-    for name in KEEP_ALIVE {
+    for name in &HOP_BY_HOP {
         headers.remove(name);
     }
 }
