@@ -55,7 +55,7 @@ pub enum Looked {
     Absent,
     /// Still there, the same incarnation.
     Present,
-    /// There again: created after its delete was accepted, around every gate (T14).
+    /// There again: created after its delete was sent, around every gate (T14).
     Anew(StepError),
     /// Still there, and the cloud works on what it accepted.
     Settling(StepError),

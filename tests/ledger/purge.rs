@@ -2,7 +2,7 @@
 //! sites that a person paused.
 
 use gone::domain::ladder::{FORGOTTEN, HELD};
-use gone::domain::model::{DeletionState, ErrorClass, EventKind, Phase, Site, StepState};
+use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase, Site, StepState};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
     Applied, Change, Climb, EventFilter, Ledger, Selection, StepFilter, TombstoneFilter,
@@ -260,4 +260,39 @@ async fn a_site_that_a_person_paused_is_paused_for_the_engine_that_comes_next() 
     assert!(ledger.site_pauses().await.unwrap().is_empty());
     let again = one(&ledger, pausing(site(), false)).await;
     assert!(matches!(again, Applied::Refused(_)), "{again:?}");
+}
+
+#[tokio::test]
+async fn m01_what_was_created_anew_is_another_incarnation_once_it_had_ended() {
+    let ledger = stuck().await;
+    forget(&ledger, "balancer").await;
+    let revive = async |resource: &str| {
+        let change = Change::Revive {
+            key: key("port", resource),
+            audit: entry("create anew", resource, Origin::Gate),
+            now: at(9),
+        };
+        assert_eq!(one(&ledger, change).await, Applied::Done, "{resource}");
+        let filter = TombstoneFilter {
+            id: Some(resource.to_owned()),
+            ..TombstoneFilter::default()
+        };
+        let found = ledger.tombstones(filter, all()).await.unwrap().rows.pop();
+        found.map(|it| (it.phase, it.incarnation, it.deleted_at.is_some()))
+    };
+    for ended in ["other", "balancer"] {
+        let alive = Some((Phase::Released, 2, false));
+        assert_eq!(revive(ended).await, alive, "{ended}");
+        assert_eq!(revive(ended).await, alive, "{ended} lives already");
+    }
+    let going = revive("network").await;
+    assert_eq!(going, Some((Phase::Deleting, 1, true)));
+    assert_eq!(revive("unheard-of").await, None);
+    let audit = ledger.audit(0, 100).await.unwrap();
+    let anew = audit.iter().filter(|row| row.action == "create anew");
+    assert_eq!(anew.count(), 2, "what changed nothing is no action");
+    let filter = EventFilter::default();
+    let events = ledger.events(0, filter, 1_000).await.unwrap().events;
+    let told = events.iter().filter(|it| it.kind == EventKind::Revived);
+    assert_eq!(told.count(), 2);
 }

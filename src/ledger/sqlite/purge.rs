@@ -262,7 +262,7 @@ impl Batch<'_> {
                 )));
             }
         }
-        self.let_go_of_ended(key)?;
+        self.let_go_of_ended(key, false)?;
         self.audit(audit, now)?;
         self.event(
             Some(num),
@@ -282,7 +282,7 @@ impl Batch<'_> {
         audit: &AuditEntry,
         now: DateTime<Utc>,
     ) -> Sql<Applied> {
-        let Some((num, incarnation)) = self.let_go_of_ended(key)? else {
+        let Some((num, incarnation)) = self.let_go_of_ended(key, true)? else {
             return Ok(Applied::Done);
         };
         self.audit(audit, now)?;
@@ -304,17 +304,17 @@ impl Batch<'_> {
     }
 
     /// Its last deletion, and which incarnation is there now; none if it has not ended. What is there
-    /// after `gone` is another one (M1); what was left behind is the same.
-    fn let_go_of_ended(&self, key: &ResourceKey) -> Sql<Option<(i64, i64)>> {
+    /// after `gone`, or was created, is another one (M1); what was left behind is the same.
+    fn let_go_of_ended(&self, key: &ResourceKey, created: bool) -> Sql<Option<(i64, i64)>> {
         self.db
             .prepare_cached(
-                "UPDATE tombstones SET incarnation = incarnation + (phase = 'gone'),
+                "UPDATE tombstones SET incarnation = incarnation + (phase = 'gone' OR ?4),
                      phase = 'released', deleted_at = NULL, gone_at = NULL, recreated = 0
                  WHERE id = ?1 AND kind = ?2 AND site = ?3 AND phase IN ('gone', 'purged')
                  RETURNING deletion, incarnation",
             )?
             .query_row(
-                params![key.id, key.kind.as_str(), key.site.to_string()],
+                params![key.id, key.kind.as_str(), key.site.to_string(), created],
                 |row| Ok((row.get(0)?, row.get(1)?)),
             )
             .optional()
