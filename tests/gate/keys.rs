@@ -93,6 +93,28 @@ async fn m01_m02_m03_i10_a_member_that_is_added_again_is_alive_in_the_same_recor
     assert_eq!(records(&stage, "image_member").await.len(), 1);
 }
 
+/// Nobody told the ledger: but under this key, what is there is never the one that went.
+#[tokio::test(flavor = "multi_thread")]
+async fn i10_what_is_added_again_around_the_gate_is_another_one_and_is_shown() {
+    let stage = Stage::new().await;
+    let (image, members) = shared_image(&stage).await;
+    assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
+    deleted(&stage, "image_member", &format!("{image},{PROJECT}")).await;
+    let around = format!("{}{members}", stage.upstream("image"));
+    let body = Some(json!({"member": PROJECT}));
+    let made = stage.send(Method::POST, &around, &stage.admin, body).await;
+    assert_eq!(made.status, 200, "{}", made.text);
+    assert_eq!(the_record(&stage, "image_member").await.phase, Phase::Gone);
+    let member = format!("{members}/{PROJECT}");
+    for source in SOURCES {
+        let at = (source, "image");
+        let read = stage.call(at, Method::GET, &member, None).await;
+        assert_eq!(read.status, 200, "{source:?}: {}", read.text);
+        let listed = stage.call(at, Method::GET, &members, None).await;
+        assert_eq!(listed.json()["members"].as_array().unwrap().len(), 1);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn m01_who_has_not_heard_of_the_end_brings_nothing_back_and_who_means_it_waits_for_the_end() {
     let stage = Stage::new().await;
