@@ -117,7 +117,7 @@ fn testbed_n01_t07_t17_clients_go_through_the_gate_unchanged_and_see_what_is_del
         format!("network show {first} -f json"),
         "network show no-such-network".to_owned(),
         format!("network list --project {name} -f json"),
-        "network list --limit 1 -f json".to_owned(),
+        format!("network list --project {name} --limit 1 -f json"),
         format!("port list --network {second} --sort-column Name -f json"),
         format!("network delete {first}"),
         format!("image show {name} -f json"),
@@ -125,7 +125,7 @@ fn testbed_n01_t07_t17_clients_go_through_the_gate_unchanged_and_see_what_is_del
             "image save {name} --file {}",
             bed.path("saved.raw").display()
         ),
-        "loadbalancer list -f json".to_owned(),
+        format!("loadbalancer list --project {name} -f json"),
     ] {
         let (here, there) = (openstack(&gated, &words), openstack(&direct, &words));
         assert_eq!(here, there, "{words}");
