@@ -11,7 +11,7 @@ use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
 use crate::faces::cli::Failure;
 use crate::faces::cli::args::Global;
-use crate::faces::gate::{self, GateHandle, Turns};
+use crate::faces::gate::{self, GateHandle, Threads, Turns};
 use crate::ledger::tombstones::Tombstones;
 use crate::system::clock::Clock;
 use crate::system::config::GateSettings;
@@ -63,7 +63,14 @@ impl Gates {
         call_timeout: Duration,
     ) -> Result<Vec<GateHandle>, Failure> {
         let tombstones = self.tombstones.unwrap_or_default();
+        if self.wanted.is_empty() {
+            return Ok(Vec::new());
+        }
         let turns = Arc::<Turns>::default();
+        let threads = Threads::start().map_err(|error| {
+            let advice = "Let this user have more threads and open files (ulimit -u, ulimit -n).";
+            Failure::usage(TRIED, error.to_string(), advice)
+        })?;
         let mut open = Vec::new();
         for (settings, session) in self.wanted {
             let parts = gate::Parts {
@@ -72,6 +79,7 @@ impl Gates {
                 mapping: mapping.to_vec(),
                 tombstones: tombstones.clone(),
                 turns: turns.clone(),
+                threads: threads.clone(),
                 counters: self.counters.clone(),
                 control: control.clone(),
                 session,

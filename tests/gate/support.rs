@@ -13,7 +13,7 @@ use gone::domain::model::{
     Actor, Counts, Deletion, DeletionState, KindName, Origin, Phase, PlanOptions, Site,
 };
 use gone::engine::{Engine, Parts};
-use gone::faces::gate::{self, GateHandle, Turns};
+use gone::faces::gate::{self, GateHandle, Threads, Turns};
 use gone::ledger::sqlite::{Options, SqliteLedger};
 use gone::ledger::tombstones::Tombstones;
 use gone::sandbox::{self, ServeOptions, ServerHandle, WorldOptions};
@@ -137,6 +137,7 @@ impl Stage {
         );
         let mapping = settings.mapping.clone();
         let turns = Arc::<Turns>::default();
+        let threads = Threads::start().unwrap();
         let mut gates = HashMap::new();
         for settings in settings.gate {
             let service = SERVICES
@@ -151,6 +152,7 @@ impl Stage {
                 mapping: mapping.clone(),
                 tombstones: tombstones.clone(),
                 turns: turns.clone(),
+                threads: threads.clone(),
                 counters: counters.clone(),
                 control: control.clone(),
                 session,

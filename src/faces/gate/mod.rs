@@ -11,8 +11,8 @@
 //!            └─ pass      everything else, and all of the above's calls: to the upstream, as it is
 //! ```
 //!
-//! The tombstones are in memory, so a request that none of them touches costs a look-up. The gate
-//! itself changes nothing but through the engine.
+//! The tombstones are in memory, so a request that none of them touches costs a look-up. Connections are
+//! served on threads of the gates' own. The gate itself changes nothing but through the engine.
 //!
 //! **Architecture invariant:** the engine's own calls never come this way, and no header buys power: who
 //! asks is known by the listener, by Keystone, and by what the upstream shows to the caller.
@@ -27,6 +27,7 @@ mod refusal;
 mod rights;
 pub mod route;
 pub mod rules;
+mod threads;
 mod turns;
 mod write;
 
@@ -64,6 +65,7 @@ use refusal::Refusal;
 use rights::Vouchers;
 use route::{Place, Routes};
 use rules::{Asker, Ruling, Wish, ruling};
+pub use threads::Threads;
 pub use turns::Turns;
 
 /// How long requests under way may take when the engine ends.
@@ -83,6 +85,7 @@ pub struct Parts {
     pub tombstones: Arc<Tombstones>,
     /// The same for all gates.
     pub turns: Arc<Turns>,
+    pub threads: Arc<Threads>,
     pub counters: Arc<Counters>,
     pub control: Arc<dyn Control>,
     /// With the engine's own credentials, for what Keystone and the catalog say.
@@ -104,6 +107,8 @@ pub enum ServeError {
     Cloud(#[from] ConfigError),
 }
 
+/// One for each thread: all they have is the same, but for their connections to the upstream.
+#[derive(Clone)]
 struct Gate {
     site: Site,
     service: String,
@@ -120,8 +125,8 @@ struct Gate {
     control: Arc<dyn Control>,
     session: Arc<Session>,
     client: StreamingClient<Out>,
-    vouchers: Vouchers,
-    upstream: OnceCell<Upstream>,
+    vouchers: Arc<Vouchers>,
+    upstream: Arc<OnceCell<Upstream>>,
     clock: Clock,
     call_timeout: Duration,
 }
@@ -175,7 +180,7 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
     let source = parts.settings.source.as_str().to_owned();
     let counters = &parts.counters;
     let counter = counters.open(address.to_string(), source, site.clone(), service.clone());
-    let gate = Arc::new(Gate {
+    let gate = Gate {
         counter,
         copied_by: out.map(|mapping| mapping.by).collect(),
         copied_from: centrals.chain([site.clone()]).collect(),
@@ -183,8 +188,8 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
         service,
         address,
         client: streaming_client(parts.session.cloud())?,
-        vouchers: Vouchers::default(),
-        upstream: OnceCell::new(),
+        vouchers: Arc::default(),
+        upstream: Arc::default(),
         settings: parts.settings,
         kinds: parts.kinds,
         tombstones: parts.tombstones,
@@ -193,10 +198,19 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
         session: parts.session,
         clock: parts.clock,
         call_timeout: parts.call_timeout,
-    });
+    };
+    let threads = parts.threads;
+    let mut gates = Vec::new();
+    for _ in 0..threads.count() {
+        let client = streaming_client(gate.session.cloud())?;
+        gates.push(Arc::new(Gate {
+            client,
+            ..gate.clone()
+        }));
+    }
     tracing::info!(%address, upstream = %gate.site, service = gate.service, "a gate is open");
     let stop = CancellationToken::new();
-    let task = tokio::spawn(run(gate, listener, stop.clone()));
+    let task = tokio::spawn(run(gates, threads, listener, stop.clone()));
     Ok(GateHandle {
         address,
         stop,
@@ -204,9 +218,15 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
     })
 }
 
-async fn run(gate: Arc<Gate>, listener: TcpListener, stop: CancellationToken) {
+/// Accepts, and gives each connection to one of the threads.
+async fn run(
+    gates: Vec<Arc<Gate>>,
+    threads: Arc<Threads>,
+    listener: TcpListener,
+    stop: CancellationToken,
+) {
     let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(gate.settings.limits.connections));
+    let places = Arc::new(Semaphore::new(gates[0].settings.limits.connections));
     let next = async || {
         // Never closed.
         let place = places.clone().acquire_owned().await.ok();
@@ -219,11 +239,13 @@ async fn run(gate: Arc<Gate>, listener: TcpListener, stop: CancellationToken) {
         };
         match accepted {
             Ok((stream, peer)) => {
-                let connection = gate.clone().connection(stream, peer, stop.clone());
-                connections.spawn(async move {
+                let (thread, handle) = threads.next();
+                let connection = gates[thread].clone().connection(stream, peer, stop.clone());
+                let served = async move {
                     connection.await;
                     drop(place);
-                });
+                };
+                connections.spawn_on(served, handle);
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
@@ -245,6 +267,14 @@ impl Gate {
     ) {
         // Small answers go at once; if that cannot be set, they come a little later.
         let _ = stream.set_nodelay(true);
+        // From here on the reactor of this thread wakes it.
+        let stream = match stream.into_std().and_then(TcpStream::from_std) {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%peer, %error, "a connection was not taken over");
+                return;
+            }
+        };
         let limits = self.settings.limits.clone();
         let service = service_fn(move |request| {
             let gate = self.clone();

@@ -18,10 +18,9 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub(super) fn of(answered: &Whole, items: &str) -> Option<Self> {
-        let mut json = answered
-            .json()
-            .filter(|_| answered.head.status == StatusCode::OK)?;
+    pub(super) async fn of(answered: &Whole, items: &str) -> Option<Self> {
+        let json = answered.json().await;
+        let mut json = json.filter(|_| answered.head.status == StatusCode::OK)?;
         let rows = match json.get_mut(items)? {
             Value::Array(rows) => std::mem::take(rows),
             _ => return None,

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 
 use super::refusal::Refusal;
-use super::{Gate, Out};
+use super::{Gate, Out, threads};
 
 /// An answer that the gate must read: some 50,000 ports.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -37,8 +37,9 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    pub(super) fn json(&self) -> Option<Value> {
-        serde_json::from_slice(&self.body).ok()
+    pub(super) async fn json(&self) -> Option<Value> {
+        let body = self.body.clone();
+        threads::beside(body.len(), move || serde_json::from_slice(&body).ok()).await
     }
 
     /// An answer of the gate's own.
@@ -56,11 +57,12 @@ impl Whole {
         Response::from_parts(self.head, Either::Right(Full::new(self.body)))
     }
 
-    /// The same answer with another body.
-    pub(super) fn with_json(mut self, body: &Value) -> Response<Out> {
+    /// The same answer with another body, of about the same length.
+    pub(super) async fn with_json(mut self, body: Value) -> Response<Out> {
         self.head.headers.remove(header::CONTENT_LENGTH);
         self.head.headers.remove(header::ETAG);
-        self.body = Bytes::from(body.to_string());
+        let text = threads::beside(self.body.len(), move || body.to_string()).await;
+        self.body = Bytes::from(text);
         self.relay()
     }
 }

@@ -104,10 +104,8 @@ impl Gate {
         {
             answered = shown;
         }
-        let Some(mut json) = answered
-            .json()
-            .filter(|_| answered.head.status == StatusCode::OK)
-        else {
+        let json = answered.json().await;
+        let Some(mut json) = json.filter(|_| answered.head.status == StatusCode::OK) else {
             return Ok(answered.relay());
         };
         let row = kind.item_in(&mut json).and_then(Value::as_object_mut);
@@ -115,7 +113,7 @@ impl Gate {
             show_deleting(kind, row, &fields);
         }
         self.counter.met(Met::Deleting);
-        let mut response = answered.with_json(&json);
+        let mut response = answered.with_json(json).await;
         name_deletion(response.headers_mut(), deletion.as_deref());
         Ok(response)
     }
@@ -173,7 +171,7 @@ impl Gate {
         let mut first = head.clone();
         first.uri = fields.with_ids(&head.uri);
         let answered = self.fetch(first).await?;
-        let Some(mut page) = Page::of(&answered, &list.items) else {
+        let Some(mut page) = Page::of(&answered, &list.items).await else {
             return Ok(answered.relay());
         };
         let mut met = None;
@@ -192,7 +190,7 @@ impl Gate {
                 }
                 let link = with_query(&link, "limit", &REFILL_ROWS.to_string());
                 let fetched = self.fetch_at(&head, &link).await?;
-                let Some(mut more) = Page::of(&fetched, &list.items) else {
+                let Some(mut more) = Page::of(&fetched, &list.items).await else {
                     return Ok(fetched.relay());
                 };
                 next.clone_from(&more.next);
@@ -214,7 +212,7 @@ impl Gate {
         }
         page.put_rows(&list.items, rows);
         page.forget_added(&fields.missing);
-        Ok(answered.with_json(&page.json))
+        Ok(answered.with_json(page.json).await)
     }
 
     /// The rows that are shown, as they are shown; and whether any is not as the service has it.

@@ -93,7 +93,7 @@ impl Gate {
         }
         if made.is_empty() {
             let answered = self.read_whole(response).await?;
-            let said = answered.json().unwrap_or_default();
+            let said = answered.json().await.unwrap_or_default();
             made = creates.iter().flat_map(|it| it.named(&said)).collect();
             response = answered.relay();
         }
@@ -255,7 +255,7 @@ impl Gate {
         let answered = self.fetch_at(head, &path).await?;
         match answered.head.status {
             StatusCode::OK => {
-                let mut json = answered.json().unwrap_or_default();
+                let mut json = answered.json().await.unwrap_or_default();
                 Ok(kind.item_in(&mut json).map(Value::take))
             }
             StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(None),
