@@ -1,9 +1,12 @@
 //! Two regions at once, on real Neutrons: networks that go together, and copies.
 
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::bed::{Bed, clouds, wait_for};
+use crate::gate::addresses;
+use crate::proxy::Proxy;
 use crate::seat::Seat;
 
 /// A network with a subnet and a port.
@@ -73,6 +76,72 @@ fn testbed_t09_t14_copies_in_another_region_go_with_their_original_and_do_not_co
     wait_for("the copy's end", || held().len() == 1);
     assert_eq!(text(&held()[0]["id"]), other);
     drop(engine);
+}
+
+#[test]
+fn testbed_t05_t07_t12_a_region_that_is_done_gets_nothing_back_while_the_other_is_slow() {
+    let shape = "--networks 2 --ports 4 --trunks 0 --fips 0";
+    let Some(mut bed) = Bed::seeded("RegionOne", shape) else {
+        return;
+    };
+    let proxy = Proxy::before(&bed.api);
+    bed.also_in = vec![Api::new(&clouds().unwrap(), "testbed", "RegionTwo")];
+    bed.change_clouds(|clouds| {
+        let mut all = clouds["clouds"].take();
+        all["testbed"]["network_endpoint_override"] = proxy.url.clone().into();
+        clouds["clouds"] = json!({"slow": all["testbed"], "quick": all["testbed-region2"]});
+    });
+    std::fs::create_dir_all(bed.path("config/gone")).unwrap();
+    let gate = |source| {
+        format!(
+            "[[gate]]\nlisten = '127.0.0.1:0'\nsource = '{source}'\n\
+             upstream = {{ cloud = 'slow', region = 'RegionOne', service = 'network' }}\n"
+        )
+    };
+    let mapping = "[[mapping]]\ncentral = 'slow/RegionOne'\nlocals = ['quick/RegionTwo']\n";
+    let settings = format!("{mapping}{}{}", gate("user"), gate("local"));
+    std::fs::write(bed.path("config/gone/config.toml"), settings).unwrap();
+    let original = &bed.networks[0];
+    let region = &bed.also_in[0];
+    copy_of(region, &bed.project, original);
+    let held = || region.rows("networks", &format!("project_id={}", bed.project));
+    proxy.fail(Method::DELETE, &format!("/networks/{original}"));
+
+    let _engine = bed.engine("");
+    wait_for("the gates", || addresses(&bed).len() == 2);
+    let by = |gate: usize| {
+        let mut api = Api::new(&clouds().unwrap(), "testbed", "RegionOne");
+        api.network_url = format!("http://{}/v2.0", addresses(&bed)[gate]);
+        api
+    };
+    let (user, local) = (by(0), by(1));
+    let read = format!("networks/{original}");
+    let list = format!("networks?id={original}");
+    let (status, shown) = local.answer("GET", &read, Value::Null);
+    assert_eq!(status, 200, "{shown}");
+    let (status, answer) = user.answer("DELETE", &format!("{read}?cascade=true"), Value::Null);
+    assert_eq!(status, 202, "{answer}");
+    let id = text(&answer["deletion"]["id"]);
+    wait_for("the region's own end", || held().is_empty());
+    for slow in [true, false] {
+        if !slow {
+            proxy.recover();
+            wait_for("the deletion's end", || {
+                let shown = bed.gone(&format!("show {id} -o json"));
+                shown.ends_with(0).json()["state"] == "gone"
+            });
+        }
+        let (status, shown) = local.answer("GET", &read, Value::Null);
+        assert_eq!(status, 404, "{shown}");
+        let (status, listed) = local.answer("GET", &list, Value::Null);
+        assert_eq!((status, &listed["networks"]), (200, &json!([])));
+        let (status, shown) = user.answer("GET", &read, Value::Null);
+        match slow {
+            true => assert_eq!(shown["network"]["status"], "DELETING", "{shown}"),
+            false => assert_eq!(status, 404, "{shown}"),
+        }
+    }
+    assert_eq!(held(), Vec::<Value>::new());
 }
 
 #[test]

@@ -1,120 +1,33 @@
 //! An engine that is killed in the middle, and the one that comes after it.
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use axum::body::Bytes;
-use axum::extract::{Request, State};
-use axum::response::Response;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
 
 use crate::api::Holdings;
 use crate::bed::{Bed, wait_for};
+use crate::proxy::Proxy;
 use crate::seat::Seat;
-
-/// Answers to the deletes that came through: none while there is none.
-type Deletes = Arc<Mutex<Vec<(String, Option<u16>)>>>;
-
-#[derive(Clone)]
-struct Proxy {
-    upstream: String,
-    client: reqwest::Client,
-    deletes: Deletes,
-}
-
-/// Stands before Neutron and writes down every DELETE: the testbed's own log has none.
-fn proxy(upstream: String, deletes: Deletes) -> (tokio::runtime::Runtime, String) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
-    let proxy = Proxy {
-        upstream,
-        client: reqwest::Client::new(),
-        deletes,
-    };
-    let listener = runtime
-        .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
-        .unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let routes = axum::Router::new().fallback(pass).with_state(proxy);
-    runtime.spawn(async move { axum::serve(listener, routes).await });
-    (runtime, url)
-}
-
-/// What was sent goes on to Neutron and is written down, also when the sender is gone meanwhile.
-async fn pass(State(proxy): State<Proxy>, request: Request) -> Response<axum::body::Body> {
-    tokio::spawn(proxy.forward(request)).await.unwrap()
-}
-
-impl Proxy {
-    async fn forward(self, request: Request) -> Response<axum::body::Body> {
-        let (head, body) = request.into_parts();
-        let body: Bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
-        let path = head.uri.path_and_query().unwrap().to_string();
-        let written = (head.method == http::Method::DELETE).then(|| {
-            let mut deletes = self.deletes.lock().unwrap();
-            deletes.push((path.clone(), None));
-            deletes.len() - 1
-        });
-        let mut headers = head.headers;
-        headers.remove("host");
-        let answer = self
-            .client
-            .request(head.method, format!("{}{path}", self.upstream))
-            .headers(headers)
-            .body(body)
-            .send()
-            .await
-            .unwrap();
-        let status = answer.status();
-        let mut passed = Response::builder().status(status);
-        for name in ["content-type", "x-openstack-request-id"] {
-            if let Some(value) = answer.headers().get(name) {
-                passed = passed.header(name, value);
-            }
-        }
-        let body = answer.bytes().await.unwrap();
-        if let Some(written) = written {
-            self.deletes.lock().unwrap()[written].1 = Some(status.as_u16());
-        }
-        passed.body(body.into()).unwrap()
-    }
-}
 
 /// A bed whose deletes of ports and networks are written down.
 struct Watched {
-    bed: Bed,
-    deletes: Deletes,
-    runtime: Option<tokio::runtime::Runtime>,
     before: Holdings,
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
+    bed: Bed,
+    proxy: Proxy,
 }
 
 impl Watched {
     fn seeded(ports: usize) -> Option<Self> {
         let shape = format!("--networks 2 --ports {ports} --trunks 0 --groups 1");
         let bed = Bed::seeded("RegionOne", &shape)?;
-        let deletes = Deletes::default();
-        let upstream = bed.api.network_url.trim_end_matches("/v2.0").to_owned();
-        let (runtime, url) = proxy(upstream, deletes.clone());
+        let proxy = Proxy::before(&bed.api);
         bed.change_clouds(|clouds| {
-            clouds["clouds"]["testbed"]["network_endpoint_override"] = json!(url);
+            clouds["clouds"]["testbed"]["network_endpoint_override"] = proxy.url.clone().into();
         });
         Some(Self {
             before: bed.holdings(),
             bed,
-            deletes,
-            runtime: Some(runtime),
+            proxy,
         })
     }
 
@@ -123,7 +36,7 @@ impl Watched {
     }
 
     fn answered(&self) -> usize {
-        let deletes = self.deletes.lock().unwrap();
+        let deletes = self.proxy.deletes();
         let answered = deletes.iter().filter(|(_, status)| status.is_some());
         answered.count()
     }
@@ -140,9 +53,9 @@ impl Watched {
 
     /// What was sent and has no answer yet.
     fn in_flight(&self) -> Vec<String> {
-        let deletes = self.deletes.lock().unwrap();
-        let open = deletes.iter().filter(|(_, status)| status.is_none());
-        open.map(|(path, _)| path.clone()).collect()
+        let deletes = self.proxy.deletes().into_iter();
+        let open = deletes.filter(|(_, status)| status.is_none());
+        open.map(|(path, _)| path).collect()
     }
 
     fn until_gone(&self, id: &str) {
@@ -159,8 +72,8 @@ impl Watched {
     /// its answer was on the way to the dead, and nothing else.
     fn nothing_twice(&self, in_flight: &[String]) {
         let mut by_path: BTreeMap<String, Vec<Option<u16>>> = BTreeMap::new();
-        for (path, status) in self.deletes.lock().unwrap().iter() {
-            by_path.entry(path.clone()).or_default().push(*status);
+        for (path, status) in self.proxy.deletes() {
+            by_path.entry(path).or_default().push(status);
         }
         for (path, answers) in &by_path {
             let done = answers.iter().filter(|status| **status == Some(204));

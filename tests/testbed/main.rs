@@ -26,6 +26,7 @@ mod estate;
 mod gate;
 mod keys;
 mod people;
+mod proxy;
 mod refusals;
 mod seat;
 mod table;

@@ -1,0 +1,137 @@
+//! A proxy before a real Neutron. It writes down every DELETE, of which the testbed's own log has none, and
+//! fails calls that a test wants to fail.
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::{Method, StatusCode};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::api::Api;
+
+pub struct Proxy {
+    pub url: String,
+    seen: Seen,
+    runtime: Option<Runtime>,
+}
+
+#[derive(Clone)]
+struct Seen {
+    upstream: String,
+    client: reqwest::Client,
+    /// With their answers: none while there is none.
+    deletes: Arc<Mutex<Vec<(String, Option<u16>)>>>,
+    /// Calls of this method to a path with this in it are answered 503.
+    failing: Arc<Mutex<Option<(Method, String)>>>,
+    failed: Arc<AtomicUsize>,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Proxy {
+    pub fn before(api: &Api) -> Self {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let seen = Seen {
+            upstream: api.network_url.trim_end_matches("/v2.0").to_owned(),
+            client: reqwest::Client::new(),
+            deletes: Arc::default(),
+            failing: Arc::default(),
+            failed: Arc::default(),
+        };
+        let listener = runtime
+            .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
+            .unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let routes = axum::Router::new().fallback(pass).with_state(seen.clone());
+        runtime.spawn(async move { axum::serve(listener, routes).await });
+        Self {
+            url,
+            seen,
+            runtime: Some(runtime),
+        }
+    }
+
+    /// Every DELETE that was passed on, and its answer.
+    pub fn deletes(&self) -> Vec<(String, Option<u16>)> {
+        self.seen.deletes.lock().unwrap().clone()
+    }
+
+    pub fn fail(&self, method: Method, part: &str) {
+        *self.seen.failing.lock().unwrap() = Some((method, part.to_owned()));
+    }
+
+    /// How many calls it failed.
+    pub fn failed(&self) -> usize {
+        self.seen.failed.load(Ordering::Relaxed)
+    }
+
+    pub fn recover(&self) {
+        *self.seen.failing.lock().unwrap() = None;
+    }
+}
+
+/// What was sent goes on to Neutron and is written down, also when the sender is gone meanwhile.
+async fn pass(State(seen): State<Seen>, request: Request) -> Response<Body> {
+    tokio::spawn(seen.forward(request)).await.unwrap()
+}
+
+impl Seen {
+    fn fails(&self, method: &Method, path: &str) -> bool {
+        let failing = self.failing.lock().unwrap();
+        let failing = failing.as_ref();
+        failing.is_some_and(|(failing, part)| failing == method && path.contains(part))
+    }
+
+    async fn forward(self, request: Request) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let body: Bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+        let path = head.uri.path_and_query().unwrap().to_string();
+        if self.fails(&head.method, &path) {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+            let failed = Response::builder().status(StatusCode::SERVICE_UNAVAILABLE);
+            return failed
+                .header("retry-after", "3")
+                .body(Body::empty())
+                .unwrap();
+        }
+        let written = (head.method == Method::DELETE).then(|| {
+            let mut deletes = self.deletes.lock().unwrap();
+            deletes.push((path.clone(), None));
+            deletes.len() - 1
+        });
+        let mut headers = head.headers;
+        headers.remove("host");
+        let answer = self
+            .client
+            .request(head.method, format!("{}{path}", self.upstream))
+            .headers(headers)
+            .body(body)
+            .send()
+            .await
+            .unwrap();
+        let status = answer.status();
+        let mut passed = Response::builder().status(status);
+        for name in ["content-type", "x-openstack-request-id"] {
+            if let Some(value) = answer.headers().get(name) {
+                passed = passed.header(name, value);
+            }
+        }
+        let body = answer.bytes().await.unwrap();
+        if let Some(written) = written {
+            self.deletes.lock().unwrap()[written].1 = Some(status.as_u16());
+        }
+        passed.body(body.into()).unwrap()
+    }
+}
