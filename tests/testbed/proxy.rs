@@ -11,6 +11,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::api::Api;
 
+/// A path, and what was answered: none while there is no answer.
+type Delete = (String, Option<u16>);
+
 pub struct Proxy {
     pub url: String,
     seen: Seen,
@@ -21,8 +24,7 @@ pub struct Proxy {
 struct Seen {
     upstream: String,
     client: reqwest::Client,
-    /// With their answers: none while there is none.
-    deletes: Arc<Mutex<Vec<(String, Option<u16>)>>>,
+    deletes: Arc<Mutex<Vec<Delete>>>,
     /// Calls of this method to a path with this in it are answered 503.
     failing: Arc<Mutex<Option<(Method, String)>>>,
     failed: Arc<AtomicUsize>,
@@ -63,8 +65,8 @@ impl Proxy {
         }
     }
 
-    /// Every DELETE that was passed on, and its answer.
-    pub fn deletes(&self) -> Vec<(String, Option<u16>)> {
+    /// Every DELETE that was passed on.
+    pub fn deletes(&self) -> Vec<Delete> {
         self.seen.deletes.lock().unwrap().clone()
     }
 
