@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gone::domain::model::{DeletionState, Phase};
+use gone::control::Command;
+use gone::domain::model::{Counts, DeletionState, Phase};
 use gone::system::config::GateSource;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::{Stage, site, until};
+use crate::support::{SOURCES, Stage, site, until};
 
 /// A network with three ports; its id, and theirs.
 async fn network(stage: &Stage) -> (String, Vec<String>) {
@@ -96,6 +97,50 @@ async fn n01_t06_t07_n07_n08_a_cascade_is_accepted_followed_and_gone() {
         assert_eq!(after.status, 404, "{}", after.text);
         assert_eq!(after.json()["NeutronError"]["type"], "NetworkNotFound");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p08_what_a_cancel_lets_go_is_as_before_and_what_went_stays_gone() {
+    let stage = Stage::new().await;
+    // The first is the DHCP agent's.
+    let (network, ports) = network(&stage).await;
+    let path = format!("/v2.0/networks/{network}");
+    let port = |id: &str| format!("/v2.0/ports/{id}");
+    let held = json!([{"match": {"method": "DELETE", "id": ports[1]},
+        "action": {"status": 409, "type": "PortInUse", "message": "held by the test"}}]);
+    stage.faults(held).await;
+    let before = stage.user(Method::GET, &path, None).await;
+    let accepted = format!("{path}?cascade=true");
+    let accepted = stage.user(Method::DELETE, &accepted, None).await;
+    let id = accepted.header("x-gone-deletion").to_owned();
+    let halfway = |counts: &Counts| counts.blocked == 1 && counts.gone == 2;
+    stage.until_counts(&id, halfway).await;
+    let shown = stage.user(Method::GET, &path, None).await;
+    assert_eq!(shown.json()["network"]["status"], "DELETING");
+    stage.faults(json!([])).await;
+    let deletion_id = id.clone();
+    stage.submit(Command::Cancel { deletion_id }).await;
+    stage.until(&id, DeletionState::Cancelled).await;
+
+    for (path, status) in [
+        (path.clone(), 200),
+        (port(&ports[1]), 200),
+        (port(&ports[2]), 404),
+        (port(&ports[3]), 404),
+    ] {
+        for source in SOURCES {
+            let at = (source, "network");
+            let read = stage.call(at, Method::GET, &path, None).await;
+            assert_eq!(read.status, status, "{source:?} {path}: {}", read.text);
+        }
+    }
+    let after = stage.user(Method::GET, &path, None).await;
+    assert_eq!(after.json(), before.json());
+    let body = json!({"port": {"network_id": network}});
+    let made = stage.user(Method::POST, "/v2.0/ports", Some(body)).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let plain = stage.user(Method::DELETE, &path, None).await;
+    assert_eq!(plain.json()["NeutronError"]["type"], "NetworkInUse");
 }
 
 #[tokio::test(flavor = "multi_thread")]
