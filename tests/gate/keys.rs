@@ -55,7 +55,7 @@ async fn deleted(stage: &Stage, kind: &str, id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m01_m02_m03_i10_a_member_that_is_added_again_is_alive_in_the_same_record() {
+async fn m01_m02_m03_a_member_that_is_added_again_is_alive_in_the_same_record() {
     let stage = Stage::new().await;
     let (image, members) = shared_image(&stage).await;
     let member = format!("{members}/{PROJECT}");

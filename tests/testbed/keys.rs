@@ -8,6 +8,12 @@ use crate::bed::{Bed, Ended, clouds, wait_for};
 use crate::gate::{behind_gates, engine_with_gates, openstack};
 use crate::proxy::Proxy;
 
+/// For the bed's project.
+fn shared_image(bed: &Bed) -> String {
+    let image = json!({"name": bed.name, "visibility": "shared", "owner": bed.project});
+    text(&bed.api.call_any("POST", "/v2/images", image)["id"])
+}
+
 struct Stage {
     bed: Bed,
     _engine: Ended,
@@ -17,14 +23,18 @@ struct Stage {
 
 impl Stage {
     fn new() -> Option<Self> {
-        let bed = Bed::seeded("RegionOne", "--networks 1 --ports 1 --trunks 0 --fips 0")?;
+        let shape = "--networks 1 --ports 1 --trunks 0 --fips 0";
+        Bed::seeded("RegionOne", shape).map(Self::of)
+    }
+
+    fn of(bed: Bed) -> Self {
         let (engine, gates) = engine_with_gates(&bed);
-        Some(Self {
+        Self {
             gated: behind_gates(&bed, &gates),
             _engine: engine,
             gates,
             bed,
-        })
+        }
     }
 
     /// Of the bed's project; its id.
@@ -35,12 +45,6 @@ impl Stage {
             .api
             .call("POST", collection, json!({ item: fields }));
         text(&made[item]["id"])
-    }
-
-    fn shared_image(&self) -> String {
-        let bed = &self.bed;
-        let image = json!({"name": bed.name, "visibility": "shared", "owner": bed.project});
-        text(&bed.api.call_any("POST", "/v2/images", image)["id"])
     }
 
     /// By the command line's client, through the gates.
@@ -98,7 +102,7 @@ fn testbed_m01_m02_m03_m06_what_is_added_again_through_the_gate_lives_in_the_sam
     let Some(stage) = Stage::new() else {
         return;
     };
-    let image = stage.shared_image();
+    let image = shared_image(&stage.bed);
     let other = stage.bed.api.project_id("demo");
     let add = format!("image add project {image} {other}");
     stage.lives(
@@ -138,7 +142,7 @@ fn testbed_m05_of_those_that_add_a_deleted_member_at_once_one_wins() {
     let Some(stage) = Stage::new() else {
         return;
     };
-    let (image, other) = (stage.shared_image(), stage.bed.api.project_id("demo"));
+    let (image, other) = (shared_image(&stage.bed), stage.bed.api.project_id("demo"));
     stage.succeeds(&format!("image add project {image} {other}"));
     let member = format!("image_member/{image},{other}@testbed/RegionOne");
     let delete = format!("delete {member} --yes --wait=2m");
@@ -204,4 +208,52 @@ fn testbed_i10_an_interface_that_was_made_anew_meanwhile_is_not_touched() {
     // The network is in use by it: a newcomer, about which a person is asked.
     wait_for("the deletion to be stuck", || state() == "stuck");
     assert_eq!(interfaces()[0]["id"], new["id"]);
+}
+
+#[test]
+fn testbed_m04_of_two_old_records_of_a_member_one_is_left_and_lives_on() {
+    let Some(bed) = Bed::seeded("RegionOne", "--networks 1 --ports 1 --trunks 0 --fips 0") else {
+        return;
+    };
+    let image = shared_image(&bed);
+    let other = bed.api.project_id("demo");
+    let member = format!("{image},{other}");
+    std::fs::create_dir_all(bed.ledger().parent().unwrap()).unwrap();
+    let old = rusqlite::Connection::open(bed.ledger()).unwrap();
+    old.execute_batch(include_str!("../ledger/version_1.sql"))
+        .unwrap();
+    old.execute_batch(
+        "DELETE FROM deletions; DELETE FROM requests; DELETE FROM steps; DELETE FROM edges;
+         DELETE FROM tombstones; UPDATE counters SET n = 0;",
+    )
+    .unwrap();
+    // One from another engine, which wrote ids in its own way; both have seen two lives.
+    for id in [&member, &member.to_uppercase()] {
+        let now = "1000000 * unixepoch()";
+        let values =
+            format!("'testbed/RegionOne', 'image_member', ?1, 'gone', {now}, {now}, 2, 0, 99");
+        let columns =
+            "site, kind, id, phase, deleted_at, gone_at, incarnation, recreated, deletion";
+        let insert = format!("INSERT INTO tombstones({columns}) VALUES({values})");
+        old.execute(&insert, [id]).unwrap();
+    }
+    let oldest: i64 = old
+        .query_row("SELECT min(record_id) FROM tombstones", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    drop(old);
+    let stage = Stage::of(bed);
+    let merged = stage.record("image_member");
+    assert_eq!(
+        (&merged["record_id"], &merged["incarnation"]),
+        (&json!(oldest), &json!(4))
+    );
+    stage.succeeds(&format!("image add project {image} {other}"));
+    let alive = stage.record("image_member");
+    assert_eq!(
+        (&alive["record_id"], &alive["phase"], &alive["incarnation"]),
+        (&json!(oldest), &json!("released"), &json!(5))
+    );
+    stage.bed.gone("ledger check").ends_with(0);
 }
