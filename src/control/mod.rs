@@ -20,6 +20,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::domain::attention::{Cause, Triage};
 use crate::domain::ladder::{Ladder, Purged, Rung};
 use crate::domain::model::{
     Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event, KindName, Orphan, Phase,
@@ -220,11 +221,16 @@ pub struct RetryFilter {
     pub error_type: Option<String>,
     /// In this state since before this time.
     pub older_than: Option<DateTime<Utc>>,
+    /// Any of these; none: all.
+    pub causes: Vec<Cause>,
 }
 
 impl RetryFilter {
     /// Whether the step's last answer is the one that is meant.
     pub fn fits(&self, step: &Step) -> bool {
+        if !self.causes.is_empty() && !Cause::of(step).is_some_and(|it| self.causes.contains(&it)) {
+            return false;
+        }
         let error = step.last_error.as_ref();
         let class = error.map(|error| error.class);
         let status = error.and_then(|error| error.status);
@@ -281,11 +287,16 @@ pub enum Query {
         kind: Option<KindName>,
         #[serde(default)]
         older_than: Option<DateTime<Utc>>,
+        /// Only those that need a person, for just this.
+        #[serde(default)]
+        cause: Option<Cause>,
         #[serde(default)]
         cursor: Option<String>,
         #[serde(default)]
         limit: usize,
     },
+    /// What needs a person, by why it does not move; the largest group first.
+    Causes,
     Step {
         id: i64,
     },
@@ -370,6 +381,9 @@ pub enum Page {
     Steps {
         rows: Vec<Step>,
         next: Option<String>,
+    },
+    Causes {
+        rows: Vec<Triage>,
     },
     Step {
         row: Box<Step>,

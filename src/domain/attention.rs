@@ -1,11 +1,12 @@
 //! What needs a person: decided here for each list that shows it.
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 use super::kinds::Kind;
 use super::model::{
-    Action, Deletion, DeletionState, ErrorClass, RefusalRule, Step, StepError, StepResource,
-    StepState,
+    Action, Deletion, DeletionState, ErrorClass, KindName, RefusalRule, Step, StepError,
+    StepResource, StepState,
 };
 
 /// The states of the steps of which [`needs_person`] may say yes.
@@ -19,6 +20,48 @@ pub fn needs_person(step: &Step) -> bool {
         StepState::Blocked => step.blockers.iter().any(|blocker| !blocker.in_plan),
         _ => false,
     }
+}
+
+/// What steps that need a person have in common when they do not move for one reason: their last answer,
+/// but for the ids in its words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// `stuck` or `blocked`.
+    pub state: StepState,
+    pub kind: KindName,
+    #[serde(default)]
+    pub class: Option<ErrorClass>,
+    #[serde(default)]
+    pub status: Option<u16>,
+    /// The error's own type, `NetworkInUse`.
+    #[serde(default, rename = "type")]
+    pub error_type: Option<String>,
+}
+
+impl Cause {
+    /// None where the step needs nobody.
+    pub fn of(step: &Step) -> Option<Self> {
+        let error = step.last_error.as_ref();
+        needs_person(step).then(|| Self {
+            state: step.state,
+            kind: step.resource.key.kind.clone(),
+            class: error.map(|error| error.class),
+            status: error.and_then(|error| error.status),
+            error_type: error.map(|error| error.kind.clone()),
+        })
+    }
+}
+
+/// All steps of one cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Triage {
+    #[serde(flatten)]
+    pub cause: Cause,
+    pub steps: u64,
+    /// In this state; the first of them.
+    pub since: DateTime<Utc>,
+    /// What one of them was told last, verbatim.
+    pub message: String,
 }
 
 /// Whether a cloud works on an accepted delete for so long that a person should know (story 4: the

@@ -85,6 +85,11 @@ impl Shared {
             site: filter.site.clone(),
             kind: filter.kind.clone(),
             older_than: filter.older_than,
+            // Of several, each step is looked at.
+            cause: match filter.causes.as_slice() {
+                [one] => Some(one.clone()),
+                _ => None,
+            },
         })
     }
 

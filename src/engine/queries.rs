@@ -44,6 +44,7 @@ impl Shared {
                 kind,
                 older_than,
                 cursor,
+                cause,
                 limit,
             } => {
                 let deletion_id = match deletion_id {
@@ -56,6 +57,7 @@ impl Shared {
                     site,
                     kind,
                     older_than,
+                    cause,
                 };
                 let page = self
                     .ledger
@@ -77,6 +79,9 @@ impl Shared {
                         .collect(),
                 })
             }
+            Query::Causes => Ok(Page::Causes {
+                rows: self.ledger.causes().await.map_err(ledger_error)?,
+            }),
             Query::Step { id } => {
                 let step = self.ledger.step(id).await.map_err(ledger_error)?;
                 let row = step.ok_or_else(|| ControlError::NotFound {

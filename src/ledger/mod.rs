@@ -17,6 +17,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
+use crate::domain::attention::{Cause, Triage};
 use crate::domain::ladder::Rung;
 use crate::domain::model::{
     Action, Actor, Answer, Blocker, Counts, Deletion, DeletionState, Event, Identity, KindName,
@@ -95,6 +96,8 @@ pub trait Ledger: Send + Sync {
     /// By deletion, then by id. `depends_on` is cut at 500 here, and whole in [`Ledger::step`].
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError>;
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError>;
+    /// The steps that need a person, by what they have in common; the largest group first.
+    async fn causes(&self) -> Result<Vec<Triage>, LedgerError>;
     async fn tombstones(
         &self,
         filter: TombstoneFilter,
@@ -474,6 +477,8 @@ pub struct StepFilter {
     pub kind: Option<KindName>,
     /// In this state since before this time.
     pub older_than: Option<DateTime<Utc>>,
+    /// Only those that need a person, for just this.
+    pub cause: Option<Cause>,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, TimeZone, Utc};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gone::control::{
-    Command, ControlError, EngineStatus, GateStatus, GateTraffic, KindInfo, Page, Query, Receipt,
-    SiteListing, SiteState, SiteStatus, Snapshot,
+    Command, ControlError, EngineStatus, GateStatus, GateTraffic, KindInfo, NotEligible, Page,
+    Query, Receipt, Retried, SiteListing, SiteState, SiteStatus, Snapshot,
 };
+use gone::domain::attention::{Cause, Triage};
 use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
@@ -478,6 +479,7 @@ impl World {
                 cursor,
                 limit,
                 deletion_id,
+                cause,
                 ..
             } => {
                 let from: usize = cursor.as_deref().map_or(0, |c| c.parse().unwrap());
@@ -486,6 +488,7 @@ impl World {
                     .steps
                     .iter()
                     .filter(|s| states.is_empty() || states.contains(&s.state))
+                    .filter(|s| cause.is_none() || Cause::of(s) == *cause)
                     .filter(|s| deletion_id.is_none() || !(90..100).contains(&s.id));
                 let rows: Vec<Step> = rows.skip(from).take(limit + 1).cloned().collect();
                 let next = (rows.len() > *limit).then(|| (from + limit).to_string());
@@ -518,6 +521,9 @@ impl World {
                 rows: self.orphans.clone(),
                 next: None,
             },
+            Query::Causes => Page::Causes {
+                rows: self.causes(),
+            },
             Query::Gates => Page::Gates {
                 rows: self.gates.clone(),
             },
@@ -543,8 +549,44 @@ impl World {
                 deletion_id: None,
                 runbook: (*rung == Rung::Runbook).then(|| "1. Look at the log.\n".to_owned()),
             }),
+            Command::RetryMatching { filter, dry_run } => {
+                let fits = self.steps.iter().filter(|step| filter.fits(step));
+                let all = fits.count() as u64;
+                // One of them is protected.
+                let eligible = all.saturating_sub(1);
+                Ok(Receipt::Bulk(Retried {
+                    eligible,
+                    not_eligible: vec![NotEligible {
+                        reason: "protected: name keep-*".to_owned(),
+                        steps: all - eligible,
+                    }],
+                    moved: if *dry_run { 0 } else { eligible },
+                }))
+            }
             _ => Ok(Receipt::Done { moved: 1 }),
         }
+    }
+
+    fn causes(&self) -> Vec<Triage> {
+        let mut all: Vec<Triage> = Vec::new();
+        for step in &self.steps {
+            let Some(cause) = Cause::of(step) else {
+                continue;
+            };
+            if let Some(known) = all.iter_mut().find(|it| it.cause == cause) {
+                known.steps += 1;
+                continue;
+            }
+            let error = step.last_error.as_ref();
+            all.push(Triage {
+                cause,
+                steps: 1,
+                since: step.blocked_since.unwrap_or(now()),
+                message: error.map_or_else(String::new, |error| error.message.clone()),
+            });
+        }
+        all.sort_by_key(|it| std::cmp::Reverse(it.steps));
+        all
     }
 }
 
@@ -721,7 +763,12 @@ impl Desk {
 
     /// Commands that change anything.
     pub fn changes(&self) -> Vec<&Command> {
-        let changes = |c: &&Command| !matches!(c, Command::Plan { .. });
+        let changes = |c: &&Command| {
+            !matches!(
+                c,
+                Command::Plan { .. } | Command::RetryMatching { dry_run: true, .. }
+            )
+        };
         self.sent.iter().filter(changes).collect()
     }
 }

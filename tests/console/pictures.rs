@@ -150,6 +150,14 @@ fn sites() {
 }
 
 #[test]
+fn causes() {
+    shot(
+        "causes",
+        &pictures(World::busy, ":stuck enter g space down space r"),
+    );
+}
+
+#[test]
 fn gates() {
     shot("gates", &pictures(World::busy, ":gates enter"));
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use gone::control::{Command, ControlError, Query, SiteState};
 use gone::domain::ladder::{Purged, Rung};
-use gone::domain::model::{DeletionState, EventKind, SitePause};
+use gone::domain::model::{DeletionState, ErrorClass, EventKind, SitePause, StepError, StepState};
 use gone::faces::console::{ConsoleOptions, EngineMode, Event, Exit, State, update};
 
-use super::fake::{Desk, World, deletion, id, now, options, refusal, site};
+use super::fake::{Desk, World, deletion, id, now, options, refusal, site, step};
 
 fn at_plan() -> Desk {
     let mut desk = Desk::new(World::busy(), (80, 24));
@@ -113,6 +113,7 @@ fn no_single_key_sends_a_change_from_any_pane() {
         ":events enter",
         ":sites enter",
         ":orphans enter",
+        ":causes enter",
         "?",
         ":stuck enter b",
         ":stuck enter enter",
@@ -691,4 +692,59 @@ fn p03_a_runbook_is_shown_in_place_of_the_ladder_and_copied_by_the_line() {
     assert!(text.contains("1. Look at the log."), "{text}");
     desk.press("y");
     assert_eq!(desk.copied, ["1. Look at the log."]);
+}
+
+/// Story 7: what is tried again is counted by the engine, and the number must be typed.
+#[test]
+fn causes_are_tried_again_only_once_their_number_is_typed() {
+    let mut world = World::busy();
+    world.steps.retain(|step| step.state != StepState::Stuck);
+    let stuck = |n: i64, status, kind: &str| {
+        let mut step = step(n, "port", "server", StepState::Stuck, &[]);
+        step.last_error = Some(StepError {
+            class: ErrorClass::Fatal,
+            status: Some(status),
+            kind: kind.to_owned(),
+            message: "no".to_owned(),
+            request_id: String::new(),
+            at: now(),
+        });
+        step
+    };
+    world
+        .steps
+        .extend((200..230).map(|n| stuck(n, 403, "PolicyNotAuthorized")));
+    world
+        .steps
+        .extend((300..310).map(|n| stuck(n, 400, "BadRequest")));
+    let mut desk = Desk::new(world, (80, 24));
+    desk.press(":stuck enter g");
+    let text = desk.text();
+    assert!(text.contains("30 port"), "{text}");
+    desk.press("space down space");
+    assert!(desk.text().contains("2 marked"), "{}", desk.text());
+    desk.press("r");
+    let text = desk.text();
+    assert!(text.contains("39 eligible, 1 not"), "{text}");
+    assert!(text.contains("1 not: protected: name keep-*"), "{text}");
+    assert_eq!(desk.changes().len(), 0, "counting changes nothing");
+    desk.press("4 0 enter");
+    assert_eq!(desk.changes().len(), 0);
+    desk.press("ctrl-u 3 9 enter");
+    let causes = match desk.changes().as_slice() {
+        [
+            Command::RetryMatching {
+                filter,
+                dry_run: false,
+            },
+        ] => filter.causes.clone(),
+        other => panic!("{other:?}"),
+    };
+    let kinds: Vec<_> = causes.iter().map(|it| it.error_type.as_deref()).collect();
+    assert_eq!(kinds, [Some("PolicyNotAuthorized"), Some("BadRequest")]);
+    assert!(
+        desk.text().contains("39 tried again, 1 not"),
+        "{}",
+        desk.text()
+    );
 }

@@ -161,6 +161,7 @@ impl Client {
                 kind: None,
                 older_than: None,
                 cursor,
+                cause: None,
                 limit: 500,
             };
             match self.control.query(query).await.unwrap() {

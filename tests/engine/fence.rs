@@ -335,6 +335,7 @@ fn t10_stuck_deletions_are_listed_by_age() {
                         kind: None,
                         older_than: Some(day_ago),
                         cursor: None,
+                        cause: None,
                         limit: 500,
                     })
                     .await

@@ -14,6 +14,7 @@ use gone::cloud::{
     Acted, Asked, Call, Cloud, CloudFailure, ListRows, Listed, Names, OpenStack, Row, Rows,
     SignedIn,
 };
+use gone::domain::attention::Triage;
 use gone::domain::kinds::Kind;
 use gone::domain::model::{
     Counts, Deletion, Identity, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
@@ -586,6 +587,9 @@ impl Ledger for Faulty {
     }
     async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError> {
         self.inner.plan(hash, now).await
+    }
+    async fn causes(&self) -> Result<Vec<Triage>, LedgerError> {
+        self.inner.causes().await
     }
     async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError> {
         self.inner.orphans(page).await

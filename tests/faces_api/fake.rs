@@ -190,6 +190,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Ladder { .. } => 14,
         Query::Orphans { .. } => 15,
         Query::Gates => 16,
+        Query::Causes => 17,
     };
     Ok(samples::pages().swap_remove(at))
 }

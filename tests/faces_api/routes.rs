@@ -320,6 +320,7 @@ async fn the_panes_lists_share_one_shape() {
         "/api/v1/stuck",
         "/api/v1/gc",
         "/api/v1/sites",
+        "/api/v1/causes",
         "/api/v1/gates",
         "/api/v1/audit",
         "/api/v1/tombstones",

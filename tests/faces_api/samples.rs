@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeZone, Utc};
 use gone::control::*;
+use gone::domain::attention::{Cause, Triage};
 use gone::domain::ladder::{Ladder, Offer, Purged, Rung};
 use gone::domain::model::*;
 use gone::domain::news::{Mark, Told};
@@ -345,6 +346,7 @@ pub fn commands() -> Vec<Command> {
                 status: Some(403),
                 error_type: Some("PolicyNotAuthorized".into()),
                 older_than: Some(noon()),
+                causes: vec![triage().cause],
             }),
             dry_run: true,
         },
@@ -453,6 +455,7 @@ pub fn queries() -> Vec<Query> {
             kind: None,
             older_than: None,
             cursor: None,
+            cause: Some(triage().cause),
             limit: 500,
         },
         Query::Step { id: 7 },
@@ -483,6 +486,7 @@ pub fn queries() -> Vec<Query> {
         Query::Explain { target: spec() },
         Query::Sites,
         Query::Gates,
+        Query::Causes,
         Query::Kinds,
         Query::Audit { after: 9 },
         Query::Told {
@@ -496,7 +500,7 @@ pub fn queries() -> Vec<Query> {
             limit: 5,
         },
     ];
-    covers_all(&all, 18, |query| match query {
+    covers_all(&all, 19, |query| match query {
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } => 2,
@@ -515,10 +519,26 @@ pub fn queries() -> Vec<Query> {
         Query::Ladder { .. } => 15,
         Query::Orphans { .. } => 16,
         Query::Gates => 17,
+        Query::Causes => 18,
         // Crosses no socket.
-        Query::ShownBefore { .. } => 18,
+        Query::ShownBefore { .. } => 19,
     });
     all
+}
+
+fn triage() -> Triage {
+    Triage {
+        cause: Cause {
+            state: StepState::Stuck,
+            kind: KindName::new("port"),
+            class: Some(ErrorClass::Fatal),
+            status: Some(403),
+            error_type: Some("PolicyNotAuthorized".into()),
+        },
+        steps: 500,
+        since: noon(),
+        message: "not yours".into(),
+    }
 }
 
 pub fn pages() -> Vec<Page> {
@@ -619,8 +639,11 @@ pub fn pages() -> Vec<Page> {
             next: next(),
         },
         Page::Gates { rows: vec![gate()] },
+        Page::Causes {
+            rows: vec![triage()],
+        },
     ];
-    covers_all(&all, 17, |page| match page {
+    covers_all(&all, 18, |page| match page {
         Page::Deletions { .. } => 0,
         Page::Deletion { .. } => 1,
         Page::Steps { .. } => 2,
@@ -638,7 +661,8 @@ pub fn pages() -> Vec<Page> {
         Page::Ladder { .. } => 14,
         Page::Orphans { .. } => 15,
         Page::Gates { .. } => 16,
-        Page::ShownBefore { .. } => 17,
+        Page::Causes { .. } => 17,
+        Page::ShownBefore { .. } => 18,
     });
     all
 }

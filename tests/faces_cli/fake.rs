@@ -11,6 +11,7 @@ use gone::control::{
     Command, Control, ControlError, Envelope, Explanation, GateStatus, KindInfo, Page, Query,
     Receipt, SiteListing, SiteState, SiteStatus, Snapshot,
 };
+use gone::domain::attention::Triage;
 use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::*;
 use gone::faces::cli::args::Cli;
@@ -40,6 +41,7 @@ pub struct World {
     pub tombstones: Vec<Tombstone>,
     pub orphans: Vec<Orphan>,
     pub gates: Vec<GateStatus>,
+    pub causes: Vec<Triage>,
     pub listings: Vec<SiteListing>,
     pub kinds: Vec<KindInfo>,
     pub explanation: Option<Explanation>,
@@ -66,6 +68,7 @@ impl World {
             tombstones: Vec::new(),
             orphans: Vec::new(),
             gates: Vec::new(),
+            causes: Vec::new(),
             listings: Vec::new(),
             kinds: Vec::new(),
             explanation: None,
@@ -187,6 +190,9 @@ impl Control for Fake {
                 let (rows, next) = page(&world.orphans, cursor, size);
                 Page::Orphans { rows, next }
             }
+            Query::Causes => Page::Causes {
+                rows: world.causes.clone(),
+            },
             Query::Gates => Page::Gates {
                 rows: world.gates.clone(),
             },

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use gone::control::{Command, Explanation, GateStatus, GateTraffic, KindInfo, SiteListing};
+use gone::domain::attention::{Cause, Triage};
 use gone::domain::model::*;
 use gone::faces::cli::Exit;
 use gone::faces::cli::args::Format;
@@ -583,6 +584,35 @@ async fn only_plans_are_drawn() {
     let ran = runner.run("list -o dot").await;
     assert_eq!(ran.exit, Exit::Usage);
     assert_eq!(runner.fake.world.lock().unwrap().queries, 0);
+}
+
+#[tokio::test]
+async fn causes_are_listed_with_what_finds_their_steps() {
+    let mut world = World::new();
+    world.causes = vec![Triage {
+        cause: Cause {
+            state: StepState::Stuck,
+            kind: KindName::new("port"),
+            class: Some(ErrorClass::Fatal),
+            status: Some(403),
+            error_type: Some("PolicyNotAuthorized".into()),
+        },
+        steps: 500,
+        since: chrono::DateTime::UNIX_EPOCH,
+        message: "rule:delete_port is disallowed".into(),
+    }];
+    let ran = run(world, "list causes").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let row: Vec<&str> = ran.out.lines().nth(1).unwrap().split_whitespace().collect();
+    let shown = [
+        "stuck",
+        "500",
+        "port",
+        "403",
+        "PolicyNotAuthorized",
+        "fatal",
+    ];
+    assert_eq!(row[..6], shown, "{}", ran.out);
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
 //! Pages, short ids, rates: what screens and scripts read.
 
-use gone::domain::model::{DeletionState, KindName, Site, StepState};
-use gone::ledger::{Cursor, DeletionFilter, Ledger, LedgerError, StepFilter, TombstoneFilter};
+use gone::domain::attention::Cause;
+use gone::domain::model::{Action, Blocker, DeletionState, ErrorClass, KindName, Site, StepState};
+use gone::ledger::{
+    Cursor, DeletionFilter, Ledger, LedgerError, StepChange, StepFilter, TombstoneFilter,
+};
 
 use crate::support::*;
 
@@ -131,6 +134,91 @@ async fn pages_of_steps_cross_deletions_and_states() {
         ..Default::default()
     };
     assert_eq!(ledger.steps(old, all()).await.unwrap().rows.len(), 6);
+}
+
+#[tokio::test]
+async fn what_needs_a_person_is_grouped_by_why_it_does_not_move() {
+    let ledger = memory();
+    let ids: Vec<String> = (0..8).map(|n| format!("p{n}")).collect();
+    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[] as &[u32])).collect();
+    let mut plan = ports(&steps);
+    plan.steps
+        .push(plan_step(8, Action::Delete, key("network", "n"), &[0]));
+    running(&ledger, "aa", &plan).await;
+    let claimed = claim(&ledger, 8).await;
+    let blocker = |in_plan| Blocker {
+        kind: KindName::new("floating_ip"),
+        id: "f".into(),
+        name: String::new(),
+        site: site(),
+        owner: "demo".into(),
+        owner_name: String::new(),
+        since: None,
+        in_plan,
+    };
+    let blocked = |step, in_plan| StepChange {
+        blockers: vec![blocker(in_plan)],
+        ..failed(step, StepState::Blocked, ErrorClass::Blocked, at(7))
+    };
+    let refused = |step, seconds| {
+        let mut change = failed(step, StepState::Stuck, ErrorClass::Fatal, at(seconds));
+        let error = change.error.as_mut().unwrap();
+        (error.status, error.kind) = (Some(403), "PolicyNotAuthorized".into());
+        change
+    };
+    for change in [
+        failed(&claimed[0], StepState::Stuck, ErrorClass::Blocked, at(4)),
+        refused(&claimed[1], 6),
+        refused(&claimed[2], 5),
+        refused(&claimed[3], 9),
+        blocked(&claimed[4], false),
+        blocked(&claimed[5], false),
+        // By itself it goes on when that is gone.
+        blocked(&claimed[6], true),
+        // Nothing was answered.
+        outcome(&claimed[7], StepState::Stuck, at(8)),
+    ] {
+        one(&ledger, settle(change)).await;
+    }
+    let causes = ledger.causes().await.unwrap();
+    let shown: Vec<(u64, &str, Option<u16>, StepState)> = causes
+        .iter()
+        .map(|it| {
+            let cause = &it.cause;
+            let kind = cause.error_type.as_deref().unwrap_or("");
+            (it.steps, kind, cause.status, cause.state)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            (3, "PolicyNotAuthorized", Some(403), StepState::Stuck),
+            (2, "PortInUse", Some(409), StepState::Blocked),
+            (1, "PortInUse", Some(409), StepState::Stuck),
+            (1, "", None, StepState::Stuck),
+            (1, "DependencyStuck", None, StepState::Stuck),
+        ]
+    );
+    assert_eq!(
+        (causes[0].since, &*causes[0].message),
+        (at(5), "still in use")
+    );
+    // Each is what its steps say of themselves, and finds just these.
+    let mut found = 0;
+    for cause in causes {
+        let filter = StepFilter {
+            states: vec![StepState::Stuck, StepState::Blocked],
+            cause: Some(cause.cause.clone()),
+            ..Default::default()
+        };
+        let steps = ledger.steps(filter, all()).await.unwrap().rows;
+        assert_eq!(steps.len() as u64, cause.steps, "{cause:?}");
+        for step in &steps {
+            assert_eq!(Cause::of(step).as_ref(), Some(&cause.cause));
+        }
+        found += steps.len();
+    }
+    assert_eq!(found, 8);
 }
 
 async fn claim_some_gone(ledger: &impl Ledger) {

@@ -1,23 +1,82 @@
-//! Story 7, the engine's part: 1,500 failures of an outage, in three causes.
+//! Story 7: 1,500 failures of an outage, in three causes.
 
 use serde_json::{Value, json};
 
-use super::stage::{Stage, until};
+use super::seat::Seat;
+use super::stage::{Cloud, Stage, until};
 
 /// The deletion of 1,500 ports that the outage left: each cause with its 500.
-fn after_the_outage(stage: &mut Stage) -> Value {
+fn after_the_outage(stage: &mut Stage) -> Cloud {
     // What one port is refused for needs no eight attempts here.
     let settings = "[gc.kind.port]\nmax_attempts = 1\n\
         [[guard.protect]]\nkind = 'port'\nname = 'keep-*'\n";
     stage.write(".config/gone/config.toml", settings);
-    stage.serve_cloud("outage");
+    let cloud = stage.serve_cloud("outage");
     stage.start_engine(&[]);
     stage.say(&["delete", "network/shop-net-0", "--cascade", "--yes"]);
     // What is left: the network that waits for the stuck ones, and what has its looks still to come.
     stage.deletion_until("the failures", |deletion| {
         let counts = &deletion["counts"];
         counts["stuck"].as_u64() > Some(999) && counts["running"] == 0 && counts["ready"] == 0
-    })
+    });
+    cloud
+}
+
+/// Ports that the cloud forbade to delete, and that are protected from now on.
+fn protect(stage: &Stage, cloud: &Cloud, count: usize) {
+    let stuck: Value = stage.json(&["list", "stuck"]);
+    let stuck = stuck.as_array().unwrap().iter();
+    let forbidden = stuck.filter(|step| step["last_error"]["status"] == 403);
+    for (n, step) in forbidden.take(count).enumerate() {
+        let path = format!("/ports/{}", step["resource"]["id"].as_str().unwrap());
+        let name = json!({"port": {"name": format!("keep-{n}")}});
+        let (status, answer) = cloud.call("admin", "PUT", &path, name);
+        assert_eq!(status, 200, "{answer}");
+    }
+}
+
+#[test]
+fn story_7_p04_causes_are_marked_counted_and_tried_again_from_the_console() {
+    let mut stage = Stage::new();
+    let cloud = after_the_outage(&mut stage);
+    protect(&stage, &cloud, 20);
+    let writes = cloud.writes().len();
+    let mut seat = Seat::take(&stage, &[]);
+    seat.see("✖");
+    seat.go("stuck", "stuck");
+    seat.see("PolicyNotAuthorized");
+    seat.press("g");
+    seat.see_all(&[
+        "500 port 403 PolicyNotAuthorized (fatal)",
+        "500 port 400 BadRequest (fatal)",
+        "500 port 404 HTTPNotFound (fatal)",
+        "1 network DependencyStuck",
+    ]);
+    seat.press(" ");
+    seat.see("1 marked");
+    seat.press("j j ");
+    seat.see("3 marked");
+    seat.press("r");
+    seat.see_all(&[
+        "1,480 eligible, 20 not",
+        "20 not: it is protected",
+        "how many are tried again: 1480",
+    ]);
+    // What does not say how many does nothing.
+    seat.press("1000\r");
+    seat.see("That is not it");
+    assert_eq!(cloud.writes().len(), writes);
+    seat.press("\u{15}1480\r");
+    seat.see("1,480 tried again, 20 not");
+    stage.deletion_until("all but the protected", |deletion| {
+        let counts = &deletion["counts"];
+        counts["stuck"] == 21 && counts["running"] == 0 && counts["ready"] == 0
+    });
+    seat.see_all(&["20 port 403 PolicyNotAuthorized"]);
+    seat.press("g\r");
+    seat.see("── port stuck, 403 PolicyNotAuthorized (fatal): 20");
+    seat.press("q");
+    seat.left();
 }
 
 #[test]

@@ -192,6 +192,7 @@ pub(super) async fn steps(
         kind: params.kind(),
         older_than: None,
         cursor: params.cursor(),
+        cause: None,
         limit: params.limit()?,
     })
     .await

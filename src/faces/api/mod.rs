@@ -179,6 +179,7 @@ fn router(api: Api, admission: Admission) -> Router {
         .route("/orphans", get(purge::orphans))
         .route("/steps/{id}/retry", post(deletions::retry_step))
         .route("/stuck", get(views::stuck))
+        .route("/causes", get(views::causes))
         .route("/gc", get(views::collector))
         .route("/gates", get(views::gates))
         .route("/sites", get(views::sites))

@@ -201,6 +201,7 @@ impl Api {
             kind: None,
             older_than: None,
             cursor,
+            cause: None,
             limit: PAGE_ROWS_MAX,
         };
         match self.control.query(query).await? {

@@ -8,6 +8,7 @@ use super::input::{self, Params};
 use super::problem::Problem;
 use super::{Api, List};
 use crate::control::{GateStatus, Page, Query, SiteStatus};
+use crate::domain::attention::Triage;
 use crate::domain::model::{Deletion, DeletionState, KindName, Step, StepState, Tombstone};
 
 /// Younger ones may still be somebody's work in progress (T10).
@@ -36,6 +37,18 @@ pub(super) async fn stuck(
     .await
 }
 
+/// `GET /causes`: all on one page, the largest first.
+pub(super) async fn causes(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<Triage>>, Problem> {
+    Params::parse(query.as_deref(), &[])?;
+    match api.query(Query::Causes).await? {
+        Page::Causes { rows: items } => Ok(Json(List { items, next: None })),
+        _ => Err(Problem::unexpected("causes")),
+    }
+}
+
 /// `GET /gc`: blocked steps, with their attempts, blockers and next attempt (I2).
 pub(super) async fn collector(
     State(api): State<Api>,
@@ -50,6 +63,7 @@ pub(super) async fn collector(
         kind: params.kind(),
         older_than: params.before(&api, "older_than")?,
         cursor: params.cursor(),
+        cause: None,
         limit: params.limit()?,
     })
     .await

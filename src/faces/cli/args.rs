@@ -126,7 +126,7 @@ pub enum Verb {
     /// Delete resources, and keep at it until they are gone
     #[command(after_help = DELETE_EXAMPLES)]
     Delete(DeleteArgs),
-    /// List deletions, what is stuck or waits, tombstones, orphans, sites, gates, or the resources of a kind
+    /// List deletions, what is stuck or waits and why, tombstones, orphans, sites, gates, or the resources of a kind
     #[command(after_help = LIST_EXAMPLES)]
     List(ListArgs),
     /// Show one deletion: counts, what does not move and why, what happened last
@@ -201,6 +201,7 @@ const LIST_EXAMPLES: &str = "\
 Examples:
   gone list                             deletions
   gone list stuck --older-than 24h      what needs a person, since a day
+  gone list causes                      why, the most frequent first: gone retry --all --type ...
   gone list gc                          what is blocked, and when it is tried again
   gone list network --cloud prod        the networks of a cloud, listed now
   gone list orphans                     what was given up, and whether it is there still
@@ -414,7 +415,7 @@ fn parse_wait(text: &str) -> Result<Wait, String> {
 
 #[derive(Clone, Debug, Args)]
 pub struct ListArgs {
-    /// deletions, stuck, gc, tombstones, orphans, sites, gates, or a kind such as network
+    /// deletions, stuck, causes, gc, tombstones, orphans, sites, gates, or a kind such as network
     #[arg(default_value = "deletions", value_name = "WHAT")]
     pub what: String,
     /// Only what is in its state for longer than this (24h without a value)

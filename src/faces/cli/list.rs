@@ -1,4 +1,4 @@
-//! `gone list`: deletions, what is stuck or waits, tombstones, orphans, sites, gates, the resources of a
+//! `gone list`: deletions, what is stuck or waits and why, tombstones, orphans, sites, gates, the resources of a
 //! kind.
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -53,6 +53,12 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
             let mut rows = session.sites(&tried).await?;
             rows.retain(|row| session.chooses(&row.site));
             session.print_rows(&rows::sites(&rows), &rows)?;
+        }
+        "causes" => {
+            let Page::Causes { rows } = session.query(&tried, Query::Causes).await? else {
+                return Err(Failure::unexpected(&tried));
+            };
+            session.print_rows(&rows::causes(&rows), &rows)?;
         }
         "gates" => {
             let Page::Gates { mut rows } = session.query(&tried, Query::Gates).await? else {
@@ -136,6 +142,7 @@ async fn waiting(
             kind: None,
             older_than,
             cursor,
+            cause: None,
             limit: PAGE_ROWS,
         };
         let Page::Steps { rows, next } = session.query(tried, query).await? else {

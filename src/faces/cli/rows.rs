@@ -8,7 +8,7 @@ use super::output::Sheet;
 use super::plan_view::{blocked_by, target};
 use super::time;
 use crate::control::{Explanation, GateStatus, KindInfo, SiteProgress, SiteState, SiteStatus};
-use crate::domain::attention;
+use crate::domain::attention::{self, Triage};
 use crate::domain::kinds::lookup;
 use crate::domain::model::{Deletion, Orphan, Resource, Step, StepError, Tombstone, short_id};
 
@@ -192,6 +192,35 @@ pub fn orphans(rows: &[Orphan]) -> Sheet {
             short_id(&row.deletion_id).to_owned(),
             row.step_id.to_string(),
             row.why.clone(),
+        ]);
+    }
+    sheet
+}
+
+/// What needs a person, by why it does not move.
+pub fn causes(rows: &[Triage]) -> Sheet {
+    let mut sheet = Sheet::new([
+        "STATE",
+        "STEPS",
+        "KIND",
+        "STATUS",
+        "TYPE",
+        "CLASS",
+        "SINCE",
+        "ONE OF THEM",
+    ]);
+    for row in rows {
+        let cause = &row.cause;
+        let class = cause.class.map(|class| class.as_str().to_owned());
+        sheet.push([
+            cause.state.as_str().to_owned(),
+            row.steps.to_string(),
+            cause.kind.to_string(),
+            cause.status.map_or_else(String::new, |it| it.to_string()),
+            cause.error_type.clone().unwrap_or_default(),
+            class.unwrap_or_default(),
+            time(row.since),
+            row.message.clone(),
         ]);
     }
     sheet

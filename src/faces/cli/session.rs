@@ -119,6 +119,7 @@ impl Session<'_> {
             kind: None,
             older_than: None,
             cursor,
+            cause: None,
             limit,
         };
         match self.query(tried, query).await? {

@@ -7,6 +7,10 @@ use crate::domain::text;
 pub(crate) const PANES: &[(&str, &str)] = &[
     ("deletions", "all deletions, with how far they are"),
     ("stuck", "what needs a person, and why it does not go"),
+    (
+        "causes",
+        "what needs a person, by why: many are tried again at once",
+    ),
     ("gc", "what is blocked for now, with its next attempt"),
     (
         "orphans",

@@ -12,6 +12,7 @@ use super::event::Effect;
 use super::look::{Look, Tone};
 use super::panes::attention::{AttentionPane, Which};
 use super::panes::browse::BrowsePane;
+use super::panes::causes::CausesPane;
 use super::panes::deletions::DeletionsPane;
 use super::panes::events::EventsPane;
 use super::panes::gates::GatesPane;
@@ -281,6 +282,7 @@ impl State {
                 Box::new(HelpPane::new(scope, &self.kinds))
             }
             Place::Pane("stuck") => Box::new(AttentionPane::new(Which::Stuck)),
+            Place::Pane("causes") => Box::new(CausesPane::new()),
             Place::Pane("gc") => Box::new(AttentionPane::new(Which::Gc)),
             Place::Pane("orphans") => Box::new(OrphansPane::new()),
             Place::Pane("sites") => Box::new(SitesPane::new(self.snapshot.clone())),

@@ -231,6 +231,7 @@ impl Gate {
             kind: None,
             older_than: None,
             cursor: None,
+            cause: None,
             limit: 1,
         };
         let Page::Steps { rows, .. } = self.control.query(query).await.map_err(refused)? else {

@@ -65,6 +65,7 @@ impl Gate {
                 kind: None,
                 older_than: None,
                 cursor,
+                cause: None,
                 limit: 0,
             };
             let Page::Steps { rows, next } = self.control.query(query).await.map_err(refused)?

@@ -15,6 +15,7 @@ use super::lock::Lock;
 use super::pages::{self, position};
 use super::store::{Job, Outcome, Store, check_version, configure, fault};
 use super::{Options, claims, purge, reads, told};
+use crate::domain::attention::Triage;
 use crate::domain::model::{
     Counts, Deletion, Identity, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
 };
@@ -448,6 +449,10 @@ impl<D: Drive> Ledger for D {
 
     async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError> {
         self.read(purge::site_pauses).await
+    }
+
+    async fn causes(&self) -> Result<Vec<Triage>, LedgerError> {
+        self.read(reads::causes).await
     }
 
     async fn summary(&self) -> Result<Summary, LedgerError> {

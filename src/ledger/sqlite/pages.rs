@@ -5,7 +5,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
 use super::batch::Sql;
-use super::reads;
+use super::reads::{self, CAUSE, NEEDS_PERSON};
 use super::rows::{self, TOMBSTONE};
 use crate::domain::model::{Deletion, DeletionState, Step, StepState, Tombstone};
 use crate::ledger::{Cursor, DeletionFilter, LedgerError, Paged, StepFilter, TombstoneFilter};
@@ -145,6 +145,18 @@ pub(super) fn steps(
     }
     if let Some(time) = filter.older_than {
         conditions.and("since < ?", [rows::micros(time).into()]);
+    }
+    if let Some(cause) = &filter.cause {
+        conditions.and(
+            &format!("{NEEDS_PERSON} AND (state, kind, {CAUSE}) IS (?, ?, ?, ?, ?)"),
+            [
+                cause.state.as_str().to_owned().into(),
+                cause.kind.to_string().into(),
+                cause.class.map(|class| class.as_str().to_owned()).into(),
+                cause.status.map(i64::from).into(),
+                cause.error_type.clone().into(),
+            ],
+        );
     }
     let states = match filter.states.as_slice() {
         [] => &StepState::ALL,

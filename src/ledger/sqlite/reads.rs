@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::batch::{DeletionRow, Sql};
 use super::rows::{self, STEP, TOMBSTONE};
-use crate::domain::attention;
+use crate::domain::attention::{self, Triage};
 use crate::domain::model::{
     Counts, Deletion, DeletionState, Event, Identity, Plan, PlanStep, ResourceKey, Site, Step,
     StepState, Tombstone,
@@ -110,6 +110,26 @@ pub(super) fn step(db: &Connection, id: i64, edges_max: Option<usize>) -> Sql<Op
         .query_map([id, limit], |row| row.get(0))?
         .collect::<Sql<_>>()?;
     Ok(Some(step))
+}
+
+/// What steps are told apart by, beside state and kind ([`Cause`]).
+pub(super) const CAUSE: &str =
+    "last_error ->> 'class', last_error ->> 'status', last_error ->> 'type'";
+
+/// As [`crate::domain::attention::needs_person`] says.
+pub(super) const NEEDS_PERSON: &str = "(state = 'stuck' OR state = 'blocked' AND EXISTS(
+    SELECT 1 FROM json_each(blockers) b WHERE NOT b.value ->> 'in_plan'))";
+
+pub(super) fn causes(db: &Connection) -> Sql<Vec<Triage>> {
+    db.prepare_cached(&format!(
+        "SELECT g.*, s.last_error ->> 'message' FROM (
+             SELECT state, kind, {CAUSE}, count(*) AS steps, min(since), min(id) AS example
+             FROM steps INDEXED BY steps_by_state
+             WHERE state IN ('stuck', 'blocked') AND {NEEDS_PERSON} GROUP BY 1, 2, 3, 4, 5
+         ) g JOIN steps s ON s.id = g.example ORDER BY g.steps DESC, g.example"
+    ))?
+    .query_map([], rows::triage)?
+    .collect()
 }
 
 pub(super) fn tombstones_of(db: &Connection, keys: &[ResourceKey]) -> Sql<Vec<Tombstone>> {

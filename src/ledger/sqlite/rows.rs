@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::value::{Error as WordError, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
+use crate::domain::attention::{Cause, Triage};
 use crate::domain::model::{
     Action, Counts, KindName, ResourceKey, Site, Step, StepResource, StepState, Tombstone,
 };
@@ -75,6 +76,23 @@ pub(super) fn site_of(text: &str) -> Site {
         Ok(site) => site,
         Err(never) => match never {},
     }
+}
+
+/// Of the grouping query, and the message of one step.
+pub(super) fn triage(row: &Row) -> Sql<Triage> {
+    let class = row.get_ref(2)?.as_str_or_null()?.is_some();
+    Ok(Triage {
+        cause: Cause {
+            state: word(row, 0)?,
+            kind: KindName::new(row.get_ref(1)?.as_str()?),
+            class: class.then(|| word(row, 2)).transpose()?,
+            status: row.get(3)?,
+            error_type: row.get(4)?,
+        },
+        steps: number(row, 5)?,
+        since: time(row, 6)?,
+        message: row.get::<_, Option<String>>(8)?.unwrap_or_default(),
+    })
 }
 
 /// From three neighbouring columns: site, kind, id.

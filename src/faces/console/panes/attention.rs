@@ -1,7 +1,8 @@
-//! `:stuck`, what needs a person; and `:gc`, what the collector tries again by itself.
+//! `:stuck`, what needs a person; of that what has one cause; and `:gc`, what the collector tries again by
+//! itself.
 
 use crate::control::{Command, ControlError, Page, Query};
-use crate::domain::attention;
+use crate::domain::attention::{self, Cause};
 use crate::domain::ladder::Purged;
 use crate::domain::model::{Deletion, DeletionState, Step, StepState};
 
@@ -10,6 +11,7 @@ use super::super::keys::{Action, Scope};
 use super::super::list::{List, passes};
 use super::super::look::{Cell, Look, blocker_words, kind_words, name_or_id};
 use super::blockers::{BlockersPane, Source};
+use super::causes::{CausesPane, cause_words};
 use super::deletions::{deletion_lines, ladder, retry, target_words};
 use super::inspect::{InspectPane, step_lines};
 use super::ladder::LadderPane;
@@ -32,6 +34,8 @@ enum Entry {
 
 pub(crate) struct AttentionPane {
     which: Which,
+    /// Only the steps that need a person for this.
+    cause: Option<Cause>,
     list: List,
     steps: Feed<Step>,
     refused: Feed<Deletion>,
@@ -43,6 +47,7 @@ impl AttentionPane {
     pub(crate) fn new(which: Which) -> Self {
         Self {
             which,
+            cause: None,
             list: List::default(),
             steps: Feed::new(PAGE_ROWS),
             refused: Feed::new(PAGE_ROWS),
@@ -51,11 +56,23 @@ impl AttentionPane {
         }
     }
 
+    pub(crate) fn of(cause: Cause) -> Self {
+        Self {
+            cause: Some(cause),
+            ..Self::new(Which::Stuck)
+        }
+    }
+
+    /// What is refused or slow, too.
+    fn shows_all(&self) -> bool {
+        self.which == Which::Stuck && self.cause.is_none()
+    }
+
     fn ask(&mut self, context: &mut Context<'_>) {
         if let Want::Page(cursor) = self.steps.due(context.now) {
             self.page_steps(cursor, context);
         }
-        if self.which == Which::Stuck
+        if self.shows_all()
             && let Want::Page(cursor) = self.refused.due(context.now)
         {
             self.page_refused(cursor, context);
@@ -73,6 +90,7 @@ impl AttentionPane {
             site: None,
             kind: None,
             older_than: None,
+            cause: self.cause.clone(),
             cursor: cursor.clone(),
             limit: PAGE_ROWS,
         });
@@ -155,7 +173,7 @@ impl AttentionPane {
     }
 
     fn see_slow(&mut self, context: &Context<'_>) {
-        if self.which == Which::Gc {
+        if !self.shows_all() {
             return;
         }
         let attention = context.snapshot.attention.iter();
@@ -242,14 +260,20 @@ impl Pane for AttentionPane {
         Scope::Attention
     }
     fn word(&self) -> Option<&str> {
-        Some(match self.which {
-            Which::Stuck => "stuck",
-            Which::Gc => "gc",
-        })
+        match self.which {
+            // Not the one that its word opens.
+            _ if self.cause.is_some() => None,
+            Which::Stuck => Some("stuck"),
+            Which::Gc => Some("gc"),
+        }
     }
     fn title(&self, _look: &Look) -> String {
         let more = if self.steps.has_more() { "+" } else { "" };
         let n = self.visible.len();
+        if let Some(cause) = &self.cause {
+            let (state, kind) = (cause.state.as_str(), kind_words(&cause.kind));
+            return format!("{kind} {state}, {}: {n}{more}", cause_words(cause));
+        }
         match self.which {
             Which::Stuck => format!("stuck {n}{more}"),
             Which::Gc => format!("blocked, tried again by itself {n}{more}"),
@@ -265,7 +289,7 @@ impl Pane for AttentionPane {
         self.visible.len()
     }
     fn is_busy(&self) -> bool {
-        self.steps.is_waiting() || (self.which == Which::Stuck && self.refused.is_waiting())
+        self.steps.is_waiting() || (self.shows_all() && self.refused.is_waiting())
     }
     fn columns(&self, look: &Look) -> Vec<Column> {
         let brief = look.brief_width();
@@ -393,6 +417,10 @@ impl Pane for AttentionPane {
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
         if action == Action::Refresh {
             self.open(context);
+            return;
+        }
+        if action == Action::Group && self.shows_all() {
+            context.push(CausesPane::new());
             return;
         }
         let current = self.current();

@@ -5,6 +5,7 @@
 pub(crate) mod attention;
 pub(crate) mod blockers;
 pub(crate) mod browse;
+pub(crate) mod causes;
 pub(crate) mod deletions;
 pub(crate) mod details;
 pub(crate) mod events;

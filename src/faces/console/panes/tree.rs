@@ -67,6 +67,7 @@ impl TreePane {
             kind: None,
             older_than: None,
             cursor: cursor.clone(),
+            cause: None,
             limit: PAGE_ROWS,
         });
         self.steps.asked(ticket, cursor.as_deref(), context.now);

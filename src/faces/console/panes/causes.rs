@@ -1,0 +1,360 @@
+//! `:causes`: what needs a person, by why it does not move. The triage after an outage: a cause at a time
+//! is marked, counted by the engine, and tried again.
+
+use crate::control::{Command, ControlError, NotEligible, Page, Query, Receipt, RetryFilter};
+use crate::domain::attention::{Cause, Triage};
+
+use super::super::feed::{Feed, PAGE_ROWS, Want};
+use super::super::keys::{Action, Scope};
+use super::super::list::{List, passes};
+use super::super::look::{Cell, Look, Tone, count, kind_words, thousands};
+use super::super::prompt::Confirm;
+use super::attention::AttentionPane;
+use super::{Column, Context, Pane, Wish, unexpected};
+
+/// Reasons of the engine that are named where steps may not be tried again.
+const REASONS_MAX: usize = 4;
+
+pub(crate) struct CausesPane {
+    list: List,
+    feed: Feed<Triage>,
+    visible: Vec<usize>,
+    /// The engine counts what may be tried again of these.
+    counting: Option<(u64, Vec<Cause>)>,
+    /// The engine tries again.
+    retrying: Option<u64>,
+}
+
+impl CausesPane {
+    pub(crate) fn new() -> Self {
+        Self {
+            list: List::default(),
+            feed: Feed::new(PAGE_ROWS),
+            visible: Vec::new(),
+            counting: None,
+            retrying: None,
+        }
+    }
+
+    fn current(&self) -> Option<&Triage> {
+        let index = *self.visible.get(self.list.cursor)?;
+        self.feed.rows.get(index)
+    }
+
+    fn held(&self) -> Option<String> {
+        self.current().map(|row| key(&row.cause))
+    }
+
+    fn ask(&mut self, context: &mut Context<'_>) {
+        if let Want::Page(_) = self.feed.due(context.now) {
+            let ticket = context.query(Query::Causes);
+            self.feed.asked(ticket, None, context.now);
+        }
+    }
+
+    fn refilter(&mut self, held: Option<String>) {
+        let rows = &self.feed.rows;
+        self.visible = (0..rows.len())
+            .filter(|i| {
+                let row = &rows[*i];
+                let words = cause_words(&row.cause);
+                let kind = row.cause.kind.as_str();
+                passes(&self.list.filter, [&*words, kind, &*row.message])
+            })
+            .collect();
+        let keys = self.visible.iter().map(|i| key(&rows[*i].cause));
+        self.list.hold(held, keys);
+    }
+
+    /// What is marked; without a mark, the row under the cursor.
+    fn chosen(&self) -> Vec<Cause> {
+        let marks = &self.list.marks;
+        let marked = self.feed.rows.iter().map(|row| &row.cause);
+        let marked: Vec<Cause> = marked
+            .filter(|cause| marks.contains(&key(cause)))
+            .cloned()
+            .collect();
+        match (marked.is_empty(), self.current()) {
+            (true, Some(row)) => vec![row.cause.clone()],
+            (_, _) => marked,
+        }
+    }
+
+    fn retry(&mut self, context: &mut Context<'_>) {
+        let causes = self.chosen();
+        let ticket = context.submit(again(causes.clone(), true));
+        self.counting = Some((ticket, causes));
+    }
+
+    fn counted(
+        &mut self,
+        causes: Vec<Cause>,
+        receipt: &Result<Receipt, ControlError>,
+        context: &mut Context<'_>,
+    ) {
+        let counted = match receipt {
+            Ok(Receipt::Bulk(counted)) => counted,
+            Ok(_) => return context.say(Tone::Bad, unexpected()),
+            Err(error) => return context.say(Tone::Bad, format!("retry: {error}")),
+        };
+        let left = left(&counted.not_eligible);
+        if counted.eligible == 0 {
+            let why = reasons(&counted.not_eligible).join("; ");
+            return context.say(Tone::Warn, format!("none is eligible, {left}: {why}"));
+        }
+        let n = counted.eligible;
+        let mut lines = vec![format!("{} eligible, {left}", thousands(n))];
+        lines.extend(reasons(&counted.not_eligible));
+        lines.push("Each is sent once more; what is refused again comes back here.".to_owned());
+        context.wishes.push(Wish::Ask(Confirm {
+            lines,
+            ask: format!("how many are tried again: {n}"),
+            accepted: vec![n.to_string(), thousands(n)],
+            input: tui_input::Input::default(),
+            what: format!("retry of {}", count(n, "step")),
+            command: again(causes, false),
+            wrong: false,
+        }));
+    }
+}
+
+/// What becomes of what is not tried again.
+fn left(others: &[NotEligible]) -> String {
+    let left: u64 = others.iter().map(|it| it.steps).sum();
+    format!("{} not", thousands(left))
+}
+
+fn reasons(others: &[NotEligible]) -> Vec<String> {
+    let mut largest: Vec<_> = others.iter().collect();
+    largest.sort_by_key(|it| std::cmp::Reverse(it.steps));
+    let words = largest.iter().take(REASONS_MAX);
+    let mut words: Vec<String> = words
+        .map(|it| format!("{} not: {}", thousands(it.steps), it.reason))
+        .collect();
+    if others.len() > REASONS_MAX {
+        words.push(format!("and {} more reasons", others.len() - REASONS_MAX));
+    }
+    words
+}
+
+fn again(causes: Vec<Cause>, dry_run: bool) -> Command {
+    let filter = RetryFilter {
+        causes,
+        ..RetryFilter::default()
+    };
+    Command::RetryMatching {
+        filter: Box::new(filter),
+        dry_run,
+    }
+}
+
+/// By which a row is marked, and found again.
+fn key(cause: &Cause) -> String {
+    let state = cause.state.as_str();
+    format!("{state} {} {}", cause.kind, cause_words(cause))
+}
+
+/// `409 PortInUse`, or what stands in its place.
+pub(crate) fn cause_words(cause: &Cause) -> String {
+    let Some(class) = cause.class else {
+        return "without an answer".to_owned();
+    };
+    let status = cause.status.map(|status| status.to_string());
+    let kind = cause.error_type.clone().filter(|kind| !kind.is_empty());
+    let words: Vec<String> = status.into_iter().chain(kind).collect();
+    match words.is_empty() {
+        true => class.as_str().replace('_', " "),
+        false => format!("{} ({})", words.join(" "), class.as_str().replace('_', " ")),
+    }
+}
+
+impl Pane for CausesPane {
+    fn scope(&self) -> Scope {
+        Scope::Causes
+    }
+    fn word(&self) -> Option<&str> {
+        Some("causes")
+    }
+    fn title(&self, _look: &Look) -> String {
+        let steps: u64 = self.feed.rows.iter().map(|row| row.steps).sum();
+        let mut title = format!(
+            "{} of {}",
+            count(self.feed.rows.len() as u64, "cause"),
+            count(steps, "step")
+        );
+        if !self.list.marks.is_empty() {
+            title.push_str(&format!(", {} marked", self.list.marks.len()));
+        }
+        title
+    }
+    fn list(&self) -> &List {
+        &self.list
+    }
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.list
+    }
+    fn len(&self) -> usize {
+        self.visible.len()
+    }
+    fn is_busy(&self) -> bool {
+        self.feed.is_waiting() || self.counting.is_some() || self.retrying.is_some()
+    }
+    fn is_marked(&self, row: usize) -> bool {
+        let row = self.visible.get(row).map(|i| &self.feed.rows[*i]);
+        row.is_some_and(|row| self.list.marks.contains(&key(&row.cause)))
+    }
+    fn columns(&self, look: &Look) -> Vec<Column> {
+        vec![
+            Column::fixed("STATE", 9),
+            Column::fixed("STEPS", 9).right(),
+            Column::fixed("KIND", 16).from(60),
+            Column::flex("CAUSE", 1),
+            Column::fixed("SINCE", look.brief_width()).from(60),
+        ]
+    }
+    fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
+        let Some(row) = self.visible.get(row).map(|i| &self.feed.rows[*i]) else {
+            return Vec::new();
+        };
+        vec![
+            look.step_state(row.cause.state),
+            Cell::plain(thousands(row.steps)),
+            Cell::plain(kind_words(&row.cause.kind)),
+            Cell::plain(cause_words(&row.cause)),
+            Cell::dim(look.brief(row.since)),
+        ]
+    }
+    fn head(&self, look: &Look) -> Vec<Cell> {
+        let mut head = look.errors(&self.feed.error);
+        if self.counting.is_some() {
+            head.push(Cell::new("counting what may be tried again…", Tone::Busy));
+        }
+        if self.retrying.is_some() {
+            head.push(Cell::new("trying again…", Tone::Busy));
+        }
+        head
+    }
+    fn strip(&self, look: &Look) -> Vec<Cell> {
+        let Some(row) = self.current() else {
+            return Vec::new();
+        };
+        let since = look.time(row.since);
+        let mut lines = vec![Cell::plain(format!(
+            "{} of {}, the first since {since}",
+            count(row.steps, "step"),
+            kind_words(&row.cause.kind)
+        ))];
+        if !row.message.is_empty() {
+            lines.push(Cell::dim(format!("one of them: {}", row.message)));
+        }
+        lines
+    }
+    fn strip_rows(&self) -> u16 {
+        4
+    }
+    fn empty(&self, _look: &Look) -> Vec<Cell> {
+        if !self.feed.loaded {
+            return vec![Cell::dim("Asking what does not go…")];
+        }
+        if !self.list.filter.is_empty() {
+            return vec![Cell::dim("No cause contains that text; esc shows all.")];
+        }
+        vec![
+            Cell::plain("Nothing is stuck."),
+            Cell::dim("What needs you is grouped here by why it does not go, the largest first."),
+        ]
+    }
+    fn filter_changed(&mut self) {
+        let held = self.held();
+        self.refilter(held);
+    }
+    fn open(&mut self, context: &mut Context<'_>) {
+        self.feed.spoil();
+        self.ask(context);
+    }
+    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
+        if moved {
+            self.feed.spoil();
+        }
+        self.ask(context);
+    }
+    fn answer(
+        &mut self,
+        ticket: u64,
+        answer: &mut Option<Result<Page, ControlError>>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        if !self.feed.owns(ticket) {
+            return false;
+        }
+        let held = self.held();
+        match answer.take() {
+            Some(Ok(Page::Causes { rows })) => {
+                let there: Vec<String> = rows.iter().map(|row| key(&row.cause)).collect();
+                self.list.marks.retain(|mark| there.contains(mark));
+                self.feed.take(rows, None, context.now);
+            }
+            Some(Err(error)) => self.feed.fail(error.to_string()),
+            _ => self.feed.fail(unexpected()),
+        }
+        self.refilter(held);
+        true
+    }
+    fn receipt(
+        &mut self,
+        ticket: u64,
+        receipt: &Result<Receipt, ControlError>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        if self.retrying.is_some_and(|asked| asked == ticket) {
+            self.retrying = None;
+            match receipt {
+                Ok(Receipt::Bulk(done)) => {
+                    let moved = thousands(done.moved);
+                    let left = left(&done.not_eligible);
+                    context.say(Tone::Good, format!("{moved} tried again, {left}"));
+                }
+                Ok(_) => context.say(Tone::Bad, unexpected()),
+                Err(error) => context.say(Tone::Bad, format!("retry: {error}")),
+            }
+            self.list.marks.clear();
+            self.open(context);
+            return true;
+        }
+        match self.counting.take_if(|(asked, _)| *asked == ticket) {
+            Some((_, causes)) => {
+                self.counted(causes, receipt, context);
+                true
+            }
+            None => false,
+        }
+    }
+    fn confirmed(&mut self, ticket: u64) -> bool {
+        self.retrying = Some(ticket);
+        true
+    }
+    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+        if action == Action::Refresh {
+            self.open(context);
+            return;
+        }
+        let Some(row) = self.current() else {
+            return;
+        };
+        match action {
+            Action::Open => context.push(AttentionPane::of(row.cause.clone())),
+            Action::Mark => {
+                let key = key(&row.cause);
+                if !self.list.marks.remove(&key) {
+                    self.list.marks.insert(key);
+                }
+            }
+            Action::Retry => self.retry(context),
+            Action::Copy => {
+                let message = row.message.clone();
+                context.copy(message);
+            }
+            _ => {}
+        }
+    }
+}
