@@ -1,11 +1,16 @@
-//! Each pane as it looks, without colours, on two sizes.
+//! Each pane as it looks: on two sizes, its colours, what is left of them without, and on a screen that
+//! is too small.
 
 use gone::control::ControlError;
 use gone::domain::model::DeletionState;
+use gone::faces::console::{ConsoleOptions, render};
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier};
 
-use super::fake::{Desk, World, deletion, refusal};
+use super::fake::{Desk, World, deletion, options, refusal};
 
-/// Small and wide, in one picture.
+/// Small and wide, then the styles of the small one, in one picture.
 fn pictures(world: impl Fn() -> World, keys: &str) -> String {
     let mut all = String::new();
     for size in [(80, 24), (120, 40)] {
@@ -14,7 +19,54 @@ fn pictures(world: impl Fn() -> World, keys: &str) -> String {
         all.push_str(&desk.text());
         all.push('\n');
     }
+    for no_color in [false, true] {
+        let look = ConsoleOptions {
+            no_color,
+            ..options()
+        };
+        let mut desk = Desk::with(world(), (80, 24), look);
+        desk.press(keys);
+        all.push_str(if no_color { "mono\n" } else { "colours\n" });
+        all.push_str(&styles(&desk));
+    }
+    let mut desk = Desk::new(world(), (80, 24));
+    desk.press(keys);
+    desk.take(gone::faces::console::Event::Resize(39, 9));
+    assert!(desk.text().contains("gone needs 40x10"), "{}", desk.text());
     all
+}
+
+/// A letter for each cell: the colour's first (`n` for none), large if it is bold, `#` where it is
+/// reversed; dim ones are `-`, plain ones blank.
+fn styles(desk: &Desk) -> String {
+    let (columns, rows) = desk.size;
+    let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+    render(&desk.state, &mut buffer);
+    let letter = |cell: &Cell| {
+        let colour = match cell.fg {
+            Color::Reset => 'n',
+            Color::Red => 'r',
+            Color::Green => 'g',
+            Color::Yellow => 'y',
+            Color::Cyan => 'c',
+            other => panic!("a colour that nobody chose: {other:?}"),
+        };
+        let is = |modifier| cell.modifier.contains(modifier);
+        match colour {
+            _ if is(Modifier::REVERSED) => '#',
+            colour if is(Modifier::BOLD) => colour.to_ascii_uppercase(),
+            'n' if is(Modifier::DIM) => '-',
+            'n' => ' ',
+            colour => colour,
+        }
+    };
+    let mut text = String::new();
+    for y in 0..rows {
+        let row: String = (0..columns).map(|x| letter(&buffer[(x, y)])).collect();
+        text.push_str(row.trim_end());
+        text.push('\n');
+    }
+    text
 }
 
 fn shot(name: &str, text: &str) {

@@ -142,7 +142,7 @@ fn without_colours_the_selection_is_still_reversed() {
 }
 
 #[test]
-fn twenty_thousand_random_keys_and_sizes_never_panic_nor_delete() {
+fn a_hundred_thousand_random_keys_and_sizes_never_panic_nor_delete() {
     let keys: Vec<KeyEvent> = (' '..='~')
         .filter(|c| *c != 'q')
         .map(KeyCode::Char)
@@ -167,7 +167,10 @@ fn twenty_thousand_random_keys_and_sizes_never_panic_nor_delete() {
     let walks = [
         ":network enter",
         ":stuck enter",
+        ":causes enter",
         ":gc enter",
+        ":orphans enter",
+        ":gates enter",
         ":events enter",
         ":sites enter",
         ":deletions enter",
@@ -175,12 +178,13 @@ fn twenty_thousand_random_keys_and_sizes_never_panic_nor_delete() {
         "esc esc enter",
         "D enter",
         "b",
+        "F",
         "?",
     ];
     let mut dice = fastrand::Rng::with_seed(0x60_4e);
     let mut desk = Desk::new(hostile_world(), (80, 24));
     desk.world.deletions.truncate(4);
-    for _ in 0..20_000 {
+    for _ in 0..100_000 {
         match dice.u8(0..100) {
             0..4 => {
                 let size = (dice.u16(0..300), dice.u16(0..100));
