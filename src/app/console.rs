@@ -63,6 +63,7 @@ async fn run(
     let options = ConsoleOptions {
         ascii: style.ascii,
         no_color: !style.colour,
+        low_bandwidth: global.low_bandwidth,
         actor: around.actor(Origin::Console),
         start: None,
         engine: match embedded {

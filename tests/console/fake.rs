@@ -641,6 +641,7 @@ pub struct Desk {
 
 pub fn options() -> ConsoleOptions {
     ConsoleOptions {
+        low_bandwidth: false,
         ascii: false,
         no_color: false,
         actor: Actor {

@@ -71,6 +71,8 @@ fn child() {
     });
     let options = ConsoleOptions {
         no_color: std::env::var("NO_COLOR").is_ok(),
+        low_bandwidth: std::env::var("GONE_TEST_SLOW").is_ok(),
+        ascii: std::env::var("GONE_TEST_ASCII").is_ok(),
         ..options()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -176,6 +178,16 @@ impl Seat {
         self.wait(text, |seat| seat.contents().contains(text));
     }
 
+    /// Until nothing more is written; how much was written by then.
+    fn silence(&self) -> usize {
+        self.wait("silence", |seat| {
+            let before = seat.bytes.load(Ordering::SeqCst);
+            std::thread::sleep(REST);
+            seat.bytes.load(Ordering::SeqCst) == before
+        });
+        self.bytes.load(Ordering::SeqCst)
+    }
+
     fn told(&self) -> String {
         std::fs::read_to_string(&self.told).unwrap_or_default()
     }
@@ -248,11 +260,7 @@ fn at_rest_not_one_byte_is_written() {
         seat.press(keys);
         seat.see(text);
         // Answers may still come in; after them there must be silence.
-        seat.wait("silence", |seat| {
-            let before = seat.bytes.load(Ordering::SeqCst);
-            std::thread::sleep(REST);
-            seat.bytes.load(Ordering::SeqCst) == before
-        });
+        seat.silence();
     }
     let before = seat.bytes.load(Ordering::SeqCst);
     seat.press("\x1b[A");
@@ -269,11 +277,7 @@ fn what_is_typed_ahead_on_a_real_terminal_deletes_nothing() {
     seat.see("storage");
     seat.press("D\rweb\r\x1b[200~web\nweb\n\x1b[201~");
     seat.see("6 steps");
-    seat.wait("silence", |seat| {
-        let before = seat.bytes.load(Ordering::SeqCst);
-        std::thread::sleep(REST);
-        seat.bytes.load(Ordering::SeqCst) == before
-    });
+    seat.silence();
     assert!(
         !seat.contents().contains("confirm ─"),
         "{}",
@@ -349,4 +353,62 @@ fn a_panic_beside_the_console_does_not_scribble_over_it() {
     );
     seat.press("q");
     seat.left("Quit");
+}
+
+/// Whatever a key leads to, all told: the row of the cursor, its strip, what is typed.
+#[test]
+fn over_a_slow_line_a_key_costs_less_than_300_bytes() {
+    const ECHO_MAX: usize = 300;
+    let mut seat = Seat::take(&[("GONE_TEST_SLOW", "1")]);
+    seat.see("network web-1");
+    let mut most = (0, String::new());
+    for (goes, text, keys) in [
+        ("", "web-1", "jk:s"),
+        (":net\r", "storage", "j /s"),
+        (":stuck\r", "lb-shop", "jk"),
+        (":events\r", "events", "j"),
+        (":sites\r", "sites", "j"),
+    ] {
+        // Out of the prompt of before; what comes at once after esc is another key.
+        seat.press("\x1b");
+        seat.silence();
+        seat.press(goes);
+        seat.see(text);
+        let mut before = seat.silence();
+        for key in keys.chars() {
+            seat.press(&key.to_string());
+            let after = seat.silence();
+            let cost = after - before;
+            before = after;
+            if cost > most.0 {
+                most = (cost, format!("{key:?} in {goes:?}\n{}", seat.contents()));
+            }
+        }
+    }
+    assert!(most.0 < ECHO_MAX, "{} bytes for {}", most.0, most.1);
+    assert!(most.0 > 0, "no key was echoed");
+}
+
+/// What goes out by parts is in the end what a fast line shows, letter by letter.
+#[test]
+fn a_slow_line_shows_the_same_in_the_end() {
+    let walk = [":stuck\r", "b", "\x1b", ":net\r", "?"];
+    let mut fast = Seat::take(&[("GONE_TEST_ASCII", "1")]);
+    let mut slow = Seat::take(&[("GONE_TEST_SLOW", "1")]);
+    fast.see("network web-1");
+    slow.see("network web-1");
+    for keys in walk {
+        for seat in [&mut fast, &mut slow] {
+            seat.press(keys);
+        }
+        slow.silence();
+        fast.silence();
+        // The strip is shorter, and so the table longer.
+        let title = |seat: &Seat| {
+            let text = seat.contents();
+            let lines = text.lines().take(9).map(|line| line.trim_end().to_owned());
+            lines.collect::<Vec<_>>()
+        };
+        assert_eq!(title(&slow), title(&fast), "after {keys:?}");
+    }
 }

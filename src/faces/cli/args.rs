@@ -83,6 +83,9 @@ pub struct Global {
     /// Only ASCII characters
     #[arg(long, global = true)]
     pub ascii: bool,
+    /// The console over a line of some 9,600 bit/s: only ASCII, and little is written for a key
+    #[arg(long, global = true)]
+    pub low_bandwidth: bool,
     /// How logs are written [default: text on a terminal, else json]
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     pub log_format: Option<LogFormatArg>,

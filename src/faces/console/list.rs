@@ -31,13 +31,17 @@ impl List {
         true
     }
 
-    /// Puts the cursor back within the rows, and the window around the cursor.
-    pub(crate) fn settle(&mut self, len: usize, height: usize) {
+    /// Puts the cursor back within the rows, and the window around the cursor. `by_halves`: where it has
+    /// to move, the cursor is in its middle then, and the next keys do not move it again.
+    pub(crate) fn settle(&mut self, len: usize, height: usize, by_halves: bool) {
         self.cursor = self.cursor.min(len.saturating_sub(1));
         let height = height.max(1);
-        if self.cursor < self.top {
+        let is_seen = (self.top..self.top + height).contains(&self.cursor);
+        if !is_seen && by_halves {
+            self.top = self.cursor.saturating_sub(height / 2);
+        } else if self.cursor < self.top {
             self.top = self.cursor;
-        } else if self.cursor >= self.top + height {
+        } else if !is_seen {
             self.top = self.cursor + 1 - height;
         }
         self.top = self.top.min(len.saturating_sub(height));

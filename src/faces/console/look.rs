@@ -29,6 +29,8 @@ pub(crate) enum Tone {
 pub(crate) struct Look {
     pub(crate) ascii: bool,
     pub(crate) colour: bool,
+    /// Few bytes matter more than looks.
+    pub(crate) sparing: bool,
     pub(crate) width: u16,
     pub(crate) now: DateTime<Utc>,
     /// Rows name their site only where there is a choice.
@@ -405,6 +407,7 @@ mod tests {
         Look {
             ascii,
             colour: false,
+            sparing: false,
             width: 80,
             now: DateTime::UNIX_EPOCH,
             many_sites: false,

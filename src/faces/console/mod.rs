@@ -48,6 +48,8 @@ pub struct ConsoleOptions {
     pub ascii: bool,
     /// No colour is named; the selection is reversed.
     pub no_color: bool,
+    /// The line carries some 9,600 bit/s: little is written for a key, and what it leads to trickles.
+    pub low_bandwidth: bool,
     /// On whose behalf commands are sent.
     pub actor: Actor,
     /// What would be typed after `:` at first.

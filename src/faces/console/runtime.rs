@@ -22,13 +22,15 @@ use crate::domain::model::Actor;
 
 use super::event::{Effect, Event};
 use super::state::State;
-use super::terminal::{Terminal, in_console};
+use super::terminal::{Part, Terminal, in_console};
 use super::update::update;
 use super::{ConsoleOptions, Exit, render};
 
 /// Data is painted at most ten times a second: more no eye follows, and slow lines choke. Keys are
 /// echoed at once.
 const FRAME: Duration = Duration::from_millis(100);
+/// Over a slow line. What is left of a frame goes out meanwhile.
+const SLOW_FRAME: Duration = Duration::from_millis(500);
 const TICK: Duration = Duration::from_millis(250);
 /// How long the engine may hold the answer to "what happens next".
 const FOLLOW_WAIT_MS: u64 = 20_000;
@@ -59,9 +61,14 @@ async fn run_on_terminal(
     let mut stop = signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
     let mut go_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
     let size = crossterm::terminal::size().context("cannot read the terminal's size")?;
-    let terminal = Terminal::take(!options.no_color).context("cannot take the terminal")?;
+    let terminal = Terminal::take(!options.no_color, options.low_bandwidth);
+    let terminal = terminal.context("cannot take the terminal")?;
     let snapshot = snapshots.borrow_and_update().clone();
     let actor = options.actor.clone();
+    let frame = match options.low_bandwidth {
+        true => SLOW_FRAME,
+        false => FRAME,
+    };
     let (state, effects) = State::new(options, snapshot, Utc::now(), size);
     let mut console = Console {
         control,
@@ -69,8 +76,10 @@ async fn run_on_terminal(
         state,
         terminal,
         tasks: JoinSet::new(),
+        frame,
         painted_at: Instant::now(),
         at_once: true,
+        is_whole: true,
         suspended: false,
         exit: None,
     };
@@ -84,7 +93,7 @@ async fn run_on_terminal(
             return Ok(exit);
         }
         let ticks = console.state.wants_tick();
-        let paint_at = console.painted_at + FRAME;
+        let paint_at = console.painted_at + console.pause();
         let event = tokio::select! {
             // Keys before data: they echo at once, however much comes in.
             biased;
@@ -112,7 +121,7 @@ async fn run_on_terminal(
                 next_tick = Instant::now() + TICK;
                 Some(Event::Tick(Utc::now()))
             }
-            () = sleep_until(paint_at), if console.state.is_dirty() => None,
+            () = sleep_until(paint_at), if console.state.is_dirty() || !console.is_whole => None,
         };
         if let Some(event) = event {
             console.take(event)?;
@@ -137,8 +146,12 @@ struct Console {
     terminal: Terminal,
     /// Questions and commands under way; dropped, they end.
     tasks: JoinSet<Event>,
+    /// Between frames of new data.
+    frame: Duration,
     painted_at: Instant,
     at_once: bool,
+    /// The last frame is on the screen, all of it.
+    is_whole: bool,
     suspended: bool,
     exit: Option<Exit>,
 }
@@ -149,17 +162,30 @@ impl Console {
         self.perform(effects)
     }
 
+    /// Until the next frame.
+    fn pause(&self) -> Duration {
+        match self.is_whole {
+            true => self.frame,
+            false => FRAME,
+        }
+    }
+
     async fn paint_if_due(&mut self, keys: &mut EventStream) -> anyhow::Result<()> {
-        let due = self.at_once || self.painted_at.elapsed() >= FRAME;
-        if self.suspended || !due || !self.state.take_dirty() {
+        let due = self.at_once || self.painted_at.elapsed() >= self.pause();
+        let is_new = due && !self.suspended && (self.state.take_dirty() || !self.is_whole);
+        if !is_new {
             return Ok(());
         }
         self.at_once = false;
         let (columns, rows) = self.state.size();
-        in_console(|| {
+        let part = match self.state.is_guarded() {
+            true => Part::Whole,
+            false => Part::AsMuch,
+        };
+        self.is_whole = in_console(|| {
             let mut frame = Buffer::empty(Rect::new(0, 0, columns, rows));
             let cursor = render::render(&self.state, &mut frame);
-            self.terminal.show(frame, cursor)
+            self.terminal.show(&frame, cursor, part)
         })?;
         self.painted_at = Instant::now();
         if self.state.is_guarded() {

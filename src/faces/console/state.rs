@@ -148,7 +148,9 @@ impl State {
 
     pub(super) fn look(&self) -> Look {
         Look {
-            ascii: self.options.ascii,
+            // Signs that are not ASCII take three bytes, and their place is set again after each.
+            ascii: self.options.ascii || self.options.low_bandwidth,
+            sparing: self.options.low_bandwidth,
             colour: !self.options.no_color,
             width: self.size.0,
             now: self.now,
@@ -325,7 +327,8 @@ impl State {
         let rows = render::table_rows(self);
         if let Some(pane) = self.panes.last_mut() {
             let len = pane.len();
-            pane.list_mut().settle(len, rows);
+            let by_halves = self.options.low_bandwidth;
+            pane.list_mut().settle(len, rows, by_halves);
         }
     }
 }

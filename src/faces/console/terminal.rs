@@ -1,14 +1,16 @@
 //! The terminal: taken, painted on, and given back whole, whatever happens.
 //!
-//! The painter is ours and small, for three reasons: a frame that changes nothing writes nothing;
-//! without colours not even a reset of colours is written; and after each sign that is not ASCII the
-//! place is set again, so that a terminal that draws a sign wider than we think shifts nothing.
+//! The painter is ours and small, for four reasons: a frame that changes nothing writes nothing;
+//! without colours not even a reset of colours is written; after each sign that is not ASCII the
+//! place is set again, so that a terminal that draws a sign wider than we think shifts nothing; and
+//! over a slow line a frame goes out by rows, those first where the person looks.
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use base64::Engine as _;
 use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
@@ -26,16 +28,49 @@ thread_local! {
     static IN_CONSOLE: Cell<bool> = const { Cell::new(false) };
 }
 
+/// 9,600 bit/s, of which a byte takes ten.
+const SLOW_BYTES_PER_SECOND: f64 = 960.0;
+/// No frame writes more at once over such a line: a key that comes then waits a quarter of a second.
+const SLOW_BYTES_MAX: f64 = 240.0;
+
+/// `ESC[12;34H`, about.
+const PLACE_BYTES: u16 = 7;
+
 /// What the terminal shows, and how to change it.
 pub(crate) struct Terminal {
     shown: Buffer,
     cursor: Option<Position>,
     colour: bool,
+    slow: Option<SlowLine>,
+}
+
+/// How many bytes may go out now, so that none wait in front of the line.
+struct SlowLine {
+    credit: f64,
+    at: Instant,
+}
+
+impl SlowLine {
+    fn refill(&mut self) -> f64 {
+        let earned = self.at.elapsed().as_secs_f64() * SLOW_BYTES_PER_SECOND;
+        self.at = Instant::now();
+        self.credit = (self.credit + earned).min(SLOW_BYTES_MAX);
+        self.credit
+    }
+}
+
+/// How much of a frame is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// What the line carries.
+    AsMuch,
+    /// All, since keys count for it from then on.
+    Whole,
 }
 
 impl Terminal {
     /// Raw mode, the alternate screen, bracketed paste; all undone when this is dropped.
-    pub(crate) fn take(colour: bool) -> io::Result<Self> {
+    pub(crate) fn take(colour: bool, low_bandwidth: bool) -> io::Result<Self> {
         if !io::stdout().is_terminal() {
             return Err(io::Error::other("the console needs a terminal to draw on"));
         }
@@ -45,6 +80,10 @@ impl Terminal {
             shown: Buffer::empty(Rect::ZERO),
             cursor: None,
             colour,
+            slow: low_bandwidth.then(|| SlowLine {
+                credit: SLOW_BYTES_MAX,
+                at: Instant::now(),
+            }),
         })
     }
 
@@ -66,30 +105,54 @@ impl Terminal {
         self.shown = Buffer::empty(Rect::ZERO);
     }
 
-    /// Writes what differs, in one write and as one synchronized update; nothing if nothing does.
-    pub(crate) fn show(&mut self, frame: Buffer, cursor: Option<Position>) -> io::Result<()> {
+    /// Writes what differs, in one write and as one synchronized update; nothing if nothing does. False
+    /// if some of it is left for the next time.
+    pub(crate) fn show(
+        &mut self,
+        frame: &Buffer,
+        cursor: Option<Position>,
+        part: Part,
+    ) -> io::Result<bool> {
         let mut out = Vec::new();
-        let whole = self.shown.area != frame.area;
-        if whole {
+        let anew = self.shown.area != frame.area;
+        if anew {
             self.shown = Buffer::empty(frame.area);
             out.extend_from_slice(b"\x1b[0m\x1b[2J");
         }
-        paint(&mut out, self.shown.diff_iter(&frame), self.colour);
+        let mut is_whole = true;
+        if let Some(slow) = &mut self.slow {
+            let room = match part {
+                Part::AsMuch => slow.refill(),
+                Part::Whole => f64::INFINITY,
+            };
+            is_whole = trickle(&mut out, &mut self.shown, frame, cursor, self.colour, room);
+        } else {
+            paint(&mut out, self.shown.diff_iter(frame), self.colour);
+            self.shown.clone_from(frame);
+        }
         if out.is_empty() && cursor == self.cursor {
-            return Ok(());
+            return Ok(is_whole);
         }
         match cursor {
-            Some(at) => queue!(out, cursor::MoveTo(at.x, at.y), cursor::Show)?,
-            None if self.cursor.is_some() || whole => queue!(out, cursor::Hide)?,
+            Some(at) => queue!(out, cursor::MoveTo(at.x, at.y))?,
+            None if self.cursor.is_some() || anew => queue!(out, cursor::Hide)?,
             None => {}
         }
-        self.shown = frame;
+        if cursor.is_some() && (self.cursor.is_none() || anew) {
+            queue!(out, cursor::Show)?;
+        }
         self.cursor = cursor;
         let mut stdout = io::stdout().lock();
-        stdout.write_all(b"\x1b[?2026h")?;
-        stdout.write_all(&out)?;
-        stdout.write_all(b"\x1b[?2026l")?;
-        stdout.flush()
+        if let Some(slow) = &mut self.slow {
+            slow.credit -= f64::from(u32::try_from(out.len()).unwrap_or(u32::MAX));
+            stdout.write_all(&out)?;
+        } else {
+            stdout.write_all(b"\x1b[?2026h")?;
+            stdout.write_all(&out)?;
+            stdout.write_all(b"\x1b[?2026l")?;
+        }
+        stdout.flush()?;
+        Ok(is_whole)
     }
 
     /// To the clipboard of the person's terminal, also through SSH (OSC 52).
@@ -165,6 +228,63 @@ fn hook_panics() {
             }
         }));
     });
+}
+
+/// As many rows as there is room for, and at least one while there is any: first the one where the
+/// person types, then those whose first sign changes, as the cursor's does. True if that is all.
+fn trickle(
+    out: &mut Vec<u8>,
+    shown: &mut Buffer,
+    frame: &Buffer,
+    cursor: Option<Position>,
+    colour: bool,
+    room: f64,
+) -> bool {
+    let area = frame.area;
+    let differs = |shown: &Buffer, x: u16, y: u16| shown[(x, y)] != frame[(x, y)];
+    let changed = |y: &u16| (area.left()..area.right()).any(|x| differs(shown, x, *y));
+    let mut rows: Vec<u16> = (area.top()..area.bottom()).filter(changed).collect();
+    rows.sort_by_key(|y| {
+        let is_typed = cursor.is_some_and(|cursor| cursor.y == *y);
+        (!is_typed, !differs(shown, area.left(), *y))
+    });
+    for y in rows {
+        let mut row = Vec::new();
+        paint_row(&mut row, shown, frame, y, colour);
+        let is_first = out.is_empty() && room > 0.0;
+        let long = f64::from(u32::try_from(out.len() + row.len()).unwrap_or(u32::MAX));
+        if !is_first && long > room {
+            return false;
+        }
+        out.extend_from_slice(&row);
+        for x in area.left()..area.right() {
+            shown[(x, y)] = frame[(x, y)].clone();
+        }
+    }
+    true
+}
+
+/// One row; blanks at its end in one sequence.
+fn paint_row(out: &mut Vec<u8>, shown: &Buffer, frame: &Buffer, y: u16, colour: bool) {
+    let area = frame.area;
+    let columns = area.left()..area.right();
+    let blank = ScreenCell::default();
+    let end = columns.clone().rev().find(|x| frame[(*x, y)] != blank);
+    let end = end.map_or(area.left(), |x| x + 1);
+    let changed = columns.filter(|x| shown[(*x, y)] != frame[(*x, y)]);
+    let (changed, cleared): (Vec<u16>, Vec<u16>) = changed.partition(|x| *x < end);
+    let mut kept: Vec<u16> = Vec::new();
+    for x in changed {
+        // A few cells again cost less than to set the place.
+        if let Some(last) = kept.last().filter(|last| x - **last <= PLACE_BYTES) {
+            kept.extend(last + 1..x);
+        }
+        kept.push(x);
+    }
+    paint(out, kept.iter().map(|x| (*x, y, &frame[(*x, y)])), colour);
+    if !cleared.is_empty() {
+        out.extend_from_slice(format!("\x1b[{};{}H\x1b[K", y + 1, end + 1).as_bytes());
+    }
 }
 
 /// Cells as bytes for a terminal.
@@ -261,5 +381,38 @@ mod tests {
         after.set_string(0, 0, "✓ok", Style::new());
         let bytes = painted(&before, &after, true);
         assert!(bytes.contains("✓\x1b[1;2Hok"), "{bytes:?}");
+    }
+
+    #[test]
+    fn a_slow_line_gets_rows_as_far_as_there_is_room_and_those_of_the_cursor_first() {
+        let area = Rect::new(0, 0, 40, 6);
+        let mut shown = Buffer::empty(area);
+        let mut frame = Buffer::empty(area);
+        for y in 0..6 {
+            frame.set_string(1, y, format!("row {y} with some words"), Style::new());
+        }
+        frame.set_string(0, 4, ">", Style::new());
+        let mut parts = Vec::new();
+        loop {
+            let mut out = Vec::new();
+            let is_whole = trickle(&mut out, &mut shown, &frame, None, false, 80.0);
+            assert!(out.len() <= 80, "{}", out.len());
+            parts.push(String::from_utf8_lossy(&out).into_owned());
+            if is_whole {
+                break;
+            }
+        }
+        assert_eq!(shown, frame);
+        assert!(parts[0].contains(">row 4"), "{parts:?}");
+        assert_eq!(parts.len(), 3, "{parts:?}");
+        // No credit, no byte.
+        let mut out = Vec::new();
+        let empty = Buffer::empty(area);
+        assert!(!trickle(&mut out, &mut shown, &empty, None, false, -5.0));
+        assert!(out.is_empty());
+        // What is blank to its end is one sequence.
+        assert!(trickle(&mut out, &mut shown, &empty, None, false, 80.0));
+        assert_eq!(out.len(), 6 * "\x1b[1;1H\x1b[K".len());
+        assert_eq!(shown, empty);
     }
 }

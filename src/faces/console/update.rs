@@ -166,6 +166,13 @@ fn back(state: &mut State, effects: &mut Vec<Effect>) {
     }
 }
 
+/// Rows come and go with each letter, where the line carries that; else with enter.
+fn filter_typed(state: &mut State, input: &Input) {
+    if !state.options.low_bandwidth {
+        set_filter(state, input.value().to_owned());
+    }
+}
+
 fn set_filter(state: &mut State, filter: String) {
     if let Some(pane) = state.panes.last_mut()
         && pane.list().filter != filter
@@ -204,13 +211,13 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mu
             }
             state.prompt = Some(Prompt::Command(input));
         }
-        Prompt::Filter { .. } if is_enter => {}
+        Prompt::Filter { input, .. } if is_enter => set_filter(state, input.value().to_owned()),
         Prompt::Filter { mut input, before } => {
             if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
                 pane_key(state, pressed, effects);
             } else {
                 prompt::edit(&mut input, pressed);
-                set_filter(state, input.value().to_owned());
+                filter_typed(state, &input);
             }
             state.prompt = Some(Prompt::Filter { input, before });
         }
@@ -265,8 +272,8 @@ fn paste(state: &mut State, text: &str) {
         Some(Prompt::Command(input)) => prompt::paste(input, text),
         Some(Prompt::Filter { input, .. }) => {
             prompt::paste(input, text);
-            let filter = input.value().to_owned();
-            set_filter(state, filter);
+            let input = input.clone();
+            filter_typed(state, &input);
         }
         Some(Prompt::Confirm(confirm)) => {
             prompt::paste(&mut confirm.input, text);

@@ -49,7 +49,7 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     }
     let pane = state.top()?;
     let head = head_lines(pane, &look, area);
-    let areas = areas(area, head.len(), strip_rows(pane));
+    let areas = areas(area, head.len(), strip_rows(pane, &look));
     header::draw(state, canvas, areas.header);
     draw_title(state, pane, canvas, areas.title);
     for (y, line) in (areas.head.y..areas.head.bottom()).zip(&head) {
@@ -73,8 +73,9 @@ pub(super) fn table_rows(state: &State) -> usize {
     let area = Rect::new(0, 0, state.size.0, state.size.1);
     match state.top() {
         Some(pane) if !is_too_small(state.size) => {
-            let head = head_lines(pane, &state.look(), area);
-            let areas = areas(area, head.len(), strip_rows(pane));
+            let look = state.look();
+            let head = head_lines(pane, &look, area);
+            let areas = areas(area, head.len(), strip_rows(pane, &look));
             usize::from(areas.table.height.saturating_sub(1))
         }
         _ => 1,
@@ -82,11 +83,12 @@ pub(super) fn table_rows(state: &State) -> usize {
 }
 
 /// The strip has one height for all rows of a pane, so that nothing jumps while the cursor moves.
-fn strip_rows(pane: &dyn Pane) -> u16 {
-    if pane.len() == 0 {
-        0
-    } else {
-        pane.strip_rows()
+fn strip_rows(pane: &dyn Pane, look: &Look) -> u16 {
+    match pane.len() {
+        0 => 0,
+        // It is written anew whenever the cursor moves.
+        _ if look.sparing => 1,
+        _ => pane.strip_rows(),
     }
 }
 
@@ -115,7 +117,7 @@ fn areas(area: Rect, head: usize, strip_rows: u16) -> Areas {
     // The rule above it counts.
     let strip = match area.height {
         _ if strip_rows == 0 => 0,
-        40.. => strip_rows + 3,
+        40.. if strip_rows > 1 => strip_rows + 3,
         22.. => strip_rows + 1,
         16.. => strip_rows.min(2) + 1,
         _ => 0,
@@ -165,7 +167,8 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rec
         } else {
             ["◐", "◓", "◑", "◒"]
         };
-        let sign = format!(" {} ", signs[state.ticks % signs.len()]);
+        let tick = if look.sparing { 0 } else { state.ticks };
+        let sign = format!(" {} ", signs[tick % signs.len()]);
         canvas.own(area.width - 5, area.y, &sign, look.style(Tone::Busy));
     }
 }

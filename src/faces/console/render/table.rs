@@ -35,7 +35,8 @@ pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
         let is_cursor = row == list.cursor;
         let cells = pane.cells(row, &look);
         // One look for the whole row under the cursor: tones would be hard to read reversed.
-        let tone = |cell: &Cell| if is_cursor { Tone::Plain } else { cell.tone };
+        let reversed = is_cursor && !look.sparing;
+        let tone = |cell: &Cell| if reversed { Tone::Plain } else { cell.tone };
         let cells: Vec<_> = cells.iter().map(|c| (c.text.as_str(), tone(c))).collect();
         draw_row(canvas, y, &columns, &widths, &cells);
         if pane.is_marked(row) {
@@ -43,7 +44,8 @@ pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
         }
         if is_cursor {
             canvas.own(0, y, ">", look.style(Tone::Strong));
-            canvas.reverse(Rect::new(area.x, y, area.width, 1));
+            let width = if reversed { area.width } else { 1 };
+            canvas.reverse(Rect::new(area.x, y, width, 1));
         }
     }
 }
