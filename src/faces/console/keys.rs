@@ -173,7 +173,7 @@ pub(crate) const BINDINGS: &[Binding] = &[
     bind(Scope::Reading, COPY, Action::Copy, "copy", "copy the row to the clipboard"),
 
     bind(Scope::Everywhere, &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network; tab completes"),
-    bind(Scope::Everywhere, &[plain('/')], Action::Filter, "filter", "show only the rows that contain a text; empty shows all"),
+    bind(Scope::Everywhere, &[plain('/')], Action::Filter, "filter", "show only some rows: web, ~wfe, !lab, state=stuck, site=, kind=, project=, age>1h"),
     bind(Scope::Everywhere, &[key(KeyCode::Up), plain('k')], Action::Up, "", "one row up"),
     bind(Scope::Everywhere, &[key(KeyCode::Down), plain('j')], Action::Down, "", "one row down"),
     bind(Scope::Everywhere, &[key(KeyCode::PageUp)], Action::PageUp, "", "one screen up"),

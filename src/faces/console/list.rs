@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::filter::Filter;
 use super::keys::Action;
 
 #[derive(Clone, Debug, Default)]
@@ -9,7 +10,7 @@ pub(crate) struct List {
     pub(crate) cursor: usize,
     /// First row on the screen.
     pub(crate) top: usize,
-    pub(crate) filter: String,
+    pub(crate) filter: Filter,
     /// Keys of marked rows, which survive a refresh.
     pub(crate) marks: BTreeSet<String>,
 }
@@ -61,15 +62,4 @@ impl List {
             self.cursor = index;
         }
     }
-}
-
-/// Whether a row passes the filter: its text contains it, in any case.
-pub(crate) fn passes<'a>(filter: &str, texts: impl IntoIterator<Item = &'a str>) -> bool {
-    if filter.is_empty() {
-        return true;
-    }
-    let wanted = filter.to_lowercase();
-    texts
-        .into_iter()
-        .any(|text| text.to_lowercase().contains(&wanted))
 }

@@ -22,6 +22,7 @@
 mod command;
 mod event;
 mod feed;
+mod filter;
 mod keys;
 mod list;
 mod look;

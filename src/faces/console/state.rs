@@ -194,6 +194,7 @@ impl State {
     ) -> Option<T> {
         let mut wishes = Vec::new();
         let pane = self.panes.get_mut(at)?;
+        pane.list_mut().filter.at(self.now);
         let mut context = Context {
             snapshot: &self.snapshot,
             now: self.now,

@@ -9,6 +9,7 @@ use crate::domain::model::Event as LedgerEvent;
 use super::Exit;
 use super::command;
 use super::event::{Effect, Event};
+use super::filter::Filter;
 use super::keys::{self, Action, Scope};
 use super::look::{Tone, count, key_hint};
 use super::prompt::{self, Prompt};
@@ -127,7 +128,7 @@ fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
             state.prompt = Some(Prompt::Command(Input::default()));
         }
         Action::Filter => {
-            let before = pane.list().filter.clone();
+            let before = pane.list().filter.text().to_owned();
             state.prompt = Some(Prompt::Filter {
                 input: Input::new(before.clone()),
                 before,
@@ -175,8 +176,10 @@ fn filter_typed(state: &mut State, input: &Input) {
 
 fn set_filter(state: &mut State, filter: String) {
     if let Some(pane) = state.panes.last_mut()
-        && pane.list().filter != filter
+        && pane.list().filter.text() != filter
     {
+        let mut filter = Filter::parse(&filter);
+        filter.at(state.now);
         pane.list_mut().filter = filter;
         pane.filter_changed();
     }
@@ -211,7 +214,13 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mu
             }
             state.prompt = Some(Prompt::Command(input));
         }
-        Prompt::Filter { input, .. } if is_enter => set_filter(state, input.value().to_owned()),
+        Prompt::Filter { input, .. } if is_enter => {
+            set_filter(state, input.value().to_owned());
+            let filter = state.top().map(|pane| &pane.list().filter);
+            if let Some(complaint) = filter.and_then(Filter::complaint) {
+                state.say(Tone::Warn, complaint);
+            }
+        }
         Prompt::Filter { mut input, before } => {
             if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
                 pane_key(state, pressed, effects);

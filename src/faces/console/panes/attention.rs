@@ -7,12 +7,13 @@ use crate::domain::ladder::Purged;
 use crate::domain::model::{Deletion, DeletionState, Step, StepState};
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
+use super::super::filter::Facts;
 use super::super::keys::{Action, Scope};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{Cell, Look, blocker_words, kind_words, name_or_id};
 use super::blockers::{BlockersPane, Source};
 use super::causes::{CausesPane, cause_words};
-use super::deletions::{deletion_lines, ladder, retry, target_words};
+use super::deletions::{deletion_lines, fits_deletion, ladder, retry, target_words};
 use super::inspect::{InspectPane, step_lines};
 use super::ladder::LadderPane;
 use super::{Column, Context, Pane, Wish, unexpected};
@@ -135,8 +136,15 @@ impl AttentionPane {
             filter.is_empty() || {
                 let reason = step_reason(step);
                 let resource = &step.resource;
-                let kind = resource.key.kind.as_str();
-                passes(filter, [&*resource.name, &*resource.key.id, kind, &reason])
+                let site = resource.key.site.to_string();
+                filter.fits(&Facts {
+                    texts: &[&resource.name, &resource.key.id, &reason],
+                    state: step.state.as_str(),
+                    kind: resource.key.kind.as_str(),
+                    site: &site,
+                    project: &step.project_id,
+                    since: step.blocked_since,
+                })
             }
         };
         let steps = self.steps.rows.iter().enumerate();
@@ -156,7 +164,7 @@ impl AttentionPane {
             .enumerate()
             .filter(|(_, deletion)| {
                 let words = target_words(deletion);
-                passes(filter, [words.as_str(), &deletion.id])
+                fits_deletion(filter, deletion, &words)
             });
         visible.extend(refused.map(|(i, _)| Entry::Deletion(i)));
         self.visible = visible;

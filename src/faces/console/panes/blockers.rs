@@ -8,7 +8,7 @@ use crate::domain::model::{Blocker, Refusal, Step};
 
 use super::super::feed::{Feed, Want};
 use super::super::keys::{Action, Scope};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, blocker_words, kind_words, name_or_id};
 use super::ladder::LadderPane;
 use super::plan::rule_words;
@@ -195,10 +195,8 @@ impl Pane for BlockersPane {
         self.visible = (0..self.feed.rows.len())
             .filter(|i| {
                 let held = &self.feed.rows[*i];
-                passes(
-                    &self.list.filter,
-                    [held.text.as_str(), &held.id, &held.resource],
-                )
+                let texts = [held.text.as_str(), &held.id, &held.resource];
+                self.list.filter.fits_texts(&texts)
             })
             .collect();
     }

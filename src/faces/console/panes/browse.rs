@@ -3,11 +3,12 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use unicode_width::UnicodeWidthStr;
 
+use super::super::filter::Facts;
 use crate::control::{ControlError, KindInfo, Page, Query, SiteListing};
 use crate::domain::model::{Resource, Site, short_id};
 
 use super::super::keys::{Action, Scope};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, WIDE, at_path, count, kind_words, name_or_id, or_none};
 use super::details::DetailsPane;
 use super::plan::{PlanPane, Subject};
@@ -72,21 +73,29 @@ impl BrowsePane {
             .get(index as usize)
     }
 
+    fn fits(&self, row: &Resource) -> bool {
+        let cells = self.kind.columns.iter().map(|(_, path)| field(row, path));
+        let cells: Vec<String> = cells.collect();
+        let texts = [row.name.as_str(), &row.key.id].into_iter();
+        let texts: Vec<&str> = texts.chain(cells.iter().map(String::as_str)).collect();
+        let state = ["status", "provisioning_status"].map(|path| field(row, path));
+        let site = row.key.site.to_string();
+        self.list.filter.fits(&Facts {
+            texts: &texts,
+            state: state.iter().find(|it| !it.is_empty()).map_or("", |it| it),
+            kind: row.key.kind.as_str(),
+            site: &site,
+            project: &row.project_id,
+            since: field(row, "created_at").parse().ok(),
+        })
+    }
+
     fn refilter(&mut self) {
         let held = self.row(self.list.cursor).map(|r| r.key.clone());
         self.visible.clear();
         for (l, listing) in (0u32..).zip(&self.listings) {
             for (r, row) in (0u32..).zip(&listing.rows) {
-                let cells = self.kind.columns.iter().map(|(_, path)| field(row, path));
-                let cells: Vec<String> = if self.list.filter.is_empty() {
-                    Vec::new()
-                } else {
-                    cells.collect()
-                };
-                let site = row.key.site.to_string();
-                let texts = [&*row.name, &row.key.id, &row.project_id, &site];
-                let texts = texts.into_iter().chain(cells.iter().map(String::as_str));
-                if passes(&self.list.filter, texts) {
+                if self.list.filter.is_empty() || self.fits(row) {
                     self.visible.push((l, r));
                 }
             }
@@ -325,7 +334,7 @@ impl Pane for BrowsePane {
         let kind = kind_words(&self.kind.name);
         if !self.list.filter.is_empty() && self.loaded {
             return vec![
-                Cell::plain(format!("No {kind} contains \"{}\".", self.list.filter)),
+                Cell::plain(format!("No {kind} fits \"{}\".", self.list.filter.text())),
                 Cell::dim("esc shows all again."),
             ];
         }

@@ -5,8 +5,9 @@ use crate::control::{Command, ControlError, NotEligible, Page, Query, Receipt, R
 use crate::domain::attention::{Cause, Triage};
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
+use super::super::filter::Facts;
 use super::super::keys::{Action, Scope};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, count, kind_words, thousands};
 use super::super::prompt::Confirm;
 use super::attention::AttentionPane;
@@ -58,8 +59,13 @@ impl CausesPane {
             .filter(|i| {
                 let row = &rows[*i];
                 let words = cause_words(&row.cause);
-                let kind = row.cause.kind.as_str();
-                passes(&self.list.filter, [&*words, kind, &*row.message])
+                self.list.filter.fits(&Facts {
+                    texts: &[&words, &row.message],
+                    state: row.cause.state.as_str(),
+                    kind: row.cause.kind.as_str(),
+                    since: Some(row.since),
+                    ..Facts::default()
+                })
             })
             .collect();
         let keys = self.visible.iter().map(|i| key(&rows[*i].cause));

@@ -5,8 +5,9 @@ use crate::domain::ladder::Purged;
 use crate::domain::model::{Counts, Deletion, DeletionState, short_id};
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
+use super::super::filter::{Facts, Filter};
 use super::super::keys::{Action, Scope};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{
     Cell, Look, Tone, blocker_words, count, duration, kind_words, name_or_id, thousands,
 };
@@ -61,13 +62,27 @@ impl DeletionsPane {
             .filter(|i| {
                 let row = &rows[*i];
                 let words = target_words(row);
-                let texts = [row.id.as_str(), row.state.as_str(), &words, &row.reason];
-                passes(&self.list.filter, texts)
+                fits_deletion(&self.list.filter, row, &words)
             })
             .collect();
         let keys = self.visible.iter().map(|i| rows[*i].id.clone());
         self.list.hold(held, keys);
     }
+}
+
+/// `words` are those of its targets. Of the kinds and sites of several, each counts.
+pub(crate) fn fits_deletion(filter: &Filter, deletion: &Deletion, words: &str) -> bool {
+    let keys = || deletion.targets.iter().map(|target| &target.key);
+    let kinds: Vec<&str> = keys().map(|key| key.kind.as_str()).collect();
+    let sites: Vec<String> = keys().map(|key| key.site.to_string()).collect();
+    filter.fits(&Facts {
+        texts: &[&deletion.id, words, &deletion.reason],
+        state: deletion.state.as_str(),
+        kind: &kinds.join(" "),
+        site: &sites.join(" "),
+        project: "",
+        since: Some(deletion.requested_at),
+    })
 }
 
 /// `network web and 2 more`

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::domain::model::Resource;
 
 use super::super::keys::{Action, Scope};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{Cell, Look, json_words, kind_words, name_or_id};
 use super::{Column, Context, Pane};
 
@@ -118,7 +118,7 @@ impl Pane for DetailsPane {
         self.visible = (0..self.fields.len())
             .filter(|i| {
                 let (name, value) = &self.fields[*i];
-                passes(&self.list.filter, [name.as_str(), value])
+                self.list.filter.fits_texts(&[name.as_str(), value])
             })
             .collect();
     }

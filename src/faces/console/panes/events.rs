@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
 
 use super::super::keys::{Action, Scope};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{Cell, Look, Tone};
 use super::super::state::Notice;
 use super::inspect::{datum, kind_word};
@@ -45,10 +45,8 @@ impl EventsPane {
         self.visible = (0..self.entries.len())
             .filter(|i| {
                 let entry = &self.entries[*i];
-                passes(
-                    &self.list.filter,
-                    [entry.message.as_str(), entry.word, &entry.deletion],
-                )
+                let texts = [entry.message.as_str(), entry.word, &entry.deletion];
+                self.list.filter.fits_texts(&texts)
             })
             .collect();
         if at_end {

@@ -3,8 +3,9 @@
 use crate::control::{ControlError, GateStatus, Page, Query};
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
+use super::super::filter::Facts;
 use super::super::keys::{Action, Scope};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{Cell, Look, Tone};
 use super::{Column, Context, Pane, unexpected};
 
@@ -43,10 +44,11 @@ impl GatesPane {
             .filter(|i| {
                 let row = &rows[*i];
                 let site = row.site.to_string();
-                passes(
-                    &self.list.filter,
-                    [&*row.listen, &*row.service, &*row.source, &*site],
-                )
+                self.list.filter.fits(&Facts {
+                    texts: &[&row.listen, &row.service, &row.source],
+                    site: &site,
+                    ..Facts::default()
+                })
             })
             .collect();
         let keys = self.visible.iter().map(|i| rows[*i].listen.clone());

@@ -4,7 +4,7 @@ use crate::control::KindInfo;
 
 use super::super::command::PANES;
 use super::super::keys::{Action, BINDINGS, Scope, key_names};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{Cell, Look, Tone};
 use super::{Column, Context, Pane};
 
@@ -102,7 +102,7 @@ impl Pane for HelpPane {
         self.visible = (0..self.entries.len())
             .filter(|i| match &self.entries[*i] {
                 Entry::Heading(_) => self.list.filter.is_empty(),
-                Entry::Line(key, does) => passes(&self.list.filter, [key.as_str(), does]),
+                Entry::Line(key, does) => self.list.filter.fits_texts(&[key.as_str(), does]),
             })
             .collect();
     }

@@ -6,7 +6,7 @@ use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, Step
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
 use super::super::keys::{Action, Scope};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{
     Cell, Look, Tone, blocker_words, count, json_words, kind_words, name_or_id,
 };
@@ -113,10 +113,8 @@ impl InspectPane {
         self.visible = (0..self.timeline.len())
             .filter(|i| {
                 let event = &self.timeline[*i];
-                passes(
-                    &self.list.filter,
-                    [event.message.as_str(), kind_word(event.kind)],
-                )
+                let texts = [event.message.as_str(), kind_word(event.kind)];
+                self.list.filter.fits_texts(&texts)
             })
             .collect();
     }

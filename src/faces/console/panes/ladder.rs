@@ -7,7 +7,7 @@ use crate::domain::model::short_id;
 
 use super::super::feed::{Feed, Want};
 use super::super::keys::{Action, Scope};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, count};
 use super::super::prompt::Confirm;
 use super::{Column, Context, Pane, Wish, unexpected};
@@ -218,10 +218,10 @@ impl Pane for LadderPane {
         let filter = &self.list.filter;
         self.visible = match (&self.runbook, self.ladder()) {
             (Some(lines), _) => (0..lines.len())
-                .filter(|at| passes(filter, [lines[*at].as_str()]))
+                .filter(|at| filter.fits_texts(&[&lines[*at]]))
                 .collect(),
             (None, Some(ladder)) => (0..ladder.offers.len())
-                .filter(|at| passes(filter, [ladder.offers[*at].rung.as_str()]))
+                .filter(|at| filter.fits_texts(&[ladder.offers[*at].rung.as_str()]))
                 .collect(),
             (None, None) => Vec::new(),
         };

@@ -4,8 +4,9 @@ use crate::control::{ControlError, Page, Query};
 use crate::domain::model::{Orphan, Presence, short_id};
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
+use super::super::filter::Facts;
 use super::super::keys::{Action, Scope};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, kind_words, name_or_id};
 use super::inspect::InspectPane;
 use super::{Column, Context, Pane, unexpected};
@@ -53,14 +54,14 @@ impl OrphansPane {
                 let row = &rows[*i];
                 let key = &row.resource.key;
                 let site = key.site.to_string();
-                let texts = [
-                    key.kind.as_str(),
-                    &row.resource.name,
-                    &key.id,
-                    &site,
-                    &row.why,
-                ];
-                passes(&self.list.filter, texts)
+                self.list.filter.fits(&Facts {
+                    texts: &[&row.resource.name, &key.id, &row.why],
+                    state: row.there.as_str(),
+                    kind: key.kind.as_str(),
+                    site: &site,
+                    project: &row.project_id,
+                    since: Some(row.since),
+                })
             })
             .collect();
         let keys = self.visible.iter().map(|i| rows[*i].step_id);

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::super::filter::Facts;
 use crate::control::{Command, SiteState, SiteStatus, Snapshot};
 
 use super::super::keys::{Action, Scope};
-use super::super::list::{List, passes};
+use super::super::list::List;
 use super::super::look::{Cell, Look, Tone};
 use super::{Column, Context, Pane, Wish};
 
@@ -139,7 +140,14 @@ impl Pane for SitesPane {
     fn filter_changed(&mut self) {
         let sites = self.snapshot.sites.iter().enumerate();
         self.visible = sites
-            .filter(|(_, site)| passes(&self.list.filter, [&*site.site.to_string(), &site.reason]))
+            .filter(|(_, site)| {
+                let name = site.site.to_string();
+                self.list.filter.fits(&Facts {
+                    texts: &[&site.reason],
+                    site: &name,
+                    ..Facts::default()
+                })
+            })
             .map(|(i, _)| i)
             .collect();
     }

@@ -157,7 +157,7 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rec
     let end = canvas.put(2, area.y, area.width - 12, &title, look.style(Tone::Strong));
     let filter = &pane.list().filter;
     if !filter.is_empty() {
-        let text = format!(" filter: {filter} ");
+        let text = format!(" filter: {} ", filter.text());
         let room = area.width.saturating_sub(end + 6);
         canvas.put(end + 1, area.y, room, &text, look.style(Tone::Warn));
     }

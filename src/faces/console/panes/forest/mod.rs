@@ -13,7 +13,7 @@ use crate::domain::model::{Action, KindName, Site, StepState};
 
 pub(crate) use node::{Node, Part};
 
-use super::super::list::passes;
+use super::super::filter::{Facts, Filter};
 
 /// This many equal siblings become one line.
 const FOLD_FROM: usize = 6;
@@ -149,7 +149,7 @@ impl Forest {
     }
 
     /// Makes the visible rows.
-    pub(crate) fn layout(&mut self, filter: &str) {
+    pub(crate) fn layout(&mut self, filter: &Filter) {
         self.rows.clear();
         self.groups.clear();
         if !filter.is_empty() {
@@ -172,17 +172,17 @@ impl Forest {
         }
     }
 
-    fn layout_filtered(&mut self, filter: &str) {
+    fn layout_filtered(&mut self, filter: &Filter) {
         for (index, node) in (0u32..).zip(&self.nodes) {
             let state = node.live.as_ref().map_or("", |live| live.state.as_str());
-            let texts = [
-                node.kind.as_str(),
-                &node.name,
-                &node.resource_id,
+            let site = node.site.to_string();
+            if filter.fits(&Facts {
+                texts: &[&node.name, &node.resource_id, node.does()],
                 state,
-                node.does(),
-            ];
-            if passes(filter, texts) {
+                kind: node.kind.as_str(),
+                site: &site,
+                ..Facts::default()
+            }) {
                 self.rows.push(Row::flat(What::Node(index)));
             }
         }
