@@ -168,7 +168,7 @@ fn test_of(word: &str) -> (Test, Option<String>) {
         }
         Some(field) => (Test::Field(field, wanted.to_lowercase()), None),
         None => {
-            let near = text::did_you_mean(field, FIELDS.into_iter());
+            let near = text::did_you_mean(field, FIELDS);
             let hint = format!("there is no field \"{field}\"{near}; looked for as a text");
             (plain(), Some(hint))
         }
