@@ -19,6 +19,8 @@ mod newcomer;
 mod nightly;
 mod outage;
 mod seat;
+mod small;
 mod stage;
 mod verbs;
 mod world;
+mod wrong_keys;

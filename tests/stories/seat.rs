@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
@@ -9,6 +10,9 @@ use super::stage::{GONE, Stage, until};
 
 pub const ROWS: u16 = 24;
 pub const COLUMNS: u16 = 80;
+
+/// How long "at rest" is looked at.
+const REST: Duration = Duration::from_millis(600);
 
 pub struct Seat {
     master: Box<dyn MasterPty + Send>,
@@ -21,6 +25,11 @@ pub struct Seat {
 
 impl Seat {
     pub fn take(stage: &Stage, arguments: &[&str]) -> Self {
+        Self::take_with(stage, arguments, &[])
+    }
+
+    /// With more in the environment.
+    pub fn take_with(stage: &Stage, arguments: &[&str], more: &[(&str, &str)]) -> Self {
         let size = PtySize {
             rows: ROWS,
             cols: COLUMNS,
@@ -32,6 +41,9 @@ impl Seat {
         command.args(arguments);
         command.env_clear();
         for (name, value) in stage.environment() {
+            command.env(name, value);
+        }
+        for (name, value) in more {
             command.env(name, value);
         }
         command.cwd(stage.path(""));
@@ -58,6 +70,42 @@ impl Seat {
             raw,
             before,
         }
+    }
+
+    pub fn resize(&mut self, columns: u16, rows: u16) {
+        let size = PtySize {
+            rows,
+            cols: columns,
+            pixel_width: 0,
+            pixel_height: 0,
+        };
+        self.screen
+            .lock()
+            .unwrap()
+            .screen_mut()
+            .set_size(rows, columns);
+        self.master.resize(size).unwrap();
+    }
+
+    /// Until nothing has been written for a while: "at rest" is a length of time.
+    pub fn quiet(&self) {
+        until(
+            "silence",
+            || self.text(),
+            || {
+                let before = self.raw().len();
+                std::thread::sleep(REST);
+                (self.raw().len() == before).then_some(())
+            },
+        );
+    }
+
+    /// How many rows of the screen begin reversed.
+    pub fn reversed_rows(&self) -> usize {
+        let parser = self.screen.lock().unwrap();
+        let cell = |row| parser.screen().cell(row, 0);
+        let reversed = |row: &u16| cell(*row).is_some_and(vt100::Cell::inverse);
+        (0..ROWS).filter(reversed).count()
     }
 
     pub fn press(&mut self, keys: &str) {

@@ -60,6 +60,7 @@ async fn run_on_terminal(
     let mut terminate = signal(SignalKind::terminate())?;
     let mut stop = signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
     let mut go_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
+    let mut resized = signal(SignalKind::window_change())?;
     let size = crossterm::terminal::size().context("cannot read the terminal's size")?;
     let terminal = Terminal::take(!options.no_color, options.low_bandwidth);
     let terminal = terminal.context("cannot take the terminal")?;
@@ -101,6 +102,7 @@ async fn run_on_terminal(
             _ = terminate.recv() => return Ok(Exit::Terminated),
             _ = stop.recv() => { console.suspend()?; continue; }
             _ = go_on.recv() => { console.resume()?; continue; }
+            _ = resized.recv() => { console.resize()?; continue; }
             key = keys.next() => match key {
                 Some(Ok(event)) => { console.at_once = true; terminal_event(event) }
                 // The terminal has gone; its SIGHUP may still be on the way.
@@ -134,8 +136,11 @@ fn terminal_event(event: TerminalEvent) -> Option<Event> {
     match event {
         TerminalEvent::Key(key) => Some(Event::Key(key)),
         TerminalEvent::Paste(text) => Some(Event::Paste(text)),
-        TerminalEvent::Resize(columns, rows) => Some(Event::Resize(columns, rows)),
-        TerminalEvent::FocusGained | TerminalEvent::FocusLost | TerminalEvent::Mouse(_) => None,
+        // The signal says it, too: the stream of events loses one that comes together with a key.
+        TerminalEvent::Resize(..)
+        | TerminalEvent::FocusGained
+        | TerminalEvent::FocusLost
+        | TerminalEvent::Mouse(_) => None,
     }
 }
 
@@ -199,19 +204,11 @@ impl Console {
     async fn drop_typed_ahead(&mut self, keys: &mut EventStream) -> anyhow::Result<()> {
         // Polled with this task's own waker: the stream keeps the waker of the poll that found
         // nothing, and the next key wakes only that one.
-        let resized = poll_fn(|cx| {
-            let mut resized = None;
-            while let Poll::Ready(Some(Ok(event))) = keys.poll_next_unpin(cx) {
-                if let Some(event @ Event::Resize(..)) = terminal_event(event) {
-                    resized = Some(event);
-                }
-            }
-            Poll::Ready(resized)
+        poll_fn(|cx| {
+            while let Poll::Ready(Some(Ok(_))) = keys.poll_next_unpin(cx) {}
+            Poll::Ready(())
         })
         .await;
-        if let Some(event) = resized {
-            self.take(event)?;
-        }
         self.take(Event::Shown)
     }
 
@@ -276,6 +273,10 @@ impl Console {
     fn resume(&mut self) -> anyhow::Result<()> {
         self.suspended = false;
         self.terminal.resume()?;
+        self.resize()
+    }
+
+    fn resize(&mut self) -> anyhow::Result<()> {
         self.at_once = true;
         let (columns, rows) = crossterm::terminal::size()?;
         self.take(Event::Resize(columns, rows))

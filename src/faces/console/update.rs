@@ -35,6 +35,8 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Resize(columns, rows) => {
             state.size = (columns, rows);
             state.dirty = true;
+            // Small and as large again at once is the same size, and a screen that lost its edges.
+            effects.push(Effect::Repaint);
         }
         Event::Snapshot { snapshot, now } => {
             state.now = now;

@@ -1,0 +1,62 @@
+//! Story 11: tiny, without colours, only ASCII, and of every size one after another.
+
+use super::seat::{COLUMNS, ROWS, Seat};
+use super::stage::Stage;
+
+/// Sizes that a storm of resizes goes through: the smallest, smaller ones, and large ones.
+fn storm() -> impl Iterator<Item = (u16, u16)> {
+    let edges = [(40, 10), (300, 100), (39, 10), (40, 9), (9, 3), (80, 24)];
+    let mut dice = fastrand::Rng::with_seed(11);
+    let any = std::iter::repeat_with(move || (dice.u16(40..=300), dice.u16(10..=100)));
+    edges.into_iter().chain(any.take(20)).chain([(40, 10)])
+}
+
+#[test]
+fn story_11_tiny_mono_and_ascii_no_screen_breaks_and_the_selection_is_seen() {
+    let stage = Stage::new();
+    let more = [("NO_COLOR", "1"), ("LANG", "C"), ("LC_ALL", "C")];
+    let mut seat = Seat::take_with(&stage, &["--sandbox=hostile", "--ascii"], &more);
+    seat.see("1 of 1 sites reachable");
+    let walk = [
+        (":network\r", "STATUS"),
+        ("\r", "FIELD"),
+        ("\x1b", "STATUS"),
+        ("D", "plan: delete"),
+        ("\x1b", "STATUS"),
+        (":stuck\r", "-- stuck"),
+        (":causes\r", "causes"),
+        (":events\r", "-- events"),
+        (":sites\r", "-- sites"),
+        ("?", "keys"),
+    ];
+    for (keys, title) in walk {
+        seat.press(keys);
+        seat.see(title);
+        for (columns, rows) in storm() {
+            seat.resize(columns, rows);
+            seat.press("j");
+        }
+        seat.resize(COLUMNS, ROWS);
+        // Keys on a screen that is too small mean nothing: not before this one is painted.
+        seat.quiet();
+        seat.see(title);
+    }
+    seat.press(":network\r");
+    seat.see("STATUS");
+    seat.wait("a selected row", |_| seat.reversed_rows() == 1);
+    seat.quiet();
+    let before = seat.raw().len();
+    seat.quiet();
+    assert_eq!(seat.raw().len(), before, "at rest it writes nothing");
+    seat.press("q");
+    seat.left();
+    let raw = seat.raw();
+    assert!(raw.is_ascii(), "only ASCII");
+    let raw = String::from_utf8(raw).unwrap();
+    for sequence in raw.split("\x1b[").skip(1) {
+        let codes = sequence.split_once('m').map_or("", |(codes, _)| codes);
+        let is_style = codes.chars().all(|c| c.is_ascii_digit() || c == ';');
+        let mut colours = codes.split(';').filter_map(|code| code.parse::<u8>().ok());
+        assert!(!is_style || !colours.any(|code| code >= 30), "{codes}");
+    }
+}
