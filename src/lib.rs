@@ -127,6 +127,17 @@
 //! bodies, trees of a balancer and actions need no rules of their own. A service that calls two things by
 //! one name would be refused more than it should.
 //!
+//! **Gates have threads of their own, and a connection stays on one.** On the engine's runtime tasks moved
+//! between cores, which cost a third of a gate's time; connections to the upstream belong to the thread.
+//! One client with a connection that is busier than a core would want its requests spread.
+//!
+//! **What is stuck is grouped by the last answer's class, status and type, not by its words.** These name
+//! ids, so each would be a cause of its own. A cloud that says the why in words alone would want patterns.
+//!
+//! **Over a slow line the painter decides what goes out, not the panes.** A frame is written by rows as far
+//! as the line carries, the cursor's first; so no pane knows of it, but that its strip is short. A line
+//! that is slow but quick to answer would want larger parts.
+//!
 //! **The simulation drives everything but the sockets.** Auth, paging and error code are the real
 //! client over a `Transport` that calls the sandbox's core, on a paused clock. Its ledger is the real
 //! store called inline, so a crash is a dropped future and a reopened file.
