@@ -748,3 +748,67 @@ fn causes_are_tried_again_only_once_their_number_is_typed() {
         desk.text()
     );
 }
+
+#[test]
+fn views_that_were_left_are_there_again_with_their_filter_and_what_they_had_asked() {
+    // Without the sign that something is asked again.
+    let shown = |desk: &Desk| desk.text().replace('◐', "─").replace("─ ", "──");
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":network enter /web enter");
+    let filtered = shown(&desk);
+    desk.press(":stuck enter b");
+    let blockers = shown(&desk);
+    desk.press("[ [");
+    assert_eq!(shown(&desk), filtered);
+    desk.press("] ]");
+    assert_eq!(shown(&desk), blockers);
+    desk.press("]");
+    assert_eq!(shown(&desk), blockers, "there is no newer one");
+    // Another way from here ends the way forward.
+    desk.press("[ :gc enter ]");
+    assert!(
+        desk.text().contains("tried again by itself"),
+        "{}",
+        desk.text()
+    );
+}
+
+#[test]
+fn a_plan_that_is_shown_again_takes_no_key_before_it_is_seen() {
+    let mut desk = at_plan();
+    desk.press("[");
+    // All at once, as when keys are held down.
+    for code in [KeyCode::Char(']'), KeyCode::Enter] {
+        let key = KeyEvent::new(code, KeyModifiers::NONE);
+        update(&mut desk.state, Event::Key(key));
+    }
+    assert!(desk.state.is_guarded());
+    assert!(!desk.text().contains("Type the name"), "{}", desk.text());
+    desk.take(Event::Shown);
+    desk.press("enter");
+    assert!(desk.text().contains("Type the name"), "{}", desk.text());
+}
+
+#[test]
+fn what_was_typed_after_a_colon_is_found_again() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":stuck enter :gc enter :stuck enter : up");
+    let line = |desk: &Desk| desk.text().lines().last().unwrap_or_default().to_owned();
+    assert!(desk.text().contains(":stuck"), "{}", line(&desk));
+    desk.press("up");
+    assert!(desk.text().contains(":gc"), "{}", line(&desk));
+    desk.press("up");
+    assert!(
+        desk.text().contains(":gc"),
+        "the same word stands once: {}",
+        line(&desk)
+    );
+    desk.press("down down down");
+    assert!(!desk.text().contains(":gc"), "{}", line(&desk));
+    desk.press("up up enter");
+    assert!(
+        desk.text().contains("tried again by itself"),
+        "{}",
+        desk.text()
+    );
+}

@@ -16,6 +16,8 @@ pub(crate) enum Action {
     Last,
     Open,
     Back,
+    Previous,
+    Next,
     Unfold,
     Fold,
     Mark,
@@ -172,7 +174,7 @@ pub(crate) const BINDINGS: &[Binding] = &[
 
     bind(Scope::Reading, COPY, Action::Copy, "copy", "copy the row to the clipboard"),
 
-    bind(Scope::Everywhere, &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network; tab completes"),
+    bind(Scope::Everywhere, &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network; tab completes, up finds what was typed"),
     bind(Scope::Everywhere, &[plain('/')], Action::Filter, "filter", "show only some rows: web, ~wfe, !lab, state=stuck, site=, kind=, project=, age>1h"),
     bind(Scope::Everywhere, &[key(KeyCode::Up), plain('k')], Action::Up, "", "one row up"),
     bind(Scope::Everywhere, &[key(KeyCode::Down), plain('j')], Action::Down, "", "one row down"),
@@ -182,6 +184,8 @@ pub(crate) const BINDINGS: &[Binding] = &[
     bind(Scope::Everywhere, &[key(KeyCode::End), plain('G')], Action::Last, "", "to the last row"),
     bind(Scope::Everywhere, &[ctrl('r')], Action::Refresh, "", "ask again"),
     bind(Scope::Everywhere, &[key(KeyCode::Esc)], Action::Back, "back", "close the prompt, drop the filter, or go back"),
+    bind(Scope::Everywhere, &[plain('[')], Action::Previous, "", "to the view of before, with its filter"),
+    bind(Scope::Everywhere, &[plain(']')], Action::Next, "", "to the view that was left by [ or esc"),
     bind(Scope::Everywhere, &[plain('?')], Action::Help, "help", "these keys"),
     bind(Scope::Everywhere, &[plain('q'), ctrl('c')], Action::Quit, "quit", "quit; asks first if this console carries the engine and work is under way"),
     bind(Scope::Everywhere, &[ctrl('l')], Action::Repaint, "", "paint the screen again"),

@@ -26,6 +26,8 @@ use super::{ConsoleOptions, EngineMode, Exit};
 
 /// Deeper than anyone walks; the oldest pane falls out.
 const STACK_MAX: usize = 32;
+/// What was typed after `:` that can be found again.
+const WORDS_MAX: usize = 100;
 /// Messages of this console that `:events` still shows.
 const NOTICES_MAX: usize = 500;
 
@@ -48,6 +50,11 @@ pub struct State {
     pub(super) kinds_ticket: Option<u64>,
     /// The last is on top.
     pub(super) panes: Vec<Box<dyn Pane>>,
+    /// Those that were left, the last of them last, until another one is opened.
+    left: Vec<Box<dyn Pane>>,
+    /// What was typed after `:`, the newest last; and how far back a person looks.
+    words: VecDeque<String>,
+    words_back: usize,
     pub(super) prompt: Option<Prompt>,
     /// The newest notice, until the next key.
     pub(super) message: Option<Notice>,
@@ -86,6 +93,9 @@ impl State {
             kinds: Vec::new(),
             kinds_ticket: None,
             panes: Vec::new(),
+            left: Vec::new(),
+            words: VecDeque::new(),
+            words_back: 0,
             prompt: None,
             message: None,
             notices: VecDeque::new(),
@@ -186,6 +196,11 @@ impl State {
         self.with_pane(at, effects, work)
     }
 
+    /// How many there are, with those that were left: their answers are still theirs.
+    pub(super) fn all_panes(&self) -> usize {
+        self.panes.len() + self.left.len()
+    }
+
     pub(super) fn with_pane<T>(
         &mut self,
         at: usize,
@@ -193,7 +208,11 @@ impl State {
         work: impl FnOnce(&mut dyn Pane, &mut Context<'_>) -> T,
     ) -> Option<T> {
         let mut wishes = Vec::new();
-        let pane = self.panes.get_mut(at)?;
+        let open = self.panes.len();
+        let pane = match at.checked_sub(open) {
+            None => self.panes.get_mut(at)?,
+            Some(at) => self.left.get_mut(at)?,
+        };
         pane.list_mut().filter.at(self.now);
         let mut context = Context {
             snapshot: &self.snapshot,
@@ -239,6 +258,11 @@ impl State {
     }
 
     pub(super) fn push(&mut self, pane: Box<dyn Pane>, effects: &mut Vec<Effect>) {
+        self.left.clear();
+        self.show(pane, effects);
+    }
+
+    fn show(&mut self, pane: Box<dyn Pane>, effects: &mut Vec<Effect>) {
         self.panes.push(pane);
         if self.panes.len() > STACK_MAX {
             self.panes.remove(0);
@@ -250,10 +274,37 @@ impl State {
     /// Back to the pane below; the first stays.
     pub(super) fn back(&mut self, effects: &mut Vec<Effect>) {
         if self.panes.len() > 1 {
-            self.panes.pop();
+            self.left.extend(self.panes.pop());
             self.with_top(effects, |pane, context| pane.open(context));
             self.follow(effects);
         }
+    }
+
+    /// To the pane that was left last. It may be a plan: no key counts before it is on the screen.
+    pub(super) fn next(&mut self, effects: &mut Vec<Effect>) {
+        if let Some(pane) = self.left.pop() {
+            self.guarded = true;
+            self.show(pane, effects);
+        }
+    }
+
+    pub(super) fn remember(&mut self, word: &str) {
+        self.words.retain(|known| known != word);
+        self.words.push_back(word.to_owned());
+        if self.words.len() > WORDS_MAX {
+            self.words.pop_front();
+        }
+        self.words_back = 0;
+    }
+
+    /// One further back, or one newer; empty where it ends.
+    pub(super) fn recall(&mut self, back: bool) -> String {
+        self.words_back = match back {
+            true => (self.words_back + 1).min(self.words.len()),
+            false => self.words_back.saturating_sub(1),
+        };
+        let at = self.words.len() - self.words_back;
+        self.words.get(at).cloned().unwrap_or_default()
     }
 
     /// Asks for what happens next, while the pane on top lives on it.

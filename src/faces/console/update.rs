@@ -124,6 +124,8 @@ fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
         Action::Suspend => effects.push(Effect::Suspend),
         Action::Repaint => effects.push(Effect::Repaint),
         Action::Back => back(state, effects),
+        Action::Previous => state.back(effects),
+        Action::Next => state.next(effects),
         _ if is_modal => {}
         Action::CommandLine => {
             state.ask_kinds(effects);
@@ -209,6 +211,8 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mu
                 if let Some(word) = found.first() {
                     input = Input::new((*word).to_owned());
                 }
+            } else if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
+                input = Input::new(state.recall(pressed.code == KeyCode::Up));
             } else if pressed.code == KeyCode::Backspace && input.value().is_empty() {
                 return;
             } else {
@@ -268,6 +272,7 @@ fn command_entered(state: &mut State, prompt: Prompt, effects: &mut Vec<Effect>)
     if word.is_empty() {
         return;
     }
+    state.remember(&word);
     if state.kinds.is_empty() && state.kinds_ticket.is_some() {
         // The kinds are on their way: the word is looked up when they are here.
         state.start = Some(word);
@@ -317,7 +322,7 @@ fn answered(
         return;
     }
     let mut answer = Some(answer);
-    for at in (0..state.panes.len()).rev() {
+    for at in (0..state.all_panes()).rev() {
         let taken = state.with_pane(at, effects, |pane, context| {
             pane.answer(ticket, &mut answer, context)
         });
@@ -335,7 +340,7 @@ fn received(
     receipt: &Result<Receipt, ControlError>,
     effects: &mut Vec<Effect>,
 ) {
-    for at in (0..state.panes.len()).rev() {
+    for at in (0..state.all_panes()).rev() {
         let taken = state.with_pane(at, effects, |pane, context| {
             pane.receipt(ticket, receipt, context)
         });
