@@ -52,6 +52,7 @@ async fn run(
     places: &Places,
 ) -> Result<Exit, Failure> {
     let on_hangup = settings.console.on_hangup;
+    let (theme, accent) = (settings.console.theme, settings.console.accent.clone());
     let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));
     let (control, embedded) = match way(places, owner, listens) {
         Way::Attach(socket) => (attach(&socket).await?, None),
@@ -64,6 +65,8 @@ async fn run(
         ascii: style.ascii,
         no_color: !style.colour,
         low_bandwidth: global.low_bandwidth,
+        theme,
+        accent,
         actor: around.actor(Origin::Console),
         start: None,
         engine: match embedded {

@@ -143,6 +143,38 @@ pub struct ApiSettings {
 pub struct ConsoleSettings {
     /// `background` goes on without a terminal after a hang-up; `stop` ends.
     pub on_hangup: OnHangup,
+    /// Which of the terminal's 16 colours say what.
+    pub theme: Theme,
+    /// Clouds that are seen at a glance, by name.
+    pub accent: BTreeMap<String, Accent>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Theme {
+    /// The plain ones: the terminal's own theme says how they look.
+    #[default]
+    Terminal,
+    /// Bright ones, for a dark background.
+    Dark,
+    /// For a light one, on which yellow and cyan cannot be read.
+    Light,
+    /// Bold and bright, and nothing dim.
+    HighContrast,
+    /// None.
+    Mono,
+}
+
+/// One of the terminal's colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Accent {
+    Red,
+    Green,
+    Yellow,
+    Blue,
+    Magenta,
+    Cyan,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,6 +266,8 @@ impl Default for ConsoleSettings {
     fn default() -> Self {
         Self {
             on_hangup: OnHangup::Background,
+            theme: Theme::default(),
+            accent: BTreeMap::new(),
         }
     }
 }

@@ -642,6 +642,8 @@ pub struct Desk {
 pub fn options() -> ConsoleOptions {
     ConsoleOptions {
         low_bandwidth: false,
+        theme: gone::system::config::Theme::Terminal,
+        accent: BTreeMap::new(),
         ascii: false,
         no_color: false,
         actor: Actor {

@@ -141,6 +141,34 @@ fn without_colours_the_selection_is_still_reversed() {
     assert_eq!(reversed, 80, "one whole row");
 }
 
+/// Production looks like production, with and without colours.
+#[test]
+fn a_clouds_accent_is_a_block_in_the_first_line() {
+    use gone::system::config::Accent;
+    use ratatui::style::{Color, Modifier};
+    for no_color in [false, true] {
+        let look = ConsoleOptions {
+            no_color,
+            accent: [
+                ("prod".to_owned(), Accent::Red),
+                ("away".to_owned(), Accent::Blue),
+            ]
+            .into(),
+            ..options()
+        };
+        let desk = Desk::with(World::busy(), (80, 24), look);
+        let first = desk.text().lines().next().unwrap().to_owned();
+        assert!(first.starts_with(" gone   prod  attached"), "{first}");
+        let frame = frame(&desk);
+        let of_name = (7..11).map(|x| &frame[(x, 0)]);
+        for cell in of_name {
+            assert!(cell.modifier.contains(Modifier::REVERSED));
+            let colour = if no_color { Color::Reset } else { Color::Red };
+            assert_eq!(cell.fg, colour);
+        }
+    }
+}
+
 #[test]
 fn a_hundred_thousand_random_keys_and_sizes_never_panic_nor_delete() {
     let keys: Vec<KeyEvent> = (' '..='~')

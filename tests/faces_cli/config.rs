@@ -238,6 +238,13 @@ fn a_bad_value_names_its_field() {
             "console.on_hangup",
             "explode",
         ),
+        ("[console]\ntheme = 'drak'", 2, "console.theme", "drak"),
+        (
+            "[console]\naccent = { prod = 'pink' }",
+            2,
+            "console.accent.prod",
+            "magenta",
+        ),
         (
             "[ledger]\npath = 'postgres://h/d'",
             2,

@@ -7,6 +7,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::domain::model::{Blocker, DeletionState, KindName, StepState, short_id};
 use crate::domain::text;
+use crate::system::config::{Accent, Theme};
 
 /// Narrower screens show ids and times short.
 pub(crate) const WIDE: u16 = 100;
@@ -28,7 +29,7 @@ pub(crate) enum Tone {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) ascii: bool,
-    pub(crate) colour: bool,
+    pub(crate) theme: Theme,
     /// Few bytes matter more than looks.
     pub(crate) sparing: bool,
     pub(crate) width: u16,
@@ -63,22 +64,47 @@ impl Look {
     /// Slots of the terminal's own 16 colours, so that its theme decides; or none at all, since
     /// with `NO_COLOR` even a reset of colours would clear the reversed selection on some terminals.
     pub(crate) fn style(&self, tone: Tone) -> Style {
-        let style = match tone {
-            Tone::Plain => Style::new(),
-            Tone::Dim => Style::new().add_modifier(Modifier::DIM),
-            Tone::Strong | Tone::Bad => Style::new().add_modifier(Modifier::BOLD),
-            Tone::Good | Tone::Busy | Tone::Warn => Style::new(),
+        let bright = matches!(self.theme, Theme::Dark | Theme::HighContrast);
+        let colour = match (tone, self.theme) {
+            (_, Theme::Mono) | (Tone::Plain | Tone::Strong, _) => None,
+            (Tone::Dim, Theme::Light) => Some(Color::DarkGray),
+            (Tone::Dim, _) => None,
+            (Tone::Good, _) if bright => Some(Color::LightGreen),
+            (Tone::Good, _) => Some(Color::Green),
+            (Tone::Busy, Theme::Light) => Some(Color::Blue),
+            (Tone::Busy, _) if bright => Some(Color::LightCyan),
+            (Tone::Busy, _) => Some(Color::Cyan),
+            (Tone::Warn, Theme::Light) => Some(Color::Magenta),
+            (Tone::Warn, _) if bright => Some(Color::LightYellow),
+            (Tone::Warn, _) => Some(Color::Yellow),
+            (Tone::Bad, _) if bright => Some(Color::LightRed),
+            (Tone::Bad, _) => Some(Color::Red),
         };
-        if !self.colour {
+        let modifier = match (tone, self.theme) {
+            (Tone::Strong | Tone::Bad, _) => Modifier::BOLD,
+            (Tone::Good | Tone::Busy | Tone::Warn, Theme::HighContrast) => Modifier::BOLD,
+            (Tone::Dim, Theme::HighContrast | Theme::Light) => Modifier::empty(),
+            (Tone::Dim, _) => Modifier::DIM,
+            (_, _) => Modifier::empty(),
+        };
+        let style = Style::new().add_modifier(modifier);
+        colour.map_or(style, |colour| style.fg(colour))
+    }
+
+    /// A cloud's own colour, as a block; without colours the block remains.
+    pub(crate) fn accent(&self, accent: Accent) -> Style {
+        let style = Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED);
+        if self.theme == Theme::Mono {
             return style;
         }
-        match tone {
-            Tone::Good => style.fg(Color::Green),
-            Tone::Busy => style.fg(Color::Cyan),
-            Tone::Warn => style.fg(Color::Yellow),
-            Tone::Bad => style.fg(Color::Red),
-            Tone::Plain | Tone::Dim | Tone::Strong => style,
-        }
+        style.fg(match accent {
+            Accent::Red => Color::Red,
+            Accent::Green => Color::Green,
+            Accent::Yellow => Color::Yellow,
+            Accent::Blue => Color::Blue,
+            Accent::Magenta => Color::Magenta,
+            Accent::Cyan => Color::Cyan,
+        })
     }
 
     pub(crate) fn pick(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
@@ -406,7 +432,7 @@ mod tests {
     fn look(ascii: bool) -> Look {
         Look {
             ascii,
-            colour: false,
+            theme: Theme::Mono,
             sparing: false,
             width: 80,
             now: DateTime::UNIX_EPOCH,
@@ -453,5 +479,40 @@ mod tests {
         assert_eq!(duration(90_000), "1d 1h");
         assert_eq!(look(true).bar(1, 2, 10), "#####.....");
         assert_eq!(look(true).bar(5, 0, 4), "....");
+    }
+
+    #[test]
+    fn each_theme_tells_the_tones_apart_and_is_read_on_its_background() {
+        let tones = [Tone::Good, Tone::Busy, Tone::Warn, Tone::Bad];
+        for theme in [
+            Theme::Terminal,
+            Theme::Dark,
+            Theme::Light,
+            Theme::HighContrast,
+        ] {
+            let look = Look {
+                theme,
+                ..look(false)
+            };
+            let colours = tones.map(|tone| look.style(tone).fg);
+            for (at, colour) in colours.iter().enumerate() {
+                assert!(colour.is_some(), "{theme:?}");
+                assert!(!colours[..at].contains(colour), "{theme:?}: {colours:?}");
+            }
+            let dim = look.style(Tone::Dim).add_modifier.contains(Modifier::DIM);
+            assert_eq!(dim, matches!(theme, Theme::Terminal | Theme::Dark));
+            let pale = [
+                Color::Yellow,
+                Color::Cyan,
+                Color::LightYellow,
+                Color::LightCyan,
+            ];
+            let is_pale = colours.iter().flatten().any(|it| pale.contains(it));
+            assert_eq!(is_pale, theme != Theme::Light, "{theme:?}");
+        }
+        for tone in tones {
+            assert_eq!(look(false).style(tone).fg, None);
+        }
+        assert_eq!(look(false).accent(Accent::Red).fg, None);
     }
 }

@@ -40,7 +40,10 @@ pub use runtime::run;
 pub use state::State;
 pub use update::update;
 
+use std::collections::BTreeMap;
+
 use crate::domain::model::Actor;
+use crate::system::config::{Accent, Theme};
 
 /// How the console was started.
 #[derive(Clone, Debug)]
@@ -51,6 +54,9 @@ pub struct ConsoleOptions {
     pub no_color: bool,
     /// The line carries some 9,600 bit/s: little is written for a key, and what it leads to trickles.
     pub low_bandwidth: bool,
+    pub theme: Theme,
+    /// Clouds that are seen at a glance, by name.
+    pub accent: BTreeMap<String, Accent>,
     /// On whose behalf commands are sent.
     pub actor: Actor,
     /// What would be typed after `:` at first.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::control::{KindInfo, Query, Snapshot};
+use crate::system::config::Theme;
 
 use super::command::{self, Place};
 use super::event::Effect;
@@ -161,7 +162,10 @@ impl State {
             // Signs that are not ASCII take three bytes, and their place is set again after each.
             ascii: self.options.ascii || self.options.low_bandwidth,
             sparing: self.options.low_bandwidth,
-            colour: !self.options.no_color,
+            theme: match self.options.no_color {
+                true => Theme::Mono,
+                false => self.options.theme,
+            },
             width: self.size.0,
             now: self.now,
             many_sites: self.snapshot.sites.len() > 1,

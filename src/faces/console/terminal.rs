@@ -329,7 +329,14 @@ fn sgr(colour: Color, modifier: Modifier, coloured: bool) -> String {
         Color::Red => ";31",
         Color::Green => ";32",
         Color::Yellow => ";33",
+        Color::Blue => ";34",
+        Color::Magenta => ";35",
         Color::Cyan => ";36",
+        Color::DarkGray => ";90",
+        Color::LightRed => ";91",
+        Color::LightGreen => ";92",
+        Color::LightYellow => ";93",
+        Color::LightCyan => ";96",
         _ => "",
     };
     if coloured {

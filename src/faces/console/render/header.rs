@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::domain::model::StepState;
+use crate::domain::model::{Site, StepState};
 
 use super::super::EngineMode;
 use super::super::look::{Cell, Look, Tone, thousands};
@@ -10,6 +10,7 @@ use super::super::panes::sites::site_state;
 use super::super::state::State;
 use super::Canvas;
 use crate::control::SiteState;
+use crate::system::config::Accent;
 
 pub(super) fn draw(state: &State, canvas: &mut Canvas<'_>, area: Rect) {
     let look = canvas.look;
@@ -45,7 +46,11 @@ fn line(canvas: &mut Canvas<'_>, y: u16, facts: Vec<Cell>) {
 fn engine(state: &State, canvas: &mut Canvas<'_>, y: u16) {
     let look = canvas.look;
     let engine = &state.snapshot.engine;
-    let end = canvas.put(1, y, look.width - 1, "gone", look.style(Tone::Strong)) + 2;
+    let mut end = canvas.put(1, y, look.width - 1, "gone", look.style(Tone::Strong)) + 2;
+    for (cloud, accent) in accents(state) {
+        let room = look.width.saturating_sub(end + 1);
+        end = canvas.put(end, y, room, &format!(" {cloud} "), look.accent(accent)) + 1;
+    }
     let mut right = vec![Cell::dim(state.options.actor.name.clone())];
     if engine.read_only {
         right.insert(0, Cell::new("READ-ONLY", Tone::Warn));
@@ -75,6 +80,19 @@ fn engine(state: &State, canvas: &mut Canvas<'_>, y: u16) {
         let room = look.width.saturating_sub(x + 1);
         x = canvas.put(x, y, room, &cell.text, look.style(cell.tone)) + 2;
     }
+}
+
+/// Of the clouds that this engine serves.
+fn accents(state: &State) -> impl Iterator<Item = (&str, Accent)> {
+    let accents = state.options.accent.iter();
+    accents.filter_map(|(cloud, accent)| {
+        let mut sites = state.snapshot.sites.iter();
+        let is_here = sites.any(|status| match &status.site {
+            Site::Region { cloud: own, .. } => **own == **cloud,
+            Site::Deployment { .. } => false,
+        });
+        is_here.then_some((cloud.as_str(), *accent))
+    })
 }
 
 /// First what needs a person; then what moves; then what is done.
