@@ -29,6 +29,7 @@ mod look;
 mod panes;
 mod prompt;
 mod render;
+mod rows;
 mod runtime;
 mod state;
 mod terminal;

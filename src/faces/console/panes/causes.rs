@@ -4,12 +4,12 @@
 use crate::control::{Command, ControlError, NotEligible, Page, Query, Receipt, RetryFilter};
 use crate::domain::attention::{Cause, Triage};
 
-use super::super::feed::{Feed, PAGE_ROWS, Want};
-use super::super::filter::Facts;
+use super::super::filter::{Facts, Filter};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, count, kind_words, thousands};
 use super::super::prompt::Confirm;
+use super::super::rows::{Row, Rows};
 use super::attention::AttentionPane;
 use super::{Column, Context, Pane, Wish, unexpected};
 
@@ -17,9 +17,7 @@ use super::{Column, Context, Pane, Wish, unexpected};
 const REASONS_MAX: usize = 4;
 
 pub(crate) struct CausesPane {
-    list: List,
-    feed: Feed<Triage>,
-    visible: Vec<usize>,
+    rows: Rows<Triage>,
     /// The engine counts what may be tried again of these.
     counting: Option<(u64, Vec<Cause>)>,
     /// The engine tries again.
@@ -29,58 +27,21 @@ pub(crate) struct CausesPane {
 impl CausesPane {
     pub(crate) fn new() -> Self {
         Self {
-            list: List::default(),
-            feed: Feed::new(PAGE_ROWS),
-            visible: Vec::new(),
+            rows: Rows::new(),
             counting: None,
             retrying: None,
         }
     }
 
-    fn current(&self) -> Option<&Triage> {
-        let index = *self.visible.get(self.list.cursor)?;
-        self.feed.rows.get(index)
-    }
-
-    fn held(&self) -> Option<String> {
-        self.current().map(|row| key(&row.cause))
-    }
-
-    fn ask(&mut self, context: &mut Context<'_>) {
-        if let Want::Page(_) = self.feed.due(context.now) {
-            let ticket = context.query(Query::Causes);
-            self.feed.asked(ticket, None, context.now);
-        }
-    }
-
-    fn refilter(&mut self, held: Option<String>) {
-        let rows = &self.feed.rows;
-        self.visible = (0..rows.len())
-            .filter(|i| {
-                let row = &rows[*i];
-                let words = cause_words(&row.cause);
-                self.list.filter.fits(&Facts {
-                    texts: &[&words, &row.message],
-                    state: row.cause.state.as_str(),
-                    kind: row.cause.kind.as_str(),
-                    since: Some(row.since),
-                    ..Facts::default()
-                })
-            })
-            .collect();
-        let keys = self.visible.iter().map(|i| key(&rows[*i].cause));
-        self.list.hold(held, keys);
-    }
-
     /// What is marked; without a mark, the row under the cursor.
     fn chosen(&self) -> Vec<Cause> {
-        let marks = &self.list.marks;
-        let marked = self.feed.rows.iter().map(|row| &row.cause);
+        let marks = &self.rows.list.marks;
+        let marked = self.rows.feed.rows.iter().map(|row| &row.cause);
         let marked: Vec<Cause> = marked
             .filter(|cause| marks.contains(&key(cause)))
             .cloned()
             .collect();
-        match (marked.is_empty(), self.current()) {
+        match (marked.is_empty(), self.rows.current()) {
             (true, Some(row)) => vec![row.cause.clone()],
             (_, _) => marked,
         }
@@ -121,6 +82,33 @@ impl CausesPane {
             command: again(causes, false),
             wrong: false,
         }));
+    }
+}
+
+impl Row for Triage {
+    type Key = String;
+
+    fn key(&self) -> String {
+        key(&self.cause)
+    }
+    fn fits(&self, filter: &Filter) -> bool {
+        let words = cause_words(&self.cause);
+        filter.fits(&Facts {
+            texts: &[&words, &self.message],
+            state: self.cause.state.as_str(),
+            kind: self.cause.kind.as_str(),
+            since: Some(self.since),
+            ..Facts::default()
+        })
+    }
+    fn query(_cursor: Option<String>) -> Query {
+        Query::Causes
+    }
+    fn of(page: Page) -> Option<(Vec<Self>, Option<String>)> {
+        match page {
+            Page::Causes { rows } => Some((rows, None)),
+            _ => None,
+        }
     }
 }
 
@@ -182,32 +170,32 @@ impl Pane for CausesPane {
         Some("causes")
     }
     fn title(&self, _look: &Look) -> String {
-        let steps: u64 = self.feed.rows.iter().map(|row| row.steps).sum();
+        let steps: u64 = self.rows.feed.rows.iter().map(|row| row.steps).sum();
         let mut title = format!(
             "{} of {}",
-            count(self.feed.rows.len() as u64, "cause"),
+            count(self.rows.feed.rows.len() as u64, "cause"),
             count(steps, "step")
         );
-        if !self.list.marks.is_empty() {
-            title.push_str(&format!(", {} marked", self.list.marks.len()));
+        if !self.rows.list.marks.is_empty() {
+            title.push_str(&format!(", {} marked", self.rows.list.marks.len()));
         }
         title
     }
     fn list(&self) -> &List {
-        &self.list
+        &self.rows.list
     }
     fn list_mut(&mut self) -> &mut List {
-        &mut self.list
+        &mut self.rows.list
     }
     fn len(&self) -> usize {
-        self.visible.len()
+        self.rows.len()
     }
     fn is_busy(&self) -> bool {
-        self.feed.is_waiting() || self.counting.is_some() || self.retrying.is_some()
+        self.rows.feed.is_waiting() || self.counting.is_some() || self.retrying.is_some()
     }
     fn is_marked(&self, row: usize) -> bool {
-        let row = self.visible.get(row).map(|i| &self.feed.rows[*i]);
-        row.is_some_and(|row| self.list.marks.contains(&key(&row.cause)))
+        let row = self.rows.get(row);
+        row.is_some_and(|row| self.rows.list.marks.contains(&key(&row.cause)))
     }
     fn columns(&self, look: &Look) -> Vec<Column> {
         vec![
@@ -219,7 +207,7 @@ impl Pane for CausesPane {
         ]
     }
     fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
-        let Some(row) = self.visible.get(row).map(|i| &self.feed.rows[*i]) else {
+        let Some(row) = self.rows.get(row) else {
             return Vec::new();
         };
         vec![
@@ -231,7 +219,7 @@ impl Pane for CausesPane {
         ]
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
-        let mut head = look.errors(&self.feed.error);
+        let mut head = look.errors(&self.rows.feed.error);
         if self.counting.is_some() {
             head.push(Cell::new("counting what may be tried again…", Tone::Busy));
         }
@@ -241,7 +229,7 @@ impl Pane for CausesPane {
         head
     }
     fn strip(&self, look: &Look) -> Vec<Cell> {
-        let Some(row) = self.current() else {
+        let Some(row) = self.rows.current() else {
             return Vec::new();
         };
         let since = look.time(row.since);
@@ -259,10 +247,10 @@ impl Pane for CausesPane {
         4
     }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
-        if !self.feed.loaded {
+        if !self.rows.feed.loaded {
             return vec![Cell::dim("Asking what does not go…")];
         }
-        if !self.list.filter.is_empty() {
+        if !self.rows.list.filter.is_empty() {
             return vec![Cell::dim("No cause contains that text; esc shows all.")];
         }
         vec![
@@ -271,18 +259,16 @@ impl Pane for CausesPane {
         ]
     }
     fn filter_changed(&mut self) {
-        let held = self.held();
-        self.refilter(held);
+        self.rows.refilter();
     }
     fn open(&mut self, context: &mut Context<'_>) {
-        self.feed.spoil();
-        self.ask(context);
+        self.rows.ask_anew(context);
     }
     fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
         if moved {
-            self.feed.spoil();
+            self.rows.feed.spoil();
         }
-        self.ask(context);
+        self.rows.ask(context);
     }
     fn answer(
         &mut self,
@@ -290,20 +276,11 @@ impl Pane for CausesPane {
         answer: &mut Option<Result<Page, ControlError>>,
         context: &mut Context<'_>,
     ) -> bool {
-        if !self.feed.owns(ticket) {
+        if !self.rows.answer(ticket, answer, context) {
             return false;
         }
-        let held = self.held();
-        match answer.take() {
-            Some(Ok(Page::Causes { rows })) => {
-                let there: Vec<String> = rows.iter().map(|row| key(&row.cause)).collect();
-                self.list.marks.retain(|mark| there.contains(mark));
-                self.feed.take(rows, None, context.now);
-            }
-            Some(Err(error)) => self.feed.fail(error.to_string()),
-            _ => self.feed.fail(unexpected()),
-        }
-        self.refilter(held);
+        let there: Vec<String> = self.rows.feed.rows.iter().map(Row::key).collect();
+        self.rows.list.marks.retain(|mark| there.contains(mark));
         true
     }
     fn receipt(
@@ -323,7 +300,7 @@ impl Pane for CausesPane {
                 Ok(_) => context.say(Tone::Bad, unexpected()),
                 Err(error) => context.say(Tone::Bad, format!("retry: {error}")),
             }
-            self.list.marks.clear();
+            self.rows.list.marks.clear();
             self.open(context);
             return true;
         }
@@ -344,15 +321,15 @@ impl Pane for CausesPane {
             self.open(context);
             return;
         }
-        let Some(row) = self.current() else {
+        let Some(row) = self.rows.current() else {
             return;
         };
         match action {
             Action::Open => context.push(AttentionPane::of(row.cause.clone())),
             Action::Mark => {
                 let key = key(&row.cause);
-                if !self.list.marks.remove(&key) {
-                    self.list.marks.insert(key);
+                if !self.rows.list.marks.remove(&key) {
+                    self.rows.list.marks.insert(key);
                 }
             }
             Action::Retry => self.retry(context),

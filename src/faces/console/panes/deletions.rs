@@ -4,7 +4,7 @@ use crate::control::{Command, ControlError, Page, Query};
 use crate::domain::ladder::Purged;
 use crate::domain::model::{Counts, Deletion, DeletionState, short_id};
 
-use super::super::feed::{Feed, PAGE_ROWS, Want};
+use super::super::feed::PAGE_ROWS;
 use super::super::filter::{Facts, Filter};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
@@ -12,61 +12,47 @@ use super::super::look::{
     Cell, Look, Tone, blocker_words, count, duration, kind_words, name_or_id, thousands,
 };
 use super::super::prompt::Confirm;
+use super::super::rows::{Row, Rows};
 use super::blockers::{BlockersPane, Source};
 use super::inspect::InspectPane;
 use super::ladder::LadderPane;
 use super::tree::TreePane;
-use super::{Column, Context, Pane, Wish, unexpected};
+use super::{Column, Context, Pane, Wish};
 
 pub(crate) struct DeletionsPane {
-    list: List,
-    feed: Feed<Deletion>,
-    visible: Vec<usize>,
+    rows: Rows<Deletion>,
 }
 
 impl DeletionsPane {
     pub(crate) fn new() -> Self {
-        Self {
-            list: List::default(),
-            feed: Feed::new(PAGE_ROWS),
-            visible: Vec::new(),
-        }
+        Self { rows: Rows::new() }
     }
+}
 
-    fn current(&self) -> Option<&Deletion> {
-        let index = *self.visible.get(self.list.cursor)?;
-        self.feed.rows.get(index)
+impl Row for Deletion {
+    type Key = String;
+
+    fn key(&self) -> String {
+        self.id.clone()
     }
-
-    fn ask(&mut self, context: &mut Context<'_>) {
-        if let Want::Page(cursor) = self.feed.due(context.now) {
-            self.page(cursor, context);
-        }
+    fn fits(&self, filter: &Filter) -> bool {
+        fits_deletion(filter, self, &target_words(self))
     }
-
-    fn page(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
-        let ticket = context.query(Query::Deletions {
+    fn query(cursor: Option<String>) -> Query {
+        Query::Deletions {
             states: Vec::new(),
             site: None,
             kind: None,
             older_than: None,
-            cursor: cursor.clone(),
+            cursor,
             limit: PAGE_ROWS,
-        });
-        self.feed.asked(ticket, cursor.as_deref(), context.now);
+        }
     }
-
-    fn refilter(&mut self, held: Option<String>) {
-        let rows = &self.feed.rows;
-        self.visible = (0..rows.len())
-            .filter(|i| {
-                let row = &rows[*i];
-                let words = target_words(row);
-                fits_deletion(&self.list.filter, row, &words)
-            })
-            .collect();
-        let keys = self.visible.iter().map(|i| rows[*i].id.clone());
-        self.list.hold(held, keys);
+    fn of(page: Page) -> Option<(Vec<Self>, Option<String>)> {
+        match page {
+            Page::Deletions { rows, next } => Some((rows, next)),
+            _ => None,
+        }
     }
 }
 
@@ -207,20 +193,20 @@ impl Pane for DeletionsPane {
         Some("deletions")
     }
     fn title(&self, _look: &Look) -> String {
-        let more = if self.feed.has_more() { "+" } else { "" };
-        format!("deletions {}{more}", self.feed.rows.len())
+        let more = if self.rows.feed.has_more() { "+" } else { "" };
+        format!("deletions {}{more}", self.rows.feed.rows.len())
     }
     fn list(&self) -> &List {
-        &self.list
+        &self.rows.list
     }
     fn list_mut(&mut self) -> &mut List {
-        &mut self.list
+        &mut self.rows.list
     }
     fn len(&self) -> usize {
-        self.visible.len()
+        self.rows.len()
     }
     fn is_busy(&self) -> bool {
-        self.feed.is_waiting()
+        self.rows.feed.is_waiting()
     }
     fn columns(&self, look: &Look) -> Vec<Column> {
         vec![
@@ -235,7 +221,7 @@ impl Pane for DeletionsPane {
         ]
     }
     fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
-        let Some(deletion) = self.visible.get(row).map(|i| &self.feed.rows[*i]) else {
+        let Some(deletion) = self.rows.get(row) else {
             return Vec::new();
         };
         let state = look.deletion_state(deletion.state);
@@ -262,20 +248,21 @@ impl Pane for DeletionsPane {
         ]
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
-        look.errors(&self.feed.error)
+        look.errors(&self.rows.feed.error)
     }
     fn strip(&self, look: &Look) -> Vec<Cell> {
-        self.current()
+        self.rows
+            .current()
             .map_or_else(Vec::new, |deletion| deletion_lines(deletion, look))
     }
     fn strip_rows(&self) -> u16 {
         4
     }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
-        if !self.feed.loaded {
+        if !self.rows.feed.loaded {
             return vec![Cell::dim("Asking for the deletions…")];
         }
-        if !self.list.filter.is_empty() {
+        if !self.rows.list.filter.is_empty() {
             return vec![Cell::dim("No deletion contains that text; esc shows all.")];
         }
         vec![
@@ -287,27 +274,22 @@ impl Pane for DeletionsPane {
         ]
     }
     fn filter_changed(&mut self) {
-        let held = self.current().map(|row| row.id.clone());
-        self.refilter(held);
+        self.rows.refilter();
     }
     fn open(&mut self, context: &mut Context<'_>) {
-        self.feed.spoil();
-        self.ask(context);
+        self.rows.ask_anew(context);
     }
     fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
         if moved {
-            self.feed.spoil();
+            self.rows.feed.spoil();
             // What the snapshot carries is newer than the page.
-            for row in &mut self.feed.rows {
+            for row in &mut self.rows.feed.rows {
                 if let Some(new) = context.snapshot.deletions.iter().find(|d| d.id == row.id) {
                     row.clone_from(new);
                 }
             }
         }
-        if self.list.cursor + 1 >= self.visible.len() {
-            self.feed.more();
-        }
-        self.ask(context);
+        self.rows.ask(context);
     }
     fn answer(
         &mut self,
@@ -315,29 +297,14 @@ impl Pane for DeletionsPane {
         answer: &mut Option<Result<Page, ControlError>>,
         context: &mut Context<'_>,
     ) -> bool {
-        if !self.feed.owns(ticket) {
-            return false;
-        }
-        let held = self.current().map(|row| row.id.clone());
-        match answer.take() {
-            Some(Ok(Page::Deletions { rows, next })) => {
-                if let Want::Page(next) = self.feed.take(rows, next, context.now) {
-                    self.page(next, context);
-                }
-            }
-            Some(Err(error)) => self.feed.fail(error.to_string()),
-            _ => self.feed.fail(unexpected()),
-        }
-        self.refilter(held);
-        true
+        self.rows.answer(ticket, answer, context)
     }
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
         if action == Action::Refresh {
-            self.feed.spoil();
-            self.ask(context);
+            self.rows.ask_anew(context);
             return;
         }
-        let Some(deletion) = self.current() else {
+        let Some(deletion) = self.rows.current() else {
             return;
         };
         match action {

@@ -2,61 +2,46 @@
 
 use crate::control::{ControlError, GateStatus, Page, Query};
 
-use super::super::feed::{Feed, PAGE_ROWS, Want};
-use super::super::filter::Facts;
+use super::super::filter::{Facts, Filter};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone};
-use super::{Column, Context, Pane, unexpected};
+use super::super::rows::{Row, Rows};
+use super::{Column, Context, Pane};
 
 /// Counted by the gates, whatever the engine does: so it is asked for once a second while it is shown.
 pub(crate) struct GatesPane {
-    list: List,
-    feed: Feed<GateStatus>,
-    visible: Vec<usize>,
+    rows: Rows<GateStatus>,
 }
 
 impl GatesPane {
     pub(crate) fn new() -> Self {
-        Self {
-            list: List::default(),
-            feed: Feed::new(PAGE_ROWS),
-            visible: Vec::new(),
+        Self { rows: Rows::new() }
+    }
+}
+
+impl Row for GateStatus {
+    type Key = String;
+
+    fn key(&self) -> String {
+        self.listen.clone()
+    }
+    fn fits(&self, filter: &Filter) -> bool {
+        let site = self.site.to_string();
+        filter.fits(&Facts {
+            texts: &[&self.listen, &self.service, &self.source],
+            site: &site,
+            ..Facts::default()
+        })
+    }
+    fn query(_cursor: Option<String>) -> Query {
+        Query::Gates
+    }
+    fn of(page: Page) -> Option<(Vec<Self>, Option<String>)> {
+        match page {
+            Page::Gates { rows } => Some((rows, None)),
+            _ => None,
         }
-    }
-
-    fn current(&self) -> Option<&GateStatus> {
-        let index = *self.visible.get(self.list.cursor)?;
-        self.feed.rows.get(index)
-    }
-
-    fn ask(&mut self, context: &mut Context<'_>) {
-        self.feed.spoil();
-        if let Want::Page(_) = self.feed.due(context.now) {
-            let ticket = context.query(Query::Gates);
-            self.feed.asked(ticket, None, context.now);
-        }
-    }
-
-    fn refilter(&mut self, held: Option<String>) {
-        let rows = &self.feed.rows;
-        self.visible = (0..rows.len())
-            .filter(|i| {
-                let row = &rows[*i];
-                let site = row.site.to_string();
-                self.list.filter.fits(&Facts {
-                    texts: &[&row.listen, &row.service, &row.source],
-                    site: &site,
-                    ..Facts::default()
-                })
-            })
-            .collect();
-        let keys = self.visible.iter().map(|i| rows[*i].listen.clone());
-        self.list.hold(held, keys);
-    }
-
-    fn held(&self) -> Option<String> {
-        self.current().map(|row| row.listen.clone())
     }
 }
 
@@ -76,19 +61,19 @@ impl Pane for GatesPane {
         Some("gates")
     }
     fn title(&self, _look: &Look) -> String {
-        format!("gates {}", self.feed.rows.len())
+        format!("gates {}", self.rows.feed.rows.len())
     }
     fn list(&self) -> &List {
-        &self.list
+        &self.rows.list
     }
     fn list_mut(&mut self) -> &mut List {
-        &mut self.list
+        &mut self.rows.list
     }
     fn len(&self) -> usize {
-        self.visible.len()
+        self.rows.len()
     }
     fn is_busy(&self) -> bool {
-        !self.feed.loaded
+        !self.rows.feed.loaded
     }
     fn is_live(&self) -> bool {
         true
@@ -108,7 +93,7 @@ impl Pane for GatesPane {
         ]
     }
     fn cells(&self, row: usize, _look: &Look) -> Vec<Cell> {
-        let Some(row) = self.visible.get(row).map(|i| &self.feed.rows[*i]) else {
+        let Some(row) = self.rows.get(row) else {
             return Vec::new();
         };
         let traffic = &row.traffic;
@@ -126,10 +111,10 @@ impl Pane for GatesPane {
         ]
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
-        look.errors(&self.feed.error)
+        look.errors(&self.rows.feed.error)
     }
     fn strip(&self, look: &Look) -> Vec<Cell> {
-        let Some(row) = self.current() else {
+        let Some(row) = self.rows.current() else {
             return Vec::new();
         };
         let traffic = &row.traffic;
@@ -155,10 +140,10 @@ impl Pane for GatesPane {
         3
     }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
-        if !self.feed.loaded {
+        if !self.rows.feed.loaded {
             return vec![Cell::dim("Asking the engine for its gates…")];
         }
-        if !self.list.filter.is_empty() {
+        if !self.rows.list.filter.is_empty() {
             return vec![Cell::dim("No gate contains that text; esc shows all.")];
         }
         vec![
@@ -170,14 +155,13 @@ impl Pane for GatesPane {
         ]
     }
     fn filter_changed(&mut self) {
-        let held = self.held();
-        self.refilter(held);
+        self.rows.refilter();
     }
     fn open(&mut self, context: &mut Context<'_>) {
-        self.ask(context);
+        self.rows.ask_anew(context);
     }
     fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
-        self.ask(context);
+        self.rows.ask_anew(context);
     }
     fn answer(
         &mut self,
@@ -185,22 +169,10 @@ impl Pane for GatesPane {
         answer: &mut Option<Result<Page, ControlError>>,
         context: &mut Context<'_>,
     ) -> bool {
-        if !self.feed.owns(ticket) {
-            return false;
-        }
-        let held = self.held();
-        match answer.take() {
-            Some(Ok(Page::Gates { rows })) => {
-                self.feed.take(rows, None, context.now);
-            }
-            Some(Err(error)) => self.feed.fail(error.to_string()),
-            _ => self.feed.fail(unexpected()),
-        }
-        self.refilter(held);
-        true
+        self.rows.answer(ticket, answer, context)
     }
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        if let (Action::Copy, Some(row)) = (action, self.current()) {
+        if let (Action::Copy, Some(row)) = (action, self.rows.current()) {
             context.copy(row.listen.clone());
         }
     }

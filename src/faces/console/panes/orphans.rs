@@ -3,69 +3,56 @@
 use crate::control::{ControlError, Page, Query};
 use crate::domain::model::{Orphan, Presence, short_id};
 
-use super::super::feed::{Feed, PAGE_ROWS, Want};
-use super::super::filter::Facts;
+use super::super::feed::PAGE_ROWS;
+use super::super::filter::{Facts, Filter};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, kind_words, name_or_id};
+use super::super::rows::{Row, Rows};
 use super::inspect::InspectPane;
-use super::{Column, Context, Pane, unexpected};
+use super::{Column, Context, Pane};
 
 /// Each answer is a look at the clouds: it is asked when it is opened and when a person asks again, and
 /// not whenever the engine moves.
 pub(crate) struct OrphansPane {
-    list: List,
-    feed: Feed<Orphan>,
-    visible: Vec<usize>,
+    rows: Rows<Orphan>,
 }
 
 impl OrphansPane {
     pub(crate) fn new() -> Self {
-        Self {
-            list: List::default(),
-            feed: Feed::new(PAGE_ROWS),
-            visible: Vec::new(),
-        }
+        Self { rows: Rows::new() }
     }
+}
 
-    fn current(&self) -> Option<&Orphan> {
-        let index = *self.visible.get(self.list.cursor)?;
-        self.feed.rows.get(index)
+impl Row for Orphan {
+    type Key = i64;
+
+    fn key(&self) -> i64 {
+        self.step_id
     }
-
-    fn ask(&mut self, context: &mut Context<'_>) {
-        if let Want::Page(cursor) = self.feed.due(context.now) {
-            self.page(cursor, context);
-        }
+    fn fits(&self, filter: &Filter) -> bool {
+        let key = &self.resource.key;
+        let site = key.site.to_string();
+        filter.fits(&Facts {
+            texts: &[&self.resource.name, &key.id, &self.why],
+            state: self.there.as_str(),
+            kind: key.kind.as_str(),
+            site: &site,
+            project: &self.project_id,
+            since: Some(self.since),
+        })
     }
-
-    fn page(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
-        let ticket = context.query(Query::Orphans {
-            cursor: cursor.clone(),
+    fn query(cursor: Option<String>) -> Query {
+        Query::Orphans {
+            cursor,
             limit: PAGE_ROWS,
-        });
-        self.feed.asked(ticket, cursor.as_deref(), context.now);
+        }
     }
-
-    fn refilter(&mut self, held: Option<i64>) {
-        let rows = &self.feed.rows;
-        self.visible = (0..rows.len())
-            .filter(|i| {
-                let row = &rows[*i];
-                let key = &row.resource.key;
-                let site = key.site.to_string();
-                self.list.filter.fits(&Facts {
-                    texts: &[&row.resource.name, &key.id, &row.why],
-                    state: row.there.as_str(),
-                    kind: key.kind.as_str(),
-                    site: &site,
-                    project: &row.project_id,
-                    since: Some(row.since),
-                })
-            })
-            .collect();
-        let keys = self.visible.iter().map(|i| rows[*i].step_id);
-        self.list.hold(held, keys);
+    fn of(page: Page) -> Option<(Vec<Self>, Option<String>)> {
+        match page {
+            Page::Orphans { rows, next } => Some((rows, next)),
+            _ => None,
+        }
     }
 }
 
@@ -85,20 +72,20 @@ impl Pane for OrphansPane {
         Some("orphans")
     }
     fn title(&self, _look: &Look) -> String {
-        let more = if self.feed.has_more() { "+" } else { "" };
-        format!("orphans {}{more}", self.feed.rows.len())
+        let more = if self.rows.feed.has_more() { "+" } else { "" };
+        format!("orphans {}{more}", self.rows.feed.rows.len())
     }
     fn list(&self) -> &List {
-        &self.list
+        &self.rows.list
     }
     fn list_mut(&mut self) -> &mut List {
-        &mut self.list
+        &mut self.rows.list
     }
     fn len(&self) -> usize {
-        self.visible.len()
+        self.rows.len()
     }
     fn is_busy(&self) -> bool {
-        self.feed.is_waiting()
+        self.rows.feed.is_waiting()
     }
     fn columns(&self, _look: &Look) -> Vec<Column> {
         vec![
@@ -112,7 +99,7 @@ impl Pane for OrphansPane {
         ]
     }
     fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
-        let Some(row) = self.visible.get(row).map(|i| &self.feed.rows[*i]) else {
+        let Some(row) = self.rows.get(row) else {
             return Vec::new();
         };
         let key = &row.resource.key;
@@ -127,10 +114,10 @@ impl Pane for OrphansPane {
         ]
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
-        look.errors(&self.feed.error)
+        look.errors(&self.rows.feed.error)
     }
     fn strip(&self, look: &Look) -> Vec<Cell> {
-        let Some(row) = self.current() else {
+        let Some(row) = self.rows.current() else {
             return Vec::new();
         };
         let key = &row.resource.key;
@@ -150,10 +137,10 @@ impl Pane for OrphansPane {
         3
     }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
-        if !self.feed.loaded {
+        if !self.rows.feed.loaded {
             return vec![Cell::dim("Looking at what was given up…")];
         }
-        if !self.list.filter.is_empty() {
+        if !self.rows.list.filter.is_empty() {
             return vec![Cell::dim("No orphan contains that text; esc shows all.")];
         }
         vec![
@@ -164,18 +151,13 @@ impl Pane for OrphansPane {
         ]
     }
     fn filter_changed(&mut self) {
-        let held = self.current().map(|row| row.step_id);
-        self.refilter(held);
+        self.rows.refilter();
     }
     fn open(&mut self, context: &mut Context<'_>) {
-        self.feed.spoil();
-        self.ask(context);
+        self.rows.ask_anew(context);
     }
     fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
-        if self.list.cursor + 1 >= self.visible.len() {
-            self.feed.more();
-        }
-        self.ask(context);
+        self.rows.ask(context);
     }
     fn answer(
         &mut self,
@@ -183,29 +165,14 @@ impl Pane for OrphansPane {
         answer: &mut Option<Result<Page, ControlError>>,
         context: &mut Context<'_>,
     ) -> bool {
-        if !self.feed.owns(ticket) {
-            return false;
-        }
-        let held = self.current().map(|row| row.step_id);
-        match answer.take() {
-            Some(Ok(Page::Orphans { rows, next })) => {
-                if let Want::Page(next) = self.feed.take(rows, next, context.now) {
-                    self.page(next, context);
-                }
-            }
-            Some(Err(error)) => self.feed.fail(error.to_string()),
-            _ => self.feed.fail(unexpected()),
-        }
-        self.refilter(held);
-        true
+        self.rows.answer(ticket, answer, context)
     }
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
         if action == Action::Refresh {
-            self.feed.spoil();
-            self.ask(context);
+            self.rows.ask_anew(context);
             return;
         }
-        let Some(row) = self.current() else {
+        let Some(row) = self.rows.current() else {
             return;
         };
         match action {
