@@ -201,13 +201,15 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
     };
     let threads = parts.threads;
     let mut gates = Vec::new();
-    for _ in 0..threads.count() {
+    for _ in 1..threads.count() {
         let client = streaming_client(gate.session.cloud())?;
         gates.push(Arc::new(Gate {
             client,
             ..gate.clone()
         }));
     }
+    let gate = Arc::new(gate);
+    gates.push(gate.clone());
     tracing::info!(%address, upstream = %gate.site, service = gate.service, "a gate is open");
     let stop = CancellationToken::new();
     let task = tokio::spawn(run(gates, threads, listener, stop.clone()));
