@@ -3,10 +3,10 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use unicode_width::UnicodeWidthStr;
 
-use super::super::filter::Facts;
 use crate::control::{ControlError, KindInfo, Page, Query, SiteListing};
 use crate::domain::model::{Resource, Site, short_id};
 
+use super::super::filter::Facts;
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, WIDE, at_path, count, kind_words, name_or_id, or_none};

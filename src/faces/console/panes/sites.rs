@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::filter::Facts;
 use crate::control::{Command, SiteState, SiteStatus, Snapshot};
 
+use super::super::filter::Facts;
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone};
