@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use gone::control::{Command, ControlError, Query, SiteState};
+use gone::control::{Command, ControlError, Query, Receipt, SiteState};
 use gone::domain::ladder::{Purged, Rung};
 use gone::domain::model::{DeletionState, ErrorClass, EventKind, SitePause, StepError, StepState};
-use gone::faces::console::{ConsoleOptions, EngineMode, Event, Exit, State, update};
+use gone::faces::console::{ConsoleOptions, Effect, EngineMode, Event, Exit, State, update};
 
 use super::fake::{Desk, World, deletion, id, now, options, refusal, site, step};
 
@@ -803,11 +803,49 @@ fn what_was_typed_after_a_colon_is_found_again() {
         "the same word stands once: {}",
         line(&desk)
     );
-    desk.press("down down down");
+    // Another line begins with the newest again.
+    desk.press("esc : up");
+    assert!(desk.text().contains(":stuck"), "{}", line(&desk));
+    desk.press("up down down down");
     assert!(!desk.text().contains(":gc"), "{}", line(&desk));
     desk.press("up up enter");
     assert!(
         desk.text().contains("tried again by itself"),
+        "{}",
+        desk.text()
+    );
+}
+
+/// Left while the engine takes the plan over: what comes back to is the deletion, not the plan.
+#[test]
+fn a_plan_that_was_left_while_it_started_is_the_deletion_when_it_is_shown_again() {
+    let mut desk = at_plan();
+    desk.press("enter web");
+    let effects = update(
+        &mut desk.state,
+        Event::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)),
+    );
+    let ticket = effects.iter().find_map(|effect| match effect {
+        Effect::Submit { ticket, .. } => Some(*ticket),
+        _ => None,
+    });
+    desk.press("[");
+    desk.take(Event::Receipt {
+        ticket: ticket.unwrap(),
+        receipt: Ok(Receipt::Accepted {
+            deletion_id: deletion(1, DeletionState::Running, 0, 1).id,
+            existing: false,
+        }),
+        now: now(),
+    });
+    assert!(
+        desk.text().contains("accepted as deletion"),
+        "{}",
+        desk.text()
+    );
+    desk.press("]");
+    assert!(
+        desk.text().contains("deletion 00000001: network web-1"),
         "{}",
         desk.text()
     );

@@ -212,11 +212,7 @@ impl State {
         work: impl FnOnce(&mut dyn Pane, &mut Context<'_>) -> T,
     ) -> Option<T> {
         let mut wishes = Vec::new();
-        let open = self.panes.len();
-        let pane = match at.checked_sub(open) {
-            None => self.panes.get_mut(at)?,
-            Some(at) => self.left.get_mut(at)?,
-        };
+        let pane = pane_at(&mut self.panes, &mut self.left, at)?;
         pane.list_mut().filter.at(self.now);
         let mut context = Context {
             snapshot: &self.snapshot,
@@ -240,6 +236,9 @@ impl State {
                 if is_top {
                     self.panes.truncate(asker);
                     self.push(pane, effects);
+                } else if let Some(place) = pane_at(&mut self.panes, &mut self.left, asker) {
+                    // It is opened when a person comes back to it.
+                    *place = pane;
                 }
             }
             Wish::Say(tone, text) => self.say(tone, text),
@@ -298,6 +297,11 @@ impl State {
         if self.words.len() > WORDS_MAX {
             self.words.pop_front();
         }
+        self.words_back = 0;
+    }
+
+    /// A new line is begun.
+    pub(super) fn forget_recalled(&mut self) {
         self.words_back = 0;
     }
 
@@ -386,5 +390,17 @@ impl State {
             let by_halves = self.options.low_bandwidth;
             pane.list_mut().settle(len, rows, by_halves);
         }
+    }
+}
+
+/// Of those that are open, and behind them those that were left.
+fn pane_at<'p>(
+    open: &'p mut [Box<dyn Pane>],
+    left: &'p mut [Box<dyn Pane>],
+    at: usize,
+) -> Option<&'p mut Box<dyn Pane>> {
+    match at.checked_sub(open.len()) {
+        None => open.get_mut(at),
+        Some(at) => left.get_mut(at),
     }
 }

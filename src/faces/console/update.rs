@@ -125,10 +125,11 @@ fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
         Action::Repaint => effects.push(Effect::Repaint),
         Action::Back => back(state, effects),
         Action::Previous => state.back(effects),
-        Action::Next => state.next(effects),
         _ if is_modal => {}
+        Action::Next => state.next(effects),
         Action::CommandLine => {
             state.ask_kinds(effects);
+            state.forget_recalled();
             state.prompt = Some(Prompt::Command(Input::default()));
         }
         Action::Filter => {
