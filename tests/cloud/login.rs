@@ -161,6 +161,49 @@ async fn a_token_that_is_refused_is_renewed_once_for_twenty_calls() {
 }
 
 #[tokio::test]
+async fn i13_who_asks_for_the_rights_of_now_gets_an_answer_to_a_later_question() {
+    let server = MockServer::start().await;
+    Mock::given(method("POST"))
+        .respond_with(token_answer(&server.uri(), TOKEN))
+        .mount(&server)
+        .await;
+    let (uri, count) = (server.uri(), AtomicUsize::new(0));
+    // The n-th answer says how many roles were taken away meanwhile.
+    let shown = move |_: &Request| {
+        let mut body = token_body(&uri);
+        let taken = count.fetch_add(1, Ordering::SeqCst);
+        body["token"]["user"]["name"] = format!("asked {taken} times before").into();
+        ResponseTemplate::new(200)
+            .set_body_json(body)
+            .set_delay(Duration::from_millis(300))
+    };
+    Mock::given(method("GET"))
+        .respond_with(shown)
+        .mount(&server)
+        .await;
+    let session = Arc::new(session_of(password_cloud(&server.uri())));
+    let asked = || async {
+        let requests = server.received_requests().await.unwrap();
+        requests.iter().filter(|r| r.method == Method::GET).count()
+    };
+    let first = tokio::spawn({
+        let session = session.clone();
+        async move { session.identity_now().await.unwrap().user_name.clone() }
+    });
+    while asked().await == 0 {
+        tokio::task::yield_now().await;
+    }
+    let later = join_all((0..20).map(|_| session.identity_now())).await;
+    assert_eq!(first.await.unwrap(), "asked 0 times before");
+    for identity in later {
+        assert_eq!(identity.unwrap().user_name, "asked 1 times before");
+    }
+    assert_eq!(asked().await, 2, "the twenty share one question");
+    let identity = session.identity_now().await.unwrap();
+    assert_eq!(identity.user_name, "asked 2 times before");
+}
+
+#[tokio::test]
 async fn n13_a_second_401_is_an_auth_error_after_one_login() {
     let (server, session) = counting_cloud(usize::MAX).await;
     let error = get(&session).await.unwrap_err();

@@ -40,6 +40,17 @@ pub struct Session {
     login: Mutex<Login>,
     /// Logins that have ended, well or not. A call that saw fewer shares the last one's end.
     ended: AtomicU64,
+    /// Whoever has asked as whom calls are made now.
+    askers: AtomicU64,
+    looked: Mutex<Looked>,
+}
+
+/// What Keystone said last of our token.
+#[derive(Default)]
+struct Looked {
+    /// How many had asked when it was asked.
+    askers: u64,
+    identity: Option<Arc<Identity>>,
 }
 
 #[derive(Default)]
@@ -74,6 +85,8 @@ impl Session {
             clock,
             login: Mutex::default(),
             ended: AtomicU64::new(0),
+            askers: AtomicU64::new(0),
+            looked: Mutex::default(),
         }
     }
 
@@ -100,21 +113,33 @@ impl Session {
     }
 
     /// As whom Keystone says that calls are made now, asked anew: a token that lives on may have
-    /// lost roles since it was issued.
+    /// lost roles since it was issued. Those who wait share a question that is sent after all of them
+    /// asked; an error is nobody else's.
     ///
     /// # Errors
     /// Keystone cannot be asked, or lets us in no more.
     pub async fn identity_now(&self) -> Result<Arc<Identity>, AuthError> {
+        let own = self.askers.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut looked = self.looked.lock().await;
+        if let Some(identity) = looked.identity.as_ref().filter(|_| looked.askers >= own) {
+            return Ok(identity.clone());
+        }
+        let askers = self.askers.load(Ordering::SeqCst);
         let token = self.token(None).await?;
         let deadline = Duration::from_secs(LOGIN_SECONDS_MAX);
         let now = (self.clock)();
-        match check(&self.cloud, &*self.transport, &token, now, deadline).await {
-            Ok(identity) => Ok(Arc::new(identity)),
+        let identity = match check(&self.cloud, &*self.transport, &token, now, deadline).await {
+            Ok(identity) => Arc::new(identity),
             Err(error) if error.rejected() => {
-                Ok(self.token(Some(token.number)).await?.identity.clone())
+                self.token(Some(token.number)).await?.identity.clone()
             }
-            Err(error) => Err(error),
-        }
+            Err(error) => return Err(error),
+        };
+        *looked = Looked {
+            askers,
+            identity: Some(identity.clone()),
+        };
+        Ok(identity)
     }
 
     /// Whose a token is that a client shows; none if Keystone does not know it, or it has ended.
