@@ -28,6 +28,7 @@ use crate::domain::model::{
     Target, Tombstone,
 };
 use crate::domain::news::{Mark, Told};
+use crate::domain::outline::Outline;
 
 /// The engine, as a front end sees it.
 #[async_trait]
@@ -290,9 +291,33 @@ pub enum Query {
         /// Only those that need a person, for just this.
         #[serde(default)]
         cause: Option<Cause>,
+        /// As [`crate::domain::filter`] reads it; empty: all. Of many steps one page looks through some:
+        /// it may be short, and have another one behind it.
+        #[serde(default)]
+        filter: String,
         #[serde(default)]
         cursor: Option<String>,
         #[serde(default)]
+        limit: usize,
+    },
+    /// How many steps of a stretch fit, and where the next stretch begins.
+    StepCount {
+        deletion_id: Option<String>,
+        states: Vec<StepState>,
+        cause: Option<Cause>,
+        filter: String,
+        cursor: Option<String>,
+    },
+    /// The branches of a deletion's tree below these steps; none: those that go last. At most 500.
+    Outline {
+        deletion_id: String,
+        below: Vec<Option<i64>>,
+    },
+    /// Of a branch the steps from this index on, in the order of [`crate::domain::outline`].
+    BranchSteps {
+        deletion_id: String,
+        branch: i64,
+        from: u64,
         limit: usize,
     },
     /// What needs a person, by why it does not move; the largest group first.
@@ -331,6 +356,9 @@ pub enum Query {
     /// What the frozen plan of a deletion said.
     FrozenPlan {
         deletion_id: String,
+        /// All but its steps, which may be many.
+        #[serde(default)]
+        without_steps: bool,
     },
     /// A fresh listing of one kind at one site, or at all.
     Resources {
@@ -381,6 +409,13 @@ pub enum Page {
     Steps {
         rows: Vec<Step>,
         next: Option<String>,
+    },
+    StepCount {
+        steps: u64,
+        next: Option<String>,
+    },
+    Outline {
+        outline: Outline,
     },
     Causes {
         rows: Vec<Triage>,

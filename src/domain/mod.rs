@@ -5,12 +5,15 @@
 //! lives here is a table or property test.
 
 pub mod attention;
+pub mod duration;
+pub mod filter;
 pub mod kinds;
 pub mod ladder;
 pub mod mapping;
 pub mod model;
 pub mod nesting;
 pub mod news;
+pub mod outline;
 pub mod plan;
 pub mod policy;
 pub mod report;

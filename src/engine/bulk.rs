@@ -90,6 +90,7 @@ impl Shared {
                 [one] => Some(one.clone()),
                 _ => None,
             },
+            ..StepFilter::default()
         })
     }
 

@@ -354,19 +354,13 @@ pub(super) fn protected(
         if let Some(limit) = rule.younger_than {
             demand(
                 age.is_none_or(|age| age < limit),
-                format!(
-                    "younger than {}",
-                    crate::system::config::format_duration(limit)
-                ),
+                format!("younger than {}", crate::domain::duration::format(limit)),
             );
         }
         if let Some(limit) = rule.older_than {
             demand(
                 age.is_none_or(|age| age > limit),
-                format!(
-                    "older than {}",
-                    crate::system::config::format_duration(limit)
-                ),
+                format!("older than {}", crate::domain::duration::format(limit)),
             );
         }
         (all && !said.is_empty()).then(|| said.join(", "))

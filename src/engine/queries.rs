@@ -4,6 +4,7 @@ use super::handle::ledger_error;
 use super::{PAGE_MAX, Shared};
 use crate::cloud::{Fields, ListRows};
 use crate::control::{ControlError, KindInfo, Page, Query, SiteListing, SiteProgress};
+use crate::domain::filter::Filter;
 use crate::domain::model::{Phase, Resource, Site};
 use crate::ledger::{Cursor, DeletionFilter, EventFilter, StepFilter, TombstoneFilter};
 
@@ -45,6 +46,7 @@ impl Shared {
                 older_than,
                 cursor,
                 cause,
+                filter,
                 limit,
             } => {
                 let deletion_id = match deletion_id {
@@ -58,6 +60,7 @@ impl Shared {
                     kind,
                     older_than,
                     cause,
+                    text: self.text(&filter),
                 };
                 let page = self
                     .ledger
@@ -67,6 +70,48 @@ impl Shared {
                 Ok(Page::Steps {
                     rows: page.rows,
                     next: page.next,
+                })
+            }
+            Query::StepCount {
+                deletion_id,
+                states,
+                cause,
+                filter,
+                cursor,
+            } => {
+                let filter = StepFilter {
+                    deletion_id,
+                    states,
+                    cause,
+                    text: self.text(&filter),
+                    ..StepFilter::default()
+                };
+                let counted = self.ledger.count_steps(filter, cursor).await;
+                let (steps, next) = counted.map_err(ledger_error)?;
+                Ok(Page::StepCount { steps, next })
+            }
+            Query::Outline {
+                deletion_id,
+                mut below,
+            } => {
+                let deletion = self.deletion(&deletion_id).await?;
+                below.truncate(PAGE_MAX);
+                let outline = self.ledger.outline(&deletion.id, below).await;
+                Ok(Page::Outline {
+                    outline: outline.map_err(ledger_error)?,
+                })
+            }
+            Query::BranchSteps {
+                deletion_id,
+                branch,
+                from,
+                limit,
+            } => {
+                let deletion = self.deletion(&deletion_id).await?;
+                let steps = self.ledger.branch_steps(&deletion.id, branch, from, limit);
+                Ok(Page::Steps {
+                    rows: steps.await.map_err(ledger_error)?,
+                    next: None,
                 })
             }
             Query::Progress { deletion_id } => {
@@ -136,11 +181,14 @@ impl Shared {
             Query::Plan { hash } => Ok(Page::Plan {
                 plan: self.saved_plan(&hash).await?,
             }),
-            Query::FrozenPlan { deletion_id } => {
+            Query::FrozenPlan {
+                deletion_id,
+                without_steps,
+            } => {
                 let deletion = self.deletion(&deletion_id).await?;
                 let plan = self
                     .ledger
-                    .frozen(&deletion.id)
+                    .frozen(&deletion.id, !without_steps)
                     .await
                     .map_err(ledger_error)?;
                 let plan = plan.ok_or_else(|| ControlError::NotFound {
@@ -282,6 +330,15 @@ impl Shared {
             }
         }
         rows
+    }
+}
+
+impl Shared {
+    /// What a person looks for, with ages counted from now.
+    fn text(&self, filter: &str) -> Filter {
+        let mut filter = Filter::parse(filter);
+        filter.at(self.clock.now());
+        filter
     }
 }
 

@@ -18,6 +18,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use crate::domain::attention::{Cause, Triage};
+use crate::domain::filter::Filter;
 use crate::domain::ladder::Rung;
 use crate::domain::model::{
     Action, Actor, Answer, Blocker, Counts, Deletion, DeletionState, Event, Identity, KindName,
@@ -25,6 +26,7 @@ use crate::domain::model::{
     Target, Tombstone,
 };
 use crate::domain::news::{Mark, Told};
+use crate::domain::outline::Outline;
 use crate::domain::policy::Gathered;
 
 /// Where deletions, steps, tombstones, events and the audit are kept.
@@ -85,7 +87,12 @@ pub trait Ledger: Send + Sync {
     async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError>;
     /// The plan as it was frozen for a deletion, steps and all, also after the 24 h: identities and
     /// endpoints by site. Each step's `depends_on` is sorted.
-    async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, LedgerError>;
+    /// Without them it is small, however many there are.
+    async fn frozen(
+        &self,
+        deletion_id: &str,
+        with_steps: bool,
+    ) -> Result<Option<Arc<Plan>>, LedgerError>;
     /// On whose rights the plan of a deletion saw each site (I13); empty if there is no plan.
     async fn identities(
         &self,
@@ -93,8 +100,30 @@ pub trait Ledger: Send + Sync {
     ) -> Result<std::collections::BTreeMap<String, Identity>, LedgerError>;
     /// A deletion's steps by site, in the order of the sites.
     async fn progress(&self, deletion_id: &str) -> Result<Vec<(Site, Counts)>, LedgerError>;
-    /// By deletion, then by id. `depends_on` is cut at 500 here, and whole in [`Ledger::step`].
+    /// By deletion, then by id. `depends_on` is cut at 500 here, and whole in [`Ledger::step`]. Where
+    /// texts are looked for, a page looks at a stretch: it may be short, and have another one behind it.
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError>;
+    /// How many steps of a stretch fit, and where the next stretch begins.
+    async fn count_steps(
+        &self,
+        filter: StepFilter,
+        after: Option<String>,
+    ) -> Result<(u64, Option<String>), LedgerError>;
+    /// The branches of a deletion's tree below these steps; none: those that go last.
+    async fn outline(
+        &self,
+        deletion_id: &str,
+        below: Vec<Option<i64>>,
+    ) -> Result<Outline, LedgerError>;
+    /// Of a branch the steps from this index on, in the order of [`crate::domain::outline`], at most
+    /// `limit`. Their `depends_on` is not read.
+    async fn branch_steps(
+        &self,
+        deletion_id: &str,
+        branch: i64,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Step>, LedgerError>;
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError>;
     /// The steps that need a person, by what they have in common; the largest group first.
     async fn causes(&self) -> Result<Vec<Triage>, LedgerError>;
@@ -479,6 +508,7 @@ pub struct StepFilter {
     pub older_than: Option<DateTime<Utc>>,
     /// Only those that need a person, for just this.
     pub cause: Option<Cause>,
+    pub text: Filter,
 }
 
 #[derive(Clone, Debug, Default)]

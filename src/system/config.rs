@@ -18,6 +18,9 @@ use std::time::Duration;
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::domain::duration::{
+    DAY, HOUR, MINUTE, format as format_duration, parse as parse_duration,
+};
 use crate::domain::mapping::Mapping;
 use crate::domain::model::Scope;
 
@@ -220,10 +223,6 @@ fn scopes_by_uid<'de, D: Deserializer<'de>>(
     deserializer.deserialize_any(Uids)
 }
 
-const MINUTE: u64 = 60;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
-
 impl Default for LedgerSettings {
     fn default() -> Self {
         Self {
@@ -270,58 +269,6 @@ impl Default for ConsoleSettings {
             accent: BTreeMap::new(),
         }
     }
-}
-
-/// Longer times cannot be counted from now, and mean nothing: a century.
-const DURATION_MAX: Duration = Duration::from_secs(36_500 * DAY);
-
-/// `90s`, `5m`, `6h`, `7d`: a whole number and one unit, a century at most.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    match parse_any_duration(text)? {
-        duration if duration > DURATION_MAX => {
-            Err(format!("\"{text}\" is too long; write 36500d at most"))
-        }
-        duration => Ok(duration),
-    }
-}
-
-fn parse_any_duration(text: &str) -> Result<Duration, String> {
-    let refuse = || {
-        format!(
-            "\"{text}\" is no duration; write a whole number and a unit: 30s, 5m, 6h, 7d, 250ms"
-        )
-    };
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| refuse())?;
-    let seconds = |factor: u64| {
-        number
-            .checked_mul(factor)
-            .map(Duration::from_secs)
-            .ok_or_else(refuse)
-    };
-    match unit {
-        "ms" => Ok(Duration::from_millis(number)),
-        "s" => seconds(1),
-        "m" => seconds(MINUTE),
-        "h" => seconds(HOUR),
-        "d" => seconds(DAY),
-        _ => Err(refuse()),
-    }
-}
-
-/// The largest unit that gives a whole number.
-pub fn format_duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    if duration.subsec_millis() != 0 {
-        return format!("{}ms", duration.as_millis());
-    }
-    for (factor, unit) in [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")] {
-        if seconds != 0 && seconds.is_multiple_of(factor) {
-            return format!("{}{unit}", seconds / factor);
-        }
-    }
-    format!("{seconds}s")
 }
 
 macro_rules! duration_serde {

@@ -76,7 +76,7 @@ fn longest_path(stage: &Stage, id: &str) -> usize {
     use gone::ledger::Ledger as _;
     let ledger = gone::ledger::sqlite::SqliteLedger::open_reader(&stage.ledger()).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let plan = runtime.block_on(ledger.frozen(id)).unwrap().unwrap();
+    let plan = runtime.block_on(ledger.frozen(id, true)).unwrap().unwrap();
     let mut lengths: Vec<usize> = Vec::with_capacity(plan.steps.len());
     for step in &plan.steps {
         let before = step.depends_on.iter().map(|id| lengths[*id as usize]);

@@ -1,7 +1,7 @@
 //! A world to look at, and a desk to sit at: the console's state with an engine that answers at
 //! once from plain data, and remembers what it was told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, TimeZone, Utc};
@@ -11,12 +11,14 @@ use gone::control::{
     Query, Receipt, Retried, SiteListing, SiteState, SiteStatus, Snapshot,
 };
 use gone::domain::attention::{Cause, Triage};
+use gone::domain::filter::{Facts, Filter};
 use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
     EventKind, KindName, OnFailure, Origin, Orphan, Plan, PlanOptions, PlanStep, Presence, Refusal,
     RefusalRule, Resource, ResourceKey, Site, Step, StepError, StepResource, StepState, Target,
 };
+use gone::domain::outline::{self, BY_URGENCY, Branch, BranchRead, Outline, Place};
 use gone::faces::console::{
     ConsoleOptions, Effect, EngineMode, Event, Exit, State, render_to_text, update,
 };
@@ -268,7 +270,11 @@ pub struct World {
     pub events: Vec<LedgerEvent>,
     pub orphans: Vec<Orphan>,
     pub gates: Vec<GateStatus>,
+    /// Asked first, if another world than this one is shown.
+    pub answers: Option<Answers>,
 }
+
+pub type Answers = Box<dyn Fn(&Query) -> Option<Result<Page, ControlError>> + Send + Sync>;
 
 impl World {
     pub fn empty() -> Self {
@@ -310,6 +316,7 @@ impl World {
             events: Vec::new(),
             orphans: Vec::new(),
             gates: Vec::new(),
+            answers: None,
         }
     }
 
@@ -452,6 +459,9 @@ impl World {
     }
 
     pub fn answer(&self, query: &Query) -> Result<Page, ControlError> {
+        if let Some(answer) = self.answers.as_ref().and_then(|answers| answers(query)) {
+            return answer;
+        }
         let missing = || ControlError::NotFound {
             message: "there is no such thing here".to_owned(),
         };
@@ -480,21 +490,58 @@ impl World {
                 limit,
                 deletion_id,
                 cause,
+                filter,
                 ..
             } => {
+                let filter = Filter::parse(filter);
                 let from: usize = cursor.as_deref().map_or(0, |c| c.parse().unwrap());
-                // Steps 90 and on belong to other deletions.
                 let rows = self
                     .steps
                     .iter()
                     .filter(|s| states.is_empty() || states.contains(&s.state))
                     .filter(|s| cause.is_none() || Cause::of(s) == *cause)
-                    .filter(|s| deletion_id.is_none() || !(90..100).contains(&s.id));
+                    .filter(|s| fits(&filter, s))
+                    .filter(|s| deletion_id.is_none() || is_of_deletion(s));
                 let rows: Vec<Step> = rows.skip(from).take(limit + 1).cloned().collect();
                 let next = (rows.len() > *limit).then(|| (from + limit).to_string());
                 Page::Steps {
                     rows: rows.into_iter().take(*limit).collect(),
                     next,
+                }
+            }
+            Query::StepCount {
+                deletion_id,
+                states,
+                filter,
+                ..
+            } => {
+                let filter = Filter::parse(filter);
+                let fitting = self
+                    .steps
+                    .iter()
+                    .filter(|s| states.is_empty() || states.contains(&s.state))
+                    .filter(|s| fits(&filter, s))
+                    .filter(|s| deletion_id.is_none() || is_of_deletion(s));
+                Page::StepCount {
+                    steps: fitting.count() as u64,
+                    next: None,
+                }
+            }
+            Query::Outline { below, .. } => Page::Outline {
+                outline: self.outline(below),
+            },
+            Query::BranchSteps {
+                branch,
+                from,
+                limit,
+                ..
+            } => {
+                let (_, members) = self.tree();
+                let rows = members[usize::try_from(*branch).unwrap()].iter();
+                let from = usize::try_from(*from).unwrap();
+                Page::Steps {
+                    rows: rows.skip(from).take(*limit).map(|s| (*s).clone()).collect(),
+                    next: None,
                 }
             }
             Query::Step { id } => Page::Step {
@@ -532,6 +579,73 @@ impl World {
             },
             _ => return Err(missing()),
         })
+    }
+
+    /// The deletion's tree: its branches, and the steps of each in their order.
+    fn tree(&self) -> (Vec<Branch>, Vec<Vec<&Step>>) {
+        let steps: Vec<&Step> = self.steps.iter().filter(|s| is_of_deletion(s)).collect();
+        let positions: HashMap<i64, u32> = steps.iter().map(|s| s.id).zip(0..).collect();
+        let planned: Vec<PlanStep> = (0..)
+            .zip(&steps)
+            .map(|(at, s)| {
+                let before = s
+                    .depends_on
+                    .iter()
+                    .filter_map(|id| positions.get(id).copied());
+                PlanStep {
+                    action: s.action,
+                    site: s.resource.key.site.clone(),
+                    ..plan_step(
+                        at,
+                        s.resource.key.kind.as_str(),
+                        "",
+                        &before.collect::<Vec<_>>(),
+                    )
+                }
+            })
+            .collect();
+        let mut planted = outline::plant(&planned);
+        let mut members = vec![Vec::new(); planted.branches.len()];
+        for (step, branch) in steps.iter().zip(&planted.branch_of) {
+            members[*branch as usize].push(*step);
+        }
+        for (branch, members) in planted.branches.iter_mut().zip(&mut members) {
+            let below = branch
+                .below
+                .map(|at| steps[usize::try_from(at).unwrap()].id);
+            branch.below = below;
+            members
+                .iter()
+                .for_each(|s| *slot(&mut branch.counts, s.state) += 1);
+            if branch.counts.total >= outline::FOLD_FROM {
+                let urgency = |s: &Step| BY_URGENCY.iter().position(|it| *it == s.state);
+                members.sort_by_key(|s| urgency(s));
+            }
+        }
+        (planted.branches, members)
+    }
+
+    fn outline(&self, below: &[Option<i64>]) -> Outline {
+        let (branches, members) = self.tree();
+        let mut outline = Outline::default();
+        for (branch, members) in branches.iter().zip(&members) {
+            let is_long = branch.counts.total >= outline::FOLD_FROM;
+            if below.contains(&branch.below) {
+                let steps = members.iter().filter(|_| !is_long);
+                outline.branches.push(BranchRead {
+                    branch: branch.clone(),
+                    steps: steps.map(|s| (*s).clone()).collect(),
+                });
+            }
+            let places = (0..).zip(members);
+            let places = places.filter(|(_, s)| is_long && below.contains(&Some(s.id)));
+            outline.places.extend(places.map(|(index, step)| Place {
+                branch: branch.id,
+                index,
+                step: (*step).clone(),
+            }));
+        }
+        outline
     }
 
     pub fn receive(&self, command: &Command) -> Result<Receipt, ControlError> {
@@ -587,6 +701,38 @@ impl World {
         }
         all.sort_by_key(|it| std::cmp::Reverse(it.steps));
         all
+    }
+}
+
+/// Steps 90 and on belong to other deletions.
+fn is_of_deletion(step: &Step) -> bool {
+    !(90..100).contains(&step.id)
+}
+
+fn fits(filter: &Filter, step: &Step) -> bool {
+    let resource = &step.resource;
+    let site = resource.key.site.to_string();
+    filter.fits(&Facts {
+        texts: &[&resource.name, &resource.key.id, step.action.as_str()],
+        state: step.state.as_str(),
+        kind: resource.key.kind.as_str(),
+        site: &site,
+        project: &step.project_id,
+        since: step.blocked_since,
+    })
+}
+
+fn slot(counts: &mut Counts, state: StepState) -> &mut u64 {
+    match state {
+        StepState::Waiting => &mut counts.waiting,
+        StepState::Ready => &mut counts.ready,
+        StepState::Running => &mut counts.running,
+        StepState::Verifying => &mut counts.verifying,
+        StepState::Blocked => &mut counts.blocked,
+        StepState::Stuck => &mut counts.stuck,
+        StepState::Gone => &mut counts.gone,
+        StepState::Skipped => &mut counts.skipped,
+        StepState::Purged => &mut counts.purged,
     }
 }
 

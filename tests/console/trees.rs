@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use gone::domain::model::{PlanStep, StepState};
+use gone::control::Query;
+use gone::domain::model::{PlanStep, Step, StepState};
 
 use super::fake::{Desk, World, plan_step, step};
 
@@ -78,5 +79,161 @@ fn what_needs_a_person_is_told_by_the_folded_line_and_stands_first_in_it() {
     assert!(
         ports[0].contains("p14") && ports[1].contains("p18"),
         "{text}"
+    );
+}
+
+/// Networks, each with a subnet and a port below it.
+fn networks(count: i64) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for n in 0..count {
+        let first = 1000 + 3 * n;
+        let port = format!("port-{n}");
+        steps.push(step(first, "port", &port, StepState::Gone, &[]));
+        let subnet = format!("subnet-{n}");
+        steps.push(step(
+            first + 1,
+            "subnet",
+            &subnet,
+            StepState::Waiting,
+            &[first],
+        ));
+        let network = format!("network-{n}");
+        let before = [first, first + 1];
+        steps.push(step(
+            first + 2,
+            "network",
+            &network,
+            StepState::Waiting,
+            &before,
+        ));
+    }
+    steps
+}
+
+#[test]
+fn a_long_branch_is_read_only_where_someone_looks() {
+    let mut world = World::busy();
+    world.steps = super::fake::steps(5_000);
+    let mut desk = Desk::new(world, (80, 24));
+    desk.press("enter home down down enter");
+    assert!(desk.text().contains("▾ port ×4,990"), "{}", desk.text());
+    let first: Vec<&str> = vec!["├ port server-1 ", "├ port server-4 "];
+    assert!(
+        first.iter().all(|row| desk.text().contains(row)),
+        "{}",
+        desk.text()
+    );
+    desk.asked.clear();
+    desk.press("end up up up up");
+    // The last ones are those that have ended, by their ids.
+    assert!(
+        desk.text().contains("└ port server-4998"),
+        "{}",
+        desk.text()
+    );
+    for _ in 0..30 {
+        desk.press("pgup");
+        assert!(!desk.text().contains("├ …"), "{}", desk.text());
+    }
+    let limits = desk.asked.iter().map(|query| match query {
+        Query::BranchSteps { limit, .. } => *limit,
+        other => panic!("{other:?}"),
+    });
+    let limits: Vec<usize> = limits.collect();
+    assert!(
+        limits.len() < 6 && limits.iter().all(|limit| *limit <= 500),
+        "{limits:?}"
+    );
+}
+
+#[test]
+fn one_of_many_opens_in_its_place_and_stays_open_where_it_goes() {
+    let mut world = World::busy();
+    world.steps = networks(8);
+    let mut desk = Desk::new(world, (80, 30));
+    desk.press("enter");
+    assert!(
+        desk.text().contains("> ▸ network ×8") || desk.text().contains(">  ▸ network ×8"),
+        "{}",
+        desk.text()
+    );
+    desk.press("enter down down down right");
+    let rows = |desk: &Desk| -> Vec<String> {
+        let text = desk.text();
+        let rows = text.lines().filter(|line| {
+            line.contains(['├', '└']) && (line.contains("-0 ") || line.contains("-2 "))
+        });
+        rows.map(|line| {
+            line.trim_start_matches([' ', '>'])
+                .chars()
+                .take(24)
+                .collect::<String>()
+                .trim()
+                .to_owned()
+        })
+        .collect()
+    };
+    assert_eq!(
+        rows(&desk),
+        [
+            "├ ▸ network network-0",
+            "├ network network-2",
+            "│ └ subnet subnet-2",
+            "│   └ port port-2"
+        ]
+    );
+    // It ends, and stands behind those that have not: with what is below it.
+    desk.world.steps[8].state = StepState::Gone;
+    desk.world.deletions[0].counts.gone += 1;
+    desk.world.snapshot.deletions = vec![desk.world.deletions[0].clone()];
+    desk.publish();
+    assert_eq!(
+        rows(&desk),
+        [
+            "├ ▸ network network-0",
+            "└ network network-2",
+            "└ subnet subnet-2",
+            "└ port port-2"
+        ]
+    );
+    assert!(
+        desk.text().contains(">  └ network network-2"),
+        "the cursor is on its row\n{}",
+        desk.text()
+    );
+    desk.press("left");
+    assert_eq!(
+        rows(&desk),
+        ["├ ▸ network network-0", "└ ▸ network network-2"]
+    );
+    desk.press("left");
+    assert!(desk.text().contains(">  ▸ network ×8"), "{}", desk.text());
+}
+
+#[test]
+fn a_filter_asks_the_engine_and_says_how_many_of_all_fit() {
+    let mut world = World::busy();
+    world.steps = super::fake::steps(5_000);
+    let mut desk = Desk::new(world, (80, 24));
+    desk.press("enter /server-499 enter");
+    let text = desk.text();
+    assert!(text.contains("11 of 536 steps fit"), "{text}");
+    assert!(
+        text.contains("port server-499 ") && text.contains("port server-4990"),
+        "{text}"
+    );
+    desk.press("/ ctrl-u port enter");
+    let text = desk.text();
+    assert!(text.contains("4,990 of 536 steps fit"), "{text}");
+    // More are asked for at the end of what is there.
+    desk.press("end down down down");
+    assert!(desk.text().contains("port server-501 "), "{}", desk.text());
+    desk.press("esc");
+    assert!(desk.text().contains("▸ port ×4,990"), "{}", desk.text());
+    desk.press("/nowhere enter");
+    assert!(
+        desk.text().contains("No step contains that text"),
+        "{}",
+        desk.text()
     );
 }

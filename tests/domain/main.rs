@@ -10,6 +10,7 @@ mod kinds;
 mod ladder;
 mod nesting;
 mod news;
+mod outline;
 mod plan;
 mod policy;
 mod rooms;

@@ -162,6 +162,7 @@ impl Client {
                 older_than: None,
                 cursor,
                 cause: None,
+                filter: String::new(),
                 limit: 500,
             };
             match self.control.query(query).await.unwrap() {
@@ -298,7 +299,10 @@ impl Client {
 
     pub async fn frozen(&self, id: &str) -> Arc<Plan> {
         let deletion_id = id.to_owned();
-        let query = Query::FrozenPlan { deletion_id };
+        let query = Query::FrozenPlan {
+            deletion_id,
+            without_steps: false,
+        };
         match self.control.query(query).await.unwrap() {
             Page::Plan { plan } => plan,
             other => panic!("{other:?}"),

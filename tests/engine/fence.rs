@@ -336,6 +336,7 @@ fn t10_stuck_deletions_are_listed_by_age() {
                         older_than: Some(day_ago),
                         cursor: None,
                         cause: None,
+                        filter: String::new(),
                         limit: 500,
                     })
                     .await

@@ -20,6 +20,7 @@ use gone::domain::model::{
     Counts, Deletion, Identity, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
 };
 use gone::domain::news::Told;
+use gone::domain::outline::Outline;
 use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
@@ -546,8 +547,12 @@ impl Ledger for Faulty {
     async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError> {
         self.inner.deletion(id).await
     }
-    async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, LedgerError> {
-        self.inner.frozen(deletion_id).await
+    async fn frozen(
+        &self,
+        deletion_id: &str,
+        with_steps: bool,
+    ) -> Result<Option<Arc<Plan>>, LedgerError> {
+        self.inner.frozen(deletion_id, with_steps).await
     }
     async fn identities(
         &self,
@@ -560,6 +565,31 @@ impl Ledger for Faulty {
     }
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError> {
         self.inner.steps(filter, page).await
+    }
+    async fn count_steps(
+        &self,
+        filter: StepFilter,
+        after: Option<String>,
+    ) -> Result<(u64, Option<String>), LedgerError> {
+        self.inner.count_steps(filter, after).await
+    }
+    async fn outline(
+        &self,
+        deletion_id: &str,
+        below: Vec<Option<i64>>,
+    ) -> Result<Outline, LedgerError> {
+        self.inner.outline(deletion_id, below).await
+    }
+    async fn branch_steps(
+        &self,
+        deletion_id: &str,
+        branch: i64,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Step>, LedgerError> {
+        self.inner
+            .branch_steps(deletion_id, branch, from, limit)
+            .await
     }
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError> {
         self.inner.step(id).await

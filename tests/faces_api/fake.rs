@@ -175,7 +175,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::ShownBefore { .. } => return nothing("resource"),
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
-        Query::Steps { .. } => 2,
+        Query::Steps { .. } | Query::BranchSteps { .. } => 2,
         Query::Step { .. } => 3,
         Query::Timeline { .. } => 4,
         Query::Tombstones { .. } => 5,
@@ -191,6 +191,8 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Orphans { .. } => 15,
         Query::Gates => 16,
         Query::Causes => 17,
+        Query::StepCount { .. } => 18,
+        Query::Outline { .. } => 19,
     };
     Ok(samples::pages().swap_remove(at))
 }

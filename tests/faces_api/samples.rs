@@ -9,6 +9,7 @@ use gone::domain::attention::{Cause, Triage};
 use gone::domain::ladder::{Ladder, Offer, Purged, Rung};
 use gone::domain::model::*;
 use gone::domain::news::{Mark, Told};
+use gone::domain::outline::{Branch, BranchRead, Outline, Place};
 use serde_json::json;
 
 pub fn noon() -> DateTime<Utc> {
@@ -456,6 +457,24 @@ pub fn queries() -> Vec<Query> {
             older_than: None,
             cursor: None,
             cause: Some(triage().cause),
+            filter: "web age>1h".into(),
+            limit: 500,
+        },
+        Query::StepCount {
+            deletion_id: Some("d1".into()),
+            states: vec![StepState::Stuck],
+            cause: Some(triage().cause),
+            filter: "!lab".into(),
+            cursor: Some("1:2".into()),
+        },
+        Query::Outline {
+            deletion_id: "d1".into(),
+            below: vec![None, Some(7)],
+        },
+        Query::BranchSteps {
+            deletion_id: "d1".into(),
+            branch: 3,
+            from: 1_000,
             limit: 500,
         },
         Query::Step { id: 7 },
@@ -478,6 +497,7 @@ pub fn queries() -> Vec<Query> {
         Query::Plan { hash: "abc".into() },
         Query::FrozenPlan {
             deletion_id: "d1".into(),
+            without_steps: true,
         },
         Query::Resources {
             kind: "port".into(),
@@ -500,7 +520,7 @@ pub fn queries() -> Vec<Query> {
             limit: 5,
         },
     ];
-    covers_all(&all, 19, |query| match query {
+    covers_all(&all, 22, |query| match query {
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } => 2,
@@ -521,7 +541,10 @@ pub fn queries() -> Vec<Query> {
         Query::Gates => 17,
         Query::Causes => 18,
         // Crosses no socket.
-        Query::ShownBefore { .. } => 19,
+        Query::ShownBefore { .. } => 22,
+        Query::StepCount { .. } => 19,
+        Query::Outline { .. } => 20,
+        Query::BranchSteps { .. } => 21,
     });
     all
 }
@@ -642,8 +665,13 @@ pub fn pages() -> Vec<Page> {
         Page::Causes {
             rows: vec![triage()],
         },
+        Page::StepCount {
+            steps: 12,
+            next: next(),
+        },
+        Page::Outline { outline: outline() },
     ];
-    covers_all(&all, 18, |page| match page {
+    covers_all(&all, 20, |page| match page {
         Page::Deletions { .. } => 0,
         Page::Deletion { .. } => 1,
         Page::Steps { .. } => 2,
@@ -662,7 +690,9 @@ pub fn pages() -> Vec<Page> {
         Page::Orphans { .. } => 15,
         Page::Gates { .. } => 16,
         Page::Causes { .. } => 17,
-        Page::ShownBefore { .. } => 18,
+        Page::StepCount { .. } => 18,
+        Page::Outline { .. } => 19,
+        Page::ShownBefore { .. } => 20,
     });
     all
 }
@@ -759,6 +789,31 @@ pub fn errors() -> Vec<(ControlError, u16, &'static str)> {
 
 /// A variant that is added later does not compile in `index_of`, and then fails here until a sample
 /// stands for it.
+fn outline() -> Outline {
+    let step = step(7, "port", &[], StepState::Running);
+    let branch = Branch {
+        id: 3,
+        below: Some(9),
+        site: site(),
+        kind: step.resource.key.kind.clone(),
+        action: step.action,
+        leaf: true,
+        counts: Counts::default(),
+    };
+    let place = Place {
+        branch: 4,
+        index: 12,
+        step: step.clone(),
+    };
+    Outline {
+        branches: vec![BranchRead {
+            branch,
+            steps: vec![step],
+        }],
+        places: vec![place],
+    }
+}
+
 fn covers_all<T>(samples: &[T], variants: usize, index_of: impl Fn(&T) -> usize) {
     for index in 0..variants {
         assert!(

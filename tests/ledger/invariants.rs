@@ -283,7 +283,7 @@ fn any_stops(db: &Connection, steps: &[ClaimedStep]) -> bool {
 }
 
 fn check(db: &Connection, after: &Op) -> Result<(), TestCaseError> {
-    for (rule, sql) in RULES {
+    for (_, rule, sql) in RULES {
         let broken: i64 = db
             .prepare_cached(sql)
             .unwrap()

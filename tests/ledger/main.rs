@@ -10,6 +10,7 @@
 mod commands;
 mod durability;
 mod invariants;
+mod outline;
 mod prune;
 mod purge;
 mod reads;

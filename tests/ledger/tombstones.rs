@@ -453,11 +453,11 @@ async fn p01_the_plan_is_kept_as_it_was_frozen() {
     let vars = Arc::make_mut(&mut plan.steps[1].vars);
     vars.insert("router_id".to_owned(), "r".to_owned());
     plan.unset = vec![plan_step(3, Action::Unset, key("floating_ip", "f"), &[])];
-    assert_eq!(ledger.frozen(&id("one")).await.unwrap(), None);
+    assert_eq!(ledger.frozen(&id("one"), true).await.unwrap(), None);
     running(&ledger, "one", &plan).await;
     claim_all_to(&ledger, StepState::Gone).await;
     assert_eq!(
-        ledger.frozen(&id("one")).await.unwrap().as_deref(),
+        ledger.frozen(&id("one"), true).await.unwrap().as_deref(),
         Some(&plan)
     );
 

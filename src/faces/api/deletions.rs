@@ -193,6 +193,7 @@ pub(super) async fn steps(
         older_than: None,
         cursor: params.cursor(),
         cause: None,
+        filter: String::new(),
         limit: params.limit()?,
     })
     .await

@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer};
 use super::Api;
 use super::problem::Problem;
 use crate::control::{SiteSpec, TargetSpec};
+use crate::domain::duration;
 use crate::domain::model::{KindName, Site};
 use crate::domain::text::did_you_mean;
-use crate::system::config::parse_duration;
 
 /// Rows of a page, unless asked for otherwise.
 const PAGE_ROWS: usize = 100;
@@ -236,7 +236,7 @@ impl Params {
             return Ok(None);
         };
         let invalid = |error: String| Problem::invalid(format!("\"{name}\": {error}"));
-        let age = parse_duration(text).map_err(invalid)?;
+        let age = duration::parse(text).map_err(invalid)?;
         chrono::Duration::from_std(age)
             .ok()
             .and_then(|age| api.clock.now().checked_sub_signed(age))

@@ -202,6 +202,7 @@ impl Api {
             older_than: None,
             cursor,
             cause: None,
+            filter: String::new(),
             limit: PAGE_ROWS_MAX,
         };
         match self.control.query(query).await? {
@@ -215,7 +216,14 @@ impl Api {
     /// None until the plan stands.
     async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, ControlError> {
         let deletion_id = deletion_id.to_owned();
-        match self.control.query(Query::FrozenPlan { deletion_id }).await {
+        match self
+            .control
+            .query(Query::FrozenPlan {
+                deletion_id,
+                without_steps: false,
+            })
+            .await
+        {
             Ok(Page::Plan { plan }) => Ok(Some(plan)),
             Ok(_) | Err(ControlError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),

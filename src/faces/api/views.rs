@@ -64,6 +64,7 @@ pub(super) async fn collector(
         older_than: params.before(&api, "older_than")?,
         cursor: params.cursor(),
         cause: None,
+        filter: String::new(),
         limit: params.limit()?,
     })
     .await

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::domain::duration;
 use crate::domain::model::{DriftPolicy, OnFailure, PlanOptions, Site};
-use crate::system::config::parse_duration;
 use crate::system::telemetry::LogFormat;
 
 const EXAMPLES: &str = "\
@@ -412,7 +412,7 @@ pub struct Wait(pub Option<Duration>);
 fn parse_wait(text: &str) -> Result<Wait, String> {
     match text {
         "" => Ok(Wait(None)),
-        text => parse_duration(text).map(|duration| Wait(Some(duration))),
+        text => duration::parse(text).map(|duration| Wait(Some(duration))),
     }
 }
 
@@ -422,7 +422,7 @@ pub struct ListArgs {
     #[arg(default_value = "deletions", value_name = "WHAT")]
     pub what: String,
     /// Only what is in its state for longer than this (24h without a value)
-    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "24h", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "24h", value_parser = duration::parse)]
     pub older_than: Option<Duration>,
 }
 
@@ -589,6 +589,6 @@ pub enum LedgerWork {
 #[derive(Clone, Debug, Args)]
 pub struct PruneArgs {
     /// What is older than this goes, but for what is held down (ledger.retention without it)
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub older_than: Option<Duration>,
 }

@@ -143,6 +143,7 @@ async fn waiting(
             older_than,
             cursor,
             cause: None,
+            filter: String::new(),
             limit: PAGE_ROWS,
         };
         let Page::Steps { rows, next } = session.query(tried, query).await? else {

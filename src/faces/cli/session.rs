@@ -120,6 +120,7 @@ impl Session<'_> {
             older_than: None,
             cursor,
             cause: None,
+            filter: String::new(),
             limit,
         };
         match self.query(tried, query).await? {

@@ -90,6 +90,10 @@ impl<T> Feed<T> {
         }
     }
 
+    pub(crate) fn is_asked(&self) -> bool {
+        self.ticket.is_some()
+    }
+
     pub(crate) fn owns(&self, ticket: u64) -> bool {
         self.ticket == Some(ticket)
     }
@@ -97,11 +101,18 @@ impl<T> Feed<T> {
     pub(crate) fn take(&mut self, rows: Vec<T>, next: Option<String>, now: DateTime<Utc>) -> Want {
         self.ticket = None;
         self.error = None;
-        self.fresh.extend(rows);
-        if self.fresh.len() < self.wanted && next.is_some() {
+        // While nothing stands yet, what there is is shown.
+        let collected = match self.loaded {
+            true => &mut self.fresh,
+            false => &mut self.rows,
+        };
+        collected.extend(rows);
+        if collected.len() < self.wanted && next.is_some() {
             return Want::Page(next);
         }
-        self.rows = std::mem::take(&mut self.fresh);
+        if self.loaded {
+            self.rows = std::mem::take(&mut self.fresh);
+        }
         self.next = next;
         self.loaded = true;
         self.took = self.asked_at.map_or(TimeDelta::zero(), |at| now - at);
@@ -114,9 +125,5 @@ impl<T> Feed<T> {
         self.fresh.clear();
         self.error = Some(error);
         self.loaded = true;
-    }
-
-    pub(crate) fn arrived(&self) -> usize {
-        self.rows.len().max(self.fresh.len())
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::filter::Filter;
 use super::keys::Action;
+use crate::domain::filter::Filter;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct List {
@@ -54,12 +54,15 @@ impl List {
         held: Option<K>,
         mut keys: impl Iterator<Item = K>,
     ) {
-        if let Some(held) = held
-            && let Some(index) = keys.position(|key| key == held)
-        {
+        self.follow(held.and_then(|held| keys.position(|key| key == held)));
+    }
+
+    /// The cursor's row is this one now; none: nobody knows.
+    pub(crate) fn follow(&mut self, row: Option<usize>) {
+        if let Some(row) = row {
             // The window moves along, so that the row keeps its place on the screen.
-            self.top = (self.top + index).saturating_sub(self.cursor);
-            self.cursor = index;
+            self.top = (self.top + row).saturating_sub(self.cursor);
+            self.cursor = row;
         }
     }
 }

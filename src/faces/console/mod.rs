@@ -22,7 +22,6 @@
 mod command;
 mod event;
 mod feed;
-mod filter;
 mod keys;
 mod list;
 mod look;

@@ -4,9 +4,9 @@
 use crate::control::{ControlError, Page, Query};
 
 use super::feed::{Feed, PAGE_ROWS, Want};
-use super::filter::Filter;
 use super::list::List;
 use super::panes::{Context, unexpected};
+use crate::domain::filter::Filter;
 
 pub(crate) trait Row: Sized {
     /// By which it is found again.

@@ -9,12 +9,12 @@ use crate::domain::model::Event as LedgerEvent;
 use super::Exit;
 use super::command;
 use super::event::{Effect, Event};
-use super::filter::Filter;
 use super::keys::{self, Action, Scope};
 use super::look::{Tone, count, key_hint};
 use super::prompt::{self, Prompt};
 use super::render;
 use super::state::State;
+use crate::domain::filter::Filter;
 
 /// Takes one event, and says what the loop has to do.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
@@ -29,7 +29,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         }
         Event::Paste(text) => {
             if !state.guarded {
-                paste(state, &text);
+                paste(state, &text, &mut effects);
             }
         }
         Event::Resize(columns, rows) => {
@@ -166,35 +166,37 @@ fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
 fn back(state: &mut State, effects: &mut Vec<Effect>) {
     let filtered = state.top().is_some_and(|p| !p.list().filter.is_empty());
     if filtered {
-        set_filter(state, String::new());
+        set_filter(state, String::new(), effects);
     } else {
         state.back(effects);
     }
 }
 
 /// Rows come and go with each letter, where the line carries that; else with enter.
-fn filter_typed(state: &mut State, input: &Input) {
+fn filter_typed(state: &mut State, input: &Input, effects: &mut Vec<Effect>) {
     if !state.options.low_bandwidth {
-        set_filter(state, input.value().to_owned());
+        set_filter(state, input.value().to_owned(), effects);
     }
 }
 
-fn set_filter(state: &mut State, filter: String) {
-    if let Some(pane) = state.panes.last_mut()
-        && pane.list().filter.text() != filter
-    {
-        let mut filter = Filter::parse(&filter);
-        filter.at(state.now);
-        pane.list_mut().filter = filter;
-        pane.filter_changed();
-    }
+fn set_filter(state: &mut State, filter: String, effects: &mut Vec<Effect>) {
+    let now = state.now;
+    state.with_top(effects, |pane, context| {
+        if pane.list().filter.text() != filter {
+            let mut filter = Filter::parse(&filter);
+            filter.at(now);
+            pane.list_mut().filter = filter;
+            pane.filter_changed();
+            pane.wake(false, context);
+        }
+    });
 }
 
 fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mut Vec<Effect>) {
     let control = pressed.modifiers.contains(KeyModifiers::CONTROL);
     if pressed.code == KeyCode::Esc || (control && pressed.code == KeyCode::Char('c')) {
         match prompt {
-            Prompt::Filter { before, .. } => set_filter(state, before),
+            Prompt::Filter { before, .. } => set_filter(state, before, effects),
             Prompt::Confirm(_) => state.say(Tone::Dim, "nothing was sent"),
             Prompt::Command(_) | Prompt::Quit => {}
         }
@@ -222,7 +224,7 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mu
             state.prompt = Some(Prompt::Command(input));
         }
         Prompt::Filter { input, .. } if is_enter => {
-            set_filter(state, input.value().to_owned());
+            set_filter(state, input.value().to_owned(), effects);
             let filter = state.top().map(|pane| &pane.list().filter);
             if let Some(complaint) = filter.and_then(Filter::complaint) {
                 state.say(Tone::Warn, complaint);
@@ -233,7 +235,7 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mu
                 pane_key(state, pressed, effects);
             } else {
                 prompt::edit(&mut input, pressed);
-                filter_typed(state, &input);
+                filter_typed(state, &input, effects);
             }
             state.prompt = Some(Prompt::Filter { input, before });
         }
@@ -283,14 +285,14 @@ fn command_entered(state: &mut State, prompt: Prompt, effects: &mut Vec<Effect>)
 }
 
 /// Only into a line that is being typed: what is pasted is never keys, and confirms nothing.
-fn paste(state: &mut State, text: &str) {
+fn paste(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
     state.dirty = true;
     match &mut state.prompt {
         Some(Prompt::Command(input)) => prompt::paste(input, text),
         Some(Prompt::Filter { input, .. }) => {
             prompt::paste(input, text);
             let input = input.clone();
-            filter_typed(state, &input);
+            filter_typed(state, &input, effects);
         }
         Some(Prompt::Confirm(confirm)) => {
             prompt::paste(&mut confirm.input, text);

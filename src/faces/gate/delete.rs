@@ -232,6 +232,7 @@ impl Gate {
             older_than: None,
             cursor: None,
             cause: None,
+            filter: String::new(),
             limit: 1,
         };
         let Page::Steps { rows, .. } = self.control.query(query).await.map_err(refused)? else {

@@ -66,6 +66,7 @@ impl Gate {
                 older_than: None,
                 cursor,
                 cause: None,
+                filter: String::new(),
                 limit: 0,
             };
             let Page::Steps { rows, next } = self.control.query(query).await.map_err(refused)?
@@ -99,6 +100,7 @@ impl Gate {
     async fn frozen(&self, id: &str) -> Option<std::sync::Arc<Plan>> {
         let query = Query::FrozenPlan {
             deletion_id: id.to_owned(),
+            without_steps: false,
         };
         match self.control.query(query).await {
             Ok(Page::Plan { plan }) => Some(plan),

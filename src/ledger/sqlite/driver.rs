@@ -14,12 +14,13 @@ use super::batch::Sql;
 use super::lock::Lock;
 use super::pages::{self, position};
 use super::store::{Job, Outcome, Store, check_version, configure, fault};
-use super::{Options, claims, purge, reads, told};
+use super::{Options, claims, outline, purge, reads, told};
 use crate::domain::attention::Triage;
 use crate::domain::model::{
     Counts, Deletion, Identity, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
 };
 use crate::domain::news::Told;
+use crate::domain::outline::Outline;
 use crate::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
     Forgotten, Ledger, LedgerError, LooksDue, Original, Paged, Room, StepFilter, Summary,
@@ -370,9 +371,15 @@ impl<D: Drive> Ledger for D {
         self.read(move |db| reads::deletion(db, &id)).await
     }
 
-    async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, LedgerError> {
+    async fn frozen(
+        &self,
+        deletion_id: &str,
+        with_steps: bool,
+    ) -> Result<Option<Arc<Plan>>, LedgerError> {
         let id = deletion_id.to_owned();
-        let plan = self.read(move |db| reads::frozen(db, &id)).await?;
+        let plan = self
+            .read(move |db| reads::frozen(db, &id, with_steps))
+            .await?;
         Ok(plan.map(Arc::new))
     }
 
@@ -392,6 +399,37 @@ impl<D: Drive> Ledger for D {
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError> {
         let (after, limit) = (position(&page)?, pages::limit(page.limit));
         self.read(move |db| pages::steps(db, &filter, after, limit))
+            .await
+    }
+
+    async fn count_steps(
+        &self,
+        filter: StepFilter,
+        after: Option<String>,
+    ) -> Result<(u64, Option<String>), LedgerError> {
+        let after = position(&Cursor { after, limit: 0 })?;
+        self.read(move |db| pages::count_steps(db, &filter, after))
+            .await
+    }
+
+    async fn outline(
+        &self,
+        deletion_id: &str,
+        below: Vec<Option<i64>>,
+    ) -> Result<Outline, LedgerError> {
+        let id = deletion_id.to_owned();
+        self.read(move |db| outline::outline(db, &id, &below)).await
+    }
+
+    async fn branch_steps(
+        &self,
+        deletion_id: &str,
+        branch: i64,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Step>, LedgerError> {
+        let (id, limit) = (deletion_id.to_owned(), pages::limit(limit));
+        self.read(move |db| outline::branch_steps(db, &id, branch, from, limit))
             .await
     }
 

@@ -21,6 +21,7 @@ mod intents;
 mod lock;
 mod mirror;
 mod outcomes;
+mod outline;
 mod pages;
 mod prune;
 mod purge;

@@ -2,12 +2,15 @@
 //! itself, in the page's order and to the page's length, and the answers are merged.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, Row, params_from_iter};
 
 use super::batch::Sql;
 use super::reads::{self, CAUSE, NEEDS_PERSON};
 use super::rows::{self, TOMBSTONE};
-use crate::domain::model::{Deletion, DeletionState, Step, StepState, Tombstone};
+use crate::domain::filter::{Facts, Filter};
+use crate::domain::model::{
+    Blocker, Deletion, DeletionState, Step, StepError, StepState, Tombstone,
+};
 use crate::ledger::{Cursor, DeletionFilter, LedgerError, Paged, StepFilter, TombstoneFilter};
 
 /// No page is longer; an unset limit means this.
@@ -19,6 +22,9 @@ pub(super) fn limit(wanted: usize) -> usize {
         n => n.min(PAGE_MAX),
     }
 }
+
+/// Steps of one state that one page looks through for a text: some 20 ms.
+const LOOKED_MAX: usize = 25_000;
 
 /// Where a page goes on: the keys of the last row before it.
 pub(super) fn position<const N: usize>(cursor: &Cursor) -> Result<Option<[i64; N]>, LedgerError> {
@@ -64,6 +70,71 @@ impl Conditions {
             })?
             .collect()
     }
+}
+
+impl Conditions {
+    /// Of the steps in one state those that have the text: of the first [`LOOKED_MAX`], and no more than
+    /// `limit`.
+    fn fitting(
+        &self,
+        db: &Connection,
+        state: StepState,
+        text: &Filter,
+        limit: usize,
+    ) -> Sql<Stretch> {
+        let sql = format!(
+            "SELECT deletion, id, name, resource, action, kind, site, project, blocked_since,
+                 blockers, last_error
+             FROM steps INDEXED BY steps_by_state WHERE state = ?{} ORDER BY deletion, id",
+            self.sql
+        );
+        let values = std::iter::once(Value::from(state.as_str().to_owned()));
+        let mut look = db.prepare_cached(&sql)?;
+        let mut rows = look.query(params_from_iter(values.chain(self.values.clone())))?;
+        let mut stretch = Stretch::default();
+        let mut looked = 0;
+        while let Some(row) = rows.next()? {
+            let key = (row.get(0)?, row.get(1)?);
+            if has_text(row, state, text)? {
+                stretch.found.push(key);
+            }
+            looked += 1;
+            if looked == LOOKED_MAX || stretch.found.len() == limit {
+                stretch.stopped_at = Some(key);
+                break;
+            }
+        }
+        Ok(stretch)
+    }
+}
+
+/// What was found among the steps that were looked at.
+#[derive(Default)]
+struct Stretch {
+    found: Vec<(i64, i64)>,
+    /// The last one, if there may be more behind it.
+    stopped_at: Option<(i64, i64)>,
+}
+
+fn has_text(row: &Row, state: StepState, text: &Filter) -> Sql<bool> {
+    let field = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
+    let blockers: Vec<Blocker> = rows::from_json_opt(row, 9)?;
+    let error: Option<StepError> = rows::from_json_opt(row, 10)?;
+    let mut texts = vec![field(2)?, field(3)?, field(4)?];
+    for blocker in &blockers {
+        texts.extend([blocker.id.as_str(), &blocker.name, &blocker.owner_name]);
+    }
+    if let Some(error) = &error {
+        texts.extend([error.kind.as_str(), &error.message]);
+    }
+    Ok(text.fits(&Facts {
+        texts: &texts,
+        state: state.as_str(),
+        kind: field(5)?,
+        site: field(6)?,
+        project: field(7)?,
+        since: rows::time_opt(row, 8)?,
+    }))
 }
 
 /// Newest first; the cursor is the number of the last one.
@@ -122,13 +193,85 @@ pub(super) fn steps(
     after: Option<[i64; 2]>,
     limit: usize,
 ) -> Sql<Paged<Step>> {
+    let Some(conditions) = conditions_of(db, filter, after)? else {
+        return Ok(Paged {
+            rows: Vec::new(),
+            next: None,
+        });
+    };
+    let (mut found, mut horizon) = (Vec::new(), None);
+    for state in states_of(filter) {
+        if filter.text.is_empty() {
+            found.extend(conditions.keys(
+                db,
+                "SELECT deletion, id FROM steps INDEXED BY steps_by_state",
+                state.as_str(),
+                "ORDER BY deletion, id",
+                limit + 1,
+            )?);
+            continue;
+        }
+        let stretch = conditions.fitting(db, *state, &filter.text, limit + 1)?;
+        found.extend(stretch.found);
+        horizon = horizon.into_iter().chain(stretch.stopped_at).min();
+    }
+    found.sort_unstable();
+    found.dedup();
+    // Beyond it not all states were looked through.
+    found.retain(|key| horizon.is_none_or(|horizon| *key <= horizon));
+    let next = match found.len() > limit {
+        true => found.get(limit - 1).copied(),
+        false => horizon,
+    };
+    let rows = found
+        .iter()
+        .take(limit)
+        .filter_map(|(_, id)| reads::step(db, *id, Some(PAGE_MAX)).transpose())
+        .collect::<Sql<_>>()?;
+    let next = next.map(cursor);
+    Ok(Paged { rows, next })
+}
+
+/// How many of a stretch fit, and where the next one begins.
+pub(super) fn count_steps(
+    db: &Connection,
+    filter: &StepFilter,
+    after: Option<[i64; 2]>,
+) -> Sql<(u64, Option<String>)> {
+    let Some(conditions) = conditions_of(db, filter, after)? else {
+        return Ok((0, None));
+    };
+    let (mut found, mut horizon) = (Vec::new(), None);
+    for state in states_of(filter) {
+        let stretch = conditions.fitting(db, *state, &filter.text, usize::MAX)?;
+        found.extend(stretch.found);
+        horizon = horizon.into_iter().chain(stretch.stopped_at).min();
+    }
+    found.retain(|key| horizon.is_none_or(|horizon| *key <= horizon));
+    Ok((found.len() as u64, horizon.map(cursor)))
+}
+
+fn states_of(filter: &StepFilter) -> &[StepState] {
+    match filter.states.as_slice() {
+        [] => &StepState::ALL,
+        some => some,
+    }
+}
+
+fn cursor((num, id): (i64, i64)) -> String {
+    format!("{num}:{id}")
+}
+
+/// None if the deletion is not there.
+fn conditions_of(
+    db: &Connection,
+    filter: &StepFilter,
+    after: Option<[i64; 2]>,
+) -> Sql<Option<Conditions>> {
     let mut conditions = Conditions::default();
     if let Some(id) = &filter.deletion_id {
         let Some(num) = reads::find(db, id)? else {
-            return Ok(Paged {
-                rows: Vec::new(),
-                next: None,
-            });
+            return Ok(None);
         };
         conditions.and("deletion = ?", [num.into()]);
         if let Some([_, id]) = after {
@@ -158,32 +301,7 @@ pub(super) fn steps(
             ],
         );
     }
-    let states = match filter.states.as_slice() {
-        [] => &StepState::ALL,
-        some => some,
-    };
-    let mut found = Vec::new();
-    for state in states {
-        found.extend(conditions.keys(
-            db,
-            "SELECT deletion, id FROM steps INDEXED BY steps_by_state",
-            state.as_str(),
-            "ORDER BY deletion, id",
-            limit + 1,
-        )?);
-    }
-    found.sort_unstable();
-    found.dedup();
-    let next = (found.len() > limit).then(|| {
-        let (num, id) = found[limit - 1];
-        format!("{num}:{id}")
-    });
-    let rows = found
-        .iter()
-        .take(limit)
-        .filter_map(|(_, id)| reads::step(db, *id, Some(PAGE_MAX)).transpose())
-        .collect::<Sql<_>>()?;
-    Ok(Paged { rows, next })
+    Ok(Some(conditions))
 }
 
 /// By record; the cursor is the last one.

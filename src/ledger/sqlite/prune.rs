@@ -103,6 +103,10 @@ impl Batch<'_> {
                 // Each edge is within its deletion.
                 self.execute("DELETE FROM edges WHERE dependent = ?1", &[id])?;
                 self.execute("DELETE FROM steps WHERE id = ?1", &[id])?;
+                self.execute(
+                    "DELETE FROM branches WHERE deletion = ?1 AND below = ?2",
+                    &[&num, id],
+                )?;
                 self.let_go_of_tombstone(*record, num, before)?;
             }
             let gone = steps.len() as u64;
@@ -155,6 +159,7 @@ impl Batch<'_> {
              WHERE name = (SELECT 'deletion_' || state FROM deletions WHERE num = ?1)",
             &[&num],
         )?;
+        self.execute("DELETE FROM branches WHERE deletion = ?1", &[&num])?;
         self.execute("DELETE FROM requests WHERE num = ?1", &[&num])?;
         self.execute("DELETE FROM deletions WHERE num = ?1", &[&num])?;
         Ok(1)

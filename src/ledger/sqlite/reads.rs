@@ -293,7 +293,7 @@ pub(super) fn plan(db: &Connection, hash: &str, now: DateTime<Utc>) -> Sql<Optio
 }
 
 /// The plan as it was frozen, from its header and its steps.
-pub(super) fn frozen(db: &Connection, deletion_id: &str) -> Sql<Option<Plan>> {
+pub(super) fn frozen(db: &Connection, deletion_id: &str, with_steps: bool) -> Sql<Option<Plan>> {
     let found = db
         .prepare_cached(
             "SELECT d.num, r.frozen FROM deletions d JOIN requests r USING (num)
@@ -306,7 +306,9 @@ pub(super) fn frozen(db: &Connection, deletion_id: &str) -> Sql<Option<Plan>> {
     let Some((num, mut plan)) = found else {
         return Ok(None);
     };
-    plan.steps = planned_steps(db, num)?;
+    if with_steps {
+        (_, plan.steps) = planned_steps(db, num)?;
+    }
     Ok(Some(plan))
 }
 
@@ -344,7 +346,8 @@ pub(super) fn identities(db: &Connection, deletion_id: &str) -> Sql<BTreeMap<Str
     Ok(found.unwrap_or_default())
 }
 
-fn planned_steps(db: &Connection, num: i64) -> Sql<Vec<PlanStep>> {
+/// By id, and their ids. What is left of them, if some were pruned.
+pub(super) fn planned_steps(db: &Connection, num: i64) -> Sql<(Vec<i64>, Vec<PlanStep>)> {
     let mut found = db
         .prepare_cached(
             "SELECT id, position, site, kind, resource, action, name, project, why, fingerprint,
@@ -375,16 +378,16 @@ fn planned_steps(db: &Connection, num: i64) -> Sql<Vec<PlanStep>> {
         })?
         .collect::<Sql<Vec<_>>>()?;
     found.sort_unstable_by_key(|(id, _)| *id);
-    let first = found.first().map_or(0, |(id, _)| *id);
     let mut edges = db.prepare_cached("SELECT dependency FROM edges WHERE dependent = ?1")?;
     for (id, step) in &mut found {
+        let first = *id - i64::from(step.id);
         step.depends_on = edges
             .query_map([*id], |row| row.get::<_, i64>(0))?
             .map(|id| id.map(|id| u32::try_from(id - first).unwrap_or_default()))
             .collect::<Sql<_>>()?;
         step.depends_on.sort_unstable();
     }
-    Ok(found.into_iter().map(|(_, step)| step).collect())
+    Ok(found.into_iter().unzip())
 }
 
 pub(super) fn summary(db: &Connection) -> Sql<Summary> {

@@ -2,12 +2,14 @@
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use super::outline;
+
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 9;
+pub(super) const KNOWN: i64 = 10;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -17,6 +19,7 @@ const MIGRATIONS: [&str; 9] = [
     RANKED_LOOKS,
     SNAPSHOTS,
     ONE_RECORD,
+    OUTLINE,
 ];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
@@ -279,6 +282,25 @@ CREATE INDEX tombstones_with_copies ON tombstones(record_id) WHERE copies_at IS 
 CREATE INDEX tombstones_held_down ON tombstones(gone_at, record_id) WHERE phase = 'gone';
 ";
 
+/// Where the steps stand in the tree of their deletion ([`crate::domain::outline`]): `below` is a step.
+/// What an older ledger has is given its places by [`super::outline::plant_all`].
+const OUTLINE: &str = "
+CREATE TABLE branches(
+    id INTEGER PRIMARY KEY,
+    deletion INTEGER NOT NULL,
+    below INTEGER,
+    site TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    action TEXT NOT NULL,
+    leaf INTEGER NOT NULL
+) STRICT;
+CREATE INDEX branches_below ON branches(deletion, below);
+ALTER TABLE steps ADD COLUMN branch INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX steps_by_branch ON steps(branch, state);
+";
+/// The version whose steps have places.
+const WITH_PLACES: i64 = 10;
+
 /// The schema version that the file has; 0 for an empty one.
 pub(super) fn version(db: &Connection) -> rusqlite::Result<i64> {
     db.query_row("PRAGMA user_version", (), |row| row.get(0))
@@ -291,6 +313,9 @@ pub(super) fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
     for (next, sql) in (1..).zip(MIGRATIONS).filter(|(next, _)| *next > found) {
         let tx = Transaction::new(db, TransactionBehavior::Immediate)?;
         tx.execute_batch(sql)?;
+        if next == WITH_PLACES {
+            outline::plant_all(&tx)?;
+        }
         tx.pragma_update(None, "user_version", next)?;
         tx.commit()?;
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::batch::{Batch, Sql};
 use super::intents::Fences;
-use super::rows;
+use super::{outline, rows};
 use crate::domain::mapping::CopiedBy;
 use crate::domain::model::{
     Action, EventKind, Phase, Plan, PlanStep, ResourceKey, Site, StepState, short_id,
@@ -135,12 +135,14 @@ impl Batch<'_> {
             .db
             .prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM steps")?
             .query_row((), |row| row.get(0))?;
+        let ids: Vec<i64> = (first..).take(plan.steps.len()).collect();
+        let branches = outline::plant(self.db, num, &ids, &plan.steps)?;
         let mut insert = self.db.prepare_cached(
             "INSERT INTO steps(id, deletion, state, waits, rank, since, max_attempts, ended_at,
                  record, position, site, kind, resource, action, name, project, vars, why,
-                 fingerprint)
+                 fingerprint, branch)
              VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-                 ?18, ?19)",
+                 ?18, ?19, ?20)",
         )?;
         let mut connect = self
             .db
@@ -194,7 +196,8 @@ impl Batch<'_> {
                     .then(|| rows::json(&step.vars))
                     .transpose()?,
                 step.why,
-                step.fingerprint
+                step.fingerprint,
+                branches.get(position)
             ])?;
             states.push(state);
         }

@@ -10,70 +10,75 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::{Map, Value};
 
 use super::batch::Sql;
-use super::reads;
 use super::store::{check_version, fault};
+use super::{reads, schema};
 use crate::ledger::{LedgerError, audit};
 
-/// Rules that hold in every ledger at any time, each with a statement that counts what breaks it.
-pub const RULES: [(&str, &str); 18] = [
-    ("counts sum to the total",
+/// Rules that hold in every ledger at any time: from which version of its tables on, and a statement
+/// that counts what breaks it.
+pub const RULES: [(i64, &str, &str); 19] = [
+    (1, "counts sum to the total",
      "SELECT count(*) FROM deletions WHERE total <> waiting + ready + running + verifying + blocked
           + stuck + gone + skipped + purged
 "),
-    ("each total equals a recount",
+    (1, "each total equals a recount",
      "SELECT count(*) FROM deletions
           LEFT JOIN (SELECT deletion, count(*) AS found FROM steps GROUP BY deletion) ON deletion = num
           WHERE total <> coalesce(found, 0)"),
-    ("counts equal a recount",
+    (1, "counts equal a recount",
      "SELECT count(*) FROM deletions d WHERE EXISTS (
           SELECT 1 FROM json_each(json_object('waiting', waiting, 'ready', ready,
               'running', running, 'verifying', verifying, 'blocked', blocked, 'stuck', stuck,
               'gone', gone, 'skipped', skipped, 'purged', purged)) c
           WHERE c.value <> (SELECT count(*) FROM steps WHERE deletion = d.num AND state = c.key))"),
-    ("the sums over all steps equal a recount",
+    (1, "the sums over all steps equal a recount",
      "SELECT count(*) FROM counters WHERE name LIKE 'step\\_%' ESCAPE '\\'
           AND n <> (SELECT count(*) FROM steps WHERE 'step_' || state = counters.name)"),
-    ("the sums over all deletions equal a recount",
+    (1, "the sums over all deletions equal a recount",
      "SELECT count(*) FROM counters WHERE name LIKE 'deletion\\_%' ESCAPE '\\'
           AND n <> (SELECT count(*) FROM deletions WHERE 'deletion_' || state = counters.name)"),
-    ("waits equal a recount",
+    (1, "waits equal a recount",
      "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND waits <> (
           SELECT count(*) FROM edges JOIN steps t ON t.id = dependency
           WHERE dependent = s.id AND t.ended_at IS NULL)"),
-    ("who waits has something to wait for, who works has not",
+    (1, "who waits has something to wait for, who works has not",
      "SELECT count(*) FROM steps WHERE (state = 'waiting' AND waits = 0)
           OR (state IN ('ready', 'running', 'verifying', 'blocked') AND waits > 0)"),
-    ("n12: nothing waits for what is stuck",
+    (1, "n12: nothing waits for what is stuck",
      "SELECT count(*) FROM steps s WHERE state = 'waiting' AND EXISTS (
           SELECT 1 FROM edges JOIN steps t ON t.id = dependency
           WHERE dependent = s.id AND t.state = 'stuck')"),
-    ("what is held is held by a stuck step of its deletion that is not",
+    (1, "what is held is held by a stuck step of its deletion that is not",
      "SELECT count(*) FROM steps s WHERE held_by IS NOT NULL AND (state <> 'stuck'
           OR NOT EXISTS (SELECT 1 FROM steps t WHERE t.id = s.held_by AND t.state = 'stuck'
               AND t.held_by IS NULL AND t.deletion = s.deletion))"),
-    ("n11: a stopped deletion has nothing left to send",
+    (1, "n11: a stopped deletion has nothing left to send",
      "SELECT count(*) FROM steps s JOIN deletions d ON d.num = deletion WHERE stops
           AND s.state IN ('waiting', 'ready') AND sent = 0 AND EXISTS (
           SELECT 1 FROM steps t WHERE t.deletion = d.num AND t.state = 'stuck')"),
-    ("a step has ended when its state says so",
+    (10, "each step stands in a branch of its deletion, among its like",
+     "SELECT count(*) FROM steps s WHERE NOT EXISTS (
+          SELECT 1 FROM branches b WHERE b.id = s.branch
+              AND (b.deletion, b.site, b.kind, b.action) = (s.deletion, s.site, s.kind, s.action))"),
+    (1, "a step has ended when its state says so",
      "SELECT count(*) FROM steps
           WHERE (ended_at IS NOT NULL) <> (state IN ('gone', 'skipped', 'purged'))"),
-    ("m1: one row per identity",
+    (1, "m1: one row per identity",
      "SELECT count(*) FROM (SELECT 1 FROM tombstones GROUP BY site, kind, id HAVING count(*) > 1)"),
-    ("i9: one live step per identity and action",
+    (1, "i9: one live step per identity and action",
      "SELECT count(*) FROM (SELECT 1 FROM steps WHERE ended_at IS NULL
           GROUP BY site, kind, resource, action HAVING count(*) > 1)"),
-    ("t1: what is being deleted has its fence",
+    (1, "t1: what is being deleted has its fence",
      "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND action <> 'enable' AND NOT EXISTS (
           SELECT 1 FROM tombstones t WHERE t.record_id = s.record AND t.phase = 'deleting'
               AND t.deletion = s.deletion AND t.id = s.resource)"),
-    ("t9: no fence outlives its step",
+    (1, "t9: no fence outlives its step",
      "SELECT count(*) FROM tombstones WHERE phase = 'deleting' AND (record_id, deletion) NOT IN (
           SELECT record, deletion FROM steps WHERE ended_at IS NULL AND record IS NOT NULL)"),
-    ("t3: checking lasts as long as planning",
+    (1, "t3: checking lasts as long as planning",
      "SELECT count(*) FROM tombstones t JOIN deletions d ON d.num = t.deletion
           WHERE phase = 'checking' AND d.state <> 'planning'"),
-    ("the state is the derived one",
+    (1, "the state is the derived one",
      "SELECT count(*) FROM (SELECT state, finished_at,
               waiting + ready + running + verifying + blocked AS live,
               CASE WHEN state IN ('planning', 'refused') AND NOT cancelled THEN state
@@ -85,10 +90,8 @@ pub const RULES: [(&str, &str); 18] = [
                    ELSE 'gone' END AS derived FROM deletions)
           WHERE state <> derived OR (finished_at IS NOT NULL) <>
               (live = 0 AND state NOT IN ('planning', 'running', 'paused'))"),
-    // In a ledger that no engine has brought up yet, `told` is the outer one.
-    ("i7: of each step that is stuck by itself a person was told",
-     "SELECT (SELECT count(*) FROM steps WHERE state = 'stuck' AND held_by IS NULL AND told = 0)
-          FROM (SELECT 1 AS told)"),
+    (4, "i7: of each step that is stuck by itself a person was told",
+     "SELECT count(*) FROM steps WHERE state = 'stuck' AND held_by IS NULL AND told = 0"),
 ];
 
 /// Rows of the audit that are checked at a time.
@@ -124,7 +127,8 @@ pub fn check(path: &Path) -> Result<Vec<RuleChecked>, LedgerError> {
         [one] if one == "ok" => add("the file is whole", 0, String::new()),
         found => add("the file is whole", found.len() as u64, found.join("; ")),
     }
-    for (rule, sql) in RULES {
+    let version = schema::version(&tx).map_err(failed)?;
+    for (_, rule, sql) in RULES.into_iter().filter(|(since, ..)| *since <= version) {
         let broken = tx
             .query_row(sql, (), |row| row.get::<_, i64>(0))
             .map_err(failed)?;

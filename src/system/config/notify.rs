@@ -10,8 +10,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
+use super::duration;
 use super::load::nonsense;
-use super::{HOUR, MINUTE, duration};
+use crate::domain::duration::{HOUR, MINUTE};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

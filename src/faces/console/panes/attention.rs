@@ -7,7 +7,6 @@ use crate::domain::ladder::Purged;
 use crate::domain::model::{Deletion, DeletionState, Step, StepState};
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
-use super::super::filter::Facts;
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, blocker_words, kind_words, name_or_id};
@@ -16,12 +15,25 @@ use super::causes::{CausesPane, cause_words};
 use super::deletions::{deletion_lines, fits_deletion, ladder, retry, target_words};
 use super::inspect::{InspectPane, step_lines};
 use super::ladder::LadderPane;
+use super::search::Search;
 use super::{Column, Context, Pane, Wish, unexpected};
+use crate::domain::filter::Facts;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     Stuck,
     Gc,
+}
+
+impl Which {
+    /// Of one cause, or of all, those that fit.
+    fn steps(self, cause: Option<Cause>, filter: &str) -> Search {
+        let states = match self {
+            Self::Stuck => attention::STEP_STATES.to_vec(),
+            Self::Gc => vec![StepState::Blocked],
+        };
+        Search::new(None, filter).among(states, cause)
+    }
 }
 
 /// A row is a step, or a deletion that was refused before it had any.
@@ -38,7 +50,7 @@ pub(crate) struct AttentionPane {
     /// Only the steps that need a person for this.
     cause: Option<Cause>,
     list: List,
-    steps: Feed<Step>,
+    steps: Search,
     refused: Feed<Deletion>,
     slow: Vec<Step>,
     visible: Vec<Entry>,
@@ -50,7 +62,7 @@ impl AttentionPane {
             which,
             cause: None,
             list: List::default(),
-            steps: Feed::new(PAGE_ROWS),
+            steps: which.steps(None, ""),
             refused: Feed::new(PAGE_ROWS),
             slow: Vec::new(),
             visible: Vec::new(),
@@ -59,6 +71,7 @@ impl AttentionPane {
 
     pub(crate) fn of(cause: Cause) -> Self {
         Self {
+            steps: Which::Stuck.steps(Some(cause.clone()), ""),
             cause: Some(cause),
             ..Self::new(Which::Stuck)
         }
@@ -70,32 +83,12 @@ impl AttentionPane {
     }
 
     fn ask(&mut self, context: &mut Context<'_>) {
-        if let Want::Page(cursor) = self.steps.due(context.now) {
-            self.page_steps(cursor, context);
-        }
+        self.steps.ask(self.list.cursor, context);
         if self.shows_all()
             && let Want::Page(cursor) = self.refused.due(context.now)
         {
             self.page_refused(cursor, context);
         }
-    }
-
-    fn page_steps(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
-        let states = match self.which {
-            Which::Stuck => attention::STEP_STATES.to_vec(),
-            Which::Gc => vec![StepState::Blocked],
-        };
-        let ticket = context.query(Query::Steps {
-            deletion_id: None,
-            states,
-            site: None,
-            kind: None,
-            older_than: None,
-            cause: self.cause.clone(),
-            cursor: cursor.clone(),
-            limit: PAGE_ROWS,
-        });
-        self.steps.asked(ticket, cursor.as_deref(), context.now);
     }
 
     fn page_refused(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
@@ -119,7 +112,7 @@ impl AttentionPane {
 
     fn key(&self, entry: Entry) -> String {
         match entry {
-            Entry::Step(i) => self.steps.rows[i].id.to_string(),
+            Entry::Step(i) => self.steps.rows()[i].id.to_string(),
             Entry::Slow(i) => self.slow[i].id.to_string(),
             Entry::Deletion(i) => self.refused.rows[i].id.clone(),
         }
@@ -147,12 +140,12 @@ impl AttentionPane {
                 })
             }
         };
-        let steps = self.steps.rows.iter().enumerate();
-        let steps = steps.filter(|(_, step)| self.belongs(step) && fits(step));
+        let steps = self.steps.rows().iter().enumerate();
+        let steps = steps.filter(|(_, step)| self.belongs(step));
         let mut visible: Vec<Entry> = steps.map(|(i, _)| Entry::Step(i)).collect();
         // What is stuck comes before what is still tried.
         visible.sort_by_key(|entry| match entry {
-            Entry::Step(i) => self.steps.rows[*i].state != StepState::Stuck,
+            Entry::Step(i) => self.steps.rows()[*i].state != StepState::Stuck,
             Entry::Slow(_) | Entry::Deletion(_) => false,
         });
         let slow = self.slow.iter().enumerate().filter(|(_, step)| fits(step));
@@ -174,7 +167,7 @@ impl AttentionPane {
 
     fn step(&self, entry: Entry) -> Option<&Step> {
         match entry {
-            Entry::Step(i) => self.steps.rows.get(i),
+            Entry::Step(i) => self.steps.rows().get(i),
             Entry::Slow(i) => self.slow.get(i),
             Entry::Deletion(_) => None,
         }
@@ -334,7 +327,7 @@ impl Pane for AttentionPane {
         }
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
-        look.errors(self.steps.error.iter().chain(&self.refused.error))
+        look.errors(self.steps.error().into_iter().chain(&self.refused.error))
     }
     fn strip(&self, look: &Look) -> Vec<Cell> {
         match self.current() {
@@ -349,7 +342,7 @@ impl Pane for AttentionPane {
         5
     }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
-        if !self.steps.loaded {
+        if self.steps.is_searching() {
             return vec![Cell::dim("Asking what does not go…")];
         }
         if !self.list.filter.is_empty() {
@@ -369,6 +362,8 @@ impl Pane for AttentionPane {
     }
     fn filter_changed(&mut self) {
         let held = self.held();
+        let filter = self.list.filter.text();
+        self.steps = self.which.steps(self.cause.clone(), filter);
         self.refilter(held);
     }
     fn open(&mut self, context: &mut Context<'_>) {
@@ -383,7 +378,6 @@ impl Pane for AttentionPane {
             self.refused.spoil();
         }
         if self.list.cursor + 1 >= self.visible.len() {
-            self.steps.more();
             self.refused.more();
         }
         self.see_slow(context);
@@ -396,16 +390,8 @@ impl Pane for AttentionPane {
         context: &mut Context<'_>,
     ) -> bool {
         let held = self.held();
-        if self.steps.owns(ticket) {
-            match answer.take() {
-                Some(Ok(Page::Steps { rows, next })) => {
-                    if let Want::Page(next) = self.steps.take(rows, next, context.now) {
-                        self.page_steps(next, context);
-                    }
-                }
-                Some(Err(error)) => self.steps.fail(error.to_string()),
-                _ => self.steps.fail(unexpected()),
-            }
+        let cursor = self.list.cursor;
+        if self.steps.answer(ticket, answer, cursor, context) {
         } else if self.refused.owns(ticket) {
             match answer.take() {
                 Some(Ok(Page::Deletions { rows, next })) => {

@@ -6,13 +6,13 @@ use unicode_width::UnicodeWidthStr;
 use crate::control::{ControlError, KindInfo, Page, Query, SiteListing};
 use crate::domain::model::{Resource, Site, short_id};
 
-use super::super::filter::Facts;
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, WIDE, at_path, count, kind_words, name_or_id, or_none};
 use super::details::DetailsPane;
 use super::plan::{PlanPane, Subject};
 use super::{Column, Context, Pane, Width, unexpected};
+use crate::domain::filter::Facts;
 
 /// A listing costs calls to the clouds: it is made anew when something went, but not more often.
 const REFRESH_SECONDS_MIN: i64 = 5;

@@ -5,7 +5,6 @@ use crate::domain::ladder::Purged;
 use crate::domain::model::{Counts, Deletion, DeletionState, short_id};
 
 use super::super::feed::PAGE_ROWS;
-use super::super::filter::{Facts, Filter};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{
@@ -18,6 +17,7 @@ use super::inspect::InspectPane;
 use super::ladder::LadderPane;
 use super::tree::TreePane;
 use super::{Column, Context, Pane, Wish};
+use crate::domain::filter::{Facts, Filter};
 
 pub(crate) struct DeletionsPane {
     rows: Rows<Deletion>,

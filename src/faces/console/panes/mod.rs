@@ -16,6 +16,7 @@ pub(crate) mod inspect;
 pub(crate) mod ladder;
 pub(crate) mod orphans;
 pub(crate) mod plan;
+pub(crate) mod search;
 pub(crate) mod sites;
 pub(crate) mod tree;
 
@@ -172,6 +173,7 @@ pub(crate) trait Pane: Send {
     fn is_modal(&self) -> bool {
         false
     }
+    /// Woken next.
     fn filter_changed(&mut self) {}
     /// Opened, or on top again.
     fn open(&mut self, _context: &mut Context<'_>) {}

@@ -4,13 +4,13 @@ use crate::control::{ControlError, Page, Query};
 use crate::domain::model::{Orphan, Presence, short_id};
 
 use super::super::feed::PAGE_ROWS;
-use super::super::filter::{Facts, Filter};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, kind_words, name_or_id};
 use super::super::rows::{Row, Rows};
 use super::inspect::InspectPane;
 use super::{Column, Context, Pane};
+use crate::domain::filter::{Facts, Filter};
 
 /// Each answer is a look at the clouds: it is asked when it is opened and when a person asks again, and
 /// not whenever the engine moves.

@@ -18,7 +18,7 @@ use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, blocker_words, count, kind_words, name_or_id};
 use super::super::prompt::Confirm;
 use super::blockers::{BlockersPane, Held};
-use super::forest::{Forest, Node, Part};
+use super::forest::{Forest, Part};
 use super::tree::TreePane;
 use super::{Column, Context, Pane, Wish};
 
@@ -99,13 +99,8 @@ impl PlanPane {
     }
 
     fn show(&mut self, plan: Arc<Plan>, context: &mut Context<'_>) {
-        let steps = plan.steps.iter().map(|s| Node::planned(s, Part::Step));
-        let automatic = plan.automatic.iter();
-        let automatic = automatic.map(|s| Node::planned(s, Part::Automatic));
-        let unset = plan.unset.iter().map(|s| Node::planned(s, Part::Unset));
-        self.forest
-            .set(steps.chain(automatic).chain(unset).collect());
-        self.forest.layout(&self.list.filter);
+        self.forest = Forest::of(&plan);
+        self.forest.filter(&self.list.filter);
         self.list.cursor = 0;
         self.stage = Stage::Ready(plan);
         context.wishes.push(Wish::Guard);
@@ -212,9 +207,8 @@ impl PlanPane {
             self.forest.fold(row)
         };
         if let Some(held) = held {
-            self.forest.layout(&self.list.filter);
-            let row = (0..self.forest.len()).find(|r| self.forest.key(*r).as_ref() == Some(&held));
-            self.list.cursor = above + row.unwrap_or_default();
+            self.forest.layout();
+            self.list.cursor = above + self.forest.row_of(held).unwrap_or_default();
         }
     }
 }
@@ -412,7 +406,7 @@ impl Pane for PlanPane {
     }
 
     fn filter_changed(&mut self) {
-        self.forest.layout(&self.list.filter);
+        self.forest.filter(&self.list.filter);
     }
 
     fn open(&mut self, context: &mut Context<'_>) {

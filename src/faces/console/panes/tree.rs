@@ -1,13 +1,15 @@
 //! One deletion as a living tree of its steps.
 
+use std::ops::Range;
+
 use crate::control::{Command, ControlError, Page, Query};
 use crate::domain::ladder::Purged;
-use crate::domain::model::{Deletion, Event as LedgerEvent, Step, StepState, short_id};
+use crate::domain::model::{Deletion, Event as LedgerEvent, StepState, short_id};
 
-use super::super::feed::{Feed, PAGE_ROWS, Want};
+use super::super::feed::{Feed, Want};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{Cell, Look, Tone, count, duration, thousands};
+use super::super::look::{Cell, Look, Tone, count, duration};
 use super::blockers::{BlockersPane, Source};
 use super::deletions::{
     cancel, deletion_lines, done, ladder, pause, progress_words, retry, target_words,
@@ -15,14 +17,26 @@ use super::deletions::{
 use super::forest::{Forest, Node, Part, RowKey};
 use super::inspect::InspectPane;
 use super::ladder::LadderPane;
+use super::search::Search;
 use super::{Column, Context, Pane, Wish, unexpected};
+
+/// The engine answers so many at a time.
+const STEPS_AT_ONCE: usize = 500;
+/// Rows that are kept ready around the cursor: more than a screen has.
+const NEAR: usize = 200;
 
 pub(crate) struct TreePane {
     id: String,
     deletion: Feed<Deletion>,
-    steps: Feed<Step>,
-    /// What the frozen plan says of resources that are no steps: automatic and unset.
-    others: Vec<Node>,
+    /// Below which steps the branches are asked for: one question's at a time.
+    below: Feed<()>,
+    asked_below: Vec<Option<i64>>,
+    /// Of a refresh those that are still to be asked for.
+    left_below: Vec<Option<i64>>,
+    /// Steps of a branch that are asked for: the ticket, the branch and the first one's index.
+    members: Option<(u64, i64, usize)>,
+    search: Option<Search>,
+    /// What the frozen plan says of resources that are no steps is asked for.
     frozen: Option<u64>,
     /// Older events are in the rows already.
     since: i64,
@@ -35,8 +49,11 @@ impl TreePane {
         Self {
             id,
             deletion: Feed::new(1),
-            steps: Feed::new(usize::MAX),
-            others: Vec::new(),
+            below: Feed::new(0),
+            asked_below: Vec::new(),
+            left_below: Vec::new(),
+            members: None,
+            search: None,
             frozen: None,
             since: i64::MAX,
             list: List::default(),
@@ -48,49 +65,89 @@ impl TreePane {
         self.deletion.rows.first()
     }
 
+    /// Asks for what is shown and not known, or not any more.
     fn ask(&mut self, context: &mut Context<'_>) {
         if let Want::Page(_) = self.deletion.due(context.now) {
             let id = self.id.clone();
             let ticket = context.query(Query::Deletion { id });
             self.deletion.asked(ticket, None, context.now);
         }
-        if let Want::Page(cursor) = self.steps.due(context.now) {
-            self.page(cursor, context);
+        if let Some(search) = &mut self.search {
+            search.ask(self.list.cursor, context);
+            return;
+        }
+        self.ask_below(context);
+        if self.members.is_none()
+            && self.below.error.is_none()
+            && let Some((branch, wanted)) = self.forest.missing(self.near())
+        {
+            let room = STEPS_AT_ONCE.saturating_sub(wanted.len()) / 2;
+            let from = wanted.start.saturating_sub(room);
+            let ticket = context.query(Query::BranchSteps {
+                deletion_id: self.id.clone(),
+                branch,
+                from: from as u64,
+                limit: STEPS_AT_ONCE,
+            });
+            self.members = Some((ticket, branch, from));
         }
     }
 
-    fn page(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
-        let ticket = context.query(Query::Steps {
-            deletion_id: Some(self.id.clone()),
-            states: Vec::new(),
-            site: None,
-            kind: None,
-            older_than: None,
-            cursor: cursor.clone(),
-            cause: None,
-            limit: PAGE_ROWS,
+    fn near(&self) -> Range<usize> {
+        let cursor = self.list.cursor;
+        cursor.saturating_sub(NEAR)..cursor + NEAR
+    }
+
+    fn ask_below(&mut self, context: &mut Context<'_>) {
+        if self.below.is_asked() {
+            return;
+        }
+        let is_due = matches!(self.below.due(context.now), Want::Page(_));
+        let mut wanted: Vec<Option<i64>> = if !self.left_below.is_empty() {
+            std::mem::take(&mut self.left_below)
+        } else if self.below.error.is_none() && !self.forest.unknown_below().is_empty() {
+            self.forest
+                .unknown_below()
+                .iter()
+                .copied()
+                .map(Some)
+                .collect()
+        } else if is_due {
+            match self.forest.known_below() {
+                known if known.is_empty() => vec![None],
+                known => known,
+            }
+        } else {
+            return;
+        };
+        // What comes next is asked for with the answer.
+        self.left_below = wanted.split_off(wanted.len().min(STEPS_AT_ONCE));
+        let ticket = context.query(Query::Outline {
+            deletion_id: self.id.clone(),
+            below: wanted.clone(),
         });
-        self.steps.asked(ticket, cursor.as_deref(), context.now);
+        self.below
+            .asked(ticket, (!is_due).then_some(""), context.now);
+        self.asked_below = wanted;
     }
 
-    fn replant(&mut self) {
-        let held = self.forest.key(self.list.cursor);
-        let steps = self.steps.rows.iter().map(Node::live);
-        self.forest
-            .set(steps.chain(self.others.iter().cloned()).collect());
-        self.relayout(held);
-    }
-
+    /// As the rows are now; the cursor stays on its row.
     fn relayout(&mut self, held: Option<RowKey>) {
-        self.forest.layout(&self.list.filter);
-        let keys = (0..self.forest.len()).map_while(|row| self.forest.key(row));
-        self.list.hold(held, keys);
+        match &self.search {
+            Some(search) => {
+                let found = search.rows().iter().map(Node::live);
+                self.forest.show(Some(found.collect()));
+            }
+            None => self.forest.show(None),
+        }
+        self.list
+            .follow(held.and_then(|key| self.forest.row_of(key)));
     }
 
-    fn took_steps(&mut self, rows: Vec<Step>, next: Option<String>, context: &mut Context<'_>) {
-        match self.steps.take(rows, next, context.now) {
-            Want::Page(next) => self.page(next, context),
-            Want::Nothing => self.replant(),
+    fn spoil(&mut self) {
+        self.below.spoil();
+        if let Some(search) = &mut self.search {
+            search.spoil();
         }
     }
 
@@ -112,6 +169,52 @@ impl TreePane {
             self.forest.fold(row);
         }
         self.relayout(held);
+        self.ask(context);
+    }
+
+    fn took_outline(
+        &mut self,
+        answer: Option<Result<Page, ControlError>>,
+        context: &mut Context<'_>,
+    ) {
+        match answer {
+            Some(Ok(Page::Outline { outline })) => {
+                let held = self.forest.key(self.list.cursor);
+                let asked = std::mem::take(&mut self.asked_below);
+                self.forest.learn(&asked, outline);
+                self.relayout(held);
+                self.below.take(Vec::new(), None, context.now);
+            }
+            Some(Err(error)) => self.failed(error.to_string()),
+            _ => self.failed(unexpected()),
+        }
+        self.ask(context);
+    }
+
+    /// What there is stays; it is asked for again when the engine moves.
+    fn failed(&mut self, error: String) {
+        self.left_below.clear();
+        self.below.fail(error);
+    }
+
+    fn took_members(
+        &mut self,
+        (branch, from): (i64, usize),
+        answer: Option<Result<Page, ControlError>>,
+        context: &mut Context<'_>,
+    ) {
+        self.members = None;
+        match answer {
+            Some(Ok(Page::Steps { rows, .. })) => {
+                let held = self.forest.key(self.list.cursor);
+                let nodes = rows.iter().map(Node::live).collect();
+                self.forest.load(branch, from, nodes);
+                self.relayout(held);
+                self.ask(context);
+            }
+            Some(Err(error)) => self.failed(error.to_string()),
+            _ => self.failed(unexpected()),
+        }
     }
 }
 
@@ -136,7 +239,8 @@ impl Pane for TreePane {
         self.forest.len()
     }
     fn is_busy(&self) -> bool {
-        self.steps.is_waiting() || self.deletion.is_waiting()
+        let searches = self.search.as_ref().is_some_and(Search::is_waiting);
+        self.below.is_waiting() || self.deletion.is_waiting() || searches || self.members.is_some()
     }
     fn follows(&self) -> bool {
         self.deletion().is_none_or(|d| !d.state.is_settled())
@@ -189,15 +293,13 @@ impl Pane for TreePane {
                 lines.push(Cell::plain(deletion.note.clone()));
             }
         }
-        for error in [&self.deletion.error, &self.steps.error]
-            .into_iter()
-            .flatten()
-        {
-            lines.push(Cell::new(
-                format!("{} {error}", look.pick("✖", "x")),
-                Tone::Bad,
-            ));
+        if let Some(search) = &self.search {
+            let all = self.deletion().map_or(0, |d| d.counts.total);
+            lines.push(Cell::new(search.words(all), Tone::Strong));
         }
+        let search = self.search.as_ref().and_then(Search::error);
+        let own = [&self.deletion.error, &self.below.error];
+        lines.extend(look.errors(own.into_iter().flatten().chain(search)));
         lines
     }
 
@@ -235,14 +337,14 @@ impl Pane for TreePane {
         4
     }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
-        if !self.steps.loaded {
-            let arrived = thousands(self.steps.arrived() as u64);
-            return vec![Cell::dim(format!("Reading the steps… {arrived} so far"))];
+        if let Some(search) = &self.search {
+            return vec![Cell::dim(match search.is_searching() {
+                true => "Looking through the steps…",
+                false => "No step contains that text; esc shows all again.",
+            })];
         }
-        if !self.list.filter.is_empty() {
-            return vec![Cell::dim(
-                "No step contains that text; esc shows all again.",
-            )];
+        if !self.below.loaded {
+            return vec![Cell::dim("Reading the steps…")];
         }
         vec![
             Cell::plain("This deletion has no steps yet."),
@@ -251,17 +353,24 @@ impl Pane for TreePane {
     }
 
     fn filter_changed(&mut self) {
-        let held = self.forest.key(self.list.cursor);
-        self.relayout(held);
+        let filter = self.list.filter.text();
+        let deletion = Some(self.id.clone());
+        self.search = (!self.list.filter.is_empty()).then(|| Search::new(deletion, filter));
+        // Until something is found, what was on the screen stays.
+        if self.search.is_none() {
+            let held = self.forest.key(self.list.cursor);
+            self.relayout(held);
+        }
     }
 
     fn open(&mut self, context: &mut Context<'_>) {
         self.since = context.snapshot.last_event;
-        self.steps.spoil();
+        self.spoil();
         self.deletion.spoil();
         if self.frozen.is_none() {
             self.frozen = Some(context.query(Query::FrozenPlan {
                 deletion_id: self.id.clone(),
+                without_steps: true,
             }));
         }
         self.ask(context);
@@ -273,7 +382,7 @@ impl Pane for TreePane {
             match (new, self.deletion.rows.first_mut()) {
                 (Some(new), Some(known)) if *known != *new => {
                     known.clone_from(new);
-                    self.steps.spoil();
+                    self.spoil();
                 }
                 (Some(_), Some(_)) => {}
                 // Settled, or not known yet: the snapshot does not carry it.
@@ -281,7 +390,7 @@ impl Pane for TreePane {
                     let settled = self.deletion().is_some_and(|d| d.state.is_settled());
                     if !settled || context.snapshot.steps.live() > 0 {
                         self.deletion.spoil();
-                        self.steps.spoil();
+                        self.spoil();
                     }
                 }
             }
@@ -298,13 +407,9 @@ impl Pane for TreePane {
         if self.frozen == Some(ticket) {
             // Without it the tree only lacks what is no step.
             if let Some(Ok(Page::Plan { plan })) = answer.take() {
-                let automatic = plan.automatic.iter();
-                let automatic = automatic.map(|s| Node::planned(s, Part::Automatic));
-                let unset = plan.unset.iter().map(|s| Node::planned(s, Part::Unset));
-                self.others = automatic.chain(unset).collect();
-                if self.steps.loaded {
-                    self.replant();
-                }
+                self.forest.add_sections(&plan.automatic, &plan.unset);
+                let held = self.forest.key(self.list.cursor);
+                self.relayout(held);
             }
             return true;
         }
@@ -315,7 +420,7 @@ impl Pane for TreePane {
                         .deletion()
                         .is_some_and(|known| known.counts != row.counts)
                     {
-                        self.steps.spoil();
+                        self.spoil();
                     }
                     self.id.clone_from(&row.id);
                     self.deletion.take(vec![*row], None, context.now);
@@ -325,12 +430,22 @@ impl Pane for TreePane {
             }
             return true;
         }
-        if self.steps.owns(ticket) {
-            match answer.take() {
-                Some(Ok(Page::Steps { rows, next })) => self.took_steps(rows, next, context),
-                Some(Err(error)) => self.steps.fail(error.to_string()),
-                _ => self.steps.fail(unexpected()),
-            }
+        if self.below.owns(ticket) {
+            self.took_outline(answer.take(), context);
+            return true;
+        }
+        if let Some((_, branch, from)) = self.members.filter(|(asked, ..)| *asked == ticket) {
+            self.took_members((branch, from), answer.take(), context);
+            return true;
+        }
+        let cursor = self.list.cursor;
+        let mut search = self.search.as_mut();
+        if search
+            .as_mut()
+            .is_some_and(|search| search.answer(ticket, answer, cursor, context))
+        {
+            let held = self.forest.key(cursor);
+            self.relayout(held);
             return true;
         }
         false
@@ -345,9 +460,11 @@ impl Pane for TreePane {
                 .find(|s| Some(s.as_str()) == state);
             if let (Some(step), Some(state)) = (event.step_id, state) {
                 moved |= self.forest.patch(step, state);
+                // Of what is folded only the engine knows the numbers.
+                self.below.spoil();
             }
         }
-        if moved {
+        if moved && self.search.is_none() {
             let held = self.forest.key(self.list.cursor);
             self.relayout(held);
         }
@@ -361,13 +478,13 @@ impl Pane for TreePane {
                 let held = self.forest.key(row);
                 if self.forest.unfold(row) {
                     self.relayout(held);
+                    self.ask(context);
                 }
             }
             Action::Fold => {
                 if let Some(held) = self.forest.fold(row) {
                     self.relayout(None);
-                    let found = (0..self.forest.len())
-                        .find(|r| self.forest.key(*r).as_ref() == Some(&held));
+                    let found = self.forest.row_of(held);
                     self.list.cursor = found.unwrap_or(self.list.cursor);
                 }
             }
@@ -418,7 +535,7 @@ impl Pane for TreePane {
                 context.copy(id);
             }
             Action::Refresh => {
-                self.steps.spoil();
+                self.spoil();
                 self.deletion.spoil();
                 self.ask(context);
             }

@@ -1,426 +1,460 @@
 //! The cascade as a tree: what goes last is the root, what must go before it stands below.
 //!
-//! The tree is a flat list of visible rows, made when something changes, so that a frame costs the
-//! rows on the screen and no more. Equal siblings fold into one line that opens: a network with
-//! 10,000 ports is two rows.
+//! Of a deletion only what is looked at is here: branches, which the engine counts, and of a long one
+//! those steps that are near the cursor. So a tree of 1,000,000 steps costs what one of 100 does. Its
+//! visible rows are spans, made when something changes; a frame costs the rows on the screen.
 
 mod node;
+mod spans;
 mod words;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 
-use crate::domain::model::{Action, KindName, Site, StepState};
+use crate::domain::model::{Plan, PlanStep, StepState};
+use crate::domain::outline::{self, Branch, FOLD_FROM, Outline};
 
 pub(crate) use node::{Node, Part};
+use spans::Span;
 
-use super::super::filter::{Facts, Filter};
-
-/// This many equal siblings become one line.
-const FOLD_FROM: usize = 6;
-
-/// Equal siblings: of one kind, at one site, to which the same is done.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct GroupKey {
-    parent: Option<i64>,
-    part: Part,
-    site: Site,
-    kind: KindName,
-    action: Action,
-    leaf: bool,
-}
-
-#[derive(Debug)]
-pub(crate) struct Group {
-    key: GroupKey,
-    members: Vec<u32>,
-    tally: Vec<(StepState, u64)>,
-}
+use crate::domain::filter::{Facts, Filter};
 
 /// What stays the same about a row when rows come and go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKey {
     Node(i64, Part),
-    Group(GroupKey),
+    /// Not loaded yet: of this branch the one at this index.
+    Member(i64, usize),
+    Group(i64),
     Section(Part),
 }
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    Node(u32),
-    Group(u32),
+    /// Steps of a branch, the first at this index.
+    Run(i64, usize),
+    Group(i64),
     Section(Part),
+    /// What a filter found.
+    Found,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    what: What,
-    depth: u8,
-    last: bool,
-    /// Bit n: the ancestor at depth n has siblings below, so its line goes on.
-    bars: u64,
+/// A branch, and what is loaded of its steps.
+#[derive(Debug)]
+struct Known {
+    branch: Branch,
+    part: Part,
+    /// The highest of its steps' waves.
+    wave: u32,
+    /// The index of the first of `nodes`.
+    from: usize,
+    nodes: Vec<Node>,
+    /// Those that are open, by index, if it has many.
+    places: BTreeMap<usize, Node>,
+    /// The engine has moved since `nodes` were loaded.
+    stale: bool,
+}
+
+impl Known {
+    fn total(&self) -> usize {
+        usize::try_from(self.branch.counts.total).unwrap_or(usize::MAX)
+    }
+
+    /// So many that they are one line, which opens.
+    fn is_group(&self) -> bool {
+        self.branch.counts.total >= FOLD_FROM
+    }
+
+    fn node(&self, index: usize) -> Option<&Node> {
+        let loaded = index.checked_sub(self.from);
+        let loaded = loaded.and_then(|at| self.nodes.get(at));
+        loaded.or_else(|| self.places.get(&index))
+    }
+
+    fn is_loaded(&self, wanted: &Range<usize>) -> bool {
+        !self.stale && self.from <= wanted.start && wanted.end <= self.from + self.nodes.len()
+    }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Forest {
-    nodes: Vec<Node>,
-    by_id: HashMap<i64, u32>,
-    children: Vec<Vec<u32>>,
-    roots: Vec<u32>,
-    /// 1 goes first; rows of one number may go at once. 0: waits in a circle.
-    wave: Vec<u32>,
+    branches: HashMap<i64, Known>,
+    /// The branches below a step; below none the roots.
+    below: HashMap<Option<i64>, Vec<i64>>,
+    sections: Vec<(Part, Vec<i64>)>,
+    /// Groups that a person opened.
+    opened: HashSet<i64>,
+    /// Steps that a person opened or closed.
+    turned: HashMap<i64, bool>,
+    /// Instead of the tree: what a filter found.
+    found: Option<Vec<Node>>,
+    spans: Vec<Span>,
+    len: usize,
+    /// Steps that are shown open, and of which it is not known what stands below.
+    unknown: Vec<i64>,
     /// Rows name their site.
     many_sites: bool,
-    rows: Vec<Row>,
-    groups: Vec<Group>,
-    opened: HashSet<GroupKey>,
-    closed: HashSet<i64>,
 }
 
 impl Forest {
-    pub(crate) fn set(&mut self, nodes: Vec<Node>) {
-        self.nodes = nodes;
-        let first = self.nodes.first().map(|node| &node.site);
-        self.many_sites = self.nodes.iter().any(|node| Some(&node.site) != first);
-        self.by_id = (0u32..)
-            .zip(&self.nodes)
-            .filter(|(_, node)| node.part == Part::Step)
-            .map(|(index, node)| (node.id, index))
-            .collect();
-        self.plant();
+    /// All of a plan.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let mut forest = Self::default();
+        forest.below.insert(None, Vec::new());
+        forest.add_planned(&plan.steps, Part::Step);
+        forest.add_sections(&plan.automatic, &plan.unset);
+        let steps = plan.steps.iter().chain(&plan.automatic).chain(&plan.unset);
+        let mut sites = steps.map(|step| &step.site);
+        let first = sites.next();
+        forest.many_sites = sites.any(|site| Some(site) != first);
+        forest
     }
 
-    /// Finds each node's one place: below the deepest of those that wait for it, so that a port
-    /// with an address stands below its subnet, though the network waits for it too.
-    fn plant(&mut self) {
-        let n = self.nodes.len();
-        let before: Vec<Vec<u32>> = self
-            .nodes
-            .iter()
-            .map(|node| {
-                let found = node.depends_on.iter().filter_map(|id| self.by_id.get(id));
-                found.copied().collect()
+    /// What is no step: the cloud goes by its own order, so nothing stands below anything.
+    pub(crate) fn add_sections(&mut self, automatic: &[PlanStep], unset: &[PlanStep]) {
+        for (part, steps) in [(Part::Automatic, automatic), (Part::Unset, unset)] {
+            let alone = steps.iter().map(|step| PlanStep {
+                depends_on: Vec::new(),
+                ..step.clone()
+            });
+            let roots = self.add_planned(&alone.collect::<Vec<_>>(), part);
+            if !roots.is_empty() {
+                self.sections.push((part, roots));
+            }
+        }
+    }
+
+    fn add_planned(&mut self, steps: &[PlanStep], part: Part) -> Vec<i64> {
+        let planted = outline::plant(steps);
+        // Beside those of the plan's steps, and of the engine's, which are positive.
+        let id = |id: i64| match part {
+            Part::Step => id,
+            Part::Automatic => -2 * id - 1,
+            Part::Unset => -2 * id - 2,
+        };
+        let mut added: Vec<Known> = planted
+            .branches
+            .into_iter()
+            .map(|branch| Known {
+                branch: Branch {
+                    id: id(branch.id),
+                    ..branch
+                },
+                part,
+                wave: 0,
+                from: 0,
+                nodes: Vec::new(),
+                places: BTreeMap::new(),
+                stale: false,
             })
             .collect();
-        let mut waiting = vec![0u32; n];
-        for dependency in before.iter().flatten() {
-            waiting[*dependency as usize] += 1;
+        let waves = planted.waves.iter();
+        for ((step, at), wave) in steps.iter().zip(&planted.branch_of).zip(waves) {
+            // The cloud goes by its own order.
+            let wave = if part == Part::Step { *wave } else { 0 };
+            let known = &mut added[*at as usize];
+            known.wave = known.wave.max(wave);
+            known.nodes.push(Node::planned(step, part, wave));
         }
-        let mut order: Vec<u32> = (0u32..).take(n).collect();
-        order.retain(|i| waiting[*i as usize] == 0);
-        let mut depth = vec![0u32; n];
-        let mut parent: Vec<Option<u32>> = vec![None; n];
-        let mut at = 0;
-        while let Some(&node) = order.get(at) {
-            at += 1;
-            for &below in &before[node as usize] {
-                let child = below as usize;
-                if parent[child].is_none() || depth[node as usize] + 1 > depth[child] {
-                    depth[child] = depth[node as usize] + 1;
-                    parent[child] = Some(node);
-                }
-                waiting[child] -= 1;
-                if waiting[child] == 0 {
-                    order.push(below);
-                }
+        let mut roots = Vec::new();
+        for known in added {
+            let id = known.branch.id;
+            match (part, known.branch.below) {
+                (Part::Step, below) => self.below.entry(below).or_default().push(id),
+                _ => roots.push(id),
             }
+            self.branches.insert(id, known);
         }
-        self.wave = vec![0; n];
-        for &node in order.iter().rev() {
-            let below = before[node as usize].iter();
-            let highest = below.map(|b| self.wave[*b as usize]).max().unwrap_or(0);
-            self.wave[node as usize] = highest + 1;
-        }
-        self.children = vec![Vec::new(); n];
-        self.roots.clear();
-        for (index, node) in (0u32..).zip(&self.nodes) {
-            if node.part != Part::Step {
-                // The cloud goes by its own order.
-                self.wave[index as usize] = 0;
-                continue;
-            }
-            // What waits in a circle has no place below anything: it is shown at the top.
-            match parent[index as usize] {
-                Some(parent) if waiting[index as usize] == 0 => {
-                    self.children[parent as usize].push(index);
-                }
-                _ => self.roots.push(index),
-            }
-        }
+        roots
     }
 
-    /// Makes the visible rows.
-    pub(crate) fn layout(&mut self, filter: &Filter) {
-        self.rows.clear();
-        self.groups.clear();
-        if !filter.is_empty() {
-            self.layout_filtered(filter);
-            return;
+    /// What the engine says of the branches below these steps, in place of what was known of them.
+    pub(crate) fn learn(&mut self, asked: &[Option<i64>], outline: Outline) {
+        for below in asked {
+            // A step without any has an empty list, so that it is not asked for again.
+            self.below.insert(*below, Vec::new());
         }
-        let roots = std::mem::take(&mut self.roots);
-        self.layout_below(None, Part::Step, &roots);
-        self.roots = roots;
-        for part in [Part::Automatic, Part::Unset] {
-            let members: Vec<u32> = (0u32..)
-                .zip(&self.nodes)
-                .filter(|(_, node)| node.part == part)
-                .map(|(index, _)| index)
-                .collect();
-            if !members.is_empty() {
-                self.rows.push(Row::flat(What::Section(part)));
-                self.layout_below(None, part, &members);
-            }
-        }
-    }
-
-    fn layout_filtered(&mut self, filter: &Filter) {
-        for (index, node) in (0u32..).zip(&self.nodes) {
-            let state = node.live.as_ref().map_or("", |live| live.state.as_str());
-            let site = node.site.to_string();
-            if filter.fits(&Facts {
-                texts: &[&node.name, &node.resource_id, node.does()],
-                state,
-                kind: node.kind.as_str(),
-                site: &site,
-                ..Facts::default()
-            }) {
-                self.rows.push(Row::flat(What::Node(index)));
-            }
-        }
-    }
-
-    /// Rows for these siblings and all below them, without recursion: a chain may be long.
-    fn layout_below(&mut self, parent: Option<i64>, part: Part, siblings: &[u32]) {
-        let mut todo: Vec<Row> = self.siblings(parent, part, siblings, 0, 0);
-        todo.reverse();
-        while let Some(row) = todo.pop() {
-            self.rows.push(row);
-            let depth = row.depth.saturating_add(1);
-            let bars = if row.last || row.depth >= 63 {
-                row.bars
+        for read in outline.branches {
+            let branch = read.branch;
+            let id = branch.id;
+            self.below.entry(branch.below).or_default().push(id);
+            let steps = read.steps.iter().map(Node::live).collect();
+            let known = self.branches.entry(id).or_insert_with(|| Known {
+                branch: branch.clone(),
+                part: Part::Step,
+                wave: 0,
+                from: 0,
+                nodes: Vec::new(),
+                places: BTreeMap::new(),
+                stale: false,
+            });
+            known.branch = branch;
+            if known.is_group() {
+                known.stale = true;
             } else {
-                row.bars | 1 << row.depth
-            };
-            let mut below = match row.what {
-                What::Node(index) => {
-                    let id = self.nodes[index as usize].id;
-                    if part != Part::Step || self.closed.contains(&id) {
-                        continue;
-                    }
-                    let children = std::mem::take(&mut self.children[index as usize]);
-                    let below = self.siblings(Some(id), part, &children, depth, bars);
-                    self.children[index as usize] = children;
-                    below
-                }
-                What::Group(index) => {
-                    let group = &self.groups[index as usize];
-                    if !self.opened.contains(&group.key) {
-                        continue;
-                    }
-                    rows_of(&group.members, depth, bars)
-                }
-                What::Section(_) => continue,
-            };
-            below.reverse();
-            todo.append(&mut below);
-        }
-    }
-
-    /// One row each, or one for all that are equal.
-    fn siblings(
-        &mut self,
-        parent: Option<i64>,
-        part: Part,
-        siblings: &[u32],
-        depth: u8,
-        bars: u64,
-    ) -> Vec<Row> {
-        let mut rows = Vec::new();
-        if siblings.len() < FOLD_FROM {
-            return rows_of(siblings, depth, bars);
-        }
-        let mut equal: HashMap<GroupKey, Vec<u32>> = HashMap::new();
-        let mut order = Vec::new();
-        for &index in siblings {
-            let node = &self.nodes[index as usize];
-            let key = GroupKey {
-                parent,
-                part,
-                site: node.site.clone(),
-                kind: node.kind.clone(),
-                action: node.action,
-                leaf: self.children[index as usize].is_empty(),
-            };
-            equal
-                .entry(key)
-                .or_insert_with_key(|key| {
-                    order.push(key.clone());
-                    Vec::new()
-                })
-                .push(index);
-        }
-        for key in order {
-            let Some(mut members) = equal.remove(&key) else {
-                continue;
-            };
-            if members.len() < FOLD_FROM {
-                rows.append(&mut rows_of(&members, depth, bars));
-                continue;
-            }
-            // What needs a person is on top of the opened line.
-            members.sort_by_key(|index| rank(self.state(*index)));
-            let what = What::Group(u32::try_from(self.groups.len()).unwrap_or(u32::MAX));
-            let tally = self.tally(&members);
-            self.groups.push(Group {
-                key,
-                members,
-                tally,
-            });
-            rows.push(Row {
-                what,
-                depth,
-                last: false,
-                bars,
-            });
-        }
-        for row in &mut rows {
-            row.last = false;
-        }
-        if let Some(row) = rows.last_mut() {
-            row.last = true;
-        }
-        rows
-    }
-
-    fn state(&self, index: u32) -> Option<StepState> {
-        let live = self.nodes[index as usize].live.as_ref();
-        live.map(|live| live.state)
-    }
-
-    fn tally(&self, members: &[u32]) -> Vec<(StepState, u64)> {
-        let mut tally: Vec<(StepState, u64)> = Vec::new();
-        for state in members.iter().filter_map(|index| self.state(*index)) {
-            match tally.iter_mut().find(|(known, _)| *known == state) {
-                Some((_, n)) => *n += 1,
-                None => tally.push((state, 1)),
+                (known.from, known.nodes) = (0, steps);
             }
         }
-        tally.sort_by_key(|(state, _)| rank(Some(*state)));
-        tally
+        for place in outline.places {
+            if let Some(known) = self.branches.get_mut(&place.branch)
+                && known.is_group()
+            {
+                known.places.retain(|_, node| node.id != place.step.id);
+                let index = usize::try_from(place.index).unwrap_or(usize::MAX);
+                known.places.insert(index, Node::live(&place.step));
+            }
+        }
+        let mut sites = self.branches.values().map(|known| &known.branch.site);
+        let first = sites.next();
+        self.many_sites = sites.any(|site| Some(site) != first);
+    }
+
+    /// Steps of a branch, from this index on, as the engine says.
+    pub(crate) fn load(&mut self, branch: i64, from: usize, nodes: Vec<Node>) {
+        if let Some(known) = self.branches.get_mut(&branch) {
+            (known.from, known.nodes, known.stale) = (from, nodes, false);
+        }
+    }
+
+    /// All of whose branches are known, for a refresh; that of the roots first.
+    pub(crate) fn known_below(&self) -> Vec<Option<i64>> {
+        let mut all: Vec<Option<i64>> = self.below.keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Steps that are shown open, and of which it is not known what stands below.
+    pub(crate) fn unknown_below(&self) -> &[i64] {
+        &self.unknown
+    }
+
+    /// Of the branches that have any of these rows the first one that is not loaded there: its id, and
+    /// the indices of its steps that are wanted.
+    pub(crate) fn missing(&self, rows: Range<usize>) -> Option<(i64, Range<usize>)> {
+        let first = self.spans.partition_point(|span| span.end() <= rows.start);
+        let spans = self.spans.get(first..)?.iter();
+        let near = spans.take_while(|span| span.row < rows.end);
+        near.filter_map(|span| {
+            let What::Run(branch, from) = span.what else {
+                return None;
+            };
+            let index = |row: usize| from + row.clamp(span.row, span.end()) - span.row;
+            Some((branch, index(rows.start)..index(rows.end)))
+        })
+        .find(|(branch, wanted)| {
+            let known = self.branches.get(branch);
+            known.is_some_and(|known| known.is_group() && !known.is_loaded(wanted))
+        })
+    }
+
+    /// Shows what fits instead of the tree, if all of it is here.
+    pub(crate) fn filter(&mut self, filter: &Filter) {
+        self.found = (!filter.is_empty()).then(|| {
+            let all = self.branches.values().flat_map(|known| &known.nodes);
+            let mut found: Vec<Node> = all.filter(|node| fits(node, filter)).cloned().collect();
+            found.sort_by_key(|node| (node.part, node.id));
+            found
+        });
+        self.layout();
+    }
+
+    /// Shows these instead of the tree; or the tree again.
+    pub(crate) fn show(&mut self, found: Option<Vec<Node>>) {
+        self.found = found;
+        self.layout();
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.rows.len()
+        self.len
+    }
+
+    /// What the row is: its span, and how far down in it.
+    fn span(&self, row: usize) -> Option<(&Span, usize)> {
+        let after = self.spans.partition_point(|span| span.row <= row);
+        let span = self.spans.get(after.checked_sub(1)?)?;
+        (row < span.end()).then(|| (span, row - span.row))
+    }
+
+    fn known(&self, branch: i64) -> Option<&Known> {
+        self.branches.get(&branch)
     }
 
     pub(crate) fn key(&self, row: usize) -> Option<RowKey> {
-        Some(match self.rows.get(row)?.what {
-            What::Node(index) => {
-                let node = &self.nodes[index as usize];
+        let (span, offset) = self.span(row)?;
+        Some(match span.what {
+            What::Run(branch, from) => match self.known(branch)?.node(from + offset) {
+                Some(node) => RowKey::Node(node.id, node.part),
+                None => RowKey::Member(branch, from + offset),
+            },
+            What::Group(branch) => RowKey::Group(branch),
+            What::Section(part) => RowKey::Section(part),
+            What::Found => {
+                let node = self.found.as_ref()?.get(offset)?;
                 RowKey::Node(node.id, node.part)
             }
-            What::Group(index) => RowKey::Group(self.groups[index as usize].key.clone()),
-            What::Section(part) => RowKey::Section(part),
+        })
+    }
+
+    /// Where the row is now, if what is loaded tells.
+    pub(crate) fn row_of(&self, key: RowKey) -> Option<usize> {
+        self.spans.iter().find_map(|span| match (span.what, key) {
+            (What::Group(branch), RowKey::Group(wanted)) if branch == wanted => Some(span.row),
+            (What::Section(part), RowKey::Section(wanted)) if part == wanted => Some(span.row),
+            (What::Run(branch, from), RowKey::Member(wanted, index)) if branch == wanted => {
+                let offset = index.checked_sub(from).filter(|offset| *offset < span.len);
+                offset.map(|offset| span.row + offset)
+            }
+            (What::Run(branch, from), RowKey::Node(id, part)) => {
+                let known = self.known(branch)?;
+                let loaded = (known.from..).zip(&known.nodes);
+                let places = known.places.iter().map(|(index, node)| (*index, node));
+                let mut nodes = loaded.chain(places);
+                nodes.find_map(|(index, node)| {
+                    let is_it = (node.id, node.part) == (id, part);
+                    let offset = index.checked_sub(from).filter(|offset| *offset < span.len);
+                    offset.filter(|_| is_it).map(|offset| span.row + offset)
+                })
+            }
+            (What::Found, RowKey::Node(id, part)) => {
+                let mut nodes = self.found.iter().flatten();
+                let at = nodes.position(|node| (node.id, node.part) == (id, part))?;
+                Some(span.row + at)
+            }
+            _ => None,
         })
     }
 
     pub(crate) fn node(&self, row: usize) -> Option<&Node> {
-        match self.rows.get(row)?.what {
-            What::Node(index) => self.nodes.get(index as usize),
+        let (span, offset) = self.span(row)?;
+        match span.what {
+            What::Run(branch, from) => self.known(branch)?.node(from + offset),
+            What::Found => self.found.as_ref()?.get(offset),
             What::Group(_) | What::Section(_) => None,
         }
     }
 
     pub(crate) fn wave(&self, row: usize) -> Option<u32> {
-        match self.rows.get(row)?.what {
-            What::Node(index) => self.wave.get(index as usize).copied(),
-            What::Group(index) => {
-                let members = &self.groups[index as usize].members;
-                members.iter().map(|m| self.wave[*m as usize]).max()
-            }
-            What::Section(_) => None,
-        }
-        .filter(|wave| *wave > 0)
+        let (span, _) = self.span(row)?;
+        let wave = match span.what {
+            What::Group(branch) => self.known(branch)?.wave,
+            _ => self.node(row)?.wave,
+        };
+        (wave > 0).then_some(wave)
     }
 
-    /// Opens a folded line, or the row's children; false if there was nothing to open.
+    /// Opens a folded line, or what stands below the row; false if there was nothing to open.
     pub(crate) fn unfold(&mut self, row: usize) -> bool {
-        match self.key(row) {
-            Some(RowKey::Group(key)) => self.opened.insert(key),
-            Some(RowKey::Node(id, Part::Step)) => self.closed.remove(&id),
-            _ => false,
+        let Some((span, offset)) = self.span(row) else {
+            return false;
+        };
+        match span.what {
+            What::Group(branch) => self.opened.insert(branch),
+            What::Run(branch, from) => {
+                let index = from + offset;
+                let Some(known) = self.branches.get_mut(&branch) else {
+                    return false;
+                };
+                let Some(node) = known.node(index).cloned() else {
+                    return false;
+                };
+                let (id, is_group, is_leaf) = (node.id, known.is_group(), known.branch.leaf);
+                if is_leaf || node.part != Part::Step {
+                    return false;
+                }
+                if is_group {
+                    known.places.insert(index, node);
+                }
+                let was_open = self.is_open(id, is_group);
+                self.turned.insert(id, true);
+                !was_open
+            }
+            What::Section(_) | What::Found => false,
         }
     }
 
     /// Folds the row, or else the line that it is in. The row where the cursor belongs then.
     pub(crate) fn fold(&mut self, row: usize) -> Option<RowKey> {
-        let key = self.key(row)?;
-        match &key {
-            RowKey::Group(group) if self.opened.remove(group) => return Some(key),
-            RowKey::Node(id, Part::Step) => {
-                let index = *self.by_id.get(id)? as usize;
-                if !self.children[index].is_empty() && self.closed.insert(*id) {
-                    return Some(key);
+        let (span, offset) = self.span(row)?;
+        let (what, depth) = (span.what, span.depth);
+        match what {
+            What::Group(branch) if self.opened.remove(&branch) => {
+                return Some(RowKey::Group(branch));
+            }
+            What::Run(branch, from) => {
+                let known = self.known(branch)?;
+                let (is_leaf, is_group) = (known.branch.leaf, known.is_group());
+                let node = known.node(from + offset);
+                let node = node.filter(|node| node.part == Part::Step && !is_leaf);
+                if let Some(id) = node.map(|node| node.id)
+                    && self.close(id, is_group)
+                {
+                    return Some(RowKey::Node(id, Part::Step));
                 }
             }
             _ => {}
         }
-        let depth = self.rows.get(row)?.depth;
-        let above = (0..row).rev().find(|r| self.rows[*r].depth < depth)?;
+        let above = self.spans.iter().rev();
+        let above = above.filter(|span| span.row < row && span.depth < depth);
+        let above = above.map(|span| span.end() - 1).next()?;
         let key = self.key(above)?;
-        match &key {
-            RowKey::Group(group) => self.opened.remove(group),
-            RowKey::Node(id, _) => self.closed.insert(*id),
-            RowKey::Section(_) => false,
-        };
+        match key {
+            RowKey::Group(branch) => {
+                self.opened.remove(&branch);
+            }
+            RowKey::Node(id, Part::Step) => {
+                self.turned.insert(id, false);
+            }
+            _ => {}
+        }
         Some(key)
+    }
+
+    /// Closes a step below which something is shown.
+    fn close(&mut self, id: i64, in_group: bool) -> bool {
+        let was_open = self.is_open(id, in_group);
+        if was_open {
+            self.turned.insert(id, false);
+        }
+        was_open
+    }
+
+    /// What stands below few steps is shown, below many only what a person opens.
+    fn is_open(&self, id: i64, in_group: bool) -> bool {
+        let turned = self.turned.get(&id).copied();
+        turned.unwrap_or(!in_group && self.below.contains_key(&Some(id)))
     }
 
     /// Takes a step's new state from an event; false if the step is not here.
     pub(crate) fn patch(&mut self, step: i64, state: StepState) -> bool {
-        let node = self.by_id.get(&step).map(|index| *index as usize);
-        match node.and_then(|index| self.nodes[index].live.as_mut()) {
-            Some(live) => {
-                live.state = state;
-                true
+        let mut patched = false;
+        for known in self.branches.values_mut() {
+            let places = known.places.values_mut();
+            for node in known.nodes.iter_mut().chain(places) {
+                let live = node.live.as_mut().filter(|_| node.id == step);
+                if let Some(live) = live {
+                    live.state = state;
+                    patched = true;
+                }
             }
-            None => false,
         }
-    }
-}
-
-impl Row {
-    fn flat(what: What) -> Self {
-        Self {
-            what,
-            depth: 0,
-            last: true,
-            bars: 0,
+        for node in self.found.iter_mut().flatten() {
+            if let Some(live) = node.live.as_mut().filter(|_| node.id == step) {
+                live.state = state;
+                patched = true;
+            }
         }
+        patched
     }
 }
 
-fn rows_of(indices: &[u32], depth: u8, bars: u64) -> Vec<Row> {
-    let last = indices.len().saturating_sub(1);
-    let rows = indices.iter().enumerate().map(|(i, index)| Row {
-        what: What::Node(*index),
-        depth,
-        last: i == last,
-        bars,
-    });
-    rows.collect()
-}
-
-/// What needs a person first, what is done last.
-fn rank(state: Option<StepState>) -> u8 {
-    match state {
-        Some(StepState::Stuck) => 0,
-        Some(StepState::Blocked) => 1,
-        Some(StepState::Running) => 2,
-        Some(StepState::Verifying) => 3,
-        Some(StepState::Ready) => 4,
-        Some(StepState::Waiting) | None => 5,
-        Some(StepState::Purged) => 6,
-        Some(StepState::Skipped) => 7,
-        Some(StepState::Gone) => 8,
-    }
+fn fits(node: &Node, filter: &Filter) -> bool {
+    let state = node.live.as_ref().map_or("", |live| live.state.as_str());
+    let site = node.site.to_string();
+    filter.fits(&Facts {
+        texts: &[&node.name, &node.resource_id, node.does()],
+        state,
+        kind: node.kind.as_str(),
+        site: &site,
+        ..Facts::default()
+    })
 }

@@ -7,7 +7,7 @@ use crate::domain::model::{Action, KindName, PlanStep, Site, Step, StepState};
 use super::super::super::look::{blocker_words, kind_words, name_or_id};
 
 /// How a resource is part of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     Step,
     /// The cloud removes it by itself.
@@ -27,7 +27,8 @@ pub(crate) struct Node {
     pub(crate) action: Action,
     pub(crate) why: String,
     pub(crate) part: Part,
-    pub(super) depends_on: Vec<i64>,
+    /// 1 goes first; 0 where there is no order, or it is not known.
+    pub(super) wave: u32,
     pub(crate) live: Option<Live>,
 }
 
@@ -43,7 +44,7 @@ pub(crate) struct Live {
 }
 
 impl Node {
-    pub(crate) fn planned(step: &PlanStep, part: Part) -> Self {
+    pub(super) fn planned(step: &PlanStep, part: Part, wave: u32) -> Self {
         Self {
             id: i64::from(step.id),
             site: step.site.clone(),
@@ -54,12 +55,7 @@ impl Node {
             action: step.action,
             why: step.why.to_string(),
             part,
-            // What costs no call is listed by itself, below the tree.
-            depends_on: if part == Part::Step {
-                step.depends_on.iter().map(|id| i64::from(*id)).collect()
-            } else {
-                Vec::new()
-            },
+            wave,
             live: None,
         }
     }
@@ -80,7 +76,7 @@ impl Node {
             action: step.action,
             why: step.why.clone(),
             part: Part::Step,
-            depends_on: step.depends_on.clone(),
+            wave: 0,
             live: Some(Live {
                 state: step.state,
                 attempts: step.attempts,

@@ -10,14 +10,13 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::domain::text;
-use crate::system::config::parse_duration;
+use super::{duration, text};
 
 const FIELDS: [&str; 5] = ["state", "kind", "site", "project", "age"];
 
 /// As it was typed, and what it means.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Filter {
+pub struct Filter {
     text: String,
     words: Vec<Word>,
     /// What ages are counted from.
@@ -43,17 +42,17 @@ enum Test {
 
 /// What a row says of itself. What it does not know is empty: a field is then looked for in its texts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Facts<'a> {
-    pub(crate) texts: &'a [&'a str],
-    pub(crate) state: &'a str,
-    pub(crate) kind: &'a str,
-    pub(crate) site: &'a str,
-    pub(crate) project: &'a str,
-    pub(crate) since: Option<DateTime<Utc>>,
+pub struct Facts<'a> {
+    pub texts: &'a [&'a str],
+    pub state: &'a str,
+    pub kind: &'a str,
+    pub site: &'a str,
+    pub project: &'a str,
+    pub since: Option<DateTime<Utc>>,
 }
 
 impl Filter {
-    pub(crate) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         Self {
             text: text.to_owned(),
             words: text.split_whitespace().map(|word| parsed(word).0).collect(),
@@ -62,29 +61,29 @@ impl Filter {
     }
 
     /// What in it cannot be meant, and what might be.
-    pub(crate) fn complaint(&self) -> Option<String> {
+    pub fn complaint(&self) -> Option<String> {
         self.text.split_whitespace().find_map(|word| parsed(word).1)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
-    pub(crate) fn at(&mut self, now: DateTime<Utc>) {
+    pub fn at(&mut self, now: DateTime<Utc>) {
         self.now = now;
     }
 
-    pub(crate) fn fits(&self, facts: &Facts<'_>) -> bool {
+    pub fn fits(&self, facts: &Facts<'_>) -> bool {
         let fits = |word: &Word| self.test(&word.test, facts) != word.inverse;
         self.words.iter().all(fits)
     }
 
     /// A row that has texts and nothing else.
-    pub(crate) fn fits_texts(&self, texts: &[&str]) -> bool {
+    pub fn fits_texts(&self, texts: &[&str]) -> bool {
         self.fits(&Facts {
             texts,
             ..Facts::default()
@@ -119,8 +118,17 @@ impl Filter {
     }
 }
 
+/// `wanted` is in lower case.
 fn contains(text: &str, wanted: &str) -> bool {
-    text.to_lowercase().contains(wanted)
+    if !text.is_ascii() {
+        return text.to_lowercase().contains(wanted);
+    }
+    // Of a million names none needs a copy.
+    let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
+    wanted.is_empty()
+        || text
+            .windows(wanted.len())
+            .any(|window| window.eq_ignore_ascii_case(wanted))
 }
 
 fn in_order(text: &str, letters: &[char]) -> bool {
@@ -149,8 +157,8 @@ fn test_of(word: &str) -> (Test, Option<String>) {
     if let Some(at) = word.find(['>', '<'])
         && word.get(..at) == Some("age")
     {
-        let (sign, duration) = word.split_at(at + 1);
-        let parsed = parse_duration(duration).map(TimeDelta::from_std);
+        let (sign, age) = word.split_at(at + 1);
+        let parsed = duration::parse(age).map(TimeDelta::from_std);
         return match parsed {
             Ok(Ok(duration)) if sign.ends_with('>') => (Test::Older(duration), None),
             Ok(Ok(duration)) => (Test::Younger(duration), None),

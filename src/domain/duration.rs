@@ -1,0 +1,60 @@
+//! Lengths of time as people write them: `90s`, `5m`, `6h`, `7d`.
+
+use std::time::Duration;
+
+/// In seconds.
+pub const MINUTE: u64 = 60;
+pub const HOUR: u64 = 60 * MINUTE;
+pub const DAY: u64 = 24 * HOUR;
+
+/// Longer times cannot be counted from now, and mean nothing: a century.
+const DURATION_MAX: Duration = Duration::from_secs(36_500 * DAY);
+
+/// `90s`, `5m`, `6h`, `7d`: a whole number and one unit, a century at most.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    match parse_any(text)? {
+        duration if duration > DURATION_MAX => {
+            Err(format!("\"{text}\" is too long; write 36500d at most"))
+        }
+        duration => Ok(duration),
+    }
+}
+
+fn parse_any(text: &str) -> Result<Duration, String> {
+    let refuse = || {
+        format!(
+            "\"{text}\" is no duration; write a whole number and a unit: 30s, 5m, 6h, 7d, 250ms"
+        )
+    };
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| refuse())?;
+    let seconds = |factor: u64| {
+        number
+            .checked_mul(factor)
+            .map(Duration::from_secs)
+            .ok_or_else(refuse)
+    };
+    match unit {
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => seconds(1),
+        "m" => seconds(MINUTE),
+        "h" => seconds(HOUR),
+        "d" => seconds(DAY),
+        _ => Err(refuse()),
+    }
+}
+
+/// The largest unit that gives a whole number.
+pub fn format(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if duration.subsec_millis() != 0 {
+        return format!("{}ms", duration.as_millis());
+    }
+    for (factor, unit) in [(DAY, "d"), (HOUR, "h"), (MINUTE, "m")] {
+        if seconds != 0 && seconds.is_multiple_of(factor) {
+            return format!("{}{unit}", seconds / factor);
+        }
+    }
+    format!("{seconds}s")
+}

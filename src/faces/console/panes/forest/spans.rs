@@ -1,0 +1,270 @@
+//! The visible rows of the tree, by spans of what is alike.
+
+use super::{FOLD_FROM, Forest, Part, What};
+
+/// Beyond so many rows nothing opens by itself.
+const OPEN_ROWS_MAX: usize = 2_000;
+
+/// Neighbouring rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    /// The first one.
+    pub(super) row: usize,
+    pub(super) len: usize,
+    pub(super) what: What,
+    pub(super) depth: u8,
+    /// Its last row is the last of its siblings.
+    pub(super) closes: bool,
+    /// Bit n: the ancestor at depth n has siblings below, so its line goes on.
+    pub(super) bars: u64,
+}
+
+impl Span {
+    pub(super) fn end(&self) -> usize {
+        self.row + self.len
+    }
+
+    /// What rows below this one have as `bars`.
+    fn bars_below(depth: u8, bars: u64, is_last: bool) -> u64 {
+        match is_last || depth >= 63 {
+            true => bars,
+            false => bars | 1 << depth,
+        }
+    }
+}
+
+/// What is still to be laid out: a branch from this index on; or the line of a group.
+#[derive(Clone, Copy)]
+struct Todo {
+    branch: i64,
+    /// None: the line of a group.
+    from: Option<usize>,
+    depth: u8,
+    closes: bool,
+    bars: u64,
+}
+
+impl Forest {
+    /// Makes the visible rows.
+    pub(crate) fn layout(&mut self) {
+        self.spans.clear();
+        self.unknown.clear();
+        self.len = 0;
+        if let Some(found) = &self.found {
+            let len = found.len();
+            self.push(What::Found, len, 0, true, 0);
+            return;
+        }
+        let Some(roots) = self.below.get(&None).cloned() else {
+            // What is no step comes after the steps, once they are known.
+            return;
+        };
+        self.layout_below(&roots);
+        for (part, roots) in self.sections.clone() {
+            self.push(What::Section(part), 1, 0, true, 0);
+            self.layout_below(&roots);
+        }
+    }
+
+    fn push(&mut self, what: What, len: usize, depth: u8, closes: bool, bars: u64) {
+        if len > 0 {
+            self.spans.push(Span {
+                row: self.len,
+                len,
+                what,
+                depth,
+                closes,
+                bars,
+            });
+            self.len += len;
+        }
+    }
+
+    /// Without recursion: a chain may be long.
+    fn layout_below(&mut self, roots: &[i64]) {
+        let mut todo = self.siblings(roots, 0, 0);
+        while let Some(next) = todo.pop() {
+            let Some(known) = self.branches.get(&next.branch) else {
+                continue;
+            };
+            let Some(from) = next.from else {
+                self.push(
+                    What::Group(next.branch),
+                    1,
+                    next.depth,
+                    next.closes,
+                    next.bars,
+                );
+                if self.opened.contains(&next.branch) {
+                    todo.push(Todo {
+                        from: Some(0),
+                        depth: next.depth.saturating_add(1),
+                        closes: true,
+                        bars: Span::bars_below(next.depth, next.bars, next.closes),
+                        ..next
+                    });
+                }
+                continue;
+            };
+            let total = known.total();
+            let opens = self.next_open(next.branch, from);
+            let end = opens.map_or(total, |(index, _)| index + 1);
+            let closes = next.closes && end == total;
+            let what = What::Run(next.branch, from);
+            self.push(
+                what,
+                end.saturating_sub(from),
+                next.depth,
+                closes,
+                next.bars,
+            );
+            if let Some((_, id)) = opens {
+                if end < total {
+                    todo.push(Todo {
+                        from: Some(end),
+                        ..next
+                    });
+                }
+                let bars = Span::bars_below(next.depth, next.bars, closes);
+                let below = self.below.get(&Some(id)).cloned();
+                if below.is_none() {
+                    self.unknown.push(id);
+                }
+                let depth = next.depth.saturating_add(1);
+                todo.extend(self.siblings(&below.unwrap_or_default(), depth, bars));
+            }
+        }
+    }
+
+    /// These branches, the first one last.
+    fn siblings(&self, branches: &[i64], depth: u8, bars: u64) -> Vec<Todo> {
+        let mut todo: Vec<Todo> = branches
+            .iter()
+            .rev()
+            .map(|id| {
+                let known = self.branches.get(id);
+                let is_group = known.is_some_and(|it| it.branch.counts.total >= FOLD_FROM);
+                Todo {
+                    branch: *id,
+                    from: (!is_group).then_some(0),
+                    depth,
+                    closes: false,
+                    bars,
+                }
+            })
+            .collect();
+        if let Some(last) = todo.first_mut() {
+            last.closes = true;
+        }
+        todo
+    }
+
+    /// The next step of the branch, from this index on, below which something is shown, or will be once it
+    /// is known.
+    fn next_open(&self, branch: i64, from: usize) -> Option<(usize, i64)> {
+        let known = self.branches.get(&branch)?;
+        if known.branch.leaf || known.part != Part::Step {
+            return None;
+        }
+        if known.is_group() {
+            let mut places = known.places.range(from..);
+            return places.find_map(|(index, node)| {
+                let is_open = self.is_open(node.id, true);
+                is_open.then_some((*index, node.id))
+            });
+        }
+        let nodes = (0..).zip(&known.nodes).skip(from);
+        let mut ids = nodes.map(|(index, node)| (index, node.id));
+        ids.find(|(index, id)| {
+            let by_itself = self.len + index < OPEN_ROWS_MAX && !self.turned.contains_key(id);
+            self.is_open(*id, false) || by_itself
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::model::{Action, KindName, Plan, PlanOptions, PlanStep, Site};
+
+    fn plan(kinds: &[usize], edges: &[Vec<u32>]) -> Plan {
+        const KINDS: [&str; 3] = ["port", "subnet", "network"];
+        let step = |(id, (kind, edges)): (u32, (&usize, &Vec<u32>))| PlanStep {
+            id,
+            site: Site::region("prod", "RegionOne"),
+            kind: KindName::new(KINDS[*kind]),
+            resource_id: id.to_string(),
+            name: String::new(),
+            project_id: "demo".into(),
+            action: Action::Delete,
+            depends_on: edges
+                .iter()
+                .filter_map(|edge| edge.checked_rem(id))
+                .collect(),
+            automatic: false,
+            why: "".into(),
+            fingerprint: String::new(),
+            vars: std::sync::Arc::default(),
+        };
+        Plan {
+            hash: String::new(),
+            targets: Vec::new(),
+            options: PlanOptions::default(),
+            endpoints: std::collections::BTreeMap::new(),
+            identities: std::collections::BTreeMap::new(),
+            steps: (0..).zip(kinds.iter().zip(edges)).map(step).collect(),
+            automatic: Vec::new(),
+            unset: Vec::new(),
+            kept: Vec::new(),
+            mapping: Vec::new(),
+            refused: Vec::new(),
+            warnings: Vec::new(),
+            calls_estimate: 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn each_row_is_found_where_it_is_and_nothing_is_shown_twice(
+            kinds in proptest::collection::vec(0usize..3, 60),
+            edges in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..4), 60),
+            keys in proptest::collection::vec((any::<bool>(), 0usize..60), 0..40),
+        ) {
+            let plan = plan(&kinds, &edges);
+            let mut forest = Forest::of(&plan);
+            forest.layout();
+            for (opens, at) in keys {
+                let row = at % forest.len();
+                let before = forest.len();
+                if opens {
+                    let opened = forest.unfold(row);
+                    forest.layout();
+                    prop_assert_eq!(forest.len() > before, opened);
+                } else if let Some(held) = forest.fold(row) {
+                    forest.layout();
+                    prop_assert!(forest.len() <= before);
+                    prop_assert!(forest.row_of(held).is_some_and(|held| held <= row));
+                }
+                let mut steps = std::collections::HashSet::new();
+                for row in 0..forest.len() {
+                    let key = forest.key(row);
+                    prop_assert_eq!(key.and_then(|key| forest.row_of(key)), Some(row));
+                    let node = forest.node(row);
+                    prop_assert!(node.is_none_or(|node| steps.insert(node.id)));
+                }
+                prop_assert_eq!(forest.key(forest.len()), None);
+                prop_assert_eq!(forest.missing(0..forest.len()), None);
+            }
+            // All opened, all is there.
+            while (0..forest.len()).any(|row| {
+                let opened = forest.unfold(row);
+                forest.layout();
+                opened
+            }) {}
+            let shown = (0..forest.len()).filter(|row| forest.node(*row).is_some());
+            prop_assert_eq!(shown.count(), plan.steps.len());
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The tree of a deletion: where each step stands is written once, with the steps; what is looked at is
+//! counted from an index of branch and state alone.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::batch::Sql;
+use super::{reads, rows};
+use crate::domain::model::{Counts, KindName, PlanStep, Step};
+use crate::domain::outline::{self, BY_URGENCY, Branch, BranchRead, FOLD_FROM, Outline, Place};
+
+/// Writes the branches of a deletion whose first step has this id. Those of the steps, in their order.
+pub(super) fn plant(db: &Connection, num: i64, ids: &[i64], steps: &[PlanStep]) -> Sql<Vec<i64>> {
+    let planted = outline::plant(steps);
+    let first: i64 = db
+        .prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM branches")?
+        .query_row((), |row| row.get(0))?;
+    let mut insert = db.prepare_cached(
+        "INSERT INTO branches(id, deletion, below, site, kind, action, leaf)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    for branch in &planted.branches {
+        let below = branch.below.and_then(|at| usize::try_from(at).ok());
+        insert.execute(params![
+            first + branch.id,
+            num,
+            below.and_then(|at| ids.get(at)),
+            branch.site.to_string(),
+            branch.kind.as_str(),
+            branch.action.as_str(),
+            branch.leaf
+        ])?;
+    }
+    let of_steps = planted.branch_of.iter();
+    Ok(of_steps.map(|at| first + i64::from(*at)).collect())
+}
+
+/// Gives the steps of an older ledger their places.
+pub(super) fn plant_all(db: &Connection) -> Sql<()> {
+    let deletions: Vec<i64> = db
+        .prepare("SELECT num FROM deletions")?
+        .query_map((), |row| row.get(0))?
+        .collect::<Sql<_>>()?;
+    let mut place = db.prepare("UPDATE steps SET branch = ?2 WHERE id = ?1")?;
+    for num in deletions {
+        let (ids, mut steps) = reads::planned_steps(db, num)?;
+        let positions: Vec<u32> = steps.iter().map(|step| step.id).collect();
+        for step in &mut steps {
+            // Some of the steps may have been pruned.
+            let left = step.depends_on.iter();
+            let left = left.filter_map(|position| positions.binary_search(position).ok());
+            step.depends_on = left.filter_map(|at| u32::try_from(at).ok()).collect();
+        }
+        for (id, branch) in ids.iter().zip(plant(db, num, &ids, &steps)?) {
+            place.execute(params![id, branch])?;
+        }
+    }
+    Ok(())
+}
+
+/// Of a deletion, below these steps.
+pub(super) fn outline(db: &Connection, deletion_id: &str, below: &[Option<i64>]) -> Sql<Outline> {
+    let mut outline = Outline::default();
+    let Some(num) = reads::find(db, deletion_id)? else {
+        return Ok(outline);
+    };
+    let mut branches = db.prepare_cached(&format!(
+        "{BRANCH} WHERE deletion = ?1 AND below IS ?2 ORDER BY id"
+    ))?;
+    for below in below {
+        let found = branches.query_map(params![num, below], branch)?;
+        for branch in found.collect::<Sql<Vec<Branch>>>()? {
+            if let Some(read) = counted(db, branch)? {
+                outline.branches.push(read);
+            }
+        }
+        if let Some(step) = below {
+            outline.places.extend(place(db, num, *step)?);
+        }
+    }
+    Ok(outline)
+}
+
+/// Of one of the deletion's branches, from this index on, [`BY_URGENCY`].
+pub(super) fn branch_steps(
+    db: &Connection,
+    deletion_id: &str,
+    branch: i64,
+    from: u64,
+    limit: usize,
+) -> Sql<Vec<Step>> {
+    let owner: Option<i64> = db
+        .prepare_cached("SELECT deletion FROM branches WHERE id = ?1")?
+        .query_row([branch], |row| row.get(0))
+        .optional()?;
+    if owner.is_none() || owner != reads::find(db, deletion_id)? {
+        return Ok(Vec::new());
+    }
+    let counts = counts(db, branch)?;
+    let mut ids = db.prepare_cached(
+        "SELECT id FROM steps INDEXED BY steps_by_branch WHERE branch = ?1 AND state = ?2
+         ORDER BY id LIMIT ?3 OFFSET ?4",
+    )?;
+    let (mut steps, mut skip) = (Vec::new(), from);
+    for state in BY_URGENCY {
+        let passed = skip.min(counts.of(state));
+        skip -= passed;
+        let room = limit.saturating_sub(steps.len());
+        if room == 0 || passed == counts.of(state) {
+            continue;
+        }
+        let values = params![branch, state.as_str(), room as i64, passed as i64];
+        let found = ids.query_map(values, |row| row.get(0))?;
+        for id in found.collect::<Sql<Vec<i64>>>()? {
+            steps.extend(reads::step(db, id, Some(0))?);
+        }
+    }
+    Ok(steps)
+}
+
+const BRANCH: &str = "SELECT id, below, site, kind, action, leaf FROM branches";
+
+fn branch(row: &Row) -> Sql<Branch> {
+    Ok(Branch {
+        id: row.get(0)?,
+        below: row.get(1)?,
+        site: rows::site(row, 2)?,
+        kind: KindName::new(row.get_ref(3)?.as_str()?),
+        action: rows::word(row, 4)?,
+        leaf: row.get(5)?,
+        counts: Counts::default(),
+    })
+}
+
+/// None if all of its steps were pruned.
+fn counted(db: &Connection, branch: Branch) -> Sql<Option<BranchRead>> {
+    let counts = counts(db, branch.id)?;
+    let mut steps = Vec::new();
+    if counts.total < FOLD_FROM {
+        let ids = db
+            .prepare_cached("SELECT id FROM steps WHERE branch = ?1 ORDER BY id")?
+            .query_map([branch.id], |row| row.get(0))?
+            .collect::<Sql<Vec<i64>>>()?;
+        for id in ids {
+            steps.extend(reads::step(db, id, Some(0))?);
+        }
+    }
+    let branch = Branch { counts, ..branch };
+    Ok((counts.total > 0).then_some(BranchRead { branch, steps }))
+}
+
+fn counts(db: &Connection, branch: i64) -> Sql<Counts> {
+    let mut counted = db.prepare_cached(
+        "SELECT state, count(*) FROM steps INDEXED BY steps_by_branch WHERE branch = ?1
+         GROUP BY state",
+    )?;
+    let mut found = counted.query([branch])?;
+    let mut counts = Counts::default();
+    while let Some(row) = found.next()? {
+        let number: u64 = rows::number(row, 1)?;
+        *rows::slot(&mut counts, rows::word(row, 0)?) += number;
+        counts.total += number;
+    }
+    Ok(counts)
+}
+
+/// Where a step stands in its branch, if that is a long one: in a short one it is read anyway.
+fn place(db: &Connection, num: i64, id: i64) -> Sql<Option<Place>> {
+    let branch: Option<i64> = db
+        .prepare_cached("SELECT branch FROM steps WHERE id = ?1 AND deletion = ?2")?
+        .query_row([id, num], |row| row.get(0))
+        .optional()?;
+    let (Some(branch), Some(step)) = (branch, reads::step(db, id, Some(0))?) else {
+        return Ok(None);
+    };
+    let counts = counts(db, branch)?;
+    if counts.total < FOLD_FROM {
+        return Ok(None);
+    }
+    let before = BY_URGENCY
+        .into_iter()
+        .take_while(|state| *state != step.state);
+    let before: u64 = before.map(|state| counts.of(state)).sum();
+    let beside: u64 = db
+        .prepare_cached(
+            "SELECT count(*) FROM steps INDEXED BY steps_by_branch
+             WHERE branch = ?1 AND state = ?2 AND id < ?3",
+        )?
+        .query_row(params![branch, step.state.as_str(), id], |row| {
+            rows::number(row, 0)
+        })?;
+    Ok(Some(Place {
+        branch,
+        index: before + beside,
+        step,
+    }))
+}

@@ -1,0 +1,110 @@
+//! The tree of a plan.
+
+use std::sync::Arc;
+
+use gone::domain::model::{Action, KindName, PlanStep, Site};
+use gone::domain::outline::{Planted, plant};
+use proptest::prelude::*;
+
+fn step(id: usize, kind: &str, depends_on: &[u32]) -> PlanStep {
+    PlanStep {
+        id: u32::try_from(id).unwrap(),
+        site: Site::region("prod", "RegionOne"),
+        kind: KindName::new(kind),
+        resource_id: id.to_string(),
+        name: String::new(),
+        project_id: "demo".into(),
+        action: Action::Delete,
+        depends_on: depends_on.to_vec(),
+        automatic: false,
+        why: "".into(),
+        fingerprint: String::new(),
+        vars: Arc::default(),
+    }
+}
+
+fn parent(planted: &Planted, step: usize) -> Option<usize> {
+    let branch = &planted.branches[planted.branch_of[step] as usize];
+    branch.below.map(|at| usize::try_from(at).unwrap())
+}
+
+fn depth(planted: &Planted, step: usize) -> usize {
+    parent(planted, step).map_or(0, |above| depth(planted, above) + 1)
+}
+
+#[test]
+fn equal_siblings_are_one_branch() {
+    let planted = plant(&[
+        step(0, "port", &[]),
+        step(1, "port", &[]),
+        // One that something stands below is not like one that stands alone.
+        step(2, "port", &[3]),
+        step(3, "floating_ip", &[]),
+        step(4, "network", &[0, 1, 2, 3]),
+    ]);
+    assert_eq!(planted.branch_of, [0, 0, 1, 2, 3]);
+    let of = |at: usize| {
+        let branch = &planted.branches[at];
+        (
+            branch.below,
+            branch.kind.as_str(),
+            branch.leaf,
+            branch.counts.total,
+        )
+    };
+    assert_eq!(of(0), (Some(4), "port", true, 2));
+    assert_eq!(of(1), (Some(4), "port", false, 1));
+    assert_eq!(of(2), (Some(2), "floating_ip", true, 1));
+    assert_eq!(of(3), (None, "network", false, 1));
+    assert_eq!(planted.waves, [1, 1, 2, 1, 3]);
+}
+
+#[test]
+fn what_waits_in_a_circle_stands_at_the_top_and_has_no_order() {
+    let planted = plant(&[
+        step(0, "port", &[1]),
+        step(1, "port", &[0]),
+        step(2, "network", &[7]),
+    ]);
+    assert!((0..3).all(|step| parent(&planted, step).is_none()));
+    assert_eq!(planted.waves, [0, 0, 1]);
+}
+
+proptest! {
+    #[test]
+    fn each_step_stands_below_the_deepest_that_waits_for_it(
+        edges in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..5), 1..40),
+        kinds in proptest::collection::vec(0usize..3, 40),
+    ) {
+        const KINDS: [&str; 3] = ["port", "subnet", "network"];
+        // Each waits for some of those before it, so there is no circle.
+        let steps: Vec<PlanStep> = (0..).zip(&edges).map(|(id, edges): (usize, _)| {
+            let before: Vec<u32> = edges
+                .iter()
+                .filter_map(|edge| edge.checked_rem(u32::try_from(id).unwrap()))
+                .collect();
+            step(id, KINDS[kinds[id]], &before)
+        }).collect();
+        let planted = plant(&steps);
+        prop_assert_eq!(planted.branch_of.len(), steps.len());
+        for (at, branch) in planted.branches.iter().enumerate() {
+            let members = planted.branch_of.iter().filter(|of| **of as usize == at);
+            prop_assert_eq!(members.count() as u64, branch.counts.total);
+        }
+        for (at, own) in steps.iter().enumerate() {
+            let waiting: Vec<usize> = (0..steps.len())
+                .filter(|other| steps[*other].depends_on.contains(&own.id))
+                .collect();
+            let deepest = waiting.iter().map(|other| depth(&planted, *other)).max();
+            prop_assert_eq!(depth(&planted, at), deepest.map_or(0, |deepest| deepest + 1));
+            let above = parent(&planted, at);
+            prop_assert!(above.is_none_or(|above| waiting.contains(&above)));
+            let branch = &planted.branches[planted.branch_of[at] as usize];
+            prop_assert_eq!((&branch.kind, &branch.site), (&own.kind, &own.site));
+            let has_below = (0..steps.len()).any(|other| parent(&planted, other) == Some(at));
+            prop_assert_eq!(branch.leaf, !has_below);
+            let before = own.depends_on.iter().map(|it| planted.waves[*it as usize]);
+            prop_assert_eq!(planted.waves[at], before.max().unwrap_or(0) + 1);
+        }
+    }
+}
