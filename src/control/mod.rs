@@ -313,10 +313,12 @@ pub enum Query {
         deletion_id: String,
         below: Vec<Option<i64>>,
     },
-    /// Of a branch the steps from this index on, in the order of [`crate::domain::outline`].
+    /// Of a branch that was counted so the steps from this index on, in the order of
+    /// [`crate::domain::outline`].
     BranchSteps {
         deletion_id: String,
         branch: i64,
+        counts: Counts,
         from: u64,
         limit: usize,
     },

@@ -104,11 +104,14 @@ impl Shared {
             Query::BranchSteps {
                 deletion_id,
                 branch,
+                counts,
                 from,
                 limit,
             } => {
                 let deletion = self.deletion(&deletion_id).await?;
-                let steps = self.ledger.branch_steps(&deletion.id, branch, from, limit);
+                let steps = self
+                    .ledger
+                    .branch_steps(&deletion.id, branch, counts, from, limit);
                 Ok(Page::Steps {
                     rows: steps.await.map_err(ledger_error)?,
                     next: None,

@@ -115,12 +115,14 @@ pub trait Ledger: Send + Sync {
         deletion_id: &str,
         below: Vec<Option<i64>>,
     ) -> Result<Outline, LedgerError>;
-    /// Of a branch the steps from this index on, in the order of [`crate::domain::outline`], at most
-    /// `limit`. Their `depends_on` is not read.
+    /// Of a branch that [`Ledger::outline`] counted so, the steps from this index on in the order of
+    /// [`crate::domain::outline`], at most `limit`: counting a long one again takes longer than to read
+    /// some of it. Where steps have moved since, neighbours are read. Their `depends_on` is not read.
     async fn branch_steps(
         &self,
         deletion_id: &str,
         branch: i64,
+        counts: Counts,
         from: u64,
         limit: usize,
     ) -> Result<Vec<Step>, LedgerError>;

@@ -188,10 +188,11 @@ async fn answer(ledger: &SqliteLedger, query: &Query) -> Option<Result<Page, Con
         Query::BranchSteps {
             deletion_id,
             branch,
+            counts,
             from,
             limit,
         } => {
-            let steps = ledger.branch_steps(deletion_id, *branch, *from, *limit);
+            let steps = ledger.branch_steps(deletion_id, *branch, *counts, *from, *limit);
             Page::Steps {
                 rows: steps.await.unwrap(),
                 next: None,

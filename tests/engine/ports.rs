@@ -584,11 +584,12 @@ impl Ledger for Faulty {
         &self,
         deletion_id: &str,
         branch: i64,
+        counts: Counts,
         from: u64,
         limit: usize,
     ) -> Result<Vec<Step>, LedgerError> {
         self.inner
-            .branch_steps(deletion_id, branch, from, limit)
+            .branch_steps(deletion_id, branch, counts, from, limit)
             .await
     }
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError> {

@@ -474,6 +474,7 @@ pub fn queries() -> Vec<Query> {
         Query::BranchSteps {
             deletion_id: "d1".into(),
             branch: 3,
+            counts: Counts::default(),
             from: 1_000,
             limit: 500,
         },

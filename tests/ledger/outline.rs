@@ -36,7 +36,7 @@ async fn below(ledger: &impl Ledger, name: &str, step: Option<i64>) -> Vec<Branc
 
 async fn all_of(ledger: &impl Ledger, name: &str, branch: &BranchRead) -> Vec<Step> {
     let (deletion, branch) = (id(name), &branch.branch);
-    let all = ledger.branch_steps(&deletion, branch.id, 0, 500);
+    let all = ledger.branch_steps(&deletion, branch.id, branch.counts, 0, 500);
     all.await.unwrap()
 }
 
@@ -122,7 +122,13 @@ async fn the_steps_of_a_branch_stand_by_urgency_from_any_index_on() {
     }
     for (from, limit) in [(0, 5), (2, 9), (7, 40), (33, 3), (39, 5), (40, 5)] {
         let deletion = id("one");
-        let some = ledger.branch_steps(&deletion, ports.branch.id, from as u64, limit);
+        let some = ledger.branch_steps(
+            &deletion,
+            ports.branch.id,
+            ports.branch.counts,
+            from as u64,
+            limit,
+        );
         let wanted: Vec<Step> = all.iter().skip(from).take(limit).cloned().collect();
         assert_eq!(some.await.unwrap(), wanted, "{limit} from {from}");
     }

@@ -425,11 +425,12 @@ impl<D: Drive> Ledger for D {
         &self,
         deletion_id: &str,
         branch: i64,
+        counts: Counts,
         from: u64,
         limit: usize,
     ) -> Result<Vec<Step>, LedgerError> {
         let (id, limit) = (deletion_id.to_owned(), pages::limit(limit));
-        self.read(move |db| outline::branch_steps(db, &id, branch, from, limit))
+        self.read(move |db| outline::branch_steps(db, &id, (branch, &counts), from, limit))
             .await
     }
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::batch::Sql;
 use super::{reads, rows};
-use crate::domain::model::{Counts, KindName, PlanStep, Step};
+use crate::domain::model::{Counts, KindName, PlanStep, Step, StepState};
 use crate::domain::outline::{self, BY_URGENCY, Branch, BranchRead, FOLD_FROM, Outline, Place};
 
 /// Writes the branches of a deletion whose first step has this id. Those of the steps, in their order.
@@ -80,11 +80,11 @@ pub(super) fn outline(db: &Connection, deletion_id: &str, below: &[Option<i64>])
     Ok(outline)
 }
 
-/// Of one of the deletion's branches, from this index on, [`BY_URGENCY`].
+/// Of one of the deletion's branches, with its counts, from this index on, [`BY_URGENCY`].
 pub(super) fn branch_steps(
     db: &Connection,
     deletion_id: &str,
-    branch: i64,
+    (branch, counts): (i64, &Counts),
     from: u64,
     limit: usize,
 ) -> Sql<Vec<Step>> {
@@ -95,26 +95,48 @@ pub(super) fn branch_steps(
     if owner.is_none() || owner != reads::find(db, deletion_id)? {
         return Ok(Vec::new());
     }
-    let counts = counts(db, branch)?;
-    let mut ids = db.prepare_cached(
-        "SELECT id FROM steps INDEXED BY steps_by_branch WHERE branch = ?1 AND state = ?2
-         ORDER BY id LIMIT ?3 OFFSET ?4",
-    )?;
-    let (mut steps, mut skip) = (Vec::new(), from);
+    let (mut steps, mut skip, mut room) = (Vec::new(), from, limit as u64);
     for state in BY_URGENCY {
-        let passed = skip.min(counts.of(state));
+        let all = counts.of(state);
+        let passed = skip.min(all);
         skip -= passed;
-        let room = limit.saturating_sub(steps.len());
-        if room == 0 || passed == counts.of(state) {
-            continue;
-        }
-        let values = params![branch, state.as_str(), room as i64, passed as i64];
-        let found = ids.query_map(values, |row| row.get(0))?;
-        for id in found.collect::<Sql<Vec<i64>>>()? {
+        let wanted = room.min(all - passed);
+        room -= wanted;
+        for id in of_state(db, (branch, state), all, passed, wanted)? {
             steps.extend(reads::step(db, id, Some(0))?);
         }
     }
     Ok(steps)
+}
+
+/// Of all in one state so many behind those that are passed; from the nearer end.
+fn of_state(
+    db: &Connection,
+    (branch, state): (i64, StepState),
+    all: u64,
+    passed: u64,
+    wanted: u64,
+) -> Sql<Vec<i64>> {
+    if wanted == 0 {
+        return Ok(Vec::new());
+    }
+    let behind = all - passed - wanted;
+    let order = if behind < passed { "DESC" } else { "ASC" };
+    let offset = passed.min(behind) as i64;
+    let mut ids: Vec<i64> = db
+        .prepare_cached(&format!(
+            "SELECT id FROM steps INDEXED BY steps_by_branch WHERE branch = ?1 AND state = ?2
+             ORDER BY id {order} LIMIT ?3 OFFSET ?4"
+        ))?
+        .query_map(
+            params![branch, state.as_str(), wanted as i64, offset],
+            |row| row.get(0),
+        )?
+        .collect::<Sql<_>>()?;
+    if behind < passed {
+        ids.reverse();
+    }
+    Ok(ids)
 }
 
 const BRANCH: &str = "SELECT id, below, site, kind, action, leaf FROM branches";

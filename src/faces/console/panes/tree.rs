@@ -80,12 +80,14 @@ impl TreePane {
         if self.members.is_none()
             && self.below.error.is_none()
             && let Some((branch, wanted)) = self.forest.missing(self.near())
+            && let Some(counts) = self.forest.counts_of(branch)
         {
             let room = STEPS_AT_ONCE.saturating_sub(wanted.len()) / 2;
             let from = wanted.start.saturating_sub(room);
             let ticket = context.query(Query::BranchSteps {
                 deletion_id: self.id.clone(),
                 branch,
+                counts,
                 from: from as u64,
                 limit: STEPS_AT_ONCE,
             });
@@ -208,7 +210,10 @@ impl TreePane {
             Some(Ok(Page::Steps { rows, .. })) => {
                 let held = self.forest.key(self.list.cursor);
                 let nodes = rows.iter().map(Node::live).collect();
-                self.forest.load(branch, from, nodes);
+                if !self.forest.load(branch, from..from + STEPS_AT_ONCE, nodes) {
+                    // They have moved since they were counted.
+                    self.below.spoil();
+                }
                 self.relayout(held);
                 self.ask(context);
             }

@@ -11,7 +11,7 @@ mod words;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
-use crate::domain::model::{Plan, PlanStep, StepState};
+use crate::domain::model::{Counts, Plan, PlanStep, StepState};
 use crate::domain::outline::{self, Branch, FOLD_FROM, Outline};
 
 pub(crate) use node::{Node, Part};
@@ -46,8 +46,8 @@ struct Known {
     part: Part,
     /// The highest of its steps' waves.
     wave: u32,
-    /// The index of the first of `nodes`.
-    from: usize,
+    /// The indices that were asked for last; `nodes` are those from its start on.
+    asked: Range<usize>,
     nodes: Vec<Node>,
     /// Those that are open, by index, if it has many.
     places: BTreeMap<usize, Node>,
@@ -66,13 +66,13 @@ impl Known {
     }
 
     fn node(&self, index: usize) -> Option<&Node> {
-        let loaded = index.checked_sub(self.from);
+        let loaded = index.checked_sub(self.asked.start);
         let loaded = loaded.and_then(|at| self.nodes.get(at));
         loaded.or_else(|| self.places.get(&index))
     }
 
     fn is_loaded(&self, wanted: &Range<usize>) -> bool {
-        !self.stale && self.from <= wanted.start && wanted.end <= self.from + self.nodes.len()
+        !self.stale && self.asked.start <= wanted.start && wanted.end <= self.asked.end
     }
 }
 
@@ -142,7 +142,7 @@ impl Forest {
                 },
                 part,
                 wave: 0,
-                from: 0,
+                asked: 0..0,
                 nodes: Vec::new(),
                 places: BTreeMap::new(),
                 stale: false,
@@ -155,6 +155,7 @@ impl Forest {
             let known = &mut added[*at as usize];
             known.wave = known.wave.max(wave);
             known.nodes.push(Node::planned(step, part, wave));
+            known.asked.end += 1;
         }
         let mut roots = Vec::new();
         for known in added {
@@ -178,12 +179,12 @@ impl Forest {
             let branch = read.branch;
             let id = branch.id;
             self.below.entry(branch.below).or_default().push(id);
-            let steps = read.steps.iter().map(Node::live).collect();
+            let steps: Vec<Node> = read.steps.iter().map(Node::live).collect();
             let known = self.branches.entry(id).or_insert_with(|| Known {
                 branch: branch.clone(),
                 part: Part::Step,
                 wave: 0,
-                from: 0,
+                asked: 0..0,
                 nodes: Vec::new(),
                 places: BTreeMap::new(),
                 stale: false,
@@ -192,7 +193,7 @@ impl Forest {
             if known.is_group() {
                 known.stale = true;
             } else {
-                (known.from, known.nodes) = (0, steps);
+                (known.asked, known.nodes) = (0..steps.len(), steps);
             }
         }
         for place in outline.places {
@@ -209,11 +210,15 @@ impl Forest {
         self.many_sites = sites.any(|site| Some(site) != first);
     }
 
-    /// Steps of a branch, from this index on, as the engine says.
-    pub(crate) fn load(&mut self, branch: i64, from: usize, nodes: Vec<Node>) {
-        if let Some(known) = self.branches.get_mut(&branch) {
-            (known.from, known.nodes, known.stale) = (from, nodes, false);
-        }
+    /// The steps of a branch at these indices, as the engine says; false if some are missing.
+    pub(crate) fn load(&mut self, branch: i64, asked: Range<usize>, nodes: Vec<Node>) -> bool {
+        let Some(known) = self.branches.get_mut(&branch) else {
+            return true;
+        };
+        let expected = asked.end.min(known.total()).saturating_sub(asked.start);
+        let is_whole = nodes.len() >= expected;
+        (known.asked, known.nodes, known.stale) = (asked, nodes, false);
+        is_whole
     }
 
     /// All of whose branches are known, for a refresh; that of the roots first.
@@ -245,6 +250,10 @@ impl Forest {
             let known = self.branches.get(branch);
             known.is_some_and(|known| known.is_group() && !known.is_loaded(wanted))
         })
+    }
+
+    pub(crate) fn counts_of(&self, branch: i64) -> Option<Counts> {
+        Some(self.known(branch)?.branch.counts)
     }
 
     /// Shows what fits instead of the tree, if all of it is here.
@@ -306,7 +315,7 @@ impl Forest {
             }
             (What::Run(branch, from), RowKey::Node(id, part)) => {
                 let known = self.known(branch)?;
-                let loaded = (known.from..).zip(&known.nodes);
+                let loaded = (known.asked.start..).zip(&known.nodes);
                 let places = known.places.iter().map(|(index, node)| (*index, node));
                 let mut nodes = loaded.chain(places);
                 nodes.find_map(|(index, node)| {
