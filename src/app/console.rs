@@ -74,7 +74,10 @@ async fn run(
             None => EngineMode::Attached,
         },
     };
-    let ended = console::run(control, options).await;
+    let ended = match global.plain || around.term.as_deref() == Some("dumb") {
+        true => console::run_plain(control, options).await,
+        false => console::run(control, options).await,
+    };
     if let Some(embedded) = embedded {
         embedded.stop().await;
         let goes_on = match &ended {

@@ -106,7 +106,7 @@ fn main() {
     }
 }
 
-/// One network with a subnet and so many ports, some of them in each state.
+/// One network with a subnet and so many ports, some of them in each state; all names are of one length.
 fn build(path: &Path, steps: usize) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -131,7 +131,7 @@ fn network(ports: usize) -> Plan {
         }
     };
     let mut steps: Vec<_> = (0..ports)
-        .map(|at| delete(at, "port", format!("server-{at}"), &[]))
+        .map(|at| delete(at, "port", format!("server-{at:07}"), &[]))
         .collect();
     let before: Vec<u32> = (0..).take(ports).collect();
     steps.push(delete(ports, "subnet", "web-v4".to_owned(), &before));
@@ -288,7 +288,7 @@ fn moves((path, _): &(std::path::PathBuf, usize), frames: usize) -> Moves {
 fn filters((path, steps): &(std::path::PathBuf, usize)) -> (Duration, Duration) {
     let ports = steps - 2;
     let mut longest = (Duration::ZERO, Duration::ZERO);
-    let last = format!("server-{}", ports - 1);
+    let last = format!("server-{:07}", ports - 1);
     for (what, text, fit) in [
         ("many that fit", "server", ports),
         ("the last one of all", last.as_str(), 1),

@@ -18,6 +18,7 @@ mod morning;
 mod newcomer;
 mod nightly;
 mod outage;
+mod plain;
 mod seat;
 mod small;
 mod stage;

@@ -86,6 +86,9 @@ pub struct Global {
     /// The console over a line of some 9,600 bit/s: only ASCII, and little is written for a key
     #[arg(long, global = true)]
     pub low_bandwidth: bool,
+    /// The console by lines, for screen readers; also where TERM is dumb
+    #[arg(long, global = true)]
+    pub plain: bool,
     /// How logs are written [default: text on a terminal, else json]
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     pub log_format: Option<LogFormatArg>,

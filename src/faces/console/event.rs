@@ -16,6 +16,8 @@ use super::Exit;
 #[derive(Clone, Debug)]
 pub enum Event {
     Key(KeyEvent),
+    /// Goes to this row, counted from 0.
+    Row(usize),
     /// Bracketed paste. It is never read as keys.
     Paste(String),
     /// Columns, rows.

@@ -26,6 +26,7 @@ mod keys;
 mod list;
 mod look;
 mod panes;
+mod plain;
 mod prompt;
 mod render;
 mod rows;
@@ -35,7 +36,8 @@ mod terminal;
 mod update;
 
 pub use event::{Effect, Event};
-pub use render::{render, render_to_text};
+pub use plain::run_plain;
+pub use render::{render, render_lines, render_to_text};
 pub use runtime::run;
 pub use state::State;
 pub use update::update;

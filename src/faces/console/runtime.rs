@@ -31,7 +31,7 @@ use super::{ConsoleOptions, Exit, render};
 const FRAME: Duration = Duration::from_millis(100);
 /// Over a slow line. What is left of a frame goes out meanwhile.
 const SLOW_FRAME: Duration = Duration::from_millis(500);
-const TICK: Duration = Duration::from_millis(250);
+pub(super) const TICK: Duration = Duration::from_millis(250);
 /// How long the engine may hold the answer to "what happens next".
 const FOLLOW_WAIT_MS: u64 = 20_000;
 
@@ -72,11 +72,9 @@ async fn run_on_terminal(
     };
     let (state, effects) = State::new(options, snapshot, Utc::now(), size);
     let mut console = Console {
-        control,
-        actor,
+        asker: Asker::new(control, actor),
         state,
         terminal,
-        tasks: JoinSet::new(),
         frame,
         painted_at: Instant::now(),
         at_once: true,
@@ -108,10 +106,7 @@ async fn run_on_terminal(
                 // The terminal has gone; its SIGHUP may still be on the way.
                 Some(Err(_)) | None => return Ok(Exit::HangUp),
             },
-            Some(done) = console.tasks.join_next() => match done {
-                Ok(event) => Some(event),
-                Err(error) => return Err(error).context("a query of the console failed"),
-            },
+            Some(event) = console.asker.answered() => Some(event?),
             changed = snapshots.changed(), if engine_lives => match changed {
                 Ok(()) => Some(Event::Snapshot {
                     snapshot: snapshots.borrow_and_update().clone(),
@@ -131,6 +126,83 @@ async fn run_on_terminal(
     }
 }
 
+/// Asks the engine, and has its answers become events.
+pub(super) struct Asker {
+    control: Arc<dyn Control>,
+    actor: Actor,
+    /// Questions and commands under way; dropped, they end.
+    tasks: JoinSet<Event>,
+}
+
+impl Asker {
+    pub(super) fn new(control: Arc<dyn Control>, actor: Actor) -> Self {
+        Self {
+            control,
+            actor,
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// The next answer; none if nothing is under way.
+    pub(super) async fn answered(&mut self) -> Option<anyhow::Result<Event>> {
+        let event = self.tasks.join_next().await?;
+        Some(event.context("a query of the console failed"))
+    }
+
+    /// Where there is no screen: how the console ends, if it does.
+    pub(super) fn perform(&mut self, effects: Vec<Effect>) -> Option<Exit> {
+        let mut exit = None;
+        for effect in effects {
+            match effect {
+                Effect::Quit(how) => exit = Some(how),
+                asked => self.ask(asked),
+            }
+        }
+        exit
+    }
+
+    fn ask(&mut self, effect: Effect) {
+        let control = self.control.clone();
+        match effect {
+            Effect::Query { ticket, query } => {
+                self.tasks.spawn(async move {
+                    Event::Answer {
+                        ticket,
+                        answer: control.query(query).await,
+                        now: Utc::now(),
+                    }
+                });
+            }
+            Effect::Submit { ticket, command } => {
+                let envelope = Envelope {
+                    command,
+                    actor: self.actor.clone(),
+                    reason: String::new(),
+                    // One key press is one command, also if a socket has to send it again.
+                    idempotency_key: Some(uuid::Uuid::new_v4().to_string()),
+                };
+                self.tasks.spawn(async move {
+                    Event::Receipt {
+                        ticket,
+                        receipt: control.submit(envelope).await,
+                        now: Utc::now(),
+                    }
+                });
+            }
+            Effect::Follow { ticket, after } => {
+                self.tasks.spawn(async move {
+                    Event::Followed {
+                        ticket,
+                        events: control.events(after, FOLLOW_WAIT_MS).await,
+                    }
+                });
+            }
+            // Of the screen and of the process.
+            Effect::Copy(_) | Effect::Quit(_) | Effect::Suspend | Effect::Repaint => {}
+        }
+    }
+}
+
 /// What the terminal said; none if it means nothing to us.
 fn terminal_event(event: TerminalEvent) -> Option<Event> {
     match event {
@@ -145,12 +217,9 @@ fn terminal_event(event: TerminalEvent) -> Option<Event> {
 }
 
 struct Console {
-    control: Arc<dyn Control>,
-    actor: Actor,
+    asker: Asker,
     state: State,
     terminal: Terminal,
-    /// Questions and commands under way; dropped, they end.
-    tasks: JoinSet<Event>,
     /// Between frames of new data.
     frame: Duration,
     painted_at: Instant,
@@ -215,46 +284,11 @@ impl Console {
     fn perform(&mut self, effects: Vec<Effect>) -> anyhow::Result<()> {
         for effect in effects {
             match effect {
-                Effect::Query { ticket, query } => {
-                    let control = self.control.clone();
-                    self.tasks.spawn(async move {
-                        Event::Answer {
-                            ticket,
-                            answer: control.query(query).await,
-                            now: Utc::now(),
-                        }
-                    });
-                }
-                Effect::Submit { ticket, command } => {
-                    let control = self.control.clone();
-                    let envelope = Envelope {
-                        command,
-                        actor: self.actor.clone(),
-                        reason: String::new(),
-                        // One key press is one command, also if a socket has to send it again.
-                        idempotency_key: Some(uuid::Uuid::new_v4().to_string()),
-                    };
-                    self.tasks.spawn(async move {
-                        Event::Receipt {
-                            ticket,
-                            receipt: control.submit(envelope).await,
-                            now: Utc::now(),
-                        }
-                    });
-                }
-                Effect::Follow { ticket, after } => {
-                    let control = self.control.clone();
-                    self.tasks.spawn(async move {
-                        Event::Followed {
-                            ticket,
-                            events: control.events(after, FOLLOW_WAIT_MS).await,
-                        }
-                    });
-                }
                 Effect::Copy(text) => self.terminal.copy(&text)?,
                 Effect::Quit(exit) => self.exit = Some(exit),
                 Effect::Suspend => self.suspend()?,
                 Effect::Repaint => self.terminal.forget(),
+                asked => self.asker.ask(asked),
             }
         }
         Ok(())

@@ -132,6 +132,15 @@ impl State {
         self.is_waiting() || self.panes.last().is_some_and(|pane| pane.is_live())
     }
 
+    pub(super) fn prompt(&self) -> Option<&Prompt> {
+        self.prompt.as_ref()
+    }
+
+    /// What was typed means nothing.
+    pub(super) fn complain(&mut self, why: String) {
+        self.say(Tone::Warn, why);
+    }
+
     /// For an answer of the engine's.
     pub(super) fn is_waiting(&self) -> bool {
         self.kinds_ticket.is_some()

@@ -27,6 +27,14 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
                 key(state, pressed, &mut effects);
             }
         }
+        Event::Row(row) => {
+            state.message = None;
+            state.dirty = true;
+            state.with_top(&mut effects, |pane, context| {
+                pane.list_mut().cursor = row.min(pane.len().saturating_sub(1));
+                pane.wake(false, context);
+            });
+        }
         Event::Paste(text) => {
             if !state.guarded {
                 paste(state, &text, &mut effects);

@@ -64,26 +64,31 @@ fn engine(state: &State, canvas: &mut Canvas<'_>, y: u16) {
         .min(look.width / 2);
     let mut x = look.width - wide;
     let room = x.saturating_sub(end + 1);
-    let (text, tone) = if state.engine_gone {
-        let glyph = look.pick("✖", "x");
-        (format!("{glyph} the engine has gone"), Tone::Bad)
-    } else if let Some(fault) = &engine.fault {
-        let glyph = look.pick("✖", "x");
-        (format!("{glyph} takes no new work: {fault}"), Tone::Bad)
-    } else if state.options.engine == EngineMode::Embedded {
-        ("engine in this console".to_owned(), Tone::Dim)
-    } else {
-        (format!("attached to engine {}", engine.pid), Tone::Dim)
-    };
-    canvas.put(end, y, room, &text, look.style(tone));
+    let words = engine_words(state, &look);
+    canvas.put(end, y, room, &words.text, look.style(words.tone));
     for cell in right {
         let room = look.width.saturating_sub(x + 1);
         x = canvas.put(x, y, room, &cell.text, look.style(cell.tone)) + 2;
     }
 }
 
+/// Where the engine is, and whether it works.
+pub(super) fn engine_words(state: &State, look: &Look) -> Cell {
+    let engine = &state.snapshot.engine;
+    let glyph = look.pick("✖", "x");
+    if state.engine_gone {
+        Cell::new(format!("{glyph} the engine has gone"), Tone::Bad)
+    } else if let Some(fault) = &engine.fault {
+        Cell::new(format!("{glyph} takes no new work: {fault}"), Tone::Bad)
+    } else if state.options.engine == EngineMode::Embedded {
+        Cell::dim("engine in this console")
+    } else {
+        Cell::dim(format!("attached to engine {}", engine.pid))
+    }
+}
+
 /// Of the clouds that this engine serves.
-fn accents(state: &State) -> impl Iterator<Item = (&str, Accent)> {
+pub(super) fn accents(state: &State) -> impl Iterator<Item = (&str, Accent)> {
     let accents = state.options.accent.iter();
     accents.filter_map(|(cloud, accent)| {
         let mut sites = state.snapshot.sites.iter();
@@ -96,7 +101,7 @@ fn accents(state: &State) -> impl Iterator<Item = (&str, Accent)> {
 }
 
 /// First what needs a person; then what moves; then what is done.
-fn counts(state: &State, look: &Look) -> Vec<Cell> {
+pub(super) fn counts(state: &State, look: &Look) -> Vec<Cell> {
     let snapshot = &state.snapshot;
     let steps = &snapshot.steps;
     let of = |state: &str| snapshot.deletions_by_state.get(state).copied().unwrap_or(0);
@@ -133,7 +138,7 @@ fn counts(state: &State, look: &Look) -> Vec<Cell> {
 }
 
 /// How many sites answer, and those that do not by name; then the rest with their latency.
-fn sites(state: &State, look: &Look) -> Vec<Cell> {
+pub(super) fn sites(state: &State, look: &Look) -> Vec<Cell> {
     let sites = &state.snapshot.sites;
     if sites.is_empty() {
         return vec![Cell::dim(

@@ -5,6 +5,7 @@
 
 mod header;
 mod overlay;
+mod plain;
 mod table;
 
 use ratatui::buffer::Buffer;
@@ -16,6 +17,9 @@ use super::look::{Cell, Look, Tone};
 use super::panes::Pane;
 use super::prompt::Prompt;
 use super::state::State;
+
+pub(super) use plain::news;
+pub use plain::render_lines;
 
 /// Smaller screens only say so.
 pub(super) const COLUMNS_MIN: u16 = 40;

@@ -1,0 +1,273 @@
+//! The console by lines: what there is to say is printed, and a whole line is the next key or word. No
+//! byte moves a cursor or names a colour.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use chrono::Utc;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use crate::control::Control;
+
+use super::event::Event;
+use super::prompt::Prompt;
+use super::render::{news, render_lines};
+use super::runtime::{Asker, TICK};
+use super::state::State;
+use super::update::update;
+use super::{ConsoleOptions, Exit};
+
+/// Columns and rows of which a screenful of lines is made: all columns, and no more rows than one hears
+/// out.
+const SIZE: (u16, u16) = (200, 32);
+/// Longer, and what there is is said.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs the console by lines until the person leaves, or standard input ends.
+pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> anyhow::Result<Exit> {
+    let options = ConsoleOptions {
+        ascii: true,
+        no_color: true,
+        ..options
+    };
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut snapshots = control.snapshot();
+    let snapshot = snapshots.borrow_and_update().clone();
+    let mut lines = lines()?;
+    let mut asker = Asker::new(control, options.actor.clone());
+    let (state, effects) = State::new(options, snapshot, Utc::now(), SIZE);
+    let mut console = Plain::new(state);
+    console.exit = asker.perform(effects);
+    let mut engine_lives = true;
+    loop {
+        if let Some(exit) = console.exit.take() {
+            return Ok(exit);
+        }
+        if console.say_if_due()? {
+            // What was typed before a guarded screen was printed was meant for another one.
+            discard_typed_ahead(&mut lines);
+            console.take(Event::Shown, &mut asker);
+        }
+        let tick_at = Instant::now() + TICK;
+        let event = tokio::select! {
+            biased;
+            _ = hangup.recv() => return Ok(Exit::HangUp),
+            _ = terminate.recv() => return Ok(Exit::Terminated),
+            _ = interrupt.recv() => Event::Key(key(KeyCode::Char('q'))),
+            Some(event) = asker.answered() => event.context("a query of the console failed")?,
+            line = lines.recv() => match line {
+                Some(line) => { console.typed(&line, &mut asker); continue; }
+                None => return Ok(Exit::HangUp),
+            },
+            changed = snapshots.changed(), if engine_lives => match changed {
+                Ok(()) => Event::Snapshot {
+                    snapshot: snapshots.borrow_and_update().clone(),
+                    now: Utc::now(),
+                },
+                Err(_) => { engine_lives = false; Event::EngineGone }
+            },
+            () = sleep_until(tick_at), if console.ticks() => Event::Tick(Utc::now()),
+        };
+        console.take(event, &mut asker);
+    }
+}
+
+struct Plain {
+    state: State,
+    /// The person waits for what this leads to, since then.
+    owed: Option<Instant>,
+    /// What was said last of what needs a person.
+    told: String,
+    exit: Option<Exit>,
+}
+
+impl Plain {
+    fn new(state: State) -> Self {
+        Self {
+            told: news(&state),
+            state,
+            owed: Some(Instant::now()),
+            exit: None,
+        }
+    }
+
+    fn ticks(&self) -> bool {
+        self.owed.is_some() || self.state.wants_tick()
+    }
+
+    fn take(&mut self, event: Event, asker: &mut Asker) {
+        if matches!(event, Event::EngineGone) {
+            self.owed.get_or_insert_with(Instant::now);
+        }
+        let effects = update(&mut self.state, event);
+        self.exit = asker.perform(effects).or(self.exit.take());
+    }
+
+    /// One line of the person's.
+    fn typed(&mut self, line: &str, asker: &mut Asker) {
+        match read(line, self.state.prompt()) {
+            Ok(events) => events.into_iter().for_each(|event| self.take(event, asker)),
+            Err(complaint) => self.state.complain(complaint),
+        }
+        self.owed = Some(Instant::now());
+    }
+
+    /// Says what the person waits for, once it is there; or what has changed meanwhile. True if what was
+    /// said guards a deletion.
+    fn say_if_due(&mut self) -> std::io::Result<bool> {
+        let news = news(&self.state);
+        let is_whole = !self.state.is_waiting();
+        let is_due = match self.owed {
+            Some(since) => is_whole || since.elapsed() > PATIENCE,
+            // A plan that took long.
+            None => is_whole && self.state.is_guarded(),
+        };
+        let mut out = std::io::stdout().lock();
+        if is_due {
+            for line in render_lines(&self.state) {
+                writeln!(out, "{line}")?;
+            }
+            if !is_whole {
+                writeln!(out, "more is on its way; an empty line says all again")?;
+            }
+            self.owed = None;
+            self.told = news;
+        } else if self.owed.is_none() && news != self.told {
+            writeln!(out, "news: {news}")?;
+            self.told = news;
+        }
+        out.flush()?;
+        Ok(is_due && self.state.is_guarded())
+    }
+}
+
+/// Lines as they are typed; closed when standard input ends.
+fn lines() -> std::io::Result<mpsc::UnboundedReceiver<String>> {
+    let (sender, lines) = mpsc::unbounded_channel();
+    // A thread of its own: a read that nobody answers must not hold up the end of the process.
+    let read = move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("lines".to_owned())
+        .spawn(read)?;
+    Ok(lines)
+}
+
+fn discard_typed_ahead(lines: &mut mpsc::UnboundedReceiver<String>) {
+    while lines.try_recv().is_ok() {}
+    // It may be no terminal.
+    let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
+}
+
+fn key(code: KeyCode) -> KeyEvent {
+    KeyEvent::new(code, KeyModifiers::NONE)
+}
+
+/// What a line means.
+fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
+    let line = line.trim();
+    let press = |code| Event::Key(key(code));
+    let enter = || press(KeyCode::Enter);
+    let clear = || Event::Key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
+    let paste = |text: &str| Event::Paste(text.to_owned());
+    match prompt {
+        Some(_) if line.is_empty() => return Ok(vec![press(KeyCode::Esc)]),
+        Some(Prompt::Quit) => {
+            return Ok(line.chars().map(KeyCode::Char).map(press).collect());
+        }
+        Some(_) => return Ok(vec![clear(), paste(line), enter()]),
+        None => {}
+    }
+    if let Some(sign) = [':', '/'].into_iter().find(|sign| line.starts_with(*sign)) {
+        let rest = line.get(1..).unwrap_or_default();
+        return Ok(vec![
+            press(KeyCode::Char(sign)),
+            clear(),
+            paste(rest),
+            enter(),
+        ]);
+    }
+    if let Ok(row) = line.parse::<usize>() {
+        return Ok(vec![Event::Row(row.saturating_sub(1))]);
+    }
+    if let Some(rest) = line.strip_prefix("ctrl-")
+        && let [letter] = rest.chars().collect::<Vec<_>>()[..]
+    {
+        let code = KeyCode::Char(letter);
+        return Ok(vec![Event::Key(KeyEvent::new(code, KeyModifiers::CONTROL))]);
+    }
+    let code = match line {
+        "" => return Ok(Vec::new()),
+        "enter" | "open" => KeyCode::Enter,
+        "esc" | "back" => KeyCode::Esc,
+        "space" | "mark" => KeyCode::Char(' '),
+        "+" | "pgdn" => KeyCode::PageDown,
+        "-" | "pgup" => KeyCode::PageUp,
+        "up" => KeyCode::Up,
+        "down" => KeyCode::Down,
+        "left" => KeyCode::Left,
+        "right" => KeyCode::Right,
+        "home" => KeyCode::Home,
+        "end" => KeyCode::End,
+        "help" => KeyCode::Char('?'),
+        "quit" => KeyCode::Char('q'),
+        word => match word.chars().collect::<Vec<_>>()[..] {
+            [letter] => KeyCode::Char(letter),
+            _ => {
+                return Err(format!(
+                    "\"{word}\" is no key; a key is one letter or its name, :{word} goes to a pane, \
+                     /{word} filters, ? lists the keys"
+                ));
+            }
+        },
+    };
+    Ok(vec![press(code)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_words(line: &str) -> String {
+        format!("{:?}", read(line, None).map_err(|_| ()))
+    }
+
+    #[test]
+    fn a_line_is_a_key_a_row_or_a_word_after_a_sign() {
+        let one = |code| format!("{:?}", Ok::<_, ()>(vec![Event::Key(key(code))]));
+        for (line, code) in [
+            ("D", KeyCode::Char('D')),
+            (" open ", KeyCode::Enter),
+            ("back", KeyCode::Esc),
+            ("+", KeyCode::PageDown),
+            ("?", KeyCode::Char('?')),
+        ] {
+            assert_eq!(read_words(line), one(code), "{line}");
+        }
+        assert_eq!(read_words(""), "Ok([])");
+        assert!(read_words("12").contains("Row(11)"));
+        assert!(read_words(":stuck").contains("Paste(\"stuck\")"));
+        assert!(read_words("/web age>1h").contains("Paste(\"web age>1h\")"));
+        assert_eq!(read_words("delete"), "Err(())");
+    }
+
+    #[test]
+    fn a_prompt_takes_the_whole_line_and_an_empty_one_as_no() {
+        let filter = Prompt::Command(tui_input::Input::default());
+        let text = |line: &str| format!("{:?}", read(line, Some(&filter)));
+        assert!(text("12").contains("Paste(\"12\")"));
+        assert!(text("").contains("Esc") && !text("").contains("Enter"));
+    }
+}
