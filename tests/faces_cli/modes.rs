@@ -432,3 +432,27 @@ fn every_verb_has_a_page_with_its_examples() {
         "{failure:?}"
     );
 }
+
+/// What the examples start is what this version understands.
+#[test]
+fn the_examples_of_a_service_and_of_its_users_are_understood() {
+    let service = include_str!("../../assets/examples/gone.service");
+    let keys = include_str!("../../assets/examples/authorized_keys");
+    let of_service = service
+        .lines()
+        .filter_map(|line| line.strip_prefix("ExecStart="));
+    let of_users = keys.lines().filter_map(|line| {
+        let (_, command) = line.split_once("command=\"env USER=")?;
+        let (command, _) = command.split_once('"')?;
+        Some(command.split_once(' ')?.1)
+    });
+    let lines: Vec<&str> = of_service.chain(of_users).collect();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    for line in &lines {
+        let cli = Cli::try_parse_from(line.split_whitespace());
+        let global = cli.unwrap_or_else(|error| panic!("{line}: {error}")).global;
+        let (ledger, socket) = (global.ledger.unwrap(), global.socket.unwrap());
+        assert_eq!(ledger.to_str(), Some("/var/lib/gone/ledger.db"), "{line}");
+        assert_eq!(socket.to_str(), Some("/run/gone/engine.sock"), "{line}");
+    }
+}
