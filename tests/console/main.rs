@@ -8,6 +8,7 @@
 )]
 
 mod fake;
+mod lists;
 mod pictures;
 mod pty;
 mod readme;

@@ -21,6 +21,8 @@ pub(crate) enum Action {
     Unfold,
     Fold,
     Mark,
+    Sort,
+    SortBackwards,
     PlanDeletion,
     Confirm,
     ToggleCascade,
@@ -114,6 +116,8 @@ pub(crate) const BINDINGS: &[Binding] = &[
     bind(Scope::Browse, &[plain(' ')], Action::Mark, "mark", "mark or unmark the row; marks survive a refresh"),
     bind(Scope::Browse, &[plain('D')], Action::PlanDeletion, "plan deletion", "plan the deletion of the row, or of what is marked; deletes nothing"),
     bind(Scope::Browse, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+    bind(Scope::Browse, &[plain('s')], Action::Sort, "", "sort by the next column; behind the last one, as the cloud lists them"),
+    bind(Scope::Browse, &[plain('S')], Action::SortBackwards, "", "sort the other way round"),
 
     bind(Scope::Plan, OPEN, Action::Confirm, "confirm…", "go on to the typed confirmation"),
     bind(Scope::Plan, &[plain('x')], Action::ToggleCascade, "cascade", "plan again with or without the cascade"),

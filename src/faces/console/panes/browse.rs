@@ -27,6 +27,7 @@ pub(crate) struct BrowsePane {
     /// Listing and row of what is visible.
     visible: Vec<(u32, u32)>,
     widths: Vec<u16>,
+    order: Option<Order>,
     ticket: Option<u64>,
     asked_at: Option<DateTime<Utc>>,
     loaded: bool,
@@ -34,6 +35,13 @@ pub(crate) struct BrowsePane {
     gone_before: u64,
     /// Something went since the last listing.
     stale: bool,
+}
+
+/// By which column the rows are sorted.
+#[derive(Clone, Copy)]
+struct Order {
+    column: usize,
+    backwards: bool,
 }
 
 impl BrowsePane {
@@ -44,6 +52,7 @@ impl BrowsePane {
             listings: Vec::new(),
             visible: Vec::new(),
             widths: Vec::new(),
+            order: None,
             ticket: None,
             asked_at: None,
             loaded: false,
@@ -100,12 +109,44 @@ impl BrowsePane {
                 }
             }
         }
+        self.sort();
         let listings = &self.listings;
         let keys = self
             .visible
             .iter()
             .map(|(l, r)| listings[*l as usize].rows[*r as usize].key.clone());
         self.list.hold(held, keys);
+    }
+
+    fn sort(&mut self) {
+        let Some(order) = self.order else { return };
+        let path = self.kind.columns.get(order.column).map(|(_, path)| path);
+        let Some(path) = path else { return };
+        let listings = &self.listings;
+        self.visible.sort_by_cached_key(|(l, r)| {
+            Rank::of(&field(&listings[*l as usize].rows[*r as usize], path))
+        });
+        if order.backwards {
+            self.visible.reverse();
+        }
+    }
+
+    /// By the next column; behind the last one as listed.
+    fn sort_by_next(&mut self) {
+        let backwards = self.order.is_some_and(|order| order.backwards);
+        let column = self.order.map_or(0, |order| order.column + 1);
+        let is_there = column < self.kind.columns.len();
+        self.order = is_there.then_some(Order { column, backwards });
+        self.refilter();
+    }
+
+    fn sort_backwards(&mut self) {
+        let order = self.order.get_or_insert(Order {
+            column: 0,
+            backwards: false,
+        });
+        order.backwards = !order.backwards;
+        self.refilter();
     }
 
     /// What is not listed any more is gone, and its mark with it; but where a site could not be
@@ -170,6 +211,22 @@ impl BrowsePane {
             return;
         }
         context.push(PlanPane::new(subjects, self.kind.has_dependents));
+    }
+}
+
+/// Numbers by their size, before texts in any case.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Number(i64),
+    Text(String),
+}
+
+impl Rank {
+    fn of(text: &str) -> Self {
+        match text.parse() {
+            Ok(number) => Self::Number(number),
+            Err(_) => Self::Text(text.to_lowercase()),
+        }
     }
 }
 
@@ -247,7 +304,13 @@ impl Pane for BrowsePane {
             .iter()
             .enumerate()
             .map(|(i, (heading, path))| {
+                let sign = match self.order {
+                    Some(order) if order.column == i && order.backwards => look.pick("▼", "v"),
+                    Some(order) if order.column == i => look.pick("▲", "^"),
+                    _ => "",
+                };
                 let wide = self.widths.get(i).copied().unwrap_or(10);
+                let wide = wide + u16::from(!sign.is_empty());
                 // The name gives way and takes what is left; ids stay whole, if there is room.
                 let width = if path == "name" {
                     Width::Flex(1)
@@ -257,7 +320,7 @@ impl Pane for BrowsePane {
                     Width::Fixed(wide.min(look.width / 2))
                 };
                 Column {
-                    heading: heading.to_uppercase().into(),
+                    heading: format!("{}{sign}", heading.to_uppercase()).into(),
                     width,
                     right: false,
                     tail: is_id(path),
@@ -422,6 +485,8 @@ impl Pane for BrowsePane {
                     self.list.go(Action::Down, self.visible.len(), 1);
                 }
             }
+            Action::Sort => self.sort_by_next(),
+            Action::SortBackwards => self.sort_backwards(),
             Action::PlanDeletion => self.plan(context),
             Action::Copy => {
                 if let Some(row) = self.row(self.list.cursor) {
