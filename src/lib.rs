@@ -69,6 +69,11 @@
 //! all that can be sent is looked at at once: the longest path goes first. So a step of a short path may
 //! start later than what it waits for has gone.
 //!
+//! **Where a step stands in its deletion's tree is written with it ([`domain::outline`]).** Equal siblings
+//! are a branch, counted from one index; so a console reads of a million steps what it shows, and an
+//! engine pays one more index entry a transition. Steps that join a running deletion would need a place
+//! found beside those that stand.
+//!
 //! **A project is a kind that stays.** What belongs to it refers to it as a port does to its network, so
 //! scope, order, guards and refusals are the planner's as ever; only its own step and tombstone are
 //! missing. A scope that is no resource of a cloud (a tag) would want a word of its own.

@@ -15,6 +15,8 @@
 //! 4. Nothing destructive happens on one key. `D` asks the engine for a plan; the plan's screen
 //!    cannot be skipped; then the name or short id must be typed. Keys count for a guarded screen
 //!    only once it is visible.
+//! 5. What is long is asked for where someone looks: of a deletion's tree the branches, and of those the
+//!    steps near the cursor; what a filter finds comes from the engine. A million steps cost no more.
 //!
 //! **Architecture invariant:** this room knows [`crate::control`] and the nouns of
 //! [`crate::domain`], and nothing of the engine, the ledger or a cloud.

@@ -314,9 +314,10 @@ pub(super) fn frozen(db: &Connection, deletion_id: &str, with_steps: bool) -> Sq
 
 pub(super) fn progress(db: &Connection, deletion_id: &str) -> Sql<Vec<(Site, Counts)>> {
     let mut counted = db.prepare_cached(
-        "SELECT site, state, count(*) FROM steps
-         WHERE deletion = (SELECT num FROM deletions WHERE id = ?1)
-         GROUP BY site, state ORDER BY site",
+        "SELECT b.site, s.state, count(*) FROM branches b
+         CROSS JOIN steps s INDEXED BY steps_by_branch ON s.branch = b.id
+         WHERE b.deletion = (SELECT num FROM deletions WHERE id = ?1)
+         GROUP BY b.site, s.state ORDER BY b.site",
     )?;
     let mut rows = counted.query([deletion_id])?;
     let mut progress: Vec<(Site, Counts)> = Vec::new();
