@@ -12,7 +12,7 @@ use crate::domain::model::Origin;
 use crate::faces::cli::args::Global;
 use crate::faces::cli::output::Style;
 use crate::faces::cli::{Exit, Failure};
-use crate::faces::console::{self, ConsoleOptions, EngineMode};
+use crate::faces::console::{self, ConsoleOptions, EngineMode, Keymap};
 use crate::ledger::sqlite::owner;
 use crate::system::config::{OnHangup, Settings, Surroundings, private_folder};
 use crate::system::telemetry::{self, Verbosity};
@@ -53,6 +53,10 @@ async fn run(
 ) -> Result<Exit, Failure> {
     let on_hangup = settings.console.on_hangup;
     let (theme, accent) = (settings.console.theme, settings.console.accent.clone());
+    let keys = Keymap::with(&settings.console.keys).map_err(|why| {
+        let advice = "Mend it in the settings file; `gone --print-config` shows where it is.";
+        Failure::usage("read the keys", format!("console.keys.{why}"), advice)
+    })?;
     let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));
     let (control, embedded) = match way(places, owner, listens) {
         Way::Attach(socket) => (attach(&socket).await?, None),
@@ -66,6 +70,7 @@ async fn run(
         no_color: !style.colour,
         low_bandwidth: global.low_bandwidth,
         theme,
+        keys,
         accent,
         actor: around.actor(Origin::Console),
         start: None,

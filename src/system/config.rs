@@ -148,6 +148,8 @@ pub struct ConsoleSettings {
     pub on_hangup: OnHangup,
     /// Which of the terminal's 16 colours say what.
     pub theme: Theme,
+    /// Other keys for what the console does, by its name; checked by the console.
+    pub keys: BTreeMap<String, Vec<String>>,
     /// Clouds that are seen at a glance, by name.
     pub accent: BTreeMap<String, Accent>,
 }
@@ -266,6 +268,7 @@ impl Default for ConsoleSettings {
         Self {
             on_hangup: OnHangup::Background,
             theme: Theme::default(),
+            keys: BTreeMap::new(),
             accent: BTreeMap::new(),
         }
     }

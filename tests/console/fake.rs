@@ -20,7 +20,7 @@ use gone::domain::model::{
 };
 use gone::domain::outline::{self, BY_URGENCY, Branch, BranchRead, Outline, Place};
 use gone::faces::console::{
-    ConsoleOptions, Effect, EngineMode, Event, Exit, State, render_to_text, update,
+    ConsoleOptions, Effect, EngineMode, Event, Exit, Keymap, State, render_to_text, update,
 };
 use serde_json::{Value, json};
 
@@ -790,6 +790,7 @@ pub fn options() -> ConsoleOptions {
         low_bandwidth: false,
         theme: gone::system::config::Theme::Terminal,
         accent: BTreeMap::new(),
+        keys: Keymap::default(),
         ascii: false,
         no_color: false,
         actor: Actor {

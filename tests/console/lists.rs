@@ -1,9 +1,12 @@
-//! Lists of resources: their order.
+//! Lists of resources, and the keys that work on them.
 
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use gone::control::Command;
 use gone::domain::model::Resource;
+use gone::faces::console::{ConsoleOptions, Event, Keymap};
 use serde_json::json;
 
-use super::fake::{Desk, World, resource};
+use super::fake::{Desk, World, options, resource};
 
 fn desk(networks: &[(&str, &str)]) -> Desk {
     let mut world = World::busy();
@@ -75,4 +78,53 @@ fn rows_are_sorted_by_column_and_the_cursor_stays_on_its_row() {
         }
     }
     panic!("never as listed again:\n{}", desk.text());
+}
+
+#[test]
+fn changed_keys_do_what_help_footer_and_texts_say() {
+    let keys = [
+        ("retry", "R"),
+        ("ladder", "L"),
+        ("plan_deletion", "P"),
+        ("back", "f2"),
+        ("copy", "f3"),
+    ];
+    let keys = keys.map(|(action, key)| (action.to_owned(), vec![key.to_owned()]));
+    let options = ConsoleOptions {
+        keys: Keymap::with(&keys.into()).unwrap(),
+        ..options()
+    };
+    let mut desk = Desk::with(World::busy(), (80, 24), options);
+    desk.press(":network enter");
+    assert!(desk.text().contains("P plan deletion"), "{}", desk.text());
+    desk.press("delete");
+    assert!(
+        desk.text().contains("P on a row plans a deletion"),
+        "{}",
+        desk.text()
+    );
+    desk.press("/nowhere enter");
+    assert!(
+        desk.text().contains("f2 shows all again"),
+        "{}",
+        desk.text()
+    );
+    desk.take(Event::Key(KeyEvent::new(KeyCode::F(2), KeyModifiers::NONE)));
+    desk.press("D");
+    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
+    desk.press("P");
+    assert!(
+        matches!(desk.sent[..], [Command::Plan { .. }]),
+        "{:?}",
+        desk.sent
+    );
+    desk.press(":stuck enter");
+    let text = desk.text();
+    assert!(
+        text.contains("R tries again, once the reason is gone; L shows"),
+        "{text}"
+    );
+    desk.press("?");
+    let text = desk.text();
+    assert!(text.contains("R                  try again now"), "{text}");
 }

@@ -4,9 +4,15 @@
 //! Backspace, and no key deletes: `D` asks for a plan, and a plan starts by a typed confirmation; `F`
 //! shows a ladder, and a rung of it is taken by one.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+use crate::domain::text;
+
+type Key = (KeyCode, KeyModifiers);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Action {
     Up,
     Down,
@@ -65,153 +71,308 @@ pub(crate) enum Scope {
     Reading,
 }
 
+#[derive(Clone, Debug)]
 pub(crate) struct Binding {
     pub(crate) scope: Scope,
-    pub(crate) keys: &'static [(KeyCode, KeyModifiers)],
+    pub(crate) keys: Vec<Key>,
     pub(crate) action: Action,
     pub(crate) does: &'static str,
     /// One word for the footer; empty keeps it out of there.
     pub(crate) footer: &'static str,
 }
 
-const fn plain(c: char) -> (KeyCode, KeyModifiers) {
+const fn plain(c: char) -> Key {
     (KeyCode::Char(c), KeyModifiers::NONE)
 }
-const fn ctrl(c: char) -> (KeyCode, KeyModifiers) {
+const fn ctrl(c: char) -> Key {
     (KeyCode::Char(c), KeyModifiers::CONTROL)
 }
-const fn key(code: KeyCode) -> (KeyCode, KeyModifiers) {
+const fn key(code: KeyCode) -> Key {
     (code, KeyModifiers::NONE)
 }
-const fn bind(
-    scope: Scope,
-    keys: &'static [(KeyCode, KeyModifiers)],
-    action: Action,
-    footer: &'static str,
-    does: &'static str,
-) -> Binding {
-    Binding {
-        scope,
-        keys,
-        action,
-        does,
-        footer,
+/// Scope, keys, what they do, one word for the footer, and the help.
+type Row = (Scope, &'static [Key], Action, &'static str, &'static str);
+
+const OPEN: &[Key] = &[key(KeyCode::Enter)];
+const RETRY: &[Key] = &[plain('r')];
+const LADDER: &[Key] = &[plain('F')];
+const CANCEL: &[Key] = &[plain('c')];
+const PAUSE: &[Key] = &[plain('p')];
+const BLOCKERS: &[Key] = &[plain('b')];
+const COPY: &[Key] = &[plain('y')];
+const UNFOLD: &[Key] = &[key(KeyCode::Right), plain('l')];
+const FOLD: &[Key] = &[key(KeyCode::Left), plain('h')];
+
+/// The keys as they are unless someone changed them. The order is that of the help, and within a scope that
+/// of the footer.
+#[rustfmt::skip]
+const STANDARD: &[Row] = &[
+    (Scope::Browse, OPEN, Action::Open, "details", "show the whole resource"),
+    (Scope::Browse, &[plain(' ')], Action::Mark, "mark", "mark or unmark the row; marks survive a refresh"),
+    (Scope::Browse, &[plain('D')], Action::PlanDeletion, "plan deletion", "plan the deletion of the row, or of what is marked; deletes nothing"),
+    (Scope::Browse, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+    (Scope::Browse, &[plain('s')], Action::Sort, "", "sort by the next column; behind the last one, as the cloud lists them"),
+    (Scope::Browse, &[plain('S')], Action::SortBackwards, "", "sort the other way round"),
+
+    (Scope::Plan, OPEN, Action::Confirm, "confirm…", "go on to the typed confirmation"),
+    (Scope::Plan, &[plain('x')], Action::ToggleCascade, "cascade", "plan again with or without the cascade"),
+    (Scope::Plan, &[plain('f')], Action::ToggleRelease, "release IPs", "plan again, keeping or releasing floating IPs"),
+    (Scope::Plan, UNFOLD, Action::Unfold, "unfold", "open the folded line"),
+    (Scope::Plan, FOLD, Action::Fold, "", "fold the line again"),
+    (Scope::Plan, BLOCKERS, Action::Blockers, "", "what stands in the way"),
+    (Scope::Plan, COPY, Action::Copy, "", "copy the id to the clipboard"),
+
+    (Scope::Deletions, OPEN, Action::Open, "tree", "show the deletion as a tree of steps"),
+    (Scope::Deletions, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
+    (Scope::Deletions, RETRY, Action::Retry, "retry", "try again now, everything that is blocked or stuck"),
+    (Scope::Deletions, LADDER, Action::Ladder, "", "what else can be done about it; sends nothing"),
+    (Scope::Deletions, PAUSE, Action::Pause, "pause", "pause, or go on"),
+    (Scope::Deletions, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
+    (Scope::Deletions, COPY, Action::Copy, "", "copy the id to the clipboard"),
+
+    (Scope::Tree, OPEN, Action::Open, "timeline", "what happened to the step; opens a folded line"),
+    (Scope::Tree, UNFOLD, Action::Unfold, "unfold", "open the line"),
+    (Scope::Tree, FOLD, Action::Fold, "", "fold the line, or go to its parent"),
+    (Scope::Tree, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
+    (Scope::Tree, RETRY, Action::Retry, "retry", "try the step again now; on any other row the whole deletion"),
+    (Scope::Tree, LADDER, Action::Ladder, "", "what else can be done about it; sends nothing"),
+    (Scope::Tree, PAUSE, Action::Pause, "pause", "pause, or go on"),
+    (Scope::Tree, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
+    (Scope::Tree, COPY, Action::Copy, "", "copy the id to the clipboard"),
+
+    (Scope::Attention, OPEN, Action::Open, "why", "the facts, the raw error and the timeline"),
+    (Scope::Attention, &[plain('g')], Action::Group, "group", "by cause, to try many again at once"),
+    (Scope::Attention, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
+    (Scope::Attention, RETRY, Action::Retry, "retry", "try again now"),
+    (Scope::Attention, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
+    (Scope::Attention, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+
+    (Scope::Causes, OPEN, Action::Open, "rows", "the steps of this cause"),
+    (Scope::Causes, &[plain(' ')], Action::Mark, "mark", "mark or unmark the cause"),
+    (Scope::Causes, RETRY, Action::Retry, "retry…", "count what may be tried again of what is marked, or of the row; then ask"),
+    (Scope::Causes, COPY, Action::Copy, "", "copy what one of them was told to the clipboard"),
+
+    (Scope::Inspect, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
+    (Scope::Inspect, RETRY, Action::Retry, "retry", "try again now"),
+    (Scope::Inspect, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
+    (Scope::Inspect, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+
+    (Scope::Blockers, COPY, Action::Copy, "copy id", "copy the id of the blocker to the clipboard"),
+    (Scope::Blockers, RETRY, Action::Retry, "retry", "try again now, once the blocker is out of the way"),
+    (Scope::Blockers, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
+
+    (Scope::Ladder, OPEN, Action::Confirm, "take…", "go on to the typed confirmation of the rung"),
+    (Scope::Ladder, COPY, Action::Copy, "copy", "copy what the rung does, or the line, to the clipboard"),
+
+    (Scope::Orphans, OPEN, Action::Open, "timeline", "what happened to it before it was given up"),
+    (Scope::Orphans, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+
+    (Scope::Gates, COPY, Action::Copy, "copy", "copy the address to the clipboard"),
+    (Scope::Sites, PAUSE, Action::Pause, "pause", "send nothing to the site, or go on; others go on meanwhile"),
+    (Scope::Sites, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
+
+    (Scope::Reading, COPY, Action::Copy, "copy", "copy the row to the clipboard"),
+
+    (Scope::Everywhere, &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network; tab completes, up finds what was typed"),
+    (Scope::Everywhere, &[plain('/')], Action::Filter, "filter", "show only some rows: web, ~wfe, !lab, state=stuck, site=, kind=, project=, age>1h"),
+    (Scope::Everywhere, &[key(KeyCode::Up), plain('k')], Action::Up, "", "one row up"),
+    (Scope::Everywhere, &[key(KeyCode::Down), plain('j')], Action::Down, "", "one row down"),
+    (Scope::Everywhere, &[key(KeyCode::PageUp)], Action::PageUp, "", "one screen up"),
+    (Scope::Everywhere, &[key(KeyCode::PageDown)], Action::PageDown, "", "one screen down"),
+    (Scope::Everywhere, &[key(KeyCode::Home), plain('g')], Action::First, "", "to the first row"),
+    (Scope::Everywhere, &[key(KeyCode::End), plain('G')], Action::Last, "", "to the last row"),
+    (Scope::Everywhere, &[ctrl('r')], Action::Refresh, "", "ask again"),
+    (Scope::Everywhere, &[key(KeyCode::Esc)], Action::Back, "back", "close the prompt, drop the filter, or go back"),
+    (Scope::Everywhere, &[plain('[')], Action::Previous, "", "to the view of before, with its filter"),
+    (Scope::Everywhere, &[plain(']')], Action::Next, "", "to the view that was left by [ or esc"),
+    (Scope::Everywhere, &[plain('?')], Action::Help, "help", "these keys"),
+    (Scope::Everywhere, &[plain('q'), ctrl('c')], Action::Quit, "quit", "quit; asks first if this console carries the engine and work is under way"),
+    (Scope::Everywhere, &[ctrl('l')], Action::Repaint, "", "paint the screen again"),
+    (Scope::Everywhere, &[ctrl('z')], Action::Suspend, "", "suspend; fg brings it back"),
+    (Scope::Everywhere, &[ctrl('d'), ctrl('k'), key(KeyCode::Delete), key(KeyCode::Backspace)], Action::NotADelete, "", "nothing: no control key, Delete or Backspace deletes"),
+];
+
+/// The live map.
+#[derive(Clone, Debug)]
+pub struct Keymap {
+    bindings: Vec<Binding>,
+}
+
+impl Default for Keymap {
+    fn default() -> Self {
+        let rows = STANDARD.iter();
+        Self {
+            bindings: rows
+                .map(|(scope, keys, action, footer, does)| Binding {
+                    scope: *scope,
+                    keys: keys.to_vec(),
+                    action: *action,
+                    does,
+                    footer,
+                })
+                .collect(),
+        }
     }
 }
 
-const OPEN: &[(KeyCode, KeyModifiers)] = &[key(KeyCode::Enter)];
-const RETRY: &[(KeyCode, KeyModifiers)] = &[plain('r')];
-const LADDER: &[(KeyCode, KeyModifiers)] = &[plain('F')];
-const CANCEL: &[(KeyCode, KeyModifiers)] = &[plain('c')];
-const PAUSE: &[(KeyCode, KeyModifiers)] = &[plain('p')];
-const BLOCKERS: &[(KeyCode, KeyModifiers)] = &[plain('b')];
-const COPY: &[(KeyCode, KeyModifiers)] = &[plain('y')];
-const UNFOLD: &[(KeyCode, KeyModifiers)] = &[key(KeyCode::Right), plain('l')];
-const FOLD: &[(KeyCode, KeyModifiers)] = &[key(KeyCode::Left), plain('h')];
+impl Keymap {
+    /// With other keys for some actions, by their names: `retry = ["R"]`.
+    ///
+    /// # Errors
+    /// Which action or key is not known and what is near it, which two would have one key, or that what
+    /// changes a cloud would be on a key that no one presses on purpose.
+    pub fn with(changes: &BTreeMap<String, Vec<String>>) -> Result<Self, String> {
+        let mut map = Self::default();
+        let actions: BTreeSet<Action> = map.bindings.iter().map(|b| b.action).collect();
+        for (name, keys) in changes {
+            let known = actions.iter().find(|action| action.name() == *name);
+            let Some(action) = known else {
+                let names: Vec<String> = actions.iter().map(|action| action.name()).collect();
+                let near = text::did_you_mean(name, names.iter().map(String::as_str));
+                return Err(format!(
+                    "{name}: no such action{near}; `?` shows what there is"
+                ));
+            };
+            let keys = keys.iter().map(|text| {
+                let key = parse_key(text).ok_or_else(|| {
+                    format!("{name}: \"{text}\" is no key; write a, D, space, enter, f5, ctrl-r")
+                })?;
+                match action.changes_a_cloud() && is_slip(key) {
+                    true => Err(format!("{name}: nothing that changes a cloud is on {text}")),
+                    false => Ok(key),
+                }
+            });
+            let keys = keys.collect::<Result<Vec<Key>, String>>()?;
+            if keys.is_empty() && matches!(action, Action::Quit | Action::Help | Action::Back) {
+                return Err(format!("{name}: needs at least one key"));
+            }
+            let own = map.bindings.iter_mut().filter(|b| b.action == *action);
+            own.for_each(|binding| binding.keys.clone_from(&keys));
+        }
+        match map.conflict() {
+            Some(conflict) => Err(conflict),
+            None => Ok(map),
+        }
+    }
 
-/// The live map. The order is that of the help, and within a scope that of the footer.
-#[rustfmt::skip]
-pub(crate) const BINDINGS: &[Binding] = &[
-    bind(Scope::Browse, OPEN, Action::Open, "details", "show the whole resource"),
-    bind(Scope::Browse, &[plain(' ')], Action::Mark, "mark", "mark or unmark the row; marks survive a refresh"),
-    bind(Scope::Browse, &[plain('D')], Action::PlanDeletion, "plan deletion", "plan the deletion of the row, or of what is marked; deletes nothing"),
-    bind(Scope::Browse, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
-    bind(Scope::Browse, &[plain('s')], Action::Sort, "", "sort by the next column; behind the last one, as the cloud lists them"),
-    bind(Scope::Browse, &[plain('S')], Action::SortBackwards, "", "sort the other way round"),
+    /// Two actions with one key where both mean something. A pane's own meaning may hide a movement, as it
+    /// does unless someone changes it, but nothing else.
+    fn conflict(&self) -> Option<String> {
+        for (at, binding) in self.bindings.iter().enumerate() {
+            for other in self.bindings.iter().skip(at + 1) {
+                let both = binding.keys.iter().find(|key| other.keys.contains(key));
+                let Some(key) = both else { continue };
+                let moves = |b: &Binding| matches!(b.action, Action::First | Action::Last);
+                let hides = other.scope == Scope::Everywhere && !moves(other);
+                if binding.scope == other.scope || hides {
+                    return Some(format!(
+                        "{} {}: {} is also {}",
+                        binding.action.name(),
+                        binding.scope.title(),
+                        key_name(*key),
+                        other.action.name()
+                    ));
+                }
+            }
+        }
+        None
+    }
 
-    bind(Scope::Plan, OPEN, Action::Confirm, "confirm…", "go on to the typed confirmation"),
-    bind(Scope::Plan, &[plain('x')], Action::ToggleCascade, "cascade", "plan again with or without the cascade"),
-    bind(Scope::Plan, &[plain('f')], Action::ToggleRelease, "release IPs", "plan again, keeping or releasing floating IPs"),
-    bind(Scope::Plan, UNFOLD, Action::Unfold, "unfold", "open the folded line"),
-    bind(Scope::Plan, FOLD, Action::Fold, "", "fold the line again"),
-    bind(Scope::Plan, BLOCKERS, Action::Blockers, "", "what stands in the way"),
-    bind(Scope::Plan, COPY, Action::Copy, "", "copy the id to the clipboard"),
+    pub(crate) fn bindings(&self) -> &[Binding] {
+        &self.bindings
+    }
 
-    bind(Scope::Deletions, OPEN, Action::Open, "tree", "show the deletion as a tree of steps"),
-    bind(Scope::Deletions, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
-    bind(Scope::Deletions, RETRY, Action::Retry, "retry", "try again now, everything that is blocked or stuck"),
-    bind(Scope::Deletions, LADDER, Action::Ladder, "", "what else can be done about it; sends nothing"),
-    bind(Scope::Deletions, PAUSE, Action::Pause, "pause", "pause, or go on"),
-    bind(Scope::Deletions, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
-    bind(Scope::Deletions, COPY, Action::Copy, "", "copy the id to the clipboard"),
+    /// What a key means in a pane; none if it means nothing there.
+    pub(crate) fn action(&self, scope: Scope, pressed: KeyEvent) -> Option<Action> {
+        // Shift is part of the character already; terminals differ in whether they also report it.
+        let pressed = (pressed.code, pressed.modifiers - KeyModifiers::SHIFT);
+        let find = |scope: Scope| {
+            let mut own = self.bindings.iter().filter(|b| b.scope == scope);
+            let found = own.find(|b| b.keys.contains(&pressed));
+            found.map(|b| b.action)
+        };
+        find(scope).or_else(|| find(Scope::Everywhere))
+    }
 
-    bind(Scope::Tree, OPEN, Action::Open, "timeline", "what happened to the step; opens a folded line"),
-    bind(Scope::Tree, UNFOLD, Action::Unfold, "unfold", "open the line"),
-    bind(Scope::Tree, FOLD, Action::Fold, "", "fold the line, or go to its parent"),
-    bind(Scope::Tree, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
-    bind(Scope::Tree, RETRY, Action::Retry, "retry", "try the step again now; on any other row the whole deletion"),
-    bind(Scope::Tree, LADDER, Action::Ladder, "", "what else can be done about it; sends nothing"),
-    bind(Scope::Tree, PAUSE, Action::Pause, "pause", "pause, or go on"),
-    bind(Scope::Tree, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
-    bind(Scope::Tree, COPY, Action::Copy, "", "copy the id to the clipboard"),
+    /// How the action's first key is written; its name, if it has none.
+    pub(crate) fn key(&self, action: Action) -> String {
+        let mut own = self.bindings.iter().filter(|b| b.action == action);
+        let key = own.find_map(|b| b.keys.first());
+        key.map_or_else(|| format!("({})", action.name()), |key| key_name(*key))
+    }
+}
 
-    bind(Scope::Attention, OPEN, Action::Open, "why", "the facts, the raw error and the timeline"),
-    bind(Scope::Attention, &[plain('g')], Action::Group, "group", "by cause, to try many again at once"),
-    bind(Scope::Attention, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
-    bind(Scope::Attention, RETRY, Action::Retry, "retry", "try again now"),
-    bind(Scope::Attention, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
-    bind(Scope::Attention, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+impl Action {
+    /// `plan_deletion`: as settings write it.
+    fn name(self) -> String {
+        let mut name = String::new();
+        for letter in format!("{self:?}").chars() {
+            if letter.is_uppercase() && !name.is_empty() {
+                name.push('_');
+            }
+            name.extend(letter.to_lowercase());
+        }
+        name
+    }
 
-    bind(Scope::Causes, OPEN, Action::Open, "rows", "the steps of this cause"),
-    bind(Scope::Causes, &[plain(' ')], Action::Mark, "mark", "mark or unmark the cause"),
-    bind(Scope::Causes, RETRY, Action::Retry, "retry…", "count what may be tried again of what is marked, or of the row; then ask"),
-    bind(Scope::Causes, COPY, Action::Copy, "", "copy what one of them was told to the clipboard"),
+    fn changes_a_cloud(self) -> bool {
+        matches!(
+            self,
+            Self::PlanDeletion
+                | Self::Confirm
+                | Self::Retry
+                | Self::Ladder
+                | Self::Cancel
+                | Self::Pause
+                | Self::ToggleRelease
+        )
+    }
+}
 
-    bind(Scope::Inspect, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
-    bind(Scope::Inspect, RETRY, Action::Retry, "retry", "try again now"),
-    bind(Scope::Inspect, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
-    bind(Scope::Inspect, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+/// Pressed by mistake, or because it deletes in other programs.
+fn is_slip((code, modifiers): Key) -> bool {
+    modifiers.contains(KeyModifiers::CONTROL)
+        || matches!(code, KeyCode::Delete | KeyCode::Backspace)
+}
 
-    bind(Scope::Blockers, COPY, Action::Copy, "copy id", "copy the id of the blocker to the clipboard"),
-    bind(Scope::Blockers, RETRY, Action::Retry, "retry", "try again now, once the blocker is out of the way"),
-    bind(Scope::Blockers, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
-
-    bind(Scope::Ladder, OPEN, Action::Confirm, "take…", "go on to the typed confirmation of the rung"),
-    bind(Scope::Ladder, COPY, Action::Copy, "copy", "copy what the rung does, or the line, to the clipboard"),
-
-    bind(Scope::Orphans, OPEN, Action::Open, "timeline", "what happened to it before it was given up"),
-    bind(Scope::Orphans, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
-
-    bind(Scope::Gates, COPY, Action::Copy, "copy", "copy the address to the clipboard"),
-    bind(Scope::Sites, PAUSE, Action::Pause, "pause", "send nothing to the site, or go on; others go on meanwhile"),
-    bind(Scope::Sites, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
-
-    bind(Scope::Reading, COPY, Action::Copy, "copy", "copy the row to the clipboard"),
-
-    bind(Scope::Everywhere, &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network; tab completes, up finds what was typed"),
-    bind(Scope::Everywhere, &[plain('/')], Action::Filter, "filter", "show only some rows: web, ~wfe, !lab, state=stuck, site=, kind=, project=, age>1h"),
-    bind(Scope::Everywhere, &[key(KeyCode::Up), plain('k')], Action::Up, "", "one row up"),
-    bind(Scope::Everywhere, &[key(KeyCode::Down), plain('j')], Action::Down, "", "one row down"),
-    bind(Scope::Everywhere, &[key(KeyCode::PageUp)], Action::PageUp, "", "one screen up"),
-    bind(Scope::Everywhere, &[key(KeyCode::PageDown)], Action::PageDown, "", "one screen down"),
-    bind(Scope::Everywhere, &[key(KeyCode::Home), plain('g')], Action::First, "", "to the first row"),
-    bind(Scope::Everywhere, &[key(KeyCode::End), plain('G')], Action::Last, "", "to the last row"),
-    bind(Scope::Everywhere, &[ctrl('r')], Action::Refresh, "", "ask again"),
-    bind(Scope::Everywhere, &[key(KeyCode::Esc)], Action::Back, "back", "close the prompt, drop the filter, or go back"),
-    bind(Scope::Everywhere, &[plain('[')], Action::Previous, "", "to the view of before, with its filter"),
-    bind(Scope::Everywhere, &[plain(']')], Action::Next, "", "to the view that was left by [ or esc"),
-    bind(Scope::Everywhere, &[plain('?')], Action::Help, "help", "these keys"),
-    bind(Scope::Everywhere, &[plain('q'), ctrl('c')], Action::Quit, "quit", "quit; asks first if this console carries the engine and work is under way"),
-    bind(Scope::Everywhere, &[ctrl('l')], Action::Repaint, "", "paint the screen again"),
-    bind(Scope::Everywhere, &[ctrl('z')], Action::Suspend, "", "suspend; fg brings it back"),
-    bind(Scope::Everywhere, &[ctrl('d'), ctrl('k'), key(KeyCode::Delete), key(KeyCode::Backspace)], Action::NotADelete, "", "nothing: no control key, Delete or Backspace deletes"),
-];
-
-/// What a key means in a pane; none if it means nothing there.
-pub(crate) fn action(scope: Scope, pressed: KeyEvent) -> Option<Action> {
-    // Shift is part of the character already; terminals differ in whether they also report it.
-    let modifiers = pressed.modifiers - KeyModifiers::SHIFT;
-    let find = |scope: Scope| {
-        BINDINGS
-            .iter()
-            .find(|b| b.scope == scope && b.keys.contains(&(pressed.code, modifiers)))
-            .map(|b| b.action)
+/// As [`key_name`] writes it.
+fn parse_key(text: &str) -> Option<Key> {
+    if let Some(rest) = text.strip_prefix("ctrl-") {
+        let (code, modifiers) = parse_key(rest)?;
+        return Some((code, modifiers | KeyModifiers::CONTROL));
+    }
+    let one = |c: char| (!c.is_control()).then_some(KeyCode::Char(c));
+    let code = match text {
+        "space" => KeyCode::Char(' '),
+        "enter" => KeyCode::Enter,
+        "esc" => KeyCode::Esc,
+        "backspace" => KeyCode::Backspace,
+        "delete" => KeyCode::Delete,
+        "insert" => KeyCode::Insert,
+        "tab" => KeyCode::Tab,
+        "pgup" => KeyCode::PageUp,
+        "pgdn" => KeyCode::PageDown,
+        "up" => KeyCode::Up,
+        "down" => KeyCode::Down,
+        "left" => KeyCode::Left,
+        "right" => KeyCode::Right,
+        "home" => KeyCode::Home,
+        "end" => KeyCode::End,
+        text => match text.chars().collect::<Vec<_>>()[..] {
+            [c] => one(c)?,
+            _ => KeyCode::F(
+                text.strip_prefix('f')?
+                    .parse()
+                    .ok()
+                    .filter(|n| (1..=12).contains(n))?,
+            ),
+        },
     };
-    find(scope).or_else(|| find(Scope::Everywhere))
+    Some((code, KeyModifiers::NONE))
 }
 
 /// `D`, `enter`, `ctrl-r`: how a key is written in the help.
-pub(crate) fn key_name((code, modifiers): (KeyCode, KeyModifiers)) -> String {
+pub(crate) fn key_name((code, modifiers): Key) -> String {
     let name = match code {
         KeyCode::Char(' ') => "space".to_owned(),
         KeyCode::Char(c) => c.to_string(),
@@ -221,6 +382,7 @@ pub(crate) fn key_name((code, modifiers): (KeyCode, KeyModifiers)) -> String {
         KeyCode::Delete => "delete".to_owned(),
         KeyCode::PageUp => "pgup".to_owned(),
         KeyCode::PageDown => "pgdn".to_owned(),
+        KeyCode::F(n) => format!("f{n}"),
         other => format!("{other:?}").to_lowercase(),
     };
     if modifiers.contains(KeyModifiers::CONTROL) {
@@ -260,41 +422,77 @@ impl Scope {
 #[cfg(test)]
 #[allow(clippy::expect_used)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
 
+    fn changed(action: &str, keys: &[&str]) -> Result<Keymap, String> {
+        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+        Keymap::with(&BTreeMap::from([(action.to_owned(), keys)]))
+    }
+
+    fn press(text: &str) -> KeyEvent {
+        let (code, modifiers) = parse_key(text).expect("a key");
+        KeyEvent::new(code, modifiers)
+    }
+
     #[test]
-    fn no_key_has_two_meanings_in_one_scope() {
-        let mut seen = HashSet::new();
-        for binding in BINDINGS {
-            for key in binding.keys {
-                assert!(
-                    seen.insert((binding.scope, *key)),
-                    "{} in {:?}",
-                    key_name(*key),
-                    binding.scope
-                );
-            }
-        }
+    fn no_key_has_two_meanings_where_both_mean_something() {
+        assert_eq!(Keymap::default().conflict(), None);
     }
 
     #[test]
     fn nothing_that_changes_a_cloud_is_on_a_control_key_delete_or_backspace() {
-        for binding in BINDINGS {
-            let changes = matches!(
-                binding.action,
-                Action::PlanDeletion
-                    | Action::Confirm
-                    | Action::Retry
-                    | Action::Cancel
-                    | Action::Pause
-                    | Action::ToggleRelease
+        for binding in Keymap::default().bindings() {
+            let slips = binding.keys.iter().any(|key| is_slip(*key));
+            assert!(
+                !(binding.action.changes_a_cloud() && slips),
+                "{}",
+                binding.does
             );
-            for (code, modifiers) in binding.keys {
-                let forbidden = modifiers.contains(KeyModifiers::CONTROL)
-                    || matches!(code, KeyCode::Delete | KeyCode::Backspace);
-                assert!(!(changes && forbidden), "{}", binding.does);
+        }
+        for key in ["ctrl-x", "delete", "backspace"] {
+            let refused = changed("plan_deletion", &[key]).err().unwrap_or_default();
+            assert!(
+                refused.contains("nothing that changes a cloud"),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn keys_are_changed_by_the_names_of_what_they_do() {
+        let map = changed("retry", &["R", "f5"]).expect("a map");
+        assert_eq!(map.action(Scope::Tree, press("R")), Some(Action::Retry));
+        assert_eq!(map.action(Scope::Inspect, press("f5")), Some(Action::Retry));
+        assert_eq!(map.action(Scope::Tree, press("r")), None);
+        assert_eq!(map.key(Action::Retry), "R");
+        let without = changed("copy", &[]).expect("a map");
+        assert_eq!(without.action(Scope::Browse, press("y")), None);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_what_might_be() {
+        for (action, keys, told) in [
+            (
+                "rety",
+                &["R"][..],
+                "rety: no such action; did you mean \"retry\"",
+            ),
+            ("retry", &["hyper-r"], "retry: \"hyper-r\" is no key"),
+            ("retry", &["y"], "y is also"),
+            ("blockers", &["q"], "blockers on a plan: q is also quit"),
+            ("quit", &[], "quit: needs at least one key"),
+            ("filter", &[":"], ": is also filter"),
+        ] {
+            let refused = changed(action, keys).err().unwrap_or_default();
+            assert!(refused.contains(told), "{action} {keys:?}: {refused}");
+        }
+    }
+
+    #[test]
+    fn each_key_is_read_as_it_is_written() {
+        for binding in Keymap::default().bindings() {
+            for key in &binding.keys {
+                assert_eq!(parse_key(&key_name(*key)), Some(*key));
             }
         }
     }
@@ -302,7 +500,11 @@ mod tests {
     #[test]
     fn shift_as_reported_by_some_terminals_does_not_hide_a_capital() {
         let pressed = KeyEvent::new(KeyCode::Char('D'), KeyModifiers::SHIFT);
-        assert_eq!(action(Scope::Browse, pressed), Some(Action::PlanDeletion));
-        assert_eq!(action(Scope::Tree, pressed), None);
+        let map = Keymap::default();
+        assert_eq!(
+            map.action(Scope::Browse, pressed),
+            Some(Action::PlanDeletion)
+        );
+        assert_eq!(map.action(Scope::Tree, pressed), None);
     }
 }

@@ -9,6 +9,8 @@ use crate::domain::model::{Blocker, DeletionState, KindName, StepState, short_id
 use crate::domain::text;
 use crate::system::config::{Accent, Theme};
 
+use super::keys::{Action, Keymap};
+
 /// Narrower screens show ids and times short.
 pub(crate) const WIDE: u16 = 100;
 
@@ -27,7 +29,8 @@ pub(crate) enum Tone {
 
 /// What this terminal and this person want to see.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Look<'k> {
+    pub(crate) keys: &'k Keymap,
     pub(crate) ascii: bool,
     pub(crate) theme: Theme,
     /// Few bytes matter more than looks.
@@ -60,7 +63,7 @@ impl Cell {
     }
 }
 
-impl Look {
+impl Look<'_> {
     /// Slots of the terminal's own 16 colours, so that its theme decides; or none at all, since
     /// with `NO_COLOR` even a reset of colours would clear the reversed selection on some terminals.
     pub(crate) fn style(&self, tone: Tone) -> Style {
@@ -105,6 +108,17 @@ impl Look {
             Accent::Magenta => Color::Magenta,
             Accent::Cyan => Color::Cyan,
         })
+    }
+
+    /// For a pane without rows because of its filter.
+    pub(crate) fn nothing_fits(&self, row: &str) -> String {
+        let back = self.key(Action::Back);
+        format!("No {row} contains that text; {back} shows all again.")
+    }
+
+    /// How the key for this is written.
+    pub(crate) fn key(&self, action: Action) -> String {
+        self.keys.key(action)
     }
 
     pub(crate) fn pick(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
@@ -429,8 +443,13 @@ pub(crate) fn json_words(value: &serde_json::Value) -> String {
 mod tests {
     use super::*;
 
-    fn look(ascii: bool) -> Look {
+    fn keys() -> Keymap {
+        Keymap::default()
+    }
+
+    fn look(keys: &Keymap, ascii: bool) -> Look<'_> {
         Look {
+            keys,
             ascii,
             theme: Theme::Mono,
             sparing: false,
@@ -450,18 +469,19 @@ mod tests {
             ("a\u{1b}]2;x", 20, "a\\u{1b}]2;x"),
             ("web", 0, ""),
         ] {
-            assert_eq!(look(false).fit(text, width), shown);
+            assert_eq!(look(&keys(), false).fit(text, width), shown);
         }
-        assert_eq!(look(true).fit("é", 20), "\\u{e9}");
-        assert!(look(true).fit(&"é".repeat(500), 9).is_ascii());
+        assert_eq!(look(&keys(), true).fit("é", 20), "\\u{e9}");
+        assert!(look(&keys(), true).fit(&"é".repeat(500), 9).is_ascii());
     }
 
     #[test]
     fn long_texts_wrap_at_spaces_and_say_when_they_are_cut() {
-        let lines = look(false).wrap("one two three four", 9, 2);
+        let lines = look(&keys(), false).wrap("one two three four", 9, 2);
         assert_eq!(lines, ["one two ", "three…"]);
         for width in 1..20 {
-            for line in look(false).wrap("漢字 aaaaaaaaaaaaaaaaaaaaaaaaaa bb\n", width, 3) {
+            for line in look(&keys(), false).wrap("漢字 aaaaaaaaaaaaaaaaaaaaaaaaaa bb\n", width, 3)
+            {
                 assert!(
                     line.trim_end().width() <= width.max(2),
                     "{line:?} at {width}"
@@ -477,13 +497,14 @@ mod tests {
         assert_eq!(duration(59), "59s");
         assert_eq!(duration(185), "3m 05s");
         assert_eq!(duration(90_000), "1d 1h");
-        assert_eq!(look(true).bar(1, 2, 10), "#####.....");
-        assert_eq!(look(true).bar(5, 0, 4), "....");
+        assert_eq!(look(&keys(), true).bar(1, 2, 10), "#####.....");
+        assert_eq!(look(&keys(), true).bar(5, 0, 4), "....");
     }
 
     #[test]
     fn each_theme_tells_the_tones_apart_and_is_read_on_its_background() {
         let tones = [Tone::Good, Tone::Busy, Tone::Warn, Tone::Bad];
+        let keys = keys();
         for theme in [
             Theme::Terminal,
             Theme::Dark,
@@ -492,7 +513,7 @@ mod tests {
         ] {
             let look = Look {
                 theme,
-                ..look(false)
+                ..look(&keys, false)
             };
             let colours = tones.map(|tone| look.style(tone).fg);
             for (at, colour) in colours.iter().enumerate() {
@@ -511,8 +532,8 @@ mod tests {
             assert_eq!(is_pale, theme != Theme::Light, "{theme:?}");
         }
         for tone in tones {
-            assert_eq!(look(false).style(tone).fg, None);
+            assert_eq!(look(&keys, false).style(tone).fg, None);
         }
-        assert_eq!(look(false).accent(Accent::Red).fg, None);
+        assert_eq!(look(&keys, false).accent(Accent::Red).fg, None);
     }
 }

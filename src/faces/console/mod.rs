@@ -38,6 +38,7 @@ mod terminal;
 mod update;
 
 pub use event::{Effect, Event};
+pub use keys::Keymap;
 pub use plain::run_plain;
 pub use render::{render, render_lines, render_to_text};
 pub use runtime::run;
@@ -59,6 +60,7 @@ pub struct ConsoleOptions {
     /// The line carries some 9,600 bit/s: little is written for a key, and what it leads to trickles.
     pub low_bandwidth: bool,
     pub theme: Theme,
+    pub keys: Keymap,
     /// Clouds that are seen at a glance, by name.
     pub accent: BTreeMap<String, Accent>,
     /// On whose behalf commands are sent.

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::control::Control;
 
 use super::event::Event;
+use super::keys::Keymap;
 use super::prompt::Prompt;
 use super::render::{news, render_lines};
 use super::runtime::{Asker, TICK};
@@ -33,6 +34,8 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
     let options = ConsoleOptions {
         ascii: true,
         no_color: true,
+        // A line is a key as it is written in the documents.
+        keys: Keymap::default(),
         ..options
     };
     let mut hangup = signal(SignalKind::hangup())?;

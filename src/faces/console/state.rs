@@ -166,8 +166,9 @@ impl State {
         self.size
     }
 
-    pub(super) fn look(&self) -> Look {
+    pub(super) fn look(&self) -> Look<'_> {
         Look {
+            keys: &self.options.keys,
             // Signs that are not ASCII take three bytes, and their place is set again after each.
             ascii: self.options.ascii || self.options.low_bandwidth,
             sparing: self.options.low_bandwidth,
@@ -224,6 +225,7 @@ impl State {
         let pane = pane_at(&mut self.panes, &mut self.left, at)?;
         pane.list_mut().filter.at(self.now);
         let mut context = Context {
+            keys: &self.options.keys,
             snapshot: &self.snapshot,
             now: self.now,
             tickets: &mut self.tickets,
@@ -350,7 +352,7 @@ impl State {
                 let scope = self
                     .top()
                     .map_or(super::keys::Scope::Everywhere, |p| p.scope());
-                Box::new(HelpPane::new(scope, &self.kinds))
+                Box::new(HelpPane::new(scope, &self.options.keys, &self.kinds))
             }
             Place::Pane("stuck") => Box::new(AttentionPane::new(Which::Stuck)),
             Place::Pane("causes") => Box::new(CausesPane::new()),

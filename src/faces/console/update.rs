@@ -9,7 +9,7 @@ use crate::domain::model::Event as LedgerEvent;
 use super::Exit;
 use super::command;
 use super::event::{Effect, Event};
-use super::keys::{self, Action, Scope};
+use super::keys::{Action, Scope};
 use super::look::{Tone, count, key_hint};
 use super::prompt::{self, Prompt};
 use super::render;
@@ -110,7 +110,7 @@ fn key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
     let quits = matches!(state.prompt, Some(Prompt::Quit));
     if render::is_too_small(state.size) && !quits {
         state.prompt = None;
-        if keys::action(Scope::Everywhere, pressed) == Some(Action::Quit) {
+        if state.options.keys.action(Scope::Everywhere, pressed) == Some(Action::Quit) {
             state.quit(effects);
         }
         return;
@@ -123,7 +123,7 @@ fn key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
 
 fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
     let Some(pane) = state.top() else { return };
-    let Some(action) = keys::action(pane.scope(), pressed) else {
+    let Some(action) = state.options.keys.action(pane.scope(), pressed) else {
         return;
     };
     let is_modal = pane.is_modal();
@@ -151,8 +151,9 @@ fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
         Action::NotADelete => state.say(
             Tone::Dim,
             format!(
-                "{} deletes nothing here; D on a row plans a deletion and asks",
-                key_hint(pressed)
+                "{} deletes nothing here; {} on a row plans a deletion and asks",
+                key_hint(pressed),
+                state.options.keys.key(Action::PlanDeletion)
             ),
         ),
         action => {

@@ -341,12 +341,12 @@ impl Pane for AttentionPane {
     fn strip_rows(&self) -> u16 {
         5
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
         if self.steps.is_searching() {
             return vec![Cell::dim("Asking what does not go…")];
         }
         if !self.list.filter.is_empty() {
-            return vec![Cell::dim("No row contains that text; esc shows all again.")];
+            return vec![Cell::dim(look.nothing_fits("row"))];
         }
         match self.which {
             Which::Stuck => vec![

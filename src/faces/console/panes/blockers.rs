@@ -61,7 +61,7 @@ impl Held {
                 let advice = if blocker.in_plan {
                     "This deletion removes it too; wait for it."
                 } else {
-                    "This deletion leaves it alone: its owner has to free it. r tries again then."
+                    "This deletion leaves it alone: its owner has to free it. Then try again."
                 };
                 Self::new(blocker, words.clone(), advice.to_owned())
             })

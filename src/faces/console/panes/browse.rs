@@ -192,9 +192,10 @@ impl BrowsePane {
             marked
         };
         if subjects.is_empty() && !self.list.marks.is_empty() {
+            let again = context.keys.key(Action::Refresh);
             context.say(
                 Tone::Warn,
-                "what is marked is not listed now; ctrl-r asks again",
+                format!("what is marked is not listed now; {again} asks again"),
             );
             return;
         }
@@ -393,12 +394,13 @@ impl Pane for BrowsePane {
         })
     }
 
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
         let kind = kind_words(&self.kind.name);
+        let again = look.key(Action::Refresh);
         if !self.list.filter.is_empty() && self.loaded {
             return vec![
                 Cell::plain(format!("No {kind} fits \"{}\".", self.list.filter.text())),
-                Cell::dim("esc shows all again."),
+                Cell::dim(format!("{} shows all again.", look.key(Action::Back))),
             ];
         }
         if !self.loaded {
@@ -408,12 +410,17 @@ impl Pane for BrowsePane {
         if self.error.is_some() || (failed > 0 && failed == self.listings.len()) {
             return vec![
                 Cell::plain("Nothing could be listed; the reason stands above."),
-                Cell::dim("ctrl-r asks again, :sites shows what is reachable."),
+                Cell::dim(format!(
+                    "{again} asks again, :sites shows what is reachable."
+                )),
             ];
         }
         vec![
             Cell::plain(format!("There is no {kind} that you may see here.")),
-            Cell::dim("ctrl-r asks again, : goes to another kind."),
+            Cell::dim(format!(
+                "{again} asks again, {} goes to another kind.",
+                look.key(Action::CommandLine)
+            )),
         ]
     }
 

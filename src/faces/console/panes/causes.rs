@@ -246,12 +246,12 @@ impl Pane for CausesPane {
     fn strip_rows(&self) -> u16 {
         4
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
         if !self.rows.feed.loaded {
             return vec![Cell::dim("Asking what does not go…")];
         }
         if !self.rows.list.filter.is_empty() {
-            return vec![Cell::dim("No cause contains that text; esc shows all.")];
+            return vec![Cell::dim(look.nothing_fits("cause"))];
         }
         vec![
             Cell::plain("Nothing is stuck."),

@@ -258,12 +258,12 @@ impl Pane for DeletionsPane {
     fn strip_rows(&self) -> u16 {
         4
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
         if !self.rows.feed.loaded {
             return vec![Cell::dim("Asking for the deletions…")];
         }
         if !self.rows.list.filter.is_empty() {
-            return vec![Cell::dim("No deletion contains that text; esc shows all.")];
+            return vec![Cell::dim(look.nothing_fits("deletion"))];
         }
         vec![
             Cell::plain("No deletion has been asked for yet. Once one is, it is followed here."),

@@ -109,10 +109,8 @@ impl Pane for DetailsPane {
     fn strip_rows(&self) -> u16 {
         3
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
-        vec![Cell::dim(
-            "No field contains that text; esc shows all again.",
-        )]
+    fn empty(&self, look: &Look) -> Vec<Cell> {
+        vec![Cell::dim(look.nothing_fits("field"))]
     }
     fn filter_changed(&mut self) {
         self.visible = (0..self.fields.len())

@@ -139,12 +139,12 @@ impl Pane for GatesPane {
     fn strip_rows(&self) -> u16 {
         3
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
         if !self.rows.feed.loaded {
             return vec![Cell::dim("Asking the engine for its gates…")];
         }
         if !self.rows.list.filter.is_empty() {
-            return vec![Cell::dim("No gate contains that text; esc shows all.")];
+            return vec![Cell::dim(look.nothing_fits("gate"))];
         }
         vec![
             Cell::plain("This engine has no gate."),

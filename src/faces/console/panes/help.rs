@@ -3,7 +3,7 @@
 use crate::control::KindInfo;
 
 use super::super::command::PANES;
-use super::super::keys::{Action, BINDINGS, Scope, key_names};
+use super::super::keys::{Action, Keymap, Scope, key_names};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone};
 use super::{Column, Context, Pane};
@@ -21,9 +21,9 @@ pub(crate) struct HelpPane {
 
 impl HelpPane {
     /// The keys of the pane that was on top come first.
-    pub(crate) fn new(first: Scope, kinds: &[KindInfo]) -> Self {
+    pub(crate) fn new(first: Scope, map: &Keymap, kinds: &[KindInfo]) -> Self {
         let mut scopes = vec![first, Scope::Everywhere];
-        for binding in BINDINGS {
+        for binding in map.bindings() {
             if !scopes.contains(&binding.scope) {
                 scopes.push(binding.scope);
             }
@@ -40,7 +40,7 @@ impl HelpPane {
                 }));
             }
             entries.push(Entry::Heading(format!("keys {}", scope.title())));
-            let keys = BINDINGS.iter().filter(|b| b.scope == scope);
+            let keys = map.bindings().iter().filter(|b| b.scope == scope);
             entries.extend(keys.map(|b| Entry::Line(key_names(b), b.does.to_owned())));
         }
         Self {
@@ -95,8 +95,8 @@ impl Pane for HelpPane {
     fn strip_rows(&self) -> u16 {
         1
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
-        vec![Cell::dim("No key does that; esc shows all again.")]
+    fn empty(&self, look: &Look) -> Vec<Cell> {
+        vec![Cell::dim(look.nothing_fits("key"))]
     }
     fn filter_changed(&mut self) {
         self.visible = (0..self.entries.len())

@@ -192,9 +192,16 @@ pub(crate) fn step_lines(step: &Step, look: &Look) -> Vec<Cell> {
         lines.push(Cell::new(format!("re-created {times}"), Tone::Warn));
     }
     let next = match step.state {
-        StepState::Stuck => "r tries again, once the reason is gone; F shows what else can be done",
-        StepState::Blocked => "it is tried again by itself; r tries at once",
-        _ => "",
+        StepState::Stuck => format!(
+            "{} tries again, once the reason is gone; {} shows what else can be done",
+            look.key(Action::Retry),
+            look.key(Action::Ladder)
+        ),
+        StepState::Blocked => format!(
+            "it is tried again by itself; {} tries at once",
+            look.key(Action::Retry)
+        ),
+        _ => String::new(),
     };
     if !next.is_empty() {
         lines.push(Cell::dim(next));

@@ -206,13 +206,11 @@ impl Pane for LadderPane {
     fn strip_rows(&self) -> u16 {
         4
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
         if !self.feed.loaded {
             return vec![Cell::dim("Asking what can be done about it…")];
         }
-        vec![Cell::dim(
-            "No rung contains that text; esc shows all again.",
-        )]
+        vec![Cell::dim(look.nothing_fits("rung"))]
     }
     fn filter_changed(&mut self) {
         let filter = &self.list.filter;

@@ -29,7 +29,7 @@ use crate::control::{Command, ControlError, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event as LedgerEvent;
 
 use super::event::Effect;
-use super::keys::{Action, Scope};
+use super::keys::{Action, Keymap, Scope};
 use super::list::List;
 use super::look::{Cell, Look, Tone};
 use super::prompt::Confirm;
@@ -82,6 +82,7 @@ impl Column {
 
 /// What a pane may see and ask for while it changes.
 pub(crate) struct Context<'a> {
+    pub(crate) keys: &'a Keymap,
     pub(crate) snapshot: &'a Arc<Snapshot>,
     pub(crate) now: DateTime<Utc>,
     pub(crate) tickets: &'a mut u64,

@@ -136,12 +136,12 @@ impl Pane for OrphansPane {
     fn strip_rows(&self) -> u16 {
         3
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
         if !self.rows.feed.loaded {
             return vec![Cell::dim("Looking at what was given up…")];
         }
         if !self.rows.list.filter.is_empty() {
-            return vec![Cell::dim("No orphan contains that text; esc shows all.")];
+            return vec![Cell::dim(look.nothing_fits("orphan"))];
         }
         vec![
             Cell::plain("Nothing was given up."),

@@ -153,10 +153,18 @@ impl PlanPane {
 
     fn act_ready(&mut self, plan: &Arc<Plan>, action: Action, context: &mut Context<'_>) {
         match action {
-            Action::Confirm if !plan.refused.is_empty() => context.say(
-                Tone::Warn,
-                "refused: what stands in the way must go first; b shows it, x or f plan otherwise",
-            ),
+            Action::Confirm if !plan.refused.is_empty() => {
+                let key = |action| context.keys.key(action);
+                let (shows, cascade) = (key(Action::Blockers), key(Action::ToggleCascade));
+                let release = key(Action::ToggleRelease);
+                context.say(
+                    Tone::Warn,
+                    format!(
+                        "refused: what stands in the way must go first; {shows} shows it, \
+                         {cascade} or {release} plan otherwise"
+                    ),
+                );
+            }
             Action::Confirm if plan.steps.is_empty() => {
                 context.say(Tone::Warn, "there is nothing to delete in this plan");
             }
@@ -389,16 +397,22 @@ impl Pane for PlanPane {
     fn strip_rows(&self) -> u16 {
         3
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
         match &self.stage {
             Stage::Planning(_) => vec![
                 Cell::plain(format!("Planning to delete {}.", self.subject_words())),
                 Cell::dim("Everything that hangs on it is listed; nothing is sent that changes"),
-                Cell::dim("anything. esc drops the plan."),
+                Cell::dim(format!(
+                    "anything. {} drops the plan.",
+                    look.key(Action::Back)
+                )),
             ],
-            Stage::Failed(..) => vec![Cell::dim(
-                "Nothing was sent. ctrl-r plans again, esc goes back.",
-            )],
+            Stage::Failed(..) => {
+                let (again, back) = (look.key(Action::Refresh), look.key(Action::Back));
+                vec![Cell::dim(format!(
+                    "Nothing was sent. {again} plans again, {back} goes back."
+                ))]
+            }
             Stage::Ready(_) | Stage::Starting(..) => {
                 vec![Cell::dim("There is nothing to delete: it is gone already.")]
             }

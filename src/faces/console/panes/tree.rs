@@ -312,7 +312,10 @@ impl Pane for TreePane {
         let row = self.list.cursor;
         let Some(node) = self.forest.node(row) else {
             return match (self.forest.fold_words(row), self.deletion()) {
-                (Some(words), _) => vec![Cell::plain(words), Cell::dim("enter opens the line")],
+                (Some(words), _) => {
+                    let opens = format!("{} opens the line", look.key(Action::Open));
+                    vec![Cell::plain(words), Cell::dim(opens)]
+                }
                 (None, Some(deletion)) => deletion_lines(deletion, look),
                 (None, None) => Vec::new(),
             };
@@ -341,11 +344,11 @@ impl Pane for TreePane {
     fn strip_rows(&self) -> u16 {
         4
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
         if let Some(search) = &self.search {
             return vec![Cell::dim(match search.is_searching() {
-                true => "Looking through the steps…",
-                false => "No step contains that text; esc shows all again.",
+                true => "Looking through the steps…".to_owned(),
+                false => look.nothing_fits("step"),
             })];
         }
         if !self.below.loaded {

@@ -12,7 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 
-use super::keys::{self, Action, BINDINGS, Binding, Scope};
+use super::keys::{self, Action, Binding, Scope};
 use super::look::{Cell, Look, Tone};
 use super::panes::Pane;
 use super::prompt::Prompt;
@@ -212,7 +212,8 @@ fn draw_footer(scope: Scope, canvas: &mut Canvas<'_>, area: Rect) {
         u16::try_from(key.len() + 1 + footer.chars().count() + 2).unwrap_or(u16::MAX)
     };
     let is_must = |b: &&Binding| matches!(b.action, Action::Help | Action::Quit);
-    let all = || BINDINGS.iter().filter(|b| !b.footer.is_empty());
+    let offered = |b: &&Binding| !b.footer.is_empty() && !b.keys.is_empty();
+    let all = || look.keys.bindings().iter().filter(offered);
     let own = all().filter(|b| b.scope == scope);
     let everywhere = all().filter(|b| b.scope == Scope::Everywhere && !is_must(b));
     let musts: Vec<&Binding> = all().filter(is_must).collect();
@@ -301,7 +302,7 @@ fn draw_bottom(state: &State, canvas: &mut Canvas<'_>, areas: &Areas) -> Option<
 /// Cells to write on. All text goes through here, and is made safe here.
 struct Canvas<'a> {
     buffer: &'a mut Buffer,
-    look: Look,
+    look: Look<'a>,
 }
 
 impl Canvas<'_> {

@@ -3,6 +3,7 @@
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 
+use super::super::keys::Action;
 use super::super::look::{Cell, Look, Tone, count};
 use super::super::prompt::{Confirm, Prompt};
 use super::super::state::State;
@@ -17,8 +18,10 @@ pub(super) fn too_small(state: &State, canvas: &mut Canvas<'_>) {
         "l leave it running, s stop, esc stay".to_owned()
     } else {
         format!(
-            "gone needs {COLUMNS_MIN}x{ROWS_MIN}, this screen is {}x{}. q quits.",
-            area.width, area.height
+            "gone needs {COLUMNS_MIN}x{ROWS_MIN}, this screen is {}x{}. {} quits.",
+            area.width,
+            area.height,
+            look.key(Action::Quit)
         )
     };
     let rows = usize::from(area.height);

@@ -5,7 +5,7 @@ use super::super::look::{Cell, Look, Tone, count, thousands};
 use super::super::panes::Pane;
 use super::super::prompt::{Confirm, Prompt};
 use super::super::state::State;
-use super::keys::{self, BINDINGS};
+use super::keys;
 use super::{header, table_rows};
 
 /// All that there is to say now.
@@ -112,7 +112,7 @@ fn pane_lines(state: &State, pane: &dyn Pane, look: &Look) -> Vec<String> {
     if !strip.is_empty() {
         lines.push(format!("row {}: {}", list.cursor + 1, strip.join(". ")));
     }
-    lines.push(format!("keys: {}", offered(pane).join("; ")));
+    lines.push(format!("keys: {}", offered(pane, look).join("; ")));
     lines
 }
 
@@ -133,8 +133,8 @@ fn row_line(pane: &dyn Pane, row: usize, look: &Look) -> String {
     format!("{cursor}{}{mark}. {}", row + 1, said.join(", "))
 }
 
-fn offered(pane: &dyn Pane) -> Vec<String> {
-    let own = BINDINGS.iter();
+fn offered(pane: &dyn Pane, look: &Look) -> Vec<String> {
+    let own = look.keys.bindings().iter();
     let own = own.filter(|b| b.scope == pane.scope() && !b.footer.is_empty());
     let own = own.filter_map(|b| {
         let key = keys::key_name(*b.keys.first()?);
