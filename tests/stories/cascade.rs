@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::seat::Seat;
 use super::stage::Stage;
+use super::telling::Telling;
 
 const SCENARIO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -12,24 +13,39 @@ const SCENARIO: &str = concat!(
 
 #[test]
 fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_sends_nothing_before_and_ends_gone() {
-    let mut stage = Stage::new();
+    tell_of_one_region(&Telling::as_written());
+}
+
+#[test]
+fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_and_ends_gone_told_otherwise() {
+    tell_of_one_region(&Telling::otherwise());
+}
+
+#[test]
+fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_and_ends_gone_told_at_leisure() {
+    tell_of_one_region(&Telling::at_leisure());
+}
+
+fn tell_of_one_region(telling: &Telling) {
+    let mut stage = Stage::of(telling);
     let cloud = stage.serve_cloud(SCENARIO);
     stage.start_engine(&[]);
-    let web = cloud.id_of("networks", "web");
-    let storage = cloud.id_of("networks", "storage");
+    let (name, other) = (telling.name("web"), telling.name("storage"));
+    let web = cloud.id_of("networks", name);
+    let storage = cloud.id_of("networks", other);
     let mut seat = Seat::take(&stage, &[]);
     seat.see("1 of 1 sites reachable");
 
     seat.go("network", "network 3");
-    seat.see("storage");
-    seat.press("/web");
-    seat.wait("only web", |screen| !screen.contains("storage"));
+    seat.see(other);
+    seat.press(&format!("/{name}"));
+    seat.wait("only web", |screen| !screen.contains(other));
     seat.press("\r");
     seat.press(" ");
     seat.see("1 marked");
     seat.press("D");
     seat.see("▶ 8 steps · 4 automatic · 1 unset · 0 refused");
-    plan_is_exact(&stage, &seat);
+    plan_is_exact(&stage, &seat, telling);
     seat.press("G");
     seat.see_all(&[
         "stays, and loses a reference",
@@ -39,22 +55,11 @@ fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_sends_nothing_before_and_end
     assert_eq!(cloud.writes(), Vec::<String>::new());
 
     seat.go_on();
-    let short = &web[web.len() - 8..];
-    seat.see_all(&[
-        "Delete network web",
-        &format!("Type the name \"web\" or the short id {short}"),
-    ]);
-    seat.press("wbe");
-    seat.see(">wbe");
-    seat.press("\r");
-    seat.see("Type the name");
+    confirm(&mut seat, name, &web[web.len() - 8..]);
     assert_eq!(cloud.writes(), Vec::<String>::new());
-    seat.press("\x7f\x7f\x7f");
-    seat.press("web");
-    seat.see(">web");
     seat.press("\r");
     seat.see_all(&["accepted as deletion", "── deletion", "/8"]);
-    seat.see("✓ gone ████████████████████ 8/8");
+    seat.see(&format!("✓ gone {} 8/8", telling.full_bar()));
 
     assert_eq!(cloud.status(&format!("/networks/{web}")), 404);
     assert_eq!(cloud.status(&format!("/networks/{storage}")), 200);
@@ -64,7 +69,7 @@ fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_sends_nothing_before_and_end
         .filter(|port| port["network_id"] == storage.as_str())
         .map(|port| port["name"].as_str().unwrap())
         .collect();
-    assert_eq!(left, ["disk"]);
+    assert_eq!(left, [telling.name("disk")]);
     let floating = cloud.all("floatingips");
     assert_eq!(floating.len(), 1);
     assert_eq!(floating[0]["port_id"], Value::Null);
@@ -79,25 +84,53 @@ fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_sends_nothing_before_and_end
     seat.left();
 }
 
+/// Types a wrong name, which confirms nothing, and then the name; the last enter is not pressed.
+fn confirm(seat: &mut Seat, name: &str, short: &str) {
+    seat.see_all(&[
+        &format!("Delete network {name}"),
+        &format!("Type the name \"{name}\" or the short id {short}"),
+    ]);
+    // All its letters, the last two the wrong way round.
+    let mut wrong: Vec<char> = name.chars().collect();
+    let letters = wrong.len();
+    wrong.swap(letters - 2, letters - 1);
+    let wrong: String = wrong.into_iter().collect();
+    seat.press(&wrong);
+    seat.see(&format!(">{wrong}"));
+    seat.press("\r");
+    seat.see_all(&["That is not it. Type the name"]);
+    seat.press(&"\x7f".repeat(letters));
+    seat.press(name);
+    seat.see(&format!(">{name}"));
+}
+
 /// Each step once, what must go first before what waits for it; on the screen as on paper.
-fn plan_is_exact(stage: &Stage, seat: &Seat) {
-    let plan = stage.json(&["plan", "network/web", "--cascade"]);
+fn plan_is_exact(stage: &Stage, seat: &Seat, telling: &Telling) {
+    let name = |written: &'static str| telling.name(written);
+    let web = format!("network/{}", name("web"));
+    let plan = stage.json(&["plan", &web, "--cascade"]);
     let words = |item: &Value| {
         let text = |field: &str| item[field].as_str().unwrap_or_default().to_owned();
         format!("{} {} {}", text("action"), text("kind"), text("name"))
     };
     let steps = plan["steps"].as_array().unwrap();
     let mut named: Vec<String> = steps.iter().map(words).collect();
-    let at = |words: &str| {
-        let found = named.iter().position(|step| step.starts_with(words));
+    let at = |does: &str, written: &'static str| {
+        let words = match written {
+            "" => does.to_owned(),
+            written => format!("{does} {}", name(written)),
+        };
+        let found = named.iter().position(|step| step.starts_with(&words));
         found.unwrap_or_else(|| panic!("{words} in {named:?}"))
     };
-    assert!(at("delete trunk backup") < at("delete port parent"));
-    assert!(at("delete trunk backup") < at("delete port sub-a"));
-    assert!(at("delete trunk backup") < at("delete port sub-b"));
-    assert!(at("delete port server") < at("detach router_interface"));
-    assert!(at("detach static_route") < at("detach router_interface"));
-    assert_eq!(at("delete network web"), 7);
+    let trunk = at("delete trunk", "backup");
+    for port in ["parent", "sub-a", "sub-b"] {
+        assert!(trunk < at("delete port", port));
+    }
+    let interface = at("detach router_interface", "");
+    assert!(at("delete port", "server") < interface);
+    assert!(at("detach static_route", "") < interface);
+    assert_eq!(at("delete network", "web"), 7);
     named.sort();
     assert_eq!(named.len(), 8, "{named:?}");
     let automatic = plan["automatic"].as_array().unwrap();
@@ -108,18 +141,19 @@ fn plan_is_exact(stage: &Stage, seat: &Seat) {
     automatic.sort_unstable();
     assert_eq!(automatic, ["port", "subnet", "subport", "subport"]);
 
-    let rows = seat.rows_below("ORDER WHAT").join("\n");
-    for row in [
-        "port sub-a               delete",
-        "port sub-b               delete",
-        "network web              delete",
-        "port parent            delete",
-        "trunk backup         delete",
-        "port server          delete",
-        "static route edge    detach",
+    let rows = seat.rows_below("ORDER ").join("\n");
+    let squeezed = rows.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (kind, written, does) in [
+        ("port", "sub-a", "delete"),
+        ("port", "sub-b", "delete"),
+        ("network", "web", "delete"),
+        ("port", "parent", "delete"),
+        ("trunk", "backup", "delete"),
+        ("port", "server", "delete"),
+        ("static route", "edge", "detach"),
     ] {
-        let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(squeezed(&rows).contains(&squeezed(row)), "{row} in\n{rows}");
+        let row = format!("{kind} {} {does}", name(written));
+        assert!(squeezed.contains(&row), "{row} in\n{rows}");
     }
 }
 
@@ -141,7 +175,21 @@ body.loadbalancer = { name = "front", vip_subnet_id = "${web_subnet}" }
 
 #[test]
 fn story_2_n04_two_networks_in_two_regions_go_together_with_their_balancers() {
-    let mut stage = Stage::new();
+    tell_of_two_regions(&Telling::as_written());
+}
+
+#[test]
+fn story_2_n04_two_networks_in_two_regions_go_together_with_their_balancers_told_otherwise() {
+    tell_of_two_regions(&Telling::otherwise());
+}
+
+#[test]
+fn story_2_n04_two_networks_in_two_regions_go_together_with_their_balancers_told_at_leisure() {
+    tell_of_two_regions(&Telling::at_leisure());
+}
+
+fn tell_of_two_regions(telling: &Telling) {
+    let mut stage = Stage::of(telling);
     let scenario = stage.write("two-regions.toml", &two_regions());
     let cloud = stage.serve_cloud(&scenario);
     stage.start_engine(&["--all-regions"]);
@@ -157,8 +205,11 @@ fn story_2_n04_two_networks_in_two_regions_go_together_with_their_balancers() {
     let mut seat = Seat::take(&stage, &[]);
     seat.see("2 of 2 sites reachable");
     seat.go("network", "network 6");
-    seat.press("/web");
-    seat.wait("only web", |screen| !screen.contains("storage"));
+    seat.see(telling.name("storage"));
+    seat.press(&format!("/{}", telling.name("web")));
+    seat.wait("only web", |screen| {
+        !screen.contains(telling.name("storage"))
+    });
     seat.press("\r");
     seat.press(" ");
     seat.see("1 marked");
@@ -178,13 +229,15 @@ fn story_2_n04_two_networks_in_two_regions_go_together_with_their_balancers() {
     seat.see(">2");
     seat.press("\r");
     seat.see_all(&["accepted as deletion", "/18"]);
-    seat.see("✓ gone ████████████████████ 18/18");
+    seat.see(&format!("✓ gone {} 18/18", telling.full_bar()));
 
+    let mut others = [telling.name("external"), telling.name("storage")];
+    others.sort_unstable();
     for region in regions {
         let left = cloud.all_at(&network(region), "networks");
         let mut left: Vec<&str> = left.iter().map(|it| it["name"].as_str().unwrap()).collect();
         left.sort_unstable();
-        assert_eq!(left, ["external", "storage"], "{region}");
+        assert_eq!(left, others, "{region}");
         assert_eq!(balancers(region), Vec::<Value>::new(), "{region}");
         let floating = cloud.all_at(&network(region), "floatingips");
         assert_eq!(floating.len(), 1, "{region}");

@@ -2,23 +2,27 @@
 
 use super::seat::Seat;
 use super::stage::Stage;
+use super::telling::Telling;
 
 /// A console in which network phoenix is being deleted.
 fn delete_phoenix(stage: &Stage, settings: &str) -> Seat {
     let settings = stage.write("settings.toml", settings);
-    let mut seat = Seat::take(stage, &["--sandbox=resurrection", "--config", &settings]);
+    let sandbox = format!("--sandbox={}", stage.scenario("resurrection"));
+    let name = stage.telling.name("phoenix");
+    let mut seat = Seat::take(stage, &[&sandbox, "--config", &settings]);
     seat.see("1 of 1 sites reachable");
     seat.go("network", "network 2");
-    seat.see("phoenix");
-    seat.press("/phoenix");
-    seat.wait("only phoenix", |screen| !screen.contains("  web "));
+    seat.see(name);
+    seat.press(&format!("/{name}"));
+    let other = format!("  {} ", stage.telling.name("web"));
+    seat.wait("only phoenix", |screen| !screen.contains(&other));
     seat.press("\r");
     seat.press("D");
     seat.see("▶ 4 steps");
     seat.go_on();
     seat.see("Type the name");
-    seat.press("phoenix");
-    seat.see(">phoenix");
+    seat.press(name);
+    seat.see(&format!(">{name}"));
     seat.press("\r");
     seat.see("── deletion");
     seat
@@ -26,7 +30,21 @@ fn delete_phoenix(stage: &Stage, settings: &str) -> Seat {
 
 #[test]
 fn story_12_t14_what_comes_back_is_counted_and_removed_again_until_it_stays_away() {
-    let stage = Stage::new();
+    tell(&Telling::as_written());
+}
+
+#[test]
+fn story_12_t14_what_comes_back_is_counted_and_removed_again_until_it_stays_away_told_otherwise() {
+    tell(&Telling::otherwise());
+}
+
+#[test]
+fn story_12_t14_what_comes_back_is_counted_and_removed_again_until_it_stays_away_told_at_leisure() {
+    tell(&Telling::at_leisure());
+}
+
+fn tell(telling: &Telling) {
+    let stage = Stage::of(telling);
     let mut seat = delete_phoenix(&stage, "[engine]\nsweep = \"1s\"\n");
     let cloud = stage.carried_cloud();
     seat.see_all(&["✓ gone", "4/4"]);
@@ -42,7 +60,7 @@ fn story_12_t14_what_comes_back_is_counted_and_removed_again_until_it_stays_away
         cloud
             .all("networks")
             .iter()
-            .all(|network| network["name"] != "phoenix")
+            .all(|network| network["name"] != telling.name("phoenix"))
     );
     let tombstones = stage.json(&["--sandbox", "list", "tombstones"]);
     let phoenix = tombstones
@@ -61,12 +79,27 @@ fn story_12_t14_what_comes_back_is_counted_and_removed_again_until_it_stays_away
 
 #[test]
 fn story_12_t14_beyond_the_limit_it_is_stuck_and_says_why() {
-    let stage = Stage::new();
+    tell_of_the_limit(&Telling::as_written());
+}
+
+#[test]
+fn story_12_t14_beyond_the_limit_it_is_stuck_and_says_why_told_otherwise() {
+    tell_of_the_limit(&Telling::otherwise());
+}
+
+#[test]
+fn story_12_t14_beyond_the_limit_it_is_stuck_and_says_why_told_at_leisure() {
+    tell_of_the_limit(&Telling::at_leisure());
+}
+
+fn tell_of_the_limit(telling: &Telling) {
+    let stage = Stage::of(telling);
     let settings = "[engine]\nsweep = \"1s\"\n[gc]\nrecreate_max = 1\n";
     let mut seat = delete_phoenix(&stage, settings);
     seat.see("✖ 1 stuck");
     seat.go("stuck", "stuck 1");
-    seat.see_all(&["✖ stuck", "network phoenix", "with you"]);
+    let phoenix = format!("network {}", telling.name("phoenix"));
+    seat.see_all(&["✖ stuck", &phoenix, "with you"]);
     seat.press("\r");
     seat.see_all(&["re-created 2 times"]);
     let cloud = stage.carried_cloud();
@@ -74,7 +107,7 @@ fn story_12_t14_beyond_the_limit_it_is_stuck_and_says_why() {
         cloud
             .all("networks")
             .iter()
-            .any(|network| network["name"] == "phoenix")
+            .any(|network| network["name"] == telling.name("phoenix"))
     );
     seat.press("q");
     seat.left();

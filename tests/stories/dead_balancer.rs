@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::seat::Seat;
 use super::stage::{Cloud, Stage, until};
+use super::telling::Telling;
 
 const SCENARIO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -25,8 +26,8 @@ fn balancers(stage: &Stage) -> Vec<Value> {
     all.as_array().unwrap().clone()
 }
 
-/// The id of the balancer `front`, whose next change does not end.
-fn dead(stage: &Stage, cloud: &Cloud) -> String {
+/// The id of the balancer of this name, whose next change does not end.
+fn dead(stage: &Stage, cloud: &Cloud, name: &str) -> String {
     let active = |all: &[Value]| {
         let mut all = all.iter();
         all.all(|it| it["attributes"]["provisioning_status"] == "ACTIVE")
@@ -35,7 +36,7 @@ fn dead(stage: &Stage, cloud: &Cloud) -> String {
     let all = until("balancers", told, || {
         Some(balancers(stage)).filter(|all| active(all))
     });
-    let front = all.iter().find(|it| it["name"] == "front").unwrap();
+    let front = all.iter().find(|it| it["name"] == name).unwrap();
     let id = front["id"].as_str().unwrap().to_owned();
     cloud.balancer(&json!({"id": id, "for_s": 86_400}));
     id
@@ -43,12 +44,28 @@ fn dead(stage: &Stage, cloud: &Cloud) -> String {
 
 #[test]
 fn story_4_p03_a_balancer_in_pending_delete_is_told_waited_for_and_purged_by_the_ladder() {
-    let mut stage = Stage::new();
+    tell(&Telling::as_written());
+}
+
+#[test]
+fn story_4_p03_a_balancer_in_pending_delete_is_purged_by_the_ladder_told_otherwise() {
+    tell(&Telling::otherwise());
+}
+
+#[test]
+fn story_4_p03_a_balancer_in_pending_delete_is_purged_by_the_ladder_told_at_leisure() {
+    tell(&Telling::at_leisure());
+}
+
+fn tell(telling: &Telling) {
+    let mut stage = Stage::of(telling);
     hurry(&stage);
     let cloud = stage.serve_cloud(SCENARIO);
     stage.start_engine(&[]);
-    let balancer = dead(&stage, &cloud);
-    stage.say(&["delete", "network/web", "--cascade", "--yes"]);
+    let name = telling.name("front");
+    let balancer = dead(&stage, &cloud, name);
+    let network = format!("network/{}", telling.name("web"));
+    stage.say(&["delete", &network, "--cascade", "--yes"]);
 
     // Its sibling was not delayed.
     let told = || format!("{:?}", balancers(&stage));
@@ -60,9 +77,10 @@ fn story_4_p03_a_balancer_in_pending_delete_is_told_waited_for_and_purged_by_the
     let mut seat = Seat::take(&stage, &[]);
     seat.see("1 of 1 sites reachable");
     seat.go("stuck", "stuck 1");
-    seat.see_all(&["load balancer front", "PENDING_DELETE", "2 h 45 min"]);
+    let front = format!("load balancer {name}");
+    seat.see_all(&[&front, "PENDING_DELETE", "2 h 45 min"]);
     seat.press("F");
-    seat.see_all(&["── ladder of load_balancer front", "not before"]);
+    seat.see_all(&[&format!("── ladder of load_balancer {name}"), "not before"]);
     seat.press("\x1b[F");
     seat.see_all(&["> forget", "2 h 45 min"]);
     seat.press("\r");
@@ -72,7 +90,7 @@ fn story_4_p03_a_balancer_in_pending_delete_is_told_waited_for_and_purged_by_the
     let deletion = stage.deletion_until("stuck", |deletion| deletion["state"] == "stuck");
     let id = deletion["id"].as_str().unwrap();
     let short = &id[id.len() - 8..];
-    seat.see_all(&["✖ stuck", "load balancer front", "with you"]);
+    seat.see_all(&["✖ stuck", &front, "with you"]);
     let writes = cloud.writes();
     seat.press("F");
     seat.see_all(&["✓ yes", "sends nothing: tells what to do by hand"]);
@@ -88,7 +106,8 @@ fn story_4_p03_a_balancer_in_pending_delete_is_told_waited_for_and_purged_by_the
     seat.press(short);
     seat.press("\r");
     let named = format!("Load balancer {balancer}");
-    seat.see_all(&["── runbook for load_balancer front", &named, "2 h 45 min"]);
+    let title = format!("── runbook for load_balancer {name}");
+    seat.see_all(&[&title, &named, "2 h 45 min"]);
     seat.press("G");
     let row = format!("WHERE id = '{balancer}'");
     let reset = "UPDATE load_balancer SET provisioning_status = 'ERROR'";

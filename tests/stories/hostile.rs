@@ -4,6 +4,10 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::seat::Seat;
 use super::stage::{Cloud, Stage};
+use super::telling::Telling;
+
+/// A name that would set the terminal's title.
+const TITLE: &str = "web\u{1b}]2;owned\u{7}";
 
 /// What must never reach a terminal or a file as it is: controls, overrides, what is invisible.
 fn is_hostile(c: char) -> bool {
@@ -11,25 +15,53 @@ fn is_hostile(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
+/// As it may be shown.
+fn visible(name: &str) -> String {
+    let escaped = |c: char| match is_hostile(c) || c == '\n' {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    name.chars().map(escaped).collect()
+}
+
 /// A console on the hostile cloud, past its start.
 fn sit(stage: &Stage) -> (Seat, Cloud) {
-    let seat = Seat::take(stage, &["--sandbox=hostile"]);
+    let sandbox = format!("--sandbox={}", stage.scenario("hostile"));
+    let seat = Seat::take(stage, &[&sandbox]);
     seat.see("1 of 1 sites reachable");
     (seat, stage.carried_cloud())
 }
 
 #[test]
 fn story_10_the_console_shows_hostile_names_visibly_and_aligned_up_to_the_typed_confirmation() {
-    let stage = Stage::new();
+    tell_of_the_console(&Telling::as_written());
+}
+
+#[test]
+fn story_10_the_console_shows_hostile_names_visibly_and_aligned_told_otherwise() {
+    tell_of_the_console(&Telling::otherwise());
+}
+
+#[test]
+fn story_10_the_console_shows_hostile_names_visibly_and_aligned_told_at_leisure() {
+    tell_of_the_console(&Telling::at_leisure());
+}
+
+fn tell_of_the_console(telling: &Telling) {
+    let stage = Stage::of(telling);
     let (mut seat, cloud) = sit(&stage);
     let networks = cloud.all("networks").len();
     seat.go("network", &format!("network {networks}"));
+    let shown = |written: &'static str| visible(telling.name(written));
+    let owned = shown(TITLE);
     seat.see_all(&[
-        r"web\u{1b}]2;owned\u{7}",
-        r"harmless\rDELETED",
-        r"first\nsecond",
+        &owned,
+        &shown("harmless\rDELETED"),
+        &shown("first\nsecond"),
+        &shown("web-\u{202e}gnp.exe"),
+        &shown("we\u{200b}b"),
+        &shown("csi \u{9b}31m"),
     ]);
-    seat.see_all(&[r"web-\u{202e}gnp.exe", r"we\u{200b}b", r"csi \u{9b}31m"]);
     let columns = seat.columns_of("ACTIVE");
     assert!(columns.len() >= 10, "{}", seat.text());
     assert!(
@@ -43,11 +75,14 @@ fn story_10_the_console_shows_hostile_names_visibly_and_aligned_up_to_the_typed_
     let title = title.iter().find(|n| n["description"] == "title").unwrap();
     let id = title["id"].as_str().unwrap();
     let short = &id[id.len() - 8..];
-    seat.press("/owned");
-    seat.wait("only that one", |screen| !screen.contains("harmless"));
+    let (before, title) = owned.split_once("]2;").unwrap();
+    let title = title.trim_end_matches(r"\u{7}");
+    seat.press(&format!("/{title}"));
+    let other = shown("harmless\rDELETED");
+    seat.wait("only that one", |screen| !screen.contains(&other));
     seat.press("\r");
     seat.press("D");
-    seat.see_all(&["▶ 2 steps", r"network web\u{1b}]2;owned"]);
+    seat.see_all(&["▶ 2 steps", &format!("network {before}]2;{title}")]);
     seat.go_on();
     seat.see_all(&[&format!("Type the short id {short}")]);
     let text = seat.text();
@@ -55,12 +90,12 @@ fn story_10_the_console_shows_hostile_names_visibly_and_aligned_up_to_the_typed_
     seat.press(short);
     seat.see(&format!(">{short}"));
     seat.press("\r");
-    seat.see_all(&["✓ gone", "2/2", r"network web\u{1b}]2;owned\u{7}"]);
+    seat.see_all(&["✓ gone", "2/2", &format!("network {owned}")]);
     assert_eq!(cloud.status(&format!("/networks/{id}")), 404);
     seat.go("stuck", "stuck 0");
     seat.go("events", "events");
     seat.go("deletions", "deletions 1");
-    seat.see(r"network web\u{1b}]2;");
+    seat.see(&format!("network {before}]2;"));
     seat.press("q");
     seat.left();
     // Of all that was ever sent, only what the console itself sets up begins with ESC.
@@ -79,8 +114,23 @@ fn story_10_the_console_shows_hostile_names_visibly_and_aligned_up_to_the_typed_
 
 #[test]
 fn story_10_tables_are_aligned_and_a_csv_holds_no_formula() {
-    let mut stage = Stage::new();
-    stage.start_engine(&["--sandbox=hostile"]);
+    tell_of_tables(&Telling::as_written());
+}
+
+#[test]
+fn story_10_tables_are_aligned_and_a_csv_holds_no_formula_told_otherwise() {
+    tell_of_tables(&Telling::otherwise());
+}
+
+#[test]
+fn story_10_tables_are_aligned_and_a_csv_holds_no_formula_told_at_leisure() {
+    tell_of_tables(&Telling::at_leisure());
+}
+
+fn tell_of_tables(telling: &Telling) {
+    let mut stage = Stage::of(telling);
+    let sandbox = format!("--sandbox={}", stage.scenario("hostile"));
+    stage.start_engine(&[&sandbox]);
     let table = stage.say(&["--sandbox", "list", "network"]);
     assert!(!table.contains(is_hostile), "{table:?}");
     let ends = |row: &str| row.find(" ACTIVE ").map(|at| row[..at].width());
@@ -114,5 +164,5 @@ fn story_10_tables_are_aligned_and_a_csv_holds_no_formula() {
         .iter()
         .map(|n| n["name"].as_str().unwrap())
         .collect();
-    assert!(names.contains(&"web\u{1b}]2;owned\u{7}"), "{names:?}");
+    assert!(names.contains(&telling.name(TITLE)), "{names:?}");
 }

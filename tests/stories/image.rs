@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::seat::Seat;
 use super::stage::{Cloud, Stage};
+use super::telling::Telling;
 
 const GLANCE: &str = "RegionOne/image/v2";
 
@@ -14,8 +15,8 @@ fn glance(cloud: &Cloud, method: &str, path: &str, body: Value, expected: u16) -
 }
 
 /// A protected image, shared with three projects, of which one was taken off again.
-fn share(cloud: &Cloud) -> (String, Vec<String>) {
-    let image = json!({ "name": "golden", "protected": true, "visibility": "shared",
+fn share(cloud: &Cloud, name: &str) -> (String, Vec<String>) {
+    let image = json!({ "name": name, "protected": true, "visibility": "shared",
         "disk_format": "raw", "container_format": "bare" });
     let image = glance(cloud, "POST", "/images", image, 201)["id"].clone();
     let image = image.as_str().unwrap().to_owned();
@@ -35,15 +36,30 @@ fn share(cloud: &Cloud) -> (String, Vec<String>) {
 
 #[test]
 fn story_13_m01_a_protected_image_is_refused_and_an_unprotected_one_goes_with_its_members() {
-    let mut stage = Stage::new();
+    tell(&Telling::as_written());
+}
+
+#[test]
+fn story_13_m01_a_protected_image_is_refused_and_another_goes_told_otherwise() {
+    tell(&Telling::otherwise());
+}
+
+#[test]
+fn story_13_m01_a_protected_image_is_refused_and_another_goes_told_at_leisure() {
+    tell(&Telling::at_leisure());
+}
+
+fn tell(telling: &Telling) {
+    let mut stage = Stage::of(telling);
     let cloud = stage.serve_cloud("quiet");
-    let (image, projects) = share(&cloud);
+    let name = telling.name("golden");
+    let (image, projects) = share(&cloud, name);
     let members = format!("/images/{image}/members");
     stage.start_engine(&[]);
     let mut seat = Seat::take(&stage, &[]);
     seat.see("1 of 1 sites reachable");
     seat.go("image", "image 1");
-    seat.see("golden");
+    seat.see(name);
     seat.press("D");
     // Two members are left; they go with it, and its protection stands in the way.
     seat.see_all(&["1 step · 2 automatic", "1 refused"]);
@@ -90,10 +106,10 @@ fn story_13_m01_a_protected_image_is_refused_and_an_unprotected_one_goes_with_it
     seat.see_all(&["1 step · 2 automatic", "0 refused"]);
     seat.go_on();
     seat.see("Type the name");
-    seat.press("golden");
-    seat.see(">golden");
+    seat.press(name);
+    seat.see(&format!(">{name}"));
     seat.press("\r");
-    seat.see("✓ gone ████████████████████ 1/1");
+    seat.see(&format!("✓ gone {} 1/1", telling.full_bar()));
     glance(&cloud, "GET", &format!("/images/{image}"), Value::Null, 404);
     seat.press("q");
     seat.left();

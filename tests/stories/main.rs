@@ -22,6 +22,7 @@ mod plain;
 mod seat;
 mod small;
 mod stage;
+mod telling;
 mod verbs;
 mod world;
 mod wrong_keys;

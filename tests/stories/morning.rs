@@ -2,8 +2,9 @@
 
 use super::seat::Seat;
 use super::stage::{Stage, is_alive};
+use super::telling::Telling;
 
-/// One stuck, three blocked, 121 done.
+/// One stuck, three blocked; done are the archive and its ports.
 fn night(stage: &mut Stage) -> u32 {
     // What holds crm needs a person at the first refusal; the rest keeps its eight attempts.
     let settings = "[gc.kind.network]\nmax_attempts = 1\n";
@@ -11,7 +12,7 @@ fn night(stage: &mut Stage) -> u32 {
     stage.serve_cloud("morning");
     let engine = stage.start_engine(&[]);
     for network in ["archive", "crm", "hr", "erp", "wiki"] {
-        let target = format!("network/{network}");
+        let target = format!("network/{}", stage.telling.name(network));
         stage.say(&["delete", &target, "--cascade", "--yes"]);
     }
     engine
@@ -19,7 +20,23 @@ fn night(stage: &mut Stage) -> u32 {
 
 #[test]
 fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_running() {
-    let mut stage = Stage::new();
+    tell(&Telling::as_written());
+}
+
+#[test]
+fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_running_told_otherwise()
+{
+    tell(&Telling::otherwise());
+}
+
+#[test]
+fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_running_told_at_leisure()
+{
+    tell(&Telling::at_leisure());
+}
+
+fn tell(telling: &Telling) {
+    let mut stage = Stage::of(telling);
     let engine = night(&mut stage);
     let mut seat = Seat::take(&stage, &[]);
     seat.see_all(&[
@@ -27,7 +44,7 @@ fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_runni
         "1 of 1 sites reachable",
         "✖ 1 stuck",
         "‖ 3 blocked",
-        "✓ 121 gone",
+        &format!("✓ {} gone", telling.count(120) + 1),
     ]);
 
     seat.press("?");
@@ -43,21 +60,23 @@ fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_runni
         ": go to a pane or a kind",
     ]);
     // The rest stands below.
-    seat.press("\x1b[6~");
-    seat.see("to the first row");
-    seat.press("\x1b[6~");
-    seat.see_all(&["? these keys", "q ctrl-c quit"]);
+    seat.page_to("to the first row");
+    seat.page_to("these keys");
+    seat.see_all(&["? these keys"]);
+    seat.page_to("ctrl-c");
+    seat.see_all(&["q ctrl-c quit"]);
     seat.press("\x1b");
     seat.see("── deletions 5");
 
     seat.go("stuck", "stuck 1");
-    seat.see_all(&["✖ stuck", "network crm", "1/1", "with you"]);
+    let crm = format!("network {}", telling.name("crm"));
+    seat.see_all(&["✖ stuck", &crm, "1/1", "with you"]);
     seat.press("\r");
     seat.see_all(&[
-        "── network crm in deletion",
+        &format!("── {crm} in deletion"),
         "since",
         "tried 1 of 1",
-        "blocked by port appliance (project",
+        &format!("blocked by port {} (project", telling.name("appliance")),
         "not in this plan",
         "409 NetworkInUse",
         "request req-",

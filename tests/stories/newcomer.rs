@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::seat::Seat;
 use super::stage::Stage;
+use super::telling::Telling;
 
 const SCENARIO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -12,7 +13,21 @@ const SCENARIO: &str = concat!(
 
 #[test]
 fn story_14_the_doctor_says_what_was_found_and_then_the_console_opens() {
-    let mut stage = Stage::new();
+    tell(&Telling::as_written());
+}
+
+#[test]
+fn story_14_the_doctor_says_what_was_found_and_then_the_console_opens_told_otherwise() {
+    tell(&Telling::otherwise());
+}
+
+#[test]
+fn story_14_the_doctor_says_what_was_found_and_then_the_console_opens_told_at_leisure() {
+    tell(&Telling::at_leisure());
+}
+
+fn tell(telling: &Telling) {
+    let mut stage = Stage::of(telling);
     stage.serve_cloud(SCENARIO);
     stage.cloud = None;
     let clouds_yaml = stage.path(".config/openstack/clouds.yaml");
@@ -36,7 +51,10 @@ fn story_14_the_doctor_says_what_was_found_and_then_the_console_opens() {
         "demo",
         "ledger.db can be written",
         "none runs; `gone` brings its own",
-        "xterm-256color, 80x24, colour, UTF-8",
+        &format!(
+            "xterm-256color, {}x{}, colour, UTF-8",
+            telling.columns, telling.rows
+        ),
     ] {
         assert!(flat.contains(found), "{found} in\n{raw}");
     }
@@ -75,7 +93,21 @@ fn story_14_a_wrong_password_is_named_with_what_to_do() {
 
 #[test]
 fn story_14_without_any_configuration_it_says_so_and_offers_the_sandbox() {
-    let mut stage = Stage::new();
+    tell_of_nothing(&Telling::as_written());
+}
+
+#[test]
+fn story_14_without_any_configuration_it_says_so_and_offers_the_sandbox_told_otherwise() {
+    tell_of_nothing(&Telling::otherwise());
+}
+
+#[test]
+fn story_14_without_any_configuration_it_says_so_and_offers_the_sandbox_told_at_leisure() {
+    tell_of_nothing(&Telling::at_leisure());
+}
+
+fn tell_of_nothing(telling: &Telling) {
+    let mut stage = Stage::of(telling);
     stage.cloud = None;
     let mut seat = Seat::take(&stage, &[]);
     assert_eq!(seat.ended(), 2, "{}", seat.text());

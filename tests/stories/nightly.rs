@@ -4,23 +4,44 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
+use crate::telling::Telling;
 use crate::world::World;
 
-const PLAN: &str = "plan network/seed-net-0 --cascade -o json --out p.json";
+/// The plan of the seeded network, as a program writes its name.
+fn plan_line(telling: &Telling) -> String {
+    let seed = telling.name("seed").replace(' ', "%20");
+    format!("plan network/{seed}-net-0 --cascade -o json")
+}
+
+fn keep_line(telling: &Telling) -> String {
+    format!("{} --out p.json", plan_line(telling))
+}
+
 const DELETE: &str = "delete --plan p.json --yes --wait=30m -o json";
 
 #[test]
 fn p01_the_plan_that_was_kept_is_what_is_deleted() {
-    let world = World::start();
+    tell_of_the_kept_plan(&Telling::as_written());
+}
+
+#[test]
+fn p01_the_plan_that_was_kept_is_what_is_deleted_told_otherwise() {
+    tell_of_the_kept_plan(&Telling::otherwise());
+}
+
+#[test]
+fn p01_the_plan_that_was_kept_is_what_is_deleted_told_at_leisure() {
+    tell_of_the_kept_plan(&Telling::at_leisure());
+}
+
+fn tell_of_the_kept_plan(telling: &Telling) {
+    let world = World::of(telling);
     world.seed();
-    let plan = world.gone(PLAN).expect(0).json();
+    let plan = world.gone(&keep_line(telling)).expect(0).json();
     let steps = plan["steps"].as_array().unwrap().len();
     assert!(steps > 4, "{plan}");
     assert_eq!(world.writes(), 0, "planning sends no write");
-    let again = world
-        .gone("plan network/seed-net-0 --cascade -o json")
-        .expect(0)
-        .json();
+    let again = world.gone(&plan_line(telling)).expect(0).json();
     assert_eq!(again["hash"], plan["hash"]);
 
     let done = world.gone(DELETE).expect(0).json();
@@ -37,7 +58,10 @@ fn p01_the_plan_that_was_kept_is_what_is_deleted() {
         .iter()
         .map(|row| &row["name"])
         .collect();
-    assert!(!names.contains(&&json!("seed-net-0")), "{names:?}");
+    assert!(
+        !names.contains(&&json!(format!("{}-net-0", telling.name("seed")))),
+        "{names:?}"
+    );
 
     let listed = world.gone("list -o json").expect(0).json();
     assert_eq!(listed[0]["id"], done["id"]);
@@ -50,22 +74,53 @@ fn p01_the_plan_that_was_kept_is_what_is_deleted() {
 
 #[test]
 fn p01_a_resource_that_changed_since_is_7_and_nothing_is_sent() {
-    let world = World::start();
+    tell_of_a_change(&Telling::as_written());
+}
+
+#[test]
+fn p01_a_resource_that_changed_since_is_7_and_nothing_is_sent_told_otherwise() {
+    tell_of_a_change(&Telling::otherwise());
+}
+
+#[test]
+fn p01_a_resource_that_changed_since_is_7_and_nothing_is_sent_told_at_leisure() {
+    tell_of_a_change(&Telling::at_leisure());
+}
+
+fn tell_of_a_change(telling: &Telling) {
+    let world = World::of(telling);
     world.seed();
-    world.gone(PLAN).expect(0);
+    world.gone(&keep_line(telling)).expect(0);
     // A port goes by another way: the cloud is not as approved.
-    world.gone("delete port/seed-port-0-1 --yes").expect(0);
+    let seed = telling.name("seed");
+    let target = format!("port/{seed}-port-0-1").replace(' ', "%20");
+    world.gone(&format!("delete {target} --yes")).expect(0);
     let before = world.writes();
     let refused = world.gone(DELETE).expect(7);
-    assert!(refused.out.contains("seed-port-0-1") || refused.err.contains("seed-port-0-1"));
+    let port = format!("{seed}-port-0-1");
+    assert!(refused.out.contains(&port) || refused.err.contains(&port));
     assert_eq!(world.writes(), before);
 }
 
 #[test]
 fn a_failure_is_4_and_says_what_the_cloud_said() {
-    let world = World::start();
+    tell_of_a_failure(&Telling::as_written());
+}
+
+#[test]
+fn a_failure_is_4_and_says_what_the_cloud_said_told_otherwise() {
+    tell_of_a_failure(&Telling::otherwise());
+}
+
+#[test]
+fn a_failure_is_4_and_says_what_the_cloud_said_told_at_leisure() {
+    tell_of_a_failure(&Telling::at_leisure());
+}
+
+fn tell_of_a_failure(telling: &Telling) {
+    let world = World::of(telling);
     world.seed();
-    world.gone(PLAN).expect(0);
+    world.gone(&keep_line(telling)).expect(0);
     let fault = json!([{
         "match": {"method": "DELETE", "path": "/v2.0/ports/*"},
         "action": {"status": 403, "type": "PolicyNotAuthorized", "message": "not this one"}
@@ -91,9 +146,23 @@ fn a_failure_is_4_and_says_what_the_cloud_said() {
 
 #[test]
 fn p05_a_guarded_cloud_is_6() {
-    let world = World::start();
+    tell_of_a_guard(&Telling::as_written());
+}
+
+#[test]
+fn p05_a_guarded_cloud_is_6_told_otherwise() {
+    tell_of_a_guard(&Telling::otherwise());
+}
+
+#[test]
+fn p05_a_guarded_cloud_is_6_told_at_leisure() {
+    tell_of_a_guard(&Telling::at_leisure());
+}
+
+fn tell_of_a_guard(telling: &Telling) {
+    let world = World::of(telling);
     world.seed();
-    world.gone(PLAN).expect(0);
+    world.gone(&keep_line(telling)).expect(0);
     let config = world.path("config.toml");
     std::fs::write(&config, "[guard]\nread_only_clouds = [\"sandbox\"]").unwrap();
     let before = world.writes();

@@ -1,15 +1,14 @@
-//! A person at a terminal of 80 columns and 24 rows.
+//! A person at a terminal, as large and as quick as the story is told.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::stage::{GONE, Stage, until};
-
-pub const ROWS: u16 = 24;
-pub const COLUMNS: u16 = 80;
+use super::telling::Telling;
 
 /// How long "at rest" is looked at.
 const REST: Duration = Duration::from_millis(600);
@@ -21,6 +20,7 @@ pub struct Seat {
     screen: Arc<Mutex<vt100::Parser>>,
     raw: Arc<Mutex<Vec<u8>>>,
     before: String,
+    telling: Telling,
 }
 
 impl Seat {
@@ -30,9 +30,10 @@ impl Seat {
 
     /// With more in the environment.
     pub fn take_with(stage: &Stage, arguments: &[&str], more: &[(&str, &str)]) -> Self {
+        let Telling { columns, rows, .. } = stage.telling;
         let size = PtySize {
-            rows: ROWS,
-            cols: COLUMNS,
+            rows,
+            cols: columns,
             pixel_width: 0,
             pixel_height: 0,
         };
@@ -50,7 +51,7 @@ impl Seat {
         let before = format!("{:?}", pair.master.get_termios().unwrap());
         let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(ROWS, COLUMNS, 0)));
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
         let raw = Arc::new(Mutex::new(Vec::new()));
         let mut reader = pair.master.try_clone_reader().unwrap();
         let (to_screen, to_raw) = (screen.clone(), raw.clone());
@@ -69,6 +70,7 @@ impl Seat {
             screen,
             raw,
             before,
+            telling: stage.telling,
         }
     }
 
@@ -105,10 +107,11 @@ impl Seat {
         let parser = self.screen.lock().unwrap();
         let cell = |row| parser.screen().cell(row, 0);
         let reversed = |row: &u16| cell(*row).is_some_and(vt100::Cell::inverse);
-        (0..ROWS).filter(reversed).count()
+        (0..self.telling.rows).filter(reversed).count()
     }
 
     pub fn press(&mut self, keys: &str) {
+        std::thread::sleep(self.telling.pause);
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
     }
@@ -138,8 +141,9 @@ impl Seat {
                 .zip(text.chars())
                 .all(|(column, c)| cell(row, column) == c.to_string())
         };
-        (0..ROWS)
-            .filter_map(|row| (0..COLUMNS).find(|column| begins(row, *column)))
+        let Telling { columns, rows, .. } = self.telling;
+        (0..rows)
+            .filter_map(|row| (0..columns).find(|column| begins(row, *column)))
             .collect()
     }
 
@@ -155,12 +159,50 @@ impl Seat {
         self.wait(text, |screen| screen.contains(text));
     }
 
-    /// All of these, on one screen. A sentence may be broken over lines.
+    /// All of these, on one screen. A sentence may be broken over lines, also in a box.
     pub fn see_all(&self, texts: &[&str]) {
         self.wait(&format!("{texts:?}"), |screen| {
-            let flat = screen.split_whitespace().collect::<Vec<_>>().join(" ");
-            texts.iter().all(|text| flat.contains(text))
+            let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let (screen, boxed) = (flat(screen), flat(&self.boxed()));
+            texts
+                .iter()
+                .all(|text| screen.contains(text) || boxed.contains(text))
         });
+    }
+
+    /// What stands in the box over the screen.
+    fn boxed(&self) -> String {
+        let parser = self.screen.lock().unwrap();
+        let screen = parser.screen();
+        let column_of = |row: &str, corner: &str| {
+            let (before, _) = row.split_once(corner)?;
+            u16::try_from(before.width()).ok()
+        };
+        let mut rows = screen.rows(0, self.telling.columns).zip(0u16..);
+        let top = rows.find_map(|(row, y)| Some((y, column_of(&row, "┌")?, column_of(&row, "┐")?)));
+        let Some((top, left, right)) = top else {
+            return String::new();
+        };
+        let inside = screen.rows(left + 1, right - left - 1);
+        let inside = inside.skip(usize::from(top) + 1);
+        inside
+            .take_while(|row| !row.starts_with('─'))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    /// Pages down until the text is seen. What is under the cursor stands below all rows, and so is
+    /// written last.
+    pub fn page_to(&mut self, text: &str) {
+        let last = |screen: &str| {
+            let strip = screen.rsplit_once("────").map(|(_, strip)| strip);
+            strip.unwrap_or_default().to_owned()
+        };
+        while !self.text().contains(text) {
+            let before = last(&self.text());
+            self.press("\x1b[6~");
+            self.wait(text, |screen| last(screen) != before);
+        }
     }
 
     /// From a plan on to its typed confirmation. What is typed before keys are offered does not count.

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use super::telling::Telling;
+
 pub const GONE: &str = env!("CARGO_BIN_EXE_gone");
 /// How long anything may take before a story has failed; the machine may be busy.
 pub const DEADLINE: Duration = Duration::from_secs(45);
@@ -30,14 +32,20 @@ pub struct Stage {
     folder: tempfile::TempDir,
     /// `OS_CLOUD`: which cloud of `clouds.yaml`; none for all.
     pub cloud: Option<&'static str>,
+    pub telling: Telling,
     started: Vec<Child>,
 }
 
 impl Stage {
     pub fn new() -> Self {
+        Self::of(&Telling::as_written())
+    }
+
+    pub fn of(telling: &Telling) -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
             cloud: Some("sandbox"),
+            telling: *telling,
             started: Vec::new(),
         }
     }
@@ -102,15 +110,30 @@ impl Stage {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
     }
 
+    /// A scenario that comes with the program or lies at this path, as it is told here: how
+    /// `gone` finds it.
+    pub fn scenario(&self, name: &str) -> String {
+        let own = Path::new(name);
+        let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/scenarios");
+        let file = match own.exists() {
+            true => own.to_owned(),
+            false => built_in.join(format!("{name}.toml")),
+        };
+        let written = std::fs::read_to_string(file).unwrap();
+        let told = self.telling.scenario(&written);
+        told.map_or_else(|| name.to_owned(), |told| self.write("told.toml", &told))
+    }
+
     /// `gone sandbox` with this scenario; its `clouds.yaml` is where clients look for it.
     pub fn serve_cloud(&mut self, scenario: &str) -> Cloud {
+        let scenario = self.scenario(scenario);
         let folder = self.path(".config/openstack");
         std::fs::create_dir_all(&folder).unwrap();
         let clouds_yaml = folder.join("clouds.yaml").display().to_string();
         let arguments = [
             "sandbox",
             "--scenario",
-            scenario,
+            &scenario,
             "--clouds-yaml",
             &clouds_yaml,
         ];

@@ -7,10 +7,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::telling::Telling;
+
 pub struct World {
     pub home: tempfile::TempDir,
     sandbox: Running,
     url: String,
+    telling: Telling,
 }
 
 /// A process that ends with the test.
@@ -44,6 +47,10 @@ impl Ran {
 
 impl World {
     pub fn start() -> Self {
+        Self::of(&Telling::as_written())
+    }
+
+    pub fn of(telling: &Telling) -> Self {
         let home = tempfile::tempdir().unwrap();
         let clouds = home.path().join("clouds.yaml");
         let mut child = command(home.path())
@@ -64,7 +71,12 @@ impl World {
         let ready: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(ready["regions"], json!(["RegionOne", "RegionTwo"]));
         let url = ready["url"].as_str().unwrap().to_owned();
-        Self { home, sandbox, url }
+        Self {
+            home,
+            sandbox,
+            url,
+            telling: *telling,
+        }
     }
 
     /// Calls the sandbox's own control.
@@ -82,8 +94,14 @@ impl World {
     }
 
     pub fn seed(&self) {
-        let seed = json!({"networks": 1, "ports_per_network": 3, "routers": 1, "trunks": 0});
+        let seed = json!({
+            "name": self.telling.name("seed"),
+            "networks": 1, "ports_per_network": 3, "routers": 1, "trunks": 0,
+        });
         self.control("POST", "/seed", &seed);
+        if let Some(latency) = self.telling.latency_ms {
+            self.control("PUT", "/limits", &json!({ "latency_ms": latency }));
+        }
     }
 
     /// How many DELETE and other writes Neutron got.
