@@ -178,6 +178,26 @@ fn what_is_typed_ahead_of_the_plan_is_discarded() {
 }
 
 #[test]
+fn while_a_plan_is_made_only_the_ways_out_are_offered() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":network enter");
+    desk.receives = false;
+    desk.press("D");
+    let text = desk.text();
+    assert!(
+        text.contains("Planning to delete") && text.contains("esc back"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("confirm…") && !text.contains("? help"),
+        "{text}"
+    );
+    let (ticket, command) = desk.held.pop().unwrap();
+    desk.receive(ticket, &command);
+    assert!(desk.text().contains("enter confirm…"), "{}", desk.text());
+}
+
+#[test]
 fn a_pasted_newline_never_confirms() {
     let mut desk = at_plan();
     desk.press("enter");

@@ -315,6 +315,14 @@ impl Action {
         name
     }
 
+    /// Counts also while a pane works on something.
+    pub(crate) fn leaves(self) -> bool {
+        matches!(
+            self,
+            Self::Quit | Self::Suspend | Self::Repaint | Self::Back | Self::Previous
+        )
+    }
+
     fn changes_a_cloud(self) -> bool {
         matches!(
             self,

@@ -147,6 +147,10 @@ pub(crate) fn cancel(deletion: &Deletion) -> Wish {
     })
 }
 
+fn progress_width(look: &Look) -> u16 {
+    if look.width < 120 { 10 } else { 20 }
+}
+
 /// More about a deletion, for the strip.
 pub(crate) fn deletion_lines(deletion: &Deletion, look: &Look) -> Vec<Cell> {
     let counts = &deletion.counts;
@@ -213,11 +217,12 @@ impl Pane for DeletionsPane {
             Column::fixed("STATE", 11),
             Column::fixed("ID", 8).from(60),
             Column::flex("WHAT", 3),
-            Column::fixed("PROGRESS", if look.width < 100 { 10 } else { 20 }).from(60),
+            Column::fixed("PROGRESS", progress_width(look)).from(60),
             Column::fixed("DONE", 13).right(),
             Column::fixed("LEFT", 7).right().from(60),
-            Column::fixed("ASKED (UTC)", 11).from(100),
-            Column::flex("BY", 1).from(120),
+            // A wider screen shows no less of the name.
+            Column::fixed("ASKED (UTC)", 11).from(120),
+            Column::flex("BY", 1).from(140),
         ]
     }
     fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
@@ -226,12 +231,15 @@ impl Pane for DeletionsPane {
         };
         let state = look.deletion_state(deletion.state);
         let counts = &deletion.counts;
-        let width = if look.width < 100 { 10 } else { 20 };
         let (bar, progress) = if counts.total == 0 {
             (String::new(), String::new())
         } else {
             (
-                look.bar(done(counts), counts.total, width),
+                look.bar(
+                    done(counts),
+                    counts.total,
+                    usize::from(progress_width(look)),
+                ),
                 progress_words(deletion),
             )
         };
@@ -251,12 +259,16 @@ impl Pane for DeletionsPane {
         look.errors(&self.rows.feed.error)
     }
     fn strip(&self, look: &Look) -> Vec<Cell> {
-        self.rows
-            .current()
-            .map_or_else(Vec::new, |deletion| deletion_lines(deletion, look))
+        let Some(deletion) = self.rows.current() else {
+            return Vec::new();
+        };
+        // The column may have cut it.
+        let mut lines = vec![Cell::plain(target_words(deletion))];
+        lines.extend(deletion_lines(deletion, look));
+        lines
     }
     fn strip_rows(&self) -> u16 {
-        4
+        5
     }
     fn empty(&self, look: &Look) -> Vec<Cell> {
         if !self.rows.feed.loaded {

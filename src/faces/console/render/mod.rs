@@ -63,7 +63,7 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     draw_strip(pane, canvas, areas.strip);
     // Keys are offered once they count.
     if !state.is_guarded() {
-        draw_footer(pane.scope(), canvas, areas.footer);
+        draw_footer(pane, canvas, areas.footer);
     }
     draw_bottom(state, canvas, &areas)
 }
@@ -201,7 +201,7 @@ fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
 }
 
 /// The keys of this pane as far as there is room; those for help and the way out always.
-fn draw_footer(scope: Scope, canvas: &mut Canvas<'_>, area: Rect) {
+fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     let look = canvas.look;
     let entry = |binding: &Binding| {
         let key = binding.keys.first().map(|key| keys::key_name(*key));
@@ -211,11 +211,18 @@ fn draw_footer(scope: Scope, canvas: &mut Canvas<'_>, area: Rect) {
         let (key, footer) = entry(binding);
         u16::try_from(key.len() + 1 + footer.chars().count() + 2).unwrap_or(u16::MAX)
     };
-    let is_must = |b: &&Binding| matches!(b.action, Action::Help | Action::Quit);
+    let is_must = |b: &&Binding| match b.action {
+        Action::Quit => true,
+        Action::Help => !pane.is_modal(),
+        _ => false,
+    };
     let offered = |b: &&Binding| !b.footer.is_empty() && !b.keys.is_empty();
     let all = || look.keys.bindings().iter().filter(offered);
-    let own = all().filter(|b| b.scope == scope);
+    // While it works on something, only the ways out count.
+    let counts = |b: &&Binding| !pane.is_modal() || b.action.leaves();
+    let own = all().filter(|b| b.scope == pane.scope()).filter(counts);
     let everywhere = all().filter(|b| b.scope == Scope::Everywhere && !is_must(b));
+    let everywhere = everywhere.filter(counts);
     let musts: Vec<&Binding> = all().filter(is_must).collect();
     let mut room = area
         .width
