@@ -14,7 +14,7 @@ use gone::faces::offline::doctor::{
     EngineFacts, Facts, FoundCloud, Health, LedgerFacts, Login, NotifyFacts, TerminalFacts,
     can_write, examine,
 };
-use gone::system::config::{Settings, Surroundings};
+use gone::system::config::{self, Settings, Surroundings};
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(std::iter::once("gone").chain(line.split_whitespace()))
@@ -431,6 +431,57 @@ fn every_verb_has_a_page_with_its_examples() {
         failure.message.contains("did you mean \"delete\"?"),
         "{failure:?}"
     );
+}
+
+/// The pages for tasks, by name.
+const TASKS: [(&str, &str); 5] = [
+    (
+        "free-what-is-stuck",
+        include_str!("../../assets/tasks/free-what-is-stuck.md"),
+    ),
+    (
+        "clean-up-every-night",
+        include_str!("../../assets/tasks/clean-up-every-night.md"),
+    ),
+    (
+        "keep-it-deleted",
+        include_str!("../../assets/tasks/keep-it-deleted.md"),
+    ),
+    (
+        "run-it-as-a-service",
+        include_str!("../../assets/tasks/run-it-as-a-service.md"),
+    ),
+    (
+        "look-after-the-ledger",
+        include_str!("../../assets/tasks/look-after-the-ledger.md"),
+    ),
+];
+
+#[test]
+fn every_command_and_setting_of_the_tasks_is_understood() {
+    for (page, text) in TASKS {
+        let commands = text.lines().filter(|line| line.starts_with("    gone"));
+        let mut seen = 0;
+        for line in commands {
+            // As a shell takes them: what is quoted is one word.
+            let mut words: Vec<String> = Vec::new();
+            for (at, part) in line.trim().split('\'').enumerate() {
+                match at % 2 {
+                    0 => words.extend(part.split_whitespace().map(str::to_owned)),
+                    _ => words.push(part.to_owned()),
+                }
+            }
+            let parsed = Cli::try_parse_from(&words);
+            assert!(parsed.is_ok(), "{page}: {line}: {}", parsed.err().unwrap());
+            seen += 1;
+        }
+        assert!(seen > 0, "{page} has no command");
+        for block in text.split("```toml\n").skip(1) {
+            let (settings, _) = block.split_once("```").unwrap();
+            let parsed = config::parse(settings, Path::new(page));
+            assert!(parsed.is_ok(), "{page}: {}", parsed.unwrap_err());
+        }
+    }
 }
 
 /// What the examples start is what this version understands.
