@@ -128,3 +128,13 @@ fn changed_keys_do_what_help_footer_and_texts_say() {
     let text = desk.text();
     assert!(text.contains("R                  try again now"), "{text}");
 }
+
+#[test]
+fn the_header_draws_how_fast_it_went() {
+    let mut desk = Desk::new(World::busy(), (132, 24));
+    for rate in [1.0, 8.0, 4.0] {
+        desk.world.snapshot.rate_per_second = rate;
+        desk.publish();
+    }
+    assert!(desk.text().contains("4.0/s ▂█▅"), "{}", desk.text());
+}

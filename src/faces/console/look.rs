@@ -223,6 +223,19 @@ impl Look<'_> {
         full.repeat(filled) + &empty.repeat(width - filled)
     }
 
+    /// `▁▃▇█`: each against the highest.
+    pub(crate) fn spark(&self, values: impl Iterator<Item = f64> + Clone) -> String {
+        let highest = values.clone().fold(0.0, f64::max);
+        let levels: Vec<char> = self.pick("▁▂▃▄▅▆▇█", "_.:-=+*#").chars().collect();
+        let level = |value: f64| {
+            let share = if highest > 0.0 { value / highest } else { 0.0 };
+            // Between 0 and 1, so it is an index.
+            let at = (share.clamp(0.0, 1.0) * (levels.len() - 1) as f64).round();
+            levels.get(at as usize).copied().unwrap_or(' ')
+        };
+        values.map(level).collect()
+    }
+
     /// Safe to show, and at most this wide: cut with a mark if it is longer.
     pub(crate) fn fit(&self, text: &str, width: usize) -> String {
         // No more is looked at than could be shown, however long a name is.
@@ -499,6 +512,9 @@ mod tests {
         assert_eq!(duration(90_000), "1d 1h");
         assert_eq!(look(&keys(), true).bar(1, 2, 10), "#####.....");
         assert_eq!(look(&keys(), true).bar(5, 0, 4), "....");
+        let spark = |values: &[f64]| look(&keys(), false).spark(values.iter().copied());
+        assert_eq!(spark(&[0.0, 1.0, 3.5, 7.0]), "▁▂▅█");
+        assert_eq!(spark(&[0.0, 0.0]), "▁▁");
     }
 
     #[test]

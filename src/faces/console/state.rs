@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::control::{KindInfo, Query, Snapshot};
 use crate::system::config::Theme;
@@ -29,6 +29,8 @@ use super::{ConsoleOptions, EngineMode, Exit};
 const STACK_MAX: usize = 32;
 /// What was typed after `:` that can be found again.
 const WORDS_MAX: usize = 100;
+/// Samples of the rate that the header shows.
+const RATES_MAX: usize = 12;
 /// Messages of this console that `:events` still shows.
 const NOTICES_MAX: usize = 500;
 
@@ -46,6 +48,8 @@ pub struct State {
     pub(super) size: (u16, u16),
     pub(super) now: DateTime<Utc>,
     pub(super) snapshot: Arc<Snapshot>,
+    /// Steps a second, a sample a second, the newest last.
+    pub(super) rates: VecDeque<(DateTime<Utc>, f64)>,
     pub(super) engine_gone: bool,
     pub(super) kinds: Vec<KindInfo>,
     pub(super) kinds_ticket: Option<u64>,
@@ -90,6 +94,7 @@ impl State {
             size,
             now,
             snapshot,
+            rates: VecDeque::new(),
             engine_gone: false,
             kinds: Vec::new(),
             kinds_ticket: None,
@@ -124,6 +129,17 @@ impl State {
                 ticket: self.tickets,
                 query: Query::Kinds,
             });
+        }
+    }
+
+    pub(super) fn sample_rate(&mut self) {
+        let last = self.rates.back();
+        if last.is_none_or(|(at, _)| self.now - *at >= TimeDelta::seconds(1)) {
+            self.rates
+                .push_back((self.now, self.snapshot.rate_per_second));
+            if self.rates.len() > RATES_MAX {
+                self.rates.pop_front();
+            }
         }
     }
 

@@ -53,6 +53,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
                 || state.snapshot.deletions != snapshot.deletions;
             state.dirty = true;
             state.snapshot = snapshot;
+            state.sample_rate();
             // What was asked about has ended: there is nothing left to ask.
             if matches!(state.prompt, Some(Prompt::Quit)) {
                 state.quit(&mut effects);

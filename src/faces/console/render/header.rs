@@ -129,7 +129,12 @@ pub(super) fn counts(state: &State, look: &Look) -> Vec<Cell> {
     let (gone, good) = look.step_glyph(StepState::Gone);
     fact(gone, steps.gone, "gone", good);
     if snapshot.rate_per_second >= 0.05 {
-        facts.push(Cell::dim(format!("{:.1}/s", snapshot.rate_per_second)));
+        let mut rate = format!("{:.1}/s", snapshot.rate_per_second);
+        if state.rates.len() > 1 && !look.sparing {
+            rate.push(' ');
+            rate.push_str(&look.spark(state.rates.iter().map(|(_, rate)| *rate)));
+        }
+        facts.push(Cell::dim(rate));
     }
     if facts.is_empty() {
         facts.push(Cell::dim("nothing under way, nothing needs you"));
