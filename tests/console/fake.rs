@@ -7,8 +7,8 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, TimeZone, Utc};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gone::control::{
-    Command, ControlError, EngineStatus, GateStatus, GateTraffic, KindInfo, NotEligible, Page,
-    Query, Receipt, Retried, SiteListing, SiteState, SiteStatus, Snapshot,
+    Command, ControlError, EngineStatus, Explanation, GateStatus, GateTraffic, KindInfo,
+    NotEligible, Page, Query, Receipt, Retried, SiteListing, SiteState, SiteStatus, Snapshot,
 };
 use gone::domain::attention::{Cause, Triage};
 use gone::domain::filter::{Facts, Filter};
@@ -560,6 +560,24 @@ impl World {
                     .filter(|e| e.seq > *after)
                     .cloned()
                     .collect(),
+            },
+            Query::Explain { target } => Page::Explanation {
+                explanation: Box::new(Explanation {
+                    target: Target {
+                        key: key(&target.kind, &target.id_or_name),
+                        name: "web".to_owned(),
+                    },
+                    deletion: None,
+                    step: None,
+                    tombstone: None,
+                    lines: vec![
+                        "no deletion is at it".to_owned(),
+                        "a deletion with its cascade would take 6 steps".to_owned(),
+                    ],
+                    blockers: vec![blocker()],
+                    refused: Vec::new(),
+                    next_action: "free the floating IP, or ask its owner".to_owned(),
+                }),
             },
             Query::Ladder { .. } => Page::Ladder {
                 ladder: Box::new(ladder()),

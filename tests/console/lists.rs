@@ -138,3 +138,25 @@ fn the_header_draws_how_fast_it_went() {
     }
     assert!(desk.text().contains("4.0/s ▂█▅"), "{}", desk.text());
 }
+
+#[test]
+fn p02_any_row_is_explained_and_the_id_of_what_holds_it_is_copied() {
+    for (way, words) in [
+        (":network enter e", "why network web at prod/RegionOne"),
+        (":stuck enter e", "why load balancer lb-shop"),
+        ("enter e", "why network web"),
+        (":orphans enter e", "why port old-1"),
+    ] {
+        let mut desk = Desk::new(World::busy(), (80, 24));
+        desk.press(way);
+        let text = desk.text();
+        assert!(text.contains(words), "{way}: {text}");
+        assert!(
+            text.contains("free the floating IP, or ask its owner"),
+            "{text}"
+        );
+        desk.press("end y");
+        assert_eq!(desk.copied, ["7d444840-9dc0-11d1-b245-00000000b10c"]);
+        assert!(desk.sent.is_empty());
+    }
+}

@@ -160,6 +160,14 @@ fn timeline() {
 }
 
 #[test]
+fn explain() {
+    shot(
+        "explain",
+        &pictures(World::busy, ":network enter e down down"),
+    );
+}
+
+#[test]
 fn blockers() {
     shot("blockers", &pictures(World::busy, ":stuck enter down b y"));
 }

@@ -38,6 +38,7 @@ pub(crate) enum Action {
     Cancel,
     Pause,
     Blockers,
+    Explain,
     Group,
     Copy,
     CommandLine,
@@ -99,6 +100,7 @@ const LADDER: &[Key] = &[plain('F')];
 const CANCEL: &[Key] = &[plain('c')];
 const PAUSE: &[Key] = &[plain('p')];
 const BLOCKERS: &[Key] = &[plain('b')];
+const EXPLAIN: &[Key] = &[plain('e')];
 const COPY: &[Key] = &[plain('y')];
 const UNFOLD: &[Key] = &[key(KeyCode::Right), plain('l')];
 const FOLD: &[Key] = &[key(KeyCode::Left), plain('h')];
@@ -110,6 +112,7 @@ const STANDARD: &[Row] = &[
     (Scope::Browse, OPEN, Action::Open, "details", "show the whole resource"),
     (Scope::Browse, &[plain(' ')], Action::Mark, "mark", "mark or unmark the row; marks survive a refresh"),
     (Scope::Browse, &[plain('D')], Action::PlanDeletion, "plan deletion", "plan the deletion of the row, or of what is marked; deletes nothing"),
+    (Scope::Browse, EXPLAIN, Action::Explain, "", "why it does not go, or what would hold it; sends nothing"),
     (Scope::Browse, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
     (Scope::Browse, &[plain('s')], Action::Sort, "", "sort by the next column; behind the last one, as the cloud lists them"),
     (Scope::Browse, &[plain('S')], Action::SortBackwards, "", "sort the other way round"),
@@ -134,6 +137,7 @@ const STANDARD: &[Row] = &[
     (Scope::Tree, UNFOLD, Action::Unfold, "unfold", "open the line"),
     (Scope::Tree, FOLD, Action::Fold, "", "fold the line, or go to its parent"),
     (Scope::Tree, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
+    (Scope::Tree, EXPLAIN, Action::Explain, "", "why it does not go, to the root of what holds it"),
     (Scope::Tree, RETRY, Action::Retry, "retry", "try the step again now; on any other row the whole deletion"),
     (Scope::Tree, LADDER, Action::Ladder, "", "what else can be done about it; sends nothing"),
     (Scope::Tree, PAUSE, Action::Pause, "pause", "pause, or go on"),
@@ -143,6 +147,7 @@ const STANDARD: &[Row] = &[
     (Scope::Attention, OPEN, Action::Open, "why", "the facts, the raw error and the timeline"),
     (Scope::Attention, &[plain('g')], Action::Group, "group", "by cause, to try many again at once"),
     (Scope::Attention, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
+    (Scope::Attention, EXPLAIN, Action::Explain, "", "why it does not go, to the root of what holds it"),
     (Scope::Attention, RETRY, Action::Retry, "retry", "try again now"),
     (Scope::Attention, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
     (Scope::Attention, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
@@ -165,6 +170,7 @@ const STANDARD: &[Row] = &[
     (Scope::Ladder, COPY, Action::Copy, "copy", "copy what the rung does, or the line, to the clipboard"),
 
     (Scope::Orphans, OPEN, Action::Open, "timeline", "what happened to it before it was given up"),
+    (Scope::Orphans, EXPLAIN, Action::Explain, "", "why it did not go, and what holds it now"),
     (Scope::Orphans, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
 
     (Scope::Gates, COPY, Action::Copy, "copy", "copy the address to the clipboard"),

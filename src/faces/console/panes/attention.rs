@@ -13,6 +13,7 @@ use super::super::look::{Cell, Look, blocker_words, kind_words, name_or_id};
 use super::blockers::{BlockersPane, Source};
 use super::causes::{CausesPane, cause_words};
 use super::deletions::{deletion_lines, fits_deletion, ladder, retry, target_words};
+use super::explain::ExplainPane;
 use super::inspect::{InspectPane, step_lines};
 use super::ladder::LadderPane;
 use super::search::Search;
@@ -197,6 +198,7 @@ fn act_on_step(step: &Step, action: Action, context: &mut Context<'_>) {
     let words = format!("{} {name}", kind_words(&step.resource.key.kind));
     match action {
         Action::Open => context.push(InspectPane::of_step(step.id, &step.deletion_id)),
+        Action::Explain => context.push(ExplainPane::new(step.resource.key.clone(), words)),
         Action::Blockers => context.push(BlockersPane::new(
             words,
             Vec::new(),

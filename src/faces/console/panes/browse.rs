@@ -10,6 +10,7 @@ use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, WIDE, at_path, count, kind_words, name_or_id, or_none};
 use super::details::DetailsPane;
+use super::explain::ExplainPane;
 use super::plan::{PlanPane, Subject};
 use super::{Column, Context, Pane, Width, unexpected};
 use crate::domain::filter::Facts;
@@ -490,6 +491,11 @@ impl Pane for BrowsePane {
                         self.list.marks.insert(key);
                     }
                     self.list.go(Action::Down, self.visible.len(), 1);
+                }
+            }
+            Action::Explain => {
+                if let Some(row) = self.row(self.list.cursor) {
+                    context.push(ExplainPane::new(row.key.clone(), Subject::of(row).words()));
                 }
             }
             Action::Sort => self.sort_by_next(),

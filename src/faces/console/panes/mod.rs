@@ -9,6 +9,7 @@ pub(crate) mod causes;
 pub(crate) mod deletions;
 pub(crate) mod details;
 pub(crate) mod events;
+pub(crate) mod explain;
 pub(crate) mod forest;
 pub(crate) mod gates;
 pub(crate) mod help;

@@ -8,6 +8,7 @@ use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, kind_words, name_or_id};
 use super::super::rows::{Row, Rows};
+use super::explain::ExplainPane;
 use super::inspect::InspectPane;
 use super::{Column, Context, Pane};
 use crate::domain::filter::{Facts, Filter};
@@ -177,6 +178,12 @@ impl Pane for OrphansPane {
         };
         match action {
             Action::Open => context.push(InspectPane::of_step(row.step_id, &row.deletion_id)),
+            Action::Explain => {
+                let key = row.resource.key.clone();
+                let name = name_or_id(&row.resource.name, &key.id);
+                let words = format!("{} {name}", kind_words(&key.kind));
+                context.push(ExplainPane::new(key, words));
+            }
             Action::Copy => context.copy(row.resource.key.id.clone()),
             _ => {}
         }

@@ -43,7 +43,7 @@ impl Subject {
             site: SiteSpec::Region(self.key.site.clone()),
         }
     }
-    fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let name = name_or_id(&self.name, &self.key.id);
         format!("{} {name} at {}", kind_words(&self.key.kind), self.key.site)
     }

@@ -14,6 +14,7 @@ use super::blockers::{BlockersPane, Source};
 use super::deletions::{
     cancel, deletion_lines, done, ladder, pause, progress_words, retry, target_words,
 };
+use super::explain::ExplainPane;
 use super::forest::{Forest, Node, Part, RowKey};
 use super::inspect::InspectPane;
 use super::ladder::LadderPane;
@@ -494,6 +495,11 @@ impl Pane for TreePane {
                     self.relayout(None);
                     let found = self.forest.row_of(held);
                     self.list.cursor = found.unwrap_or(self.list.cursor);
+                }
+            }
+            Action::Explain => {
+                if let Some(node) = self.forest.node(row) {
+                    context.push(ExplainPane::new(node.key(), node.words()));
                 }
             }
             Action::Blockers => match self.forest.node(row).filter(|n| n.live.is_some()) {

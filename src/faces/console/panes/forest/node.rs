@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::domain::model::{Action, KindName, PlanStep, Site, Step, StepState};
+use crate::domain::model::{Action, KindName, PlanStep, ResourceKey, Site, Step, StepState};
 
 use super::super::super::look::{blocker_words, kind_words, name_or_id};
 
@@ -94,6 +94,14 @@ impl Node {
             Part::Automatic => "automatic",
             Part::Unset => "unset",
             Part::Step => self.action.as_str(),
+        }
+    }
+
+    pub(crate) fn key(&self) -> ResourceKey {
+        ResourceKey {
+            site: self.site.clone(),
+            kind: self.kind.clone(),
+            id: self.resource_id.clone(),
         }
     }
 
