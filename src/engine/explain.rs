@@ -172,9 +172,12 @@ impl Shared {
     async fn explain_plan(&self, explanation: &mut Explanation) {
         match self.plan_one(explanation.target.clone()).await {
             Ok(plan) if plan.refused.is_empty() => {
+                let steps = match plan.steps.len() {
+                    1 => "1 step".to_owned(),
+                    n => format!("{n} steps"),
+                };
                 explanation.lines.push(format!(
-                    "nothing blocks it: with the cascade {} steps, {} more go by themselves, {} lose a reference",
-                    plan.steps.len(),
+                    "nothing blocks it: with the cascade {steps}; {} by the cloud itself; references lost: {}",
                     plan.automatic.len(),
                     plan.unset.len()
                 ));

@@ -281,8 +281,11 @@ impl Pane for DeletionsPane {
             Cell::plain("No deletion has been asked for yet. Once one is, it is followed here."),
             Cell::default(),
             Cell::dim(":network    lists the networks; so does every other kind"),
-            Cell::dim("D           on a row plans its deletion, and deletes nothing yet"),
-            Cell::dim("?           shows all keys"),
+            Cell::dim(format!(
+                "{:<11} on a row plans its deletion, and deletes nothing yet",
+                look.key(Action::PlanDeletion)
+            )),
+            Cell::dim(format!("{:<11} shows all keys", look.key(Action::Help))),
         ]
     }
     fn filter_changed(&mut self) {
