@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use gone::control::Query;
-use gone::domain::model::{PlanStep, Step, StepState};
+use gone::domain::model::{EventKind, PlanStep, Step, StepState};
+use gone::faces::console::Event;
 
 use super::fake::{Desk, World, plan_step, step};
 
@@ -208,6 +209,43 @@ fn one_of_many_opens_in_its_place_and_stays_open_where_it_goes() {
     );
     desk.press("left");
     assert!(desk.text().contains(">  ▸ network ×8"), "{}", desk.text());
+}
+
+#[test]
+fn a_refresh_is_not_forgotten_while_more_of_the_tree_is_opened() {
+    let mut world = World::busy();
+    world.steps = networks(8);
+    let mut desk = Desk::new(world, (80, 30));
+    desk.press("enter enter down");
+    desk.world.steps[23].state = StepState::Gone;
+    let gone = serde_json::json!({"state": "gone"});
+    let mut event = super::fake::event(6, EventKind::StepState, "network-7 is gone", gone);
+    event.step_id = Some(desk.world.steps[23].id);
+    desk.world.events.push(event);
+    desk.follow();
+    // Both are due at once: what this opens, and the numbers.
+    desk.now += chrono::TimeDelta::seconds(6);
+    let now = desk.now;
+    desk.take(Event::Tick(now));
+    assert!(desk.text().contains("✓ 1/8"), "{}", desk.text());
+    desk.world.steps[20].state = StepState::Gone;
+    let mut event = desk.world.events.pop().unwrap();
+    event.seq = 7;
+    event.step_id = Some(desk.world.steps[20].id);
+    desk.world.events.push(event);
+    desk.follow();
+    // Time passes with an answer to somebody else's question, which wakes nobody.
+    desk.now += chrono::TimeDelta::seconds(6);
+    desk.take(Event::Answer {
+        ticket: u64::MAX,
+        answer: desk.world.answer(&Query::Kinds),
+        now: desk.now,
+    });
+    desk.press("right");
+    assert!(desk.text().contains("└ subnet subnet-0"), "{}", desk.text());
+    let now = desk.now;
+    desk.take(Event::Tick(now));
+    assert!(desk.text().contains("✓ 2/8"), "{}", desk.text());
 }
 
 #[test]

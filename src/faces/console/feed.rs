@@ -90,10 +90,6 @@ impl<T> Feed<T> {
         }
     }
 
-    pub(crate) fn is_asked(&self) -> bool {
-        self.ticket.is_some()
-    }
-
     pub(crate) fn owns(&self, ticket: u64) -> bool {
         self.ticket == Some(ticket)
     }

@@ -29,9 +29,10 @@ const NEAR: usize = 200;
 pub(crate) struct TreePane {
     id: String,
     deletion: Feed<Deletion>,
-    /// Below which steps the branches are asked for: one question's at a time.
+    /// When all branches that are known are asked for again.
     below: Feed<()>,
-    asked_below: Vec<Option<i64>>,
+    /// Below which steps the branches are asked for: one question at a time.
+    asked_below: Option<(u64, Vec<Option<i64>>)>,
     /// Of a refresh those that are still to be asked for.
     left_below: Vec<Option<i64>>,
     /// Steps of a branch that are asked for: the ticket, the branch and the first one's index.
@@ -51,7 +52,7 @@ impl TreePane {
             id,
             deletion: Feed::new(1),
             below: Feed::new(0),
-            asked_below: Vec::new(),
+            asked_below: None,
             left_below: Vec::new(),
             members: None,
             search: None,
@@ -102,23 +103,19 @@ impl TreePane {
     }
 
     fn ask_below(&mut self, context: &mut Context<'_>) {
-        if self.below.is_asked() {
+        if self.asked_below.is_some() {
             return;
         }
-        let is_due = matches!(self.below.due(context.now), Want::Page(_));
-        let mut wanted: Vec<Option<i64>> = if !self.left_below.is_empty() {
-            std::mem::take(&mut self.left_below)
-        } else if self.below.error.is_none() && !self.forest.unknown_below().is_empty() {
-            self.forest
-                .unknown_below()
-                .iter()
-                .copied()
-                .map(Some)
-                .collect()
-        } else if is_due {
+        let unknown = self.forest.unknown_below().iter().copied().map(Some);
+        let unknown: Vec<Option<i64>> = unknown.collect();
+        let (mut wanted, is_refresh) = if !self.left_below.is_empty() {
+            (std::mem::take(&mut self.left_below), false)
+        } else if self.below.error.is_none() && !unknown.is_empty() {
+            (unknown, false)
+        } else if let Want::Page(_) = self.below.due(context.now) {
             match self.forest.known_below() {
-                known if known.is_empty() => vec![None],
-                known => known,
+                known if known.is_empty() => (vec![None], true),
+                known => (known, true),
             }
         } else {
             return;
@@ -129,9 +126,10 @@ impl TreePane {
             deletion_id: self.id.clone(),
             below: wanted.clone(),
         });
-        self.below
-            .asked(ticket, (!is_due).then_some(""), context.now);
-        self.asked_below = wanted;
+        if is_refresh {
+            self.below.asked(ticket, None, context.now);
+        }
+        self.asked_below = Some((ticket, wanted));
     }
 
     /// As the rows are now; the cursor stays on its row.
@@ -177,16 +175,18 @@ impl TreePane {
 
     fn took_outline(
         &mut self,
+        (ticket, asked): (u64, Vec<Option<i64>>),
         answer: Option<Result<Page, ControlError>>,
         context: &mut Context<'_>,
     ) {
         match answer {
             Some(Ok(Page::Outline { outline })) => {
                 let held = self.forest.key(self.list.cursor);
-                let asked = std::mem::take(&mut self.asked_below);
                 self.forest.learn(&asked, outline);
                 self.relayout(held);
-                self.below.take(Vec::new(), None, context.now);
+                if self.below.owns(ticket) {
+                    self.below.take(Vec::new(), None, context.now);
+                }
             }
             Some(Err(error)) => self.failed(error.to_string()),
             _ => self.failed(unexpected()),
@@ -246,7 +246,8 @@ impl Pane for TreePane {
     }
     fn is_busy(&self) -> bool {
         let searches = self.search.as_ref().is_some_and(Search::is_waiting);
-        self.below.is_waiting() || self.deletion.is_waiting() || searches || self.members.is_some()
+        let asks = self.asked_below.is_some() || self.members.is_some();
+        asks || searches || self.below.is_waiting() || self.deletion.is_waiting()
     }
     fn follows(&self) -> bool {
         self.deletion().is_none_or(|d| !d.state.is_settled())
@@ -439,8 +440,8 @@ impl Pane for TreePane {
             }
             return true;
         }
-        if self.below.owns(ticket) {
-            self.took_outline(answer.take(), context);
+        if let Some(asked) = self.asked_below.take_if(|(asked, _)| *asked == ticket) {
+            self.took_outline(asked, answer.take(), context);
             return true;
         }
         if let Some((_, branch, from)) = self.members.filter(|(asked, ..)| *asked == ticket) {
