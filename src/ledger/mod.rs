@@ -510,6 +510,7 @@ pub struct StepFilter {
     pub older_than: Option<DateTime<Utc>>,
     /// Only those that need a person, for just this.
     pub cause: Option<Cause>,
+    /// Looked for in names, ids, what holds a step and what it was told.
     pub text: Filter,
 }
 

@@ -275,3 +275,20 @@ fn a_filter_asks_the_engine_and_says_how_many_of_all_fit() {
         desk.text()
     );
 }
+
+#[test]
+fn what_needs_a_person_is_not_counted_by_looking_through_it() {
+    let mut world = World::busy();
+    world.steps = (1..=700)
+        .map(|n| step(n, "port", &format!("p{n}"), StepState::Stuck, &[]))
+        .collect();
+    let mut desk = Desk::new(world, (80, 24));
+    desk.press(":stuck enter");
+    // Besides them there is one that was refused.
+    assert!(desk.text().contains("── stuck 501+"), "{}", desk.text());
+    let counts = |query: &&Query| matches!(query, Query::StepCount { .. });
+    assert_eq!(desk.asked.iter().filter(counts).count(), 0);
+    desk.press("end");
+    desk.publish();
+    assert!(desk.text().contains("── stuck 701"), "{}", desk.text());
+}

@@ -17,6 +17,8 @@ pub(crate) struct Search {
     cause: Option<Cause>,
     filter: String,
     feed: Feed<Step>,
+    /// Someone wants to know how many there are.
+    counts: bool,
     counted: u64,
     /// The count that is under way.
     counting: Option<u64>,
@@ -33,16 +35,19 @@ impl Search {
             cause: None,
             filter: filter.to_owned(),
             feed: Feed::new(PAGE_ROWS),
+            counts: true,
             counted: 0,
             counting: None,
             uncounted: true,
         }
     }
 
+    /// In these states, for this cause; not counted.
     pub(crate) fn among(self, states: Vec<StepState>, cause: Option<Cause>) -> Self {
         Self {
             states,
             cause,
+            counts: false,
             ..self
         }
     }
@@ -97,7 +102,7 @@ impl Search {
             self.feed.more();
         }
         if let Want::Page(next) = self.feed.due(context.now) {
-            self.uncounted = true;
+            self.uncounted = self.counts;
             self.page(next, context);
         }
         if self.uncounted && self.feed.loaded && !self.feed.is_waiting() && self.counting.is_none()
