@@ -32,7 +32,8 @@ fn tell(telling: &Telling) {
         (":network\r", "STATUS"),
         ("\r", "FIELD"),
         ("\x1b", "STATUS"),
-        ("D", "plan: delete"),
+        // The plan, not that it is being made: a key that comes with it is typed ahead, and dropped.
+        ("D", "floating IPs"),
         ("\x1b", "STATUS"),
         (":stuck\r", "-- stuck"),
         (":causes\r", "causes"),
