@@ -580,6 +580,19 @@ impl Counts {
             StepState::Purged => self.purged,
         }
     }
+    pub fn of_mut(&mut self, state: StepState) -> &mut u64 {
+        match state {
+            StepState::Waiting => &mut self.waiting,
+            StepState::Ready => &mut self.ready,
+            StepState::Running => &mut self.running,
+            StepState::Verifying => &mut self.verifying,
+            StepState::Blocked => &mut self.blocked,
+            StepState::Stuck => &mut self.stuck,
+            StepState::Gone => &mut self.gone,
+            StepState::Skipped => &mut self.skipped,
+            StepState::Purged => &mut self.purged,
+        }
+    }
     /// Steps that have ended, and those whose delete was accepted, which one look ends by the hundred:
     /// what progress is measured by.
     pub fn accepted(&self) -> u64 {

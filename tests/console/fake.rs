@@ -634,7 +634,7 @@ impl World {
             branch.below = below;
             members
                 .iter()
-                .for_each(|s| *slot(&mut branch.counts, s.state) += 1);
+                .for_each(|s| *branch.counts.of_mut(s.state) += 1);
             if branch.counts.total >= outline::FOLD_FROM {
                 let urgency = |s: &Step| BY_URGENCY.iter().position(|it| *it == s.state);
                 members.sort_by_key(|s| urgency(s));
@@ -738,20 +738,6 @@ fn fits(filter: &Filter, step: &Step) -> bool {
         project: &step.project_id,
         since: step.blocked_since,
     })
-}
-
-fn slot(counts: &mut Counts, state: StepState) -> &mut u64 {
-    match state {
-        StepState::Waiting => &mut counts.waiting,
-        StepState::Ready => &mut counts.ready,
-        StepState::Running => &mut counts.running,
-        StepState::Verifying => &mut counts.verifying,
-        StepState::Blocked => &mut counts.blocked,
-        StepState::Stuck => &mut counts.stuck,
-        StepState::Gone => &mut counts.gone,
-        StepState::Skipped => &mut counts.skipped,
-        StepState::Purged => &mut counts.purged,
-    }
 }
 
 /// Of a balancer that has been PENDING_DELETE for long.

@@ -231,10 +231,10 @@ impl<'c> Batch<'c> {
     ) -> Sql<()> {
         let row = self.deletion(num)?;
         let before = row.counts.accepted();
-        let left = rows::slot(&mut row.counts, from);
+        let left = row.counts.of_mut(from);
         debug_assert!(*left >= n, "more steps left {from:?} than there were");
         *left = left.saturating_sub(n);
-        *rows::slot(&mut row.counts, to) += n;
+        *row.counts.of_mut(to) += n;
         if row.counts.accepted() > before {
             row.pace.moved(before, now);
         }

@@ -179,7 +179,7 @@ fn counts(db: &Connection, branch: i64) -> Sql<Counts> {
     let mut counts = Counts::default();
     while let Some(row) = found.next()? {
         let number: u64 = rows::number(row, 1)?;
-        *rows::slot(&mut counts, rows::word(row, 0)?) += number;
+        *counts.of_mut(rows::word(row, 0)?) += number;
         counts.total += number;
     }
     Ok(counts)

@@ -111,7 +111,7 @@ impl Batch<'_> {
             }
             let gone = steps.len() as u64;
             let counts = &mut self.deletion(num)?.counts;
-            let slot = rows::slot(counts, state);
+            let slot = counts.of_mut(state);
             *slot = slot.saturating_sub(gone);
             counts.total = counts.total.saturating_sub(gone);
             return Ok(gone);

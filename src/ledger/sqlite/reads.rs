@@ -328,7 +328,7 @@ pub(super) fn progress(db: &Connection, deletion_id: &str) -> Sql<Vec<(Site, Cou
             progress.push((site, Counts::default()));
         }
         if let Some((_, counts)) = progress.last_mut() {
-            *rows::slot(counts, rows::word(row, 1)?) += number;
+            *counts.of_mut(rows::word(row, 1)?) += number;
             counts.total += number;
         }
     }
@@ -403,7 +403,7 @@ pub(super) fn summary(db: &Connection) -> Sql<Summary> {
     let mut steps = Counts::default();
     for state in StepState::ALL {
         let n = counter(format!("step_{}", state.as_str()));
-        *rows::slot(&mut steps, state) = n;
+        *steps.of_mut(state) = n;
         steps.total += n;
     }
     let unsettled = DeletionFilter {

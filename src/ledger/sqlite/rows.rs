@@ -104,25 +104,11 @@ pub(super) fn key(row: &Row, first: usize) -> Sql<ResourceKey> {
     })
 }
 
-pub(super) fn slot(counts: &mut Counts, state: StepState) -> &mut u64 {
-    match state {
-        StepState::Waiting => &mut counts.waiting,
-        StepState::Ready => &mut counts.ready,
-        StepState::Running => &mut counts.running,
-        StepState::Verifying => &mut counts.verifying,
-        StepState::Blocked => &mut counts.blocked,
-        StepState::Stuck => &mut counts.stuck,
-        StepState::Gone => &mut counts.gone,
-        StepState::Skipped => &mut counts.skipped,
-        StepState::Purged => &mut counts.purged,
-    }
-}
-
 /// From ten neighbouring columns, in the order of [`StepState::ALL`], then the total.
 pub(super) fn counts(row: &Row, first: usize) -> Sql<Counts> {
     let mut counts = Counts::default();
     for (offset, state) in StepState::ALL.into_iter().enumerate() {
-        *slot(&mut counts, state) = number(row, first + offset)?;
+        *counts.of_mut(state) = number(row, first + offset)?;
     }
     counts.total = number(row, first + StepState::ALL.len())?;
     Ok(counts)

@@ -50,7 +50,7 @@ impl Batch<'_> {
         )?;
         let counts = &mut self.deletion(num)?.counts;
         for state in states {
-            *rows::slot(counts, state) += 1;
+            *counts.of_mut(state) += 1;
             counts.total += 1;
         }
         let counts = *counts;
