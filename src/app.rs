@@ -34,10 +34,12 @@ use crate::faces::cli::args::{
 };
 use crate::faces::cli::output::{Style, Tolerant};
 use crate::faces::cli::{self, Exit, Failure, ReadLine, Session, describe};
+#[cfg(feature = "console")]
+use crate::faces::console::Keymap;
 use crate::ledger::sqlite::owner;
 use crate::sandbox::{self, WorldOptions};
 use crate::system::clock::Clock;
-use crate::system::config::{self, Settings, Surroundings};
+use crate::system::config::{self, ConfigError, Settings, Surroundings};
 use crate::system::telemetry::{self, Verbosity};
 
 /// How long an engine may take from its lock to its socket.
@@ -297,9 +299,24 @@ fn log_to_stderr(global: &Global, style: Style, engine: bool) -> io::Result<()> 
     telemetry::to_stderr(format, Verbosity { times, engine })
 }
 
+/// The settings as they are written, and their file; the console's keys are checked for every mode, so
+/// that a wrong one is found before the night in which it is pressed.
+fn read_settings(
+    global: &Global,
+    around: &Surroundings,
+) -> Result<(Settings, Option<PathBuf>), ConfigError> {
+    let (settings, file) = config::load(global.config.as_deref(), around)?;
+    #[cfg(feature = "console")]
+    if let (Err(wrong), Some(file)) = (Keymap::with(&settings.console.keys), &file) {
+        let key = format!("console.keys.{}", wrong.action);
+        return Err(config::wrong(file, key, &wrong.why));
+    }
+    Ok((settings, file))
+}
+
 /// The settings, with what the command line adds.
 fn settings(global: &Global, around: &Surroundings) -> Result<Settings, Failure> {
-    let (mut settings, _) = config::load(global.config.as_deref(), around).map_err(|error| {
+    let (mut settings, _) = read_settings(global, around).map_err(|error| {
         let advice = "`gone --print-config` shows every key.";
         Failure::usage("read the settings", error.to_string(), advice)
     })?;

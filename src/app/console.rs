@@ -53,10 +53,8 @@ async fn run(
 ) -> Result<Exit, Failure> {
     let on_hangup = settings.console.on_hangup;
     let (theme, accent) = (settings.console.theme, settings.console.accent.clone());
-    let keys = Keymap::with(&settings.console.keys).map_err(|why| {
-        let advice = "Mend it in the settings file; `gone --print-config` shows where it is.";
-        Failure::usage("read the keys", format!("console.keys.{why}"), advice)
-    })?;
+    // Checked as the settings were read.
+    let keys = Keymap::with(&settings.console.keys).unwrap_or_default();
     let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));
     let (control, embedded) = match way(places, owner, listens) {
         Way::Attach(socket) => (attach(&socket).await?, None),

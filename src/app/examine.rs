@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 use super::clouds::{chosen_sites, connect};
-use super::{Places, places};
+use super::{Places, places, read_settings};
 use crate::cloud::openstack;
 use crate::control::remote::RemoteControl;
 use crate::domain::model::ErrorClass;
@@ -16,14 +16,14 @@ use crate::faces::offline::doctor;
 use crate::ledger::Ledger as _;
 use crate::ledger::sqlite::{SqliteLedger, owner};
 use crate::system::clock::Clock;
-use crate::system::config::{self, Settings, Surroundings};
+use crate::system::config::{Settings, Surroundings};
 
 pub(super) async fn examine(
     global: &Global,
     around: &Surroundings,
     style: Style,
 ) -> Result<Exit, Failure> {
-    let loaded = config::load(global.config.as_deref(), around);
+    let loaded = read_settings(global, around);
     let settings = loaded.as_ref().map(|(settings, _)| settings.clone());
     let settings = settings.unwrap_or_default();
     let places = places(global, &settings, around, Path::exists)?;

@@ -6,7 +6,7 @@ mod notify;
 mod paths;
 
 pub use gate::{GateSettings, GateSource, Trust, Upstream};
-pub use load::{ConfigError, DEFAULTS, load, parse};
+pub use load::{ConfigError, DEFAULTS, load, parse, wrong};
 pub use notify::{MailSettings, MailTls, NotifySettings, WebhookSettings, secret_in};
 pub use paths::{Surroundings, private_folder};
 

@@ -74,6 +74,11 @@ fn a_bad_settings_key_names_file_line_and_nearest() {
         "\"soon\" is no duration",
         "30s",
     ]);
+    stage.settings("[console]\nkeys.retry = [\"R\"]\nkeys.rety = [\"F\"]\n");
+    let wrong = "line 3, console.keys.rety: no such action; did you mean \"retry\"";
+    stage.gone("list").ends_with(2).says(&[file, wrong]);
+    let doctor = stage.gone("doctor").ends_with(2).out;
+    assert!(doctor.contains(wrong), "{doctor}");
     stage.settings("[engine\n");
     stage.gone("list").ends_with(2).says(&[file, "line 1"]);
     stage

@@ -221,49 +221,77 @@ impl Default for Keymap {
     }
 }
 
+/// Of `[console] keys` one that cannot be.
+#[derive(Debug)]
+pub struct WrongKeys {
+    /// As the settings call it.
+    pub action: String,
+    pub why: String,
+}
+
+impl WrongKeys {
+    fn new(action: &str, why: impl Into<String>) -> Self {
+        Self {
+            action: action.to_owned(),
+            why: why.into(),
+        }
+    }
+}
+
 impl Keymap {
     /// With other keys for some actions, by their names: `retry = ["R"]`.
     ///
     /// # Errors
     /// Which action or key is not known and what is near it, which two would have one key, or that what
     /// changes a cloud would be on a key that no one presses on purpose.
-    pub fn with(changes: &BTreeMap<String, Vec<String>>) -> Result<Self, String> {
+    pub fn with(changes: &BTreeMap<String, Vec<String>>) -> Result<Self, WrongKeys> {
         let mut map = Self::default();
         let actions: BTreeSet<Action> = map.bindings.iter().map(|b| b.action).collect();
         for (name, keys) in changes {
             let known = actions.iter().find(|action| action.name() == *name);
             let Some(action) = known else {
                 let names: Vec<String> = actions.iter().map(|action| action.name()).collect();
-                let near = text::did_you_mean(name, names.iter().map(String::as_str));
-                return Err(format!(
-                    "{name}: no such action{near}; `?` shows what there is"
-                ));
+                let why = match text::did_you_mean(name, names.iter().map(String::as_str)) {
+                    near if near.is_empty() => "; `?` in the console shows those there are".into(),
+                    near => near,
+                };
+                return Err(WrongKeys::new(name, format!("no such action{why}")));
             };
             let keys = keys.iter().map(|text| {
                 let key = parse_key(text).ok_or_else(|| {
-                    format!("{name}: \"{text}\" is no key; write a, D, space, enter, f5, ctrl-r")
+                    format!("\"{text}\" is no key; write a, D, space, enter, f5, ctrl-r")
                 })?;
                 match action.changes_a_cloud() && is_slip(key) {
-                    true => Err(format!("{name}: nothing that changes a cloud is on {text}")),
+                    true => Err(format!("nothing that changes a cloud is on {text}")),
                     false => Ok(key),
                 }
             });
-            let keys = keys.collect::<Result<Vec<Key>, String>>()?;
+            let keys = keys.collect::<Result<Vec<Key>, String>>();
+            let keys = keys.map_err(|why| WrongKeys::new(name, why))?;
             if keys.is_empty() && matches!(action, Action::Quit | Action::Help | Action::Back) {
-                return Err(format!("{name}: needs at least one key"));
+                return Err(WrongKeys::new(name, "needs at least one key"));
             }
             let own = map.bindings.iter_mut().filter(|b| b.action == *action);
             own.for_each(|binding| binding.keys.clone_from(&keys));
         }
         match map.conflict() {
-            Some(conflict) => Err(conflict),
+            Some((first, second, key)) => {
+                let is_changed = changes.contains_key(&first.action.name());
+                let (changed, other) = match is_changed {
+                    true => (first.action, second.action),
+                    false => (second.action, first.action),
+                };
+                let (key, other, place) = (key_name(key), other.name(), first.scope.title());
+                let why = format!("{key} is also {other} {place}");
+                Err(WrongKeys::new(&changed.name(), why))
+            }
             None => Ok(map),
         }
     }
 
     /// Two actions with one key where both mean something. A pane's own meaning may hide a movement, as it
     /// does unless someone changes it, but nothing else.
-    fn conflict(&self) -> Option<String> {
+    fn conflict(&self) -> Option<(&Binding, &Binding, Key)> {
         for (at, binding) in self.bindings.iter().enumerate() {
             for other in self.bindings.iter().skip(at + 1) {
                 let both = binding.keys.iter().find(|key| other.keys.contains(key));
@@ -271,13 +299,7 @@ impl Keymap {
                 let moves = |b: &Binding| matches!(b.action, Action::First | Action::Last);
                 let hides = other.scope == Scope::Everywhere && !moves(other);
                 if binding.scope == other.scope || hides {
-                    return Some(format!(
-                        "{} {}: {} is also {}",
-                        binding.action.name(),
-                        binding.scope.title(),
-                        key_name(*key),
-                        other.action.name()
-                    ));
+                    return Some((binding, other, *key));
                 }
             }
         }
@@ -440,7 +462,8 @@ mod tests {
 
     fn changed(action: &str, keys: &[&str]) -> Result<Keymap, String> {
         let keys = keys.iter().map(|key| (*key).to_owned()).collect();
-        Keymap::with(&BTreeMap::from([(action.to_owned(), keys)]))
+        let map = Keymap::with(&BTreeMap::from([(action.to_owned(), keys)]));
+        map.map_err(|wrong| format!("{}: {}", wrong.action, wrong.why))
     }
 
     fn press(text: &str) -> KeyEvent {
@@ -450,7 +473,7 @@ mod tests {
 
     #[test]
     fn no_key_has_two_meanings_where_both_mean_something() {
-        assert_eq!(Keymap::default().conflict(), None);
+        assert!(Keymap::default().conflict().is_none());
     }
 
     #[test]
@@ -492,10 +515,15 @@ mod tests {
                 "rety: no such action; did you mean \"retry\"",
             ),
             ("retry", &["hyper-r"], "retry: \"hyper-r\" is no key"),
-            ("retry", &["y"], "y is also"),
-            ("blockers", &["q"], "blockers on a plan: q is also quit"),
+            ("retry", &["y"], "retry: y is also copy in :deletions"),
+            ("blockers", &["q"], "blockers: q is also quit on a plan"),
             ("quit", &[], "quit: needs at least one key"),
-            ("filter", &[":"], ": is also filter"),
+            ("filter", &[":"], "filter: : is also command_line everywhere"),
+            (
+                "quit",
+                &["D"],
+                "quit: D is also plan_deletion in a list of resources",
+            ),
         ] {
             let refused = changed(action, keys).err().unwrap_or_default();
             assert!(refused.contains(told), "{action} {keys:?}: {refused}");

@@ -38,7 +38,7 @@ mod terminal;
 mod update;
 
 pub use event::{Effect, Event};
-pub use keys::Keymap;
+pub use keys::{Keymap, WrongKeys};
 pub use plain::run_plain;
 pub use render::{render, render_lines, render_to_text};
 pub use runtime::run;

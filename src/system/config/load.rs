@@ -117,6 +117,12 @@ pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     }
 }
 
+/// What only who uses a setting can say is wrong with it, with the line of this file that has it.
+pub fn wrong(file: &Path, key: String, message: &str) -> ConfigError {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    at_key(&text, file, key, message)
+}
+
 /// An error about the value of a key that the text may have.
 fn at_key(text: &str, file: &Path, key: String, message: &str) -> ConfigError {
     let table = DeTable::parse(text).ok();
