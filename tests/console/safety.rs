@@ -552,6 +552,27 @@ fn rows_are_asked_again_when_the_engine_moved_but_at_most_once_a_second() {
     assert_eq!(stuck(&desk), before + 1);
 }
 
+/// The branches behind it wait until they are shown again.
+#[test]
+fn a_filtered_tree_of_a_deletion_that_moved_comes_to_rest() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press("enter / p o r t enter");
+    assert!(!desk.state.wants_tick());
+    let outlines = |desk: &Desk| {
+        let outlines = |q: &&Query| matches!(q, Query::Outline { .. });
+        desk.asked.iter().filter(outlines).count()
+    };
+    let before = outlines(&desk);
+    desk.world.snapshot.last_event += 1;
+    desk.world.snapshot.deletions[0].counts.gone += 1;
+    desk.publish();
+    desk.take(Event::Tick(now() + chrono::TimeDelta::seconds(2)));
+    assert!(!desk.state.wants_tick());
+    assert_eq!(outlines(&desk), before);
+    desk.press("esc");
+    assert_eq!(outlines(&desk), before + 1);
+}
+
 #[test]
 fn the_console_starts_where_it_was_told_to() {
     let start = ConsoleOptions {

@@ -245,9 +245,13 @@ impl Pane for TreePane {
         self.forest.len()
     }
     fn is_busy(&self) -> bool {
-        let searches = self.search.as_ref().is_some_and(Search::is_waiting);
+        // Below a search the tree waits too, and is asked for again when it is shown.
+        let rows = match &self.search {
+            Some(search) => search.is_waiting(),
+            None => self.below.is_waiting(),
+        };
         let asks = self.asked_below.is_some() || self.members.is_some();
-        asks || searches || self.below.is_waiting() || self.deletion.is_waiting()
+        asks || rows || self.deletion.is_waiting()
     }
     fn follows(&self) -> bool {
         self.deletion().is_none_or(|d| !d.state.is_settled())
