@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::keys::Action;
 use crate::domain::filter::Filter;
+
+use super::keys::Action;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct List {

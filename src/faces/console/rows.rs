@@ -2,11 +2,11 @@
 //! while they come and go.
 
 use crate::control::{ControlError, Page, Query};
+use crate::domain::filter::Filter;
 
 use super::feed::{Feed, PAGE_ROWS, Want};
 use super::list::List;
 use super::panes::{Context, unexpected};
-use crate::domain::filter::Filter;
 
 pub(crate) trait Row: Sized {
     /// By which it is found again.

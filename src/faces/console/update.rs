@@ -4,6 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tui_input::Input;
 
 use crate::control::{ControlError, Page, Receipt};
+use crate::domain::filter::Filter;
 use crate::domain::model::Event as LedgerEvent;
 
 use super::Exit;
@@ -14,7 +15,6 @@ use super::look::{Tone, count, key_hint};
 use super::prompt::{self, Prompt};
 use super::render;
 use super::state::State;
-use crate::domain::filter::Filter;
 
 /// Takes one event, and says what the loop has to do.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {

@@ -3,6 +3,7 @@
 
 use crate::control::{Command, ControlError, Page, Query};
 use crate::domain::attention::{self, Cause};
+use crate::domain::filter::Facts;
 use crate::domain::ladder::Purged;
 use crate::domain::model::{Deletion, DeletionState, Step, StepState};
 
@@ -18,7 +19,6 @@ use super::inspect::{InspectPane, step_lines};
 use super::ladder::LadderPane;
 use super::search::Search;
 use super::{Column, Context, Pane, Wish, unexpected};
-use crate::domain::filter::Facts;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {

@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use unicode_width::UnicodeWidthStr;
 
 use crate::control::{ControlError, KindInfo, Page, Query, SiteListing};
+use crate::domain::filter::Facts;
 use crate::domain::model::{Resource, Site, short_id};
 
 use super::super::keys::{Action, Scope};
@@ -13,7 +14,6 @@ use super::details::DetailsPane;
 use super::explain::ExplainPane;
 use super::plan::{PlanPane, Subject};
 use super::{Column, Context, Pane, Width, unexpected};
-use crate::domain::filter::Facts;
 
 /// A listing costs calls to the clouds: it is made anew when something went, but not more often.
 const REFRESH_SECONDS_MIN: i64 = 5;

@@ -3,6 +3,7 @@
 
 use crate::control::{Command, ControlError, NotEligible, Page, Query, Receipt, RetryFilter};
 use crate::domain::attention::{Cause, Triage};
+use crate::domain::filter::{Facts, Filter};
 
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
@@ -11,7 +12,6 @@ use super::super::prompt::Confirm;
 use super::super::rows::{Row, Rows};
 use super::attention::AttentionPane;
 use super::{Column, Context, Pane, Wish, unexpected};
-use crate::domain::filter::{Facts, Filter};
 
 /// Reasons of the engine that are named where steps may not be tried again.
 const REASONS_MAX: usize = 4;

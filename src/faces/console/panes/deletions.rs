@@ -1,6 +1,7 @@
 //! All deletions, with how far they are.
 
 use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::filter::{Facts, Filter};
 use crate::domain::ladder::Purged;
 use crate::domain::model::{Counts, Deletion, DeletionState, short_id};
 
@@ -17,7 +18,6 @@ use super::inspect::InspectPane;
 use super::ladder::LadderPane;
 use super::tree::TreePane;
 use super::{Column, Context, Pane, Wish};
-use crate::domain::filter::{Facts, Filter};
 
 pub(crate) struct DeletionsPane {
     rows: Rows<Deletion>,

@@ -1,13 +1,13 @@
 //! What clients do through each gate, and what becomes of it.
 
 use crate::control::{ControlError, GateStatus, Page, Query};
+use crate::domain::filter::{Facts, Filter};
 
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone};
 use super::super::rows::{Row, Rows};
 use super::{Column, Context, Pane};
-use crate::domain::filter::{Facts, Filter};
 
 /// Counted by the gates, whatever the engine does: so it is asked for once a second while it is shown.
 pub(crate) struct GatesPane {

@@ -1,6 +1,7 @@
 //! What was given up with the ladder's last rung, and whether it is there still.
 
 use crate::control::{ControlError, Page, Query};
+use crate::domain::filter::{Facts, Filter};
 use crate::domain::model::{Orphan, Presence, short_id};
 
 use super::super::feed::PAGE_ROWS;
@@ -11,7 +12,6 @@ use super::super::rows::{Row, Rows};
 use super::explain::ExplainPane;
 use super::inspect::InspectPane;
 use super::{Column, Context, Pane};
-use crate::domain::filter::{Facts, Filter};
 
 /// Each answer is a look at the clouds: it is asked when it is opened and when a person asks again, and
 /// not whenever the engine moves.

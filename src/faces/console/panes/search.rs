@@ -38,7 +38,7 @@ impl Search {
             counts: true,
             counted: 0,
             counting: None,
-            uncounted: true,
+            uncounted: false,
         }
     }
 

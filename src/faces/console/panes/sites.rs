@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::control::{Command, SiteState, SiteStatus, Snapshot};
+use crate::domain::filter::Facts;
 
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone};
 use super::{Column, Context, Pane, Wish};
-use crate::domain::filter::Facts;
 
 pub(crate) struct SitesPane {
     list: List,

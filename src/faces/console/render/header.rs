@@ -2,6 +2,7 @@
 
 use ratatui::layout::Rect;
 
+use crate::control::SiteState;
 use crate::domain::model::{Site, StepState};
 
 use super::super::EngineMode;
@@ -9,7 +10,6 @@ use super::super::look::{Cell, Look, Tone, thousands};
 use super::super::panes::sites::site_state;
 use super::super::state::State;
 use super::Canvas;
-use crate::control::SiteState;
 use crate::system::config::Accent;
 
 pub(super) fn draw(state: &State, canvas: &mut Canvas<'_>, area: Rect) {

@@ -11,13 +11,12 @@ mod words;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
+use crate::domain::filter::{Facts, Filter};
 use crate::domain::model::{Counts, Plan, PlanStep, StepState};
 use crate::domain::outline::{self, Branch, FOLD_FROM, Outline};
 
 pub(crate) use node::{Node, Part};
 use spans::Span;
-
-use crate::domain::filter::{Facts, Filter};
 
 /// What stays the same about a row when rows come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +55,18 @@ struct Known {
 }
 
 impl Known {
+    fn new(branch: Branch, part: Part) -> Self {
+        Self {
+            branch,
+            part,
+            wave: 0,
+            asked: 0..0,
+            nodes: Vec::new(),
+            places: BTreeMap::new(),
+            stale: false,
+        }
+    }
+
     fn total(&self) -> usize {
         usize::try_from(self.branch.counts.total).unwrap_or(usize::MAX)
     }
@@ -103,11 +114,13 @@ impl Forest {
         forest.below.insert(None, Vec::new());
         forest.add_planned(&plan.steps, Part::Step);
         forest.add_sections(&plan.automatic, &plan.unset);
-        let steps = plan.steps.iter().chain(&plan.automatic).chain(&plan.unset);
-        let mut sites = steps.map(|step| &step.site);
-        let first = sites.next();
-        forest.many_sites = sites.any(|site| Some(site) != first);
         forest
+    }
+
+    fn see_sites(&mut self) {
+        let mut sites = self.branches.values().map(|known| &known.branch.site);
+        let first = sites.next();
+        self.many_sites = sites.any(|site| Some(site) != first);
     }
 
     /// What is no step: the cloud goes by its own order, so nothing stands below anything.
@@ -122,6 +135,7 @@ impl Forest {
                 self.sections.push((part, roots));
             }
         }
+        self.see_sites();
     }
 
     fn add_planned(&mut self, steps: &[PlanStep], part: Part) -> Vec<i64> {
@@ -135,17 +149,9 @@ impl Forest {
         let mut added: Vec<Known> = planted
             .branches
             .into_iter()
-            .map(|branch| Known {
-                branch: Branch {
-                    id: id(branch.id),
-                    ..branch
-                },
-                part,
-                wave: 0,
-                asked: 0..0,
-                nodes: Vec::new(),
-                places: BTreeMap::new(),
-                stale: false,
+            .map(|branch| {
+                let id = id(branch.id);
+                Known::new(Branch { id, ..branch }, part)
             })
             .collect();
         let waves = planted.waves.iter();
@@ -180,15 +186,8 @@ impl Forest {
             let id = branch.id;
             self.below.entry(branch.below).or_default().push(id);
             let steps: Vec<Node> = read.steps.iter().map(Node::live).collect();
-            let known = self.branches.entry(id).or_insert_with(|| Known {
-                branch: branch.clone(),
-                part: Part::Step,
-                wave: 0,
-                asked: 0..0,
-                nodes: Vec::new(),
-                places: BTreeMap::new(),
-                stale: false,
-            });
+            let known = self.branches.entry(id);
+            let known = known.or_insert_with(|| Known::new(branch.clone(), Part::Step));
             known.branch = branch;
             if known.is_group() {
                 known.stale = true;
@@ -205,9 +204,7 @@ impl Forest {
                 known.places.insert(index, Node::live(&place.step));
             }
         }
-        let mut sites = self.branches.values().map(|known| &known.branch.site);
-        let first = sites.next();
-        self.many_sites = sites.any(|site| Some(site) != first);
+        self.see_sites();
     }
 
     /// The steps of a branch at these indices, as the engine says; false if some are missing.

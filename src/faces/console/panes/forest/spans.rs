@@ -1,6 +1,6 @@
 //! The visible rows of the tree, by spans of what is alike.
 
-use super::{FOLD_FROM, Forest, Part, What};
+use super::{Forest, Known, Part, What};
 
 /// Beyond so many rows nothing opens by itself.
 const OPEN_ROWS_MAX: usize = 2_000;
@@ -143,7 +143,7 @@ impl Forest {
             .rev()
             .map(|id| {
                 let known = self.branches.get(id);
-                let is_group = known.is_some_and(|it| it.branch.counts.total >= FOLD_FROM);
+                let is_group = known.is_some_and(Known::is_group);
                 Todo {
                     branch: *id,
                     from: (!is_group).then_some(0),
