@@ -370,7 +370,7 @@ pub async fn until(what: &str, holds: impl AsyncFn() -> bool) {
 
 /// A gate for each region, source and service; verbs are settled soon.
 fn settings_text(regions: &[String], more: &str) -> String {
-    let mut text = String::from("[engine]\nsweep = '1h'\n[gc]\njitter = 0.0\n");
+    let mut text = String::from("[engine]\nsweep = '1h'\n[gc]\njitter = 0.0\nschedule = ['1h']\n");
     for (region, source) in regions
         .iter()
         .flat_map(|region| SOURCES.map(|source| (region, source)))
