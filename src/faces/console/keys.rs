@@ -518,7 +518,11 @@ mod tests {
             ("retry", &["y"], "retry: y is also copy in :deletions"),
             ("blockers", &["q"], "blockers: q is also quit on a plan"),
             ("quit", &[], "quit: needs at least one key"),
-            ("filter", &[":"], "filter: : is also command_line everywhere"),
+            (
+                "filter",
+                &[":"],
+                "filter: : is also command_line everywhere",
+            ),
             (
                 "quit",
                 &["D"],
