@@ -593,10 +593,14 @@ impl Counts {
             StepState::Purged => &mut self.purged,
         }
     }
+    /// Steps that nothing more is done about.
+    pub fn ended(&self) -> u64 {
+        self.gone + self.skipped + self.purged
+    }
     /// Steps that have ended, and those whose delete was accepted, which one look ends by the hundred:
     /// what progress is measured by.
     pub fn accepted(&self) -> u64 {
-        self.gone + self.skipped + self.purged + self.verifying
+        self.ended() + self.verifying
     }
     /// Steps that the engine will still move by itself.
     pub fn live(&self) -> u64 {

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::domain::model::{Blocker, DeletionState, KindName, StepState, short_id};
+use crate::domain::model::{Blocker, Counts, DeletionState, KindName, StepState, short_id};
 use crate::domain::text;
 use crate::system::config::{Accent, Theme};
 
@@ -211,16 +211,24 @@ impl Look<'_> {
         self.pick("–", "-")
     }
 
-    /// `██████░░░░`
-    pub(crate) fn bar(&self, part: u64, whole: u64, width: usize) -> String {
-        let filled = if whole == 0 {
-            0
-        } else {
-            let part = u128::from(part.min(whole)) * width as u128 / u128::from(whole);
-            usize::try_from(part).unwrap_or(width)
+    /// `████▓▓░░░░`: what has ended, what the cloud has accepted, and the rest.
+    pub(crate) fn bar(&self, counts: &Counts, width: usize) -> String {
+        let columns = |part: u64| {
+            let part = u128::from(part.min(counts.total)) * width as u128;
+            let columns = part.checked_div(u128::from(counts.total));
+            columns
+                .and_then(|columns| usize::try_from(columns).ok())
+                .unwrap_or(0)
         };
-        let (full, empty) = (self.pick("█", "#"), self.pick("░", "."));
-        full.repeat(filled) + &empty.repeat(width - filled)
+        let ended = columns(counts.ended());
+        let accepted = columns(counts.accepted()) - ended;
+        let rest = width - ended - accepted;
+        let parts = [
+            (self.pick("█", "#"), ended),
+            (self.pick("▓", "+"), accepted),
+            (self.pick("░", "."), rest),
+        ];
+        parts.map(|(sign, columns)| sign.repeat(columns)).concat()
     }
 
     /// `▁▃▇█`: each against the highest.
@@ -510,8 +518,16 @@ mod tests {
         assert_eq!(duration(59), "59s");
         assert_eq!(duration(185), "3m 05s");
         assert_eq!(duration(90_000), "1d 1h");
-        assert_eq!(look(&keys(), true).bar(1, 2, 10), "#####.....");
-        assert_eq!(look(&keys(), true).bar(5, 0, 4), "....");
+        let counts = Counts {
+            gone: 5,
+            verifying: 2,
+            waiting: 3,
+            total: 10,
+            ..Counts::default()
+        };
+        assert_eq!(look(&keys(), true).bar(&counts, 10), "#####++...");
+        assert_eq!(look(&keys(), false).bar(&counts, 5), "██▓░░");
+        assert_eq!(look(&keys(), true).bar(&Counts::default(), 4), "....");
         let spark = |values: &[f64]| look(&keys(), false).spark(values.iter().copied());
         assert_eq!(spark(&[0.0, 1.0, 3.5, 7.0]), "▁▂▅█");
         assert_eq!(spark(&[0.0, 0.0]), "▁▁");

@@ -3,7 +3,7 @@
 use crate::control::{Command, ControlError, Page, Query};
 use crate::domain::filter::{Facts, Filter};
 use crate::domain::ladder::Purged;
-use crate::domain::model::{Counts, Deletion, DeletionState, short_id};
+use crate::domain::model::{Deletion, DeletionState, short_id};
 
 use super::super::feed::PAGE_ROWS;
 use super::super::keys::{Action, Scope};
@@ -87,12 +87,7 @@ pub(crate) fn target_words(deletion: &Deletion) -> String {
 /// `120/536`, what is done of what there is.
 pub(crate) fn progress_words(deletion: &Deletion) -> String {
     let total = thousands(deletion.counts.total);
-    format!("{}/{total}", thousands(done(&deletion.counts)))
-}
-
-/// Steps that need nothing more.
-pub(crate) fn done(counts: &Counts) -> u64 {
-    counts.total.saturating_sub(counts.live() + counts.stuck)
+    format!("{}/{total}", thousands(deletion.counts.ended()))
 }
 
 /// Pauses what runs, resumes what is paused.
@@ -235,11 +230,7 @@ impl Pane for DeletionsPane {
             (String::new(), String::new())
         } else {
             (
-                look.bar(
-                    done(counts),
-                    counts.total,
-                    usize::from(progress_width(look)),
-                ),
+                look.bar(counts, usize::from(progress_width(look))),
                 progress_words(deletion),
             )
         };

@@ -12,7 +12,7 @@ use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, count, duration};
 use super::blockers::{BlockersPane, Source};
 use super::deletions::{
-    cancel, deletion_lines, done, ladder, pause, progress_words, retry, target_words,
+    cancel, deletion_lines, ladder, pause, progress_words, retry, target_words,
 };
 use super::explain::ExplainPane;
 use super::forest::{Forest, Node, Part, RowKey};
@@ -293,8 +293,7 @@ impl Pane for TreePane {
         let mut lines = Vec::new();
         if let Some(deletion) = self.deletion() {
             let state = look.deletion_state(deletion.state);
-            let counts = &deletion.counts;
-            let bar = look.bar(done(counts), counts.total, usize::from(look.width / 4));
+            let bar = look.bar(&deletion.counts, usize::from(look.width / 4));
             let mut text = format!("{} {bar} {}", state.text, progress_words(deletion));
             if let Some(eta) = deletion.eta_seconds {
                 text.push_str(&format!("{}about {} left", look.dot(), duration(eta)));
