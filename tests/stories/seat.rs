@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::process::{Pid, Signal, kill_process};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::stage::{GONE, Stage, until};
@@ -239,6 +240,14 @@ impl Seat {
         for start in [b"\x1b]0", b"\x1b]1", b"\x1b]2"] {
             assert!(!raw.windows(3).any(|bytes| bytes == start));
         }
+    }
+
+    /// The line drops; returns when the program has ended. As sshd does it: this end of the terminal is
+    /// still held by its reader.
+    pub fn hang_up(&mut self) {
+        let pid = i32::try_from(self.child.process_id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::HUP).unwrap();
+        assert_eq!(self.ended(), 0);
     }
 
     /// The exit code, once the program has ended.

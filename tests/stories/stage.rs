@@ -347,6 +347,12 @@ impl Cloud {
         assert_eq!(status, 204, "{body}");
     }
 
+    pub fn limits(&self, limits: &Value) {
+        let request = self.client.put(format!("{}/sandbox/v1/limits", self.url));
+        let (status, _, body) = self.send(request.json(limits));
+        assert_eq!(status, 204, "{body}");
+    }
+
     pub fn faults(&self, faults: &Value) {
         let request = self.client.put(format!("{}/sandbox/v1/faults", self.url));
         let (status, _, body) = self.send(request.json(faults));
