@@ -110,17 +110,20 @@ impl Pane for SitesPane {
             Cell::plain(why),
         ]
     }
+    /// Why a site is out of reach is a sentence with what to do at its end.
+    fn strip_rows(&self) -> u16 {
+        6
+    }
     fn strip(&self, look: &Look) -> Vec<Cell> {
         self.current().map_or_else(Vec::new, |site| {
-            let mut lines = vec![Cell::plain(format!(
-                "{}{}{} calls in flight, at most {}{}as {}",
-                site.site,
-                look.dot(),
-                site.in_flight,
-                site.concurrency_limit,
-                look.dot(),
-                site.as_user
-            ))];
+            let limit = site.concurrency_limit;
+            let calls = format!("{} calls in flight, at most {limit}", site.in_flight);
+            let mut facts = vec![site.site.to_string(), calls];
+            // Nobody is signed in where that was refused.
+            if !site.as_user.is_empty() {
+                facts.push(format!("as {}", site.as_user));
+            }
+            let mut lines = vec![Cell::plain(facts.join(look.dot()))];
             if !site.reason.is_empty() {
                 lines.push(Cell::new(site.reason.clone(), site_state(site, look).tone));
             }

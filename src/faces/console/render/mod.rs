@@ -188,7 +188,7 @@ fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     let cells = pane.strip(&look);
     for (at, cell) in cells.iter().enumerate() {
         // A long line leaves one row for each that follows, as far as there are rows.
-        let rows = room.saturating_sub(cells.len() - at - 1).clamp(1, 3);
+        let rows = room.saturating_sub(cells.len() - at - 1).max(1);
         if room == 0 {
             break;
         }
