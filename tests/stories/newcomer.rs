@@ -74,21 +74,48 @@ fn tell(telling: &Telling) {
 
 #[test]
 fn story_14_a_wrong_password_is_named_with_what_to_do() {
-    let mut stage = Stage::new();
+    tell_of_a_wrong_password(&Telling::as_written());
+}
+
+#[test]
+fn story_14_a_wrong_password_is_named_with_what_to_do_told_otherwise() {
+    tell_of_a_wrong_password(&Telling::otherwise());
+}
+
+#[test]
+fn story_14_a_wrong_password_is_named_with_what_to_do_told_at_leisure() {
+    tell_of_a_wrong_password(&Telling::at_leisure());
+}
+
+fn tell_of_a_wrong_password(telling: &Telling) {
+    let mut stage = Stage::of(telling);
     stage.serve_cloud(SCENARIO);
     let clouds_yaml = stage.path(".config/openstack/clouds.yaml");
     let text = std::fs::read_to_string(&clouds_yaml).unwrap();
     let text = text.replacen("password: ", "password: no", 1);
-    std::fs::write(&clouds_yaml, text).unwrap();
-    let output = stage.gone(&["doctor"]);
-    assert_eq!(output.status.code(), Some(3));
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("login sandbox/RegionOne"), "{said}");
-    assert!(
-        said.contains("Check user, password, project and domains"),
-        "{said}"
-    );
-    assert!(!said.contains("nosecret"), "{said}");
+    std::fs::write(&clouds_yaml, &text).unwrap();
+    let wrong = text.split_once("password: ").unwrap().1;
+    let wrong = wrong.lines().next().unwrap().to_owned();
+    let mut seat = Seat::take(&stage, &["doctor"]);
+    assert_eq!(seat.ended(), 3, "{}", seat.text());
+    seat.see_all(&[
+        "login sandbox/RegionOne",
+        "Check user, password, project and domains",
+    ]);
+    // And the console opens, so that it can be seen there too.
+    let mut console = Seat::take(&stage, &[]);
+    console.see("0 of 1 sites reachable");
+    console.go("sites", "sites 1");
+    console.see_all(&[
+        "401 Unauthorized",
+        "check user, domain, project and secret of cloud \"sandbox\"",
+    ]);
+    console.press("q");
+    console.left();
+    for said in [seat.raw(), console.raw()] {
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(!said.contains(&wrong), "{said}");
+    }
 }
 
 #[test]

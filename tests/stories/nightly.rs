@@ -175,10 +175,27 @@ fn tell_of_a_guard(telling: &Telling) {
 
 #[test]
 fn what_refuses_is_6_when_checked() {
-    let world = World::start();
+    tell_of_a_check(&Telling::as_written());
+}
+
+#[test]
+fn what_refuses_is_6_when_checked_told_otherwise() {
+    tell_of_a_check(&Telling::otherwise());
+}
+
+#[test]
+fn what_refuses_is_6_when_checked_told_at_leisure() {
+    tell_of_a_check(&Telling::at_leisure());
+}
+
+fn tell_of_a_check(telling: &Telling) {
+    let world = World::of(telling);
     world.seed();
-    let ran = world.gone("plan network/seed-net-0 --check").expect(6);
-    assert!(ran.out.contains("seed-port-0-0"), "{}", ran.out);
+    let seed = telling.name("seed");
+    let network = format!("network/{seed}-net-0").replace(' ', "%20");
+    let ran = world.gone(&format!("plan {network} --check")).expect(6);
+    let port = format!("{seed}-port-0-0");
+    assert!(ran.out.contains(&port), "{}", ran.out);
     world.gone("plan network/none --cascade").expect(2);
-    world.gone("plan network/seed-net-0").expect(0);
+    world.gone(&format!("plan {network}")).expect(0);
 }
