@@ -69,12 +69,8 @@ impl Shared {
             (since, after) = (last.gone_at.unwrap_or(since), last.record_id);
             let mut groups: BTreeMap<(Site, KindName), Vec<Tombstone>> = BTreeMap::new();
             for tombstone in page {
-                // A natural key is another's the next time (T14).
                 let kind = self.kinds.get(&tombstone.key.kind);
-                let certain = kind.is_some_and(|kind| {
-                    kind.spec.delete.is_some() && kind.id_filter() == Some("id")
-                });
-                if certain
+                if kind.is_some_and(Kind::is_swept)
                     && self.sites.may_look(&tombstone.key.site)
                     && !self.sites.read_only(&tombstone.key.site)
                 {

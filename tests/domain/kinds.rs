@@ -124,6 +124,22 @@ fn m06_what_creates_under_a_natural_key_names_the_whole_key() {
 }
 
 #[test]
+fn t14_what_is_known_by_what_it_joins_is_not_swept_for() {
+    let kinds = Kinds::load(&[]).unwrap();
+    let swept = |name: &str| kinds.resolve(name).unwrap().is_swept();
+    for name in ["network", "port", "router", "image", "load_balancer"] {
+        assert!(swept(name), "{name}");
+    }
+    for name in ["router_interface", "static_route", "image_member"] {
+        assert!(!swept(name), "{name}");
+    }
+    let natural = kinds.iter().filter(|kind| kind.has_natural_key());
+    for kind in natural {
+        assert!(!kind.is_swept(), "{}", kind.name);
+    }
+}
+
+#[test]
 fn a_kind_is_deleted_or_stays() {
     let both = format!("{DELETE}\nstays = \"it is an heirloom\"");
     for kind in ["", &both] {

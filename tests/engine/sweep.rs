@@ -245,7 +245,7 @@ fn t14_what_comes_back_before_its_end_is_confirmed_is_deleted_again_at_once() {
 }
 
 #[test]
-fn i10_t14_m01_an_interface_made_anew_is_not_swept_and_its_deletion_revives_the_record() {
+fn i10_m01_an_interface_made_anew_is_not_swept_and_its_deletion_revives_the_record() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(0);

@@ -281,6 +281,12 @@ impl Kind {
         !self.spec.created.is_empty()
     }
 
+    /// Whether what is there under an id of the dead has certainly come back, and is removed again (T14).
+    /// A natural key is another's the next time.
+    pub fn is_swept(&self) -> bool {
+        self.spec.delete.is_some() && self.id_filter() == Some("id")
+    }
+
     /// Under which its service has it, for clients.
     pub fn prefixes(&self) -> impl Iterator<Item = &String> {
         [&self.prefix].into_iter().chain(&self.also_at)
