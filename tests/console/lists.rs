@@ -160,3 +160,14 @@ fn p02_any_row_is_explained_and_the_id_of_what_holds_it_is_copied() {
         assert!(desk.sent.is_empty());
     }
 }
+
+#[test]
+fn help_says_what_the_signs_mean() {
+    let mut desk = desk(&[("web", "ACTIVE")]);
+    desk.press("? / a c c e p t e d enter");
+    let text = desk.text();
+    for line in ["◌ verifying", "██▓▓░░", "the cloud has accepted it"] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(!text.contains("stuck, see"), "{text}");
+}

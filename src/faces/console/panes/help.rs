@@ -1,6 +1,7 @@
-//! The live keys, and where `:` goes.
+//! The live keys, where `:` goes, and what the signs mean.
 
 use crate::control::KindInfo;
+use crate::domain::model::{Counts, StepState};
 
 use super::super::command::PANES;
 use super::super::keys::{Action, Keymap, Scope, key_names};
@@ -11,6 +12,38 @@ use super::{Column, Context, Pane};
 enum Entry {
     Heading(String),
     Line(String, String),
+    State(StepState),
+    /// The parts of a deletion's bar.
+    Bar,
+}
+
+const BAR: &str = "of a deletion: gone, accepted, still to be sent";
+const EXAMPLE: Counts = Counts {
+    gone: 2,
+    verifying: 2,
+    waiting: 2,
+    total: 6,
+    ready: 0,
+    running: 0,
+    blocked: 0,
+    stuck: 0,
+    skipped: 0,
+    purged: 0,
+};
+
+/// For who sees them for the first time.
+fn meaning(state: StepState) -> &'static str {
+    match state {
+        StepState::Waiting => "waits for others, which must go first",
+        StepState::Ready => "goes next",
+        StepState::Running => "the call is under way",
+        StepState::Verifying => "the cloud has accepted it; gone once it is seen to be",
+        StepState::Blocked => "in use by another; tried again by itself, see :gc",
+        StepState::Stuck => "not tried again without you, see :stuck",
+        StepState::Gone => "seen to be gone",
+        StepState::Skipped => "cancelled before anything was sent",
+        StepState::Purged => "given up by a person; may still be there, see :orphans",
+    }
 }
 
 pub(crate) struct HelpPane {
@@ -43,6 +76,9 @@ impl HelpPane {
             let keys = map.bindings().iter().filter(|b| b.scope == scope);
             entries.extend(keys.map(|b| Entry::Line(key_names(b), b.does.to_owned())));
         }
+        entries.push(Entry::Heading("signs".to_owned()));
+        entries.extend(StepState::ALL.into_iter().map(Entry::State));
+        entries.push(Entry::Bar);
         Self {
             list: List::default(),
             visible: (0..entries.len()).collect(),
@@ -73,10 +109,14 @@ impl Pane for HelpPane {
     fn columns(&self, _look: &Look) -> Vec<Column> {
         vec![Column::fixed("KEY", 18), Column::flex("WHAT IT DOES", 1)]
     }
-    fn cells(&self, row: usize, _look: &Look) -> Vec<Cell> {
+    fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
         match self.visible.get(row).map(|i| &self.entries[*i]) {
             Some(Entry::Heading(text)) => vec![Cell::default(), Cell::new(text, Tone::Strong)],
             Some(Entry::Line(key, does)) => vec![Cell::plain(key), Cell::plain(does)],
+            Some(Entry::State(state)) => {
+                vec![look.step_state(*state), Cell::plain(meaning(*state))]
+            }
+            Some(Entry::Bar) => vec![Cell::plain(look.bar(&EXAMPLE, 6)), Cell::plain(BAR)],
             None => Vec::new(),
         }
     }
@@ -103,6 +143,11 @@ impl Pane for HelpPane {
             .filter(|i| match &self.entries[*i] {
                 Entry::Heading(_) => self.list.filter.is_empty(),
                 Entry::Line(key, does) => self.list.filter.fits_texts(&[key.as_str(), does]),
+                Entry::State(state) => {
+                    let texts = [state.as_str(), meaning(*state)];
+                    self.list.filter.fits_texts(&texts)
+                }
+                Entry::Bar => self.list.filter.fits_texts(&[BAR]),
             })
             .collect();
     }
