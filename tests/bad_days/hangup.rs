@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
-use rustix::process::{Pid, Signal, getsid};
+use rustix::process::{Pid, Signal, getsid, kill_process};
 use serde_json::json;
 
 use super::support::{GONE, PASSWORD, Stage, assert_counts_sum, files, send, text, wait_for};
@@ -36,7 +36,14 @@ struct Console {
 
 impl Drop for Console {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // Not by the child's own way, a hang-up first: a console leaves its engine behind at that.
+        let pid = self
+            .child
+            .process_id()
+            .and_then(|pid| i32::try_from(pid).ok());
+        if let (Ok(None), Some(pid)) = (self.child.try_wait(), pid.and_then(Pid::from_raw)) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
         let _ = self.child.wait();
     }
 }

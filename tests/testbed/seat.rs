@@ -126,7 +126,17 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // Not by the child's own way, a hang-up first: a console leaves its engine behind at that.
+        let pid = self
+            .child
+            .process_id()
+            .and_then(|pid| i32::try_from(pid).ok());
+        if let (Ok(None), Some(pid)) = (
+            self.child.try_wait(),
+            pid.and_then(rustix::process::Pid::from_raw),
+        ) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
         let _ = self.child.wait();
     }
 }
