@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
-use rustix::process::{Pid, Signal, getsid, kill_process};
+use rustix::process::{Pid, Signal, getsid};
 use serde_json::json;
 
 use super::support::{GONE, PASSWORD, Stage, assert_counts_sum, files, send, text, wait_for};
+use super::terminal;
 
 /// CONTRACT: how long an embedding console takes at most to hand over.
 const HAND_OVER_MAX: Duration = Duration::from_secs(2);
@@ -36,15 +37,7 @@ struct Console {
 
 impl Drop for Console {
     fn drop(&mut self) {
-        // Not by the child's own way, a hang-up first: a console leaves its engine behind at that.
-        let pid = self
-            .child
-            .process_id()
-            .and_then(|pid| i32::try_from(pid).ok());
-        if let (Ok(None), Some(pid)) = (self.child.try_wait(), pid.and_then(Pid::from_raw)) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        let _ = self.child.wait();
+        terminal::end(&mut self.child);
     }
 }
 
@@ -160,7 +153,7 @@ fn a_hang_up_signal_leaves_an_engine_that_finishes() {
     let mut console = console(&stage);
     let pid = console.child.process_id().unwrap();
     let id = under_way(&stage);
-    send(pid, Signal::HUP);
+    terminal::hang_up(&mut console.child);
     ends_in_time(&mut console);
     assert_goes_on(&stage, &id, pid);
 }
@@ -171,7 +164,7 @@ fn told_to_stop_at_a_hang_up_it_leaves_nothing_behind_but_the_ledger() {
     stage.settings("[console]\non_hangup = \"stop\"\n");
     let mut console = console(&stage);
     let id = under_way(&stage);
-    send(console.child.process_id().unwrap(), Signal::HUP);
+    terminal::hang_up(&mut console.child);
     ends_in_time(&mut console);
     assert!(LeftBehind(&stage).pid().is_none());
     let left = stage.writes().len();

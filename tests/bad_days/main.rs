@@ -21,6 +21,8 @@ mod notify;
 mod race;
 mod secrets;
 mod support;
+#[path = "../stories/terminal.rs"]
+mod terminal;
 mod tls;
 mod upkeep;
 mod waiting;

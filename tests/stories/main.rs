@@ -24,6 +24,7 @@ mod seat;
 mod small;
 mod stage;
 mod telling;
+mod terminal;
 mod verbs;
 mod world;
 mod wrong_keys;

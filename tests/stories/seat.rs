@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
-use rustix::process::{Pid, Signal, kill_process};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::stage::{GONE, Stage, until};
 use super::telling::Telling;
+use super::terminal;
 
 /// How long "at rest" is looked at.
 const REST: Duration = Duration::from_millis(600);
@@ -245,8 +245,7 @@ impl Seat {
     /// The line drops; returns when the program has ended. As sshd does it: this end of the terminal is
     /// still held by its reader.
     pub fn hang_up(&mut self) {
-        let pid = i32::try_from(self.child.process_id().unwrap()).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), Signal::HUP).unwrap();
+        terminal::hang_up(&mut self.child);
         assert_eq!(self.ended(), 0);
     }
 
@@ -281,14 +280,6 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        // Not by the child's own way, a hang-up first: a console leaves its engine behind at that.
-        let pid = self
-            .child
-            .process_id()
-            .and_then(|pid| i32::try_from(pid).ok());
-        if let (Ok(None), Some(pid)) = (self.child.try_wait(), pid.and_then(Pid::from_raw)) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        let _ = self.child.wait();
+        terminal::end(&mut self.child);
     }
 }

@@ -30,3 +30,5 @@ mod proxy;
 mod refusals;
 mod seat;
 mod table;
+#[path = "../stories/terminal.rs"]
+mod terminal;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
 use crate::bed::{Bed, DEADLINE};
+use crate::terminal;
 
 /// The console reads the cloud anew each few seconds; between two frames it is silent this long.
 const QUIET: Duration = Duration::from_millis(400);
@@ -67,9 +68,7 @@ impl Seat {
     #[track_caller]
     pub fn hang_up(&mut self) {
         // As sshd does: the reader's end of the terminal is still held by its thread.
-        let pid = self.child.process_id().unwrap();
-        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        terminal::hang_up(&mut self.child);
         self.terminal = None;
         self.ended();
     }
@@ -126,17 +125,6 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        // Not by the child's own way, a hang-up first: a console leaves its engine behind at that.
-        let pid = self
-            .child
-            .process_id()
-            .and_then(|pid| i32::try_from(pid).ok());
-        if let (Ok(None), Some(pid)) = (
-            self.child.try_wait(),
-            pid.and_then(rustix::process::Pid::from_raw),
-        ) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-        }
-        let _ = self.child.wait();
+        terminal::end(&mut self.child);
     }
 }
