@@ -162,8 +162,15 @@ fn p02_any_row_is_explained_and_the_id_of_what_holds_it_is_copied() {
 }
 
 #[test]
-fn help_says_what_the_signs_mean() {
+fn help_says_what_the_signs_mean_and_how_settings_call_a_key() {
     let mut desk = desk(&[("web", "ACTIVE")]);
+    desk.press("? down down down");
+    assert!(
+        desk.text().contains("\"plan_deletion\" in [console] keys"),
+        "{}",
+        desk.text()
+    );
+    desk.press("esc");
     desk.press("? / a c c e p t e d enter");
     let text = desk.text();
     for line in ["◌ verifying", "██▓▓░░", "the cloud has accepted it"] {

@@ -251,11 +251,8 @@ impl Keymap {
             let known = actions.iter().find(|action| action.name() == *name);
             let Some(action) = known else {
                 let names: Vec<String> = actions.iter().map(|action| action.name()).collect();
-                let why = match text::did_you_mean(name, names.iter().map(String::as_str)) {
-                    near if near.is_empty() => "; `?` in the console shows those there are".into(),
-                    near => near,
-                };
-                return Err(WrongKeys::new(name, format!("no such action{why}")));
+                let near = text::did_you_mean(name, names.iter().map(String::as_str));
+                return Err(WrongKeys::new(name, format!("no such action{near}")));
             };
             let keys = keys.iter().map(|text| {
                 let key = parse_key(text).ok_or_else(|| {
@@ -332,7 +329,7 @@ impl Keymap {
 
 impl Action {
     /// `plan_deletion`: as settings write it.
-    fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let mut name = String::new();
         for letter in format!("{self:?}").chars() {
             if letter.is_uppercase() && !name.is_empty() {

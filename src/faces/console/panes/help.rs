@@ -11,25 +11,45 @@ use super::{Column, Context, Pane};
 
 enum Entry {
     Heading(String),
-    Line(String, String),
+    /// A sign, and what it means or does.
+    Line(Sign, String),
+}
+
+enum Sign {
+    Keys(String, Action),
+    /// What comes after `:`.
+    Word(String),
     State(StepState),
     /// The parts of a deletion's bar.
     Bar,
 }
 
-const BAR: &str = "of a deletion: gone, accepted, still to be sent";
-const EXAMPLE: Counts = Counts {
-    gone: 2,
-    verifying: 2,
-    waiting: 2,
-    total: 6,
-    ready: 0,
-    running: 0,
-    blocked: 0,
-    stuck: 0,
-    skipped: 0,
-    purged: 0,
-};
+impl Sign {
+    fn cell(&self, look: &Look) -> Cell {
+        match self {
+            Self::Keys(text, _) | Self::Word(text) => Cell::plain(text),
+            Self::State(state) => look.step_state(*state),
+            Self::Bar => {
+                let example = Counts {
+                    gone: 2,
+                    verifying: 2,
+                    total: 6,
+                    ..Counts::default()
+                };
+                Cell::plain(look.bar(&example, 6))
+            }
+        }
+    }
+
+    /// By which it is found and copied.
+    fn text(&self) -> &str {
+        match self {
+            Self::Keys(text, _) | Self::Word(text) => text,
+            Self::State(state) => state.as_str(),
+            Self::Bar => "bar",
+        }
+    }
+}
 
 /// For who sees them for the first time.
 fn meaning(state: StepState) -> &'static str {
@@ -66,25 +86,39 @@ impl HelpPane {
             if at == 2 {
                 entries.push(Entry::Heading("after :".to_owned()));
                 let panes = PANES.iter();
-                entries.extend(panes.map(|(w, does)| Entry::Line(format!(":{w}"), (*does).into())));
-                entries.extend(kinds.iter().map(|kind| {
-                    let aliases = kind.aliases.join(", ");
-                    Entry::Line(format!(":{}", kind.name), aliases)
-                }));
+                entries.extend(panes.map(|(word, does)| word_line(word, (*does).to_owned())));
+                let kinds = kinds.iter();
+                entries.extend(
+                    kinds.map(|kind| word_line(kind.name.as_str(), kind.aliases.join(", "))),
+                );
             }
             entries.push(Entry::Heading(format!("keys {}", scope.title())));
             let keys = map.bindings().iter().filter(|b| b.scope == scope);
-            entries.extend(keys.map(|b| Entry::Line(key_names(b), b.does.to_owned())));
+            entries.extend(keys.map(|binding| {
+                let sign = Sign::Keys(key_names(binding), binding.action);
+                Entry::Line(sign, binding.does.to_owned())
+            }));
         }
         entries.push(Entry::Heading("signs".to_owned()));
-        entries.extend(StepState::ALL.into_iter().map(Entry::State));
-        entries.push(Entry::Bar);
+        let states = StepState::ALL.into_iter();
+        entries
+            .extend(states.map(|state| Entry::Line(Sign::State(state), meaning(state).to_owned())));
+        let parts = "of a deletion: gone, accepted, still to be sent";
+        entries.push(Entry::Line(Sign::Bar, parts.to_owned()));
         Self {
             list: List::default(),
             visible: (0..entries.len()).collect(),
             entries,
         }
     }
+
+    fn entry(&self, row: usize) -> Option<&Entry> {
+        self.entries.get(*self.visible.get(row)?)
+    }
+}
+
+fn word_line(word: &str, does: String) -> Entry {
+    Entry::Line(Sign::Word(format!(":{word}")), does)
 }
 
 impl Pane for HelpPane {
@@ -110,30 +144,29 @@ impl Pane for HelpPane {
         vec![Column::fixed("KEY", 18), Column::flex("WHAT IT DOES", 1)]
     }
     fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
-        match self.visible.get(row).map(|i| &self.entries[*i]) {
+        match self.entry(row) {
             Some(Entry::Heading(text)) => vec![Cell::default(), Cell::new(text, Tone::Strong)],
-            Some(Entry::Line(key, does)) => vec![Cell::plain(key), Cell::plain(does)],
-            Some(Entry::State(state)) => {
-                vec![look.step_state(*state), Cell::plain(meaning(*state))]
-            }
-            Some(Entry::Bar) => vec![Cell::plain(look.bar(&EXAMPLE, 6)), Cell::plain(BAR)],
+            Some(Entry::Line(sign, does)) => vec![sign.cell(look), Cell::plain(does)],
             None => Vec::new(),
         }
     }
-    fn strip(&self, _look: &Look) -> Vec<Cell> {
-        match self
-            .visible
-            .get(self.list.cursor)
-            .map(|i| &self.entries[*i])
-        {
-            Some(Entry::Line(key, does)) => vec![Cell::plain(format!("{key}  {does}"))],
+    fn strip(&self, look: &Look) -> Vec<Cell> {
+        match self.entry(self.list.cursor) {
+            Some(Entry::Line(sign @ Sign::Keys(_, action), does)) => {
+                let (keys, dot, name) = (sign.text(), look.dot(), action.name());
+                let line = format!("{keys}  {does}{dot}\"{name}\" in [console] keys");
+                vec![Cell::plain(line)]
+            }
+            Some(Entry::Line(sign, does)) => {
+                vec![Cell::plain(format!("{}  {does}", sign.text()))]
+            }
             _ => vec![Cell::dim(
                 "All times are UTC. What is shown as \\u{…} is a hidden character.",
             )],
         }
     }
     fn strip_rows(&self) -> u16 {
-        1
+        2
     }
     fn empty(&self, look: &Look) -> Vec<Cell> {
         vec![Cell::dim(look.nothing_fits("key"))]
@@ -142,23 +175,15 @@ impl Pane for HelpPane {
         self.visible = (0..self.entries.len())
             .filter(|i| match &self.entries[*i] {
                 Entry::Heading(_) => self.list.filter.is_empty(),
-                Entry::Line(key, does) => self.list.filter.fits_texts(&[key.as_str(), does]),
-                Entry::State(state) => {
-                    let texts = [state.as_str(), meaning(*state)];
-                    self.list.filter.fits_texts(&texts)
-                }
-                Entry::Bar => self.list.filter.fits_texts(&[BAR]),
+                Entry::Line(sign, does) => self.list.filter.fits_texts(&[sign.text(), does]),
             })
             .collect();
     }
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
         if action == Action::Copy
-            && let Some(Entry::Line(key, _)) = self
-                .visible
-                .get(self.list.cursor)
-                .map(|i| &self.entries[*i])
+            && let Some(Entry::Line(sign, _)) = self.entry(self.list.cursor)
         {
-            context.copy(key.clone());
+            context.copy(sign.text().to_owned());
         }
     }
 }
