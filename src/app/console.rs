@@ -53,6 +53,7 @@ async fn run(
 ) -> Result<Exit, Failure> {
     let on_hangup = settings.console.on_hangup;
     let (theme, accent) = (settings.console.theme, settings.console.accent.clone());
+    let mouse = settings.console.mouse;
     // Checked as the settings were read.
     let keys = Keymap::with(&settings.console.keys).unwrap_or_default();
     let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));
@@ -70,6 +71,7 @@ async fn run(
         theme,
         keys,
         accent,
+        mouse,
         actor: around.actor(Origin::Console),
         start: None,
         engine: match embedded {

@@ -152,6 +152,8 @@ pub struct ConsoleSettings {
     pub keys: BTreeMap<String, Vec<String>>,
     /// Clouds that are seen at a glance, by name.
     pub accent: BTreeMap<String, Accent>,
+    /// The wheel moves the cursor, a click goes to its row. The terminal selects text with shift then.
+    pub mouse: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -270,6 +272,7 @@ impl Default for ConsoleSettings {
             theme: Theme::default(),
             keys: BTreeMap::new(),
             accent: BTreeMap::new(),
+            mouse: false,
         }
     }
 }

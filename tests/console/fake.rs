@@ -794,6 +794,7 @@ pub fn options() -> ConsoleOptions {
         low_bandwidth: false,
         theme: gone::system::config::Theme::Terminal,
         accent: BTreeMap::new(),
+        mouse: false,
         keys: Keymap::default(),
         ascii: false,
         no_color: false,

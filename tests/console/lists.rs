@@ -178,3 +178,50 @@ fn help_says_what_the_signs_mean_and_how_settings_call_a_key() {
     }
     assert!(!text.contains("stuck, see"), "{text}");
 }
+
+#[test]
+fn a_click_goes_to_its_row_and_a_second_one_opens_it() {
+    let mut desk = desk(&[("web", "ACTIVE"), ("lab", "ACTIVE"), ("10", "ACTIVE")]);
+    let line = |desk: &Desk, word: &str| {
+        let text = desk.text();
+        let line = text.lines().position(|line| line.contains(word));
+        u16::try_from(line.unwrap_or_else(|| panic!("no {word} in\n{text}"))).unwrap()
+    };
+    let under_cursor = |desk: &Desk| {
+        let text = desk.text();
+        let row = text.lines().find(|line| line.starts_with('>'));
+        row.unwrap_or_default().to_owned()
+    };
+    let lab = line(&desk, "lab");
+    desk.take(Event::Click(lab));
+    assert!(under_cursor(&desk).contains("lab"));
+    desk.take(Event::Wheel { down: false });
+    assert!(under_cursor(&desk).contains("web"));
+    desk.take(Event::Wheel { down: true });
+    assert!(under_cursor(&desk).contains("10"));
+    for nothing in [0, line(&desk, "NAME"), lab + 2, 23, 99] {
+        desk.take(Event::Click(nothing));
+        assert!(under_cursor(&desk).contains("10"), "line {nothing}");
+    }
+    desk.take(Event::Click(lab));
+    desk.take(Event::Click(lab));
+    assert!(desk.text().contains("── network lab ──"), "{}", desk.text());
+}
+
+#[test]
+fn p01_no_click_starts_a_deletion() {
+    let mut desk = desk(&[("web", "ACTIVE")]);
+    desk.press("D");
+    let changes = desk.changes().len();
+    for line in 0..24 {
+        desk.take(Event::Click(line));
+        desk.take(Event::Click(line));
+    }
+    assert!(desk.text().contains("plan: delete"), "{}", desk.text());
+    desk.press("enter");
+    for line in 0..24 {
+        desk.take(Event::Click(line));
+    }
+    assert!(desk.text().contains("Type the name"), "{}", desk.text());
+    assert_eq!(desk.changes().len(), changes);
+}

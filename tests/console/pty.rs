@@ -73,6 +73,7 @@ fn child() {
         no_color: std::env::var("NO_COLOR").is_ok(),
         low_bandwidth: std::env::var("GONE_TEST_SLOW").is_ok(),
         ascii: std::env::var("GONE_TEST_ASCII").is_ok(),
+        mouse: std::env::var("GONE_TEST_MOUSE").is_ok(),
         ..options()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -206,6 +207,8 @@ impl Seat {
         assert!(!screen.alternate_screen());
         assert!(!screen.hide_cursor());
         assert!(!screen.bracketed_paste());
+        let mouse = screen.mouse_protocol_mode();
+        assert_eq!(mouse, vt100::MouseProtocolMode::None);
         let raw = self.raw.lock().unwrap();
         let titled = raw.windows(3).any(|w| w == b"\x1b]0" || w == b"\x1b]2");
         assert!(!titled, "the title is left alone");
@@ -246,6 +249,36 @@ fn sigterm_and_a_hang_up_give_the_terminal_back() {
         seat.signal(signal);
         seat.left(exit);
     }
+}
+
+#[test]
+fn the_mouse_is_asked_for_only_where_it_is_wanted_and_let_go_at_the_end() {
+    let mode = |seat: &Seat| seat.screen.lock().unwrap().screen().mouse_protocol_mode();
+    let mut seat = Seat::take(&[]);
+    seat.see("network web-1");
+    assert_eq!(mode(&seat), vt100::MouseProtocolMode::None);
+    seat.press("q");
+    seat.left("Quit");
+
+    let mut seat = Seat::take(&[("GONE_TEST_MOUSE", "1")]);
+    seat.see("network web-1");
+    // Moves without a button are not asked for: they would fill a slow line.
+    assert_eq!(mode(&seat), vt100::MouseProtocolMode::PressRelease);
+    seat.press(":net\r");
+    seat.see("storage");
+    let contents = seat.contents();
+    let line = contents.lines().position(|line| line.contains("storage"));
+    let click = format!("\x1b[<0;10;{0}M\x1b[<0;10;{0}m", line.unwrap() + 1);
+    seat.press(&click);
+    seat.wait("the cursor on storage", |seat| {
+        let contents = seat.contents();
+        let row = contents.lines().find(|line| line.starts_with('>'));
+        row.is_some_and(|row| row.contains("storage"))
+    });
+    seat.press(&click);
+    seat.see("── network storage ──");
+    seat.press("q");
+    seat.left("Quit");
 }
 
 #[test]

@@ -227,6 +227,8 @@ fn a_hundred_thousand_random_keys_and_sizes_never_panic_nor_delete() {
             }
             9 => desk.take(Event::Paste("web\u{1b}\n漢字\n".to_owned())),
             10 if desk.following.is_some() => desk.follow(),
+            13 => desk.take(Event::Click(dice.u16(0..100))),
+            14 => desk.take(Event::Wheel { down: dice.bool() }),
             11 => {
                 desk.now += chrono::TimeDelta::milliseconds(700);
                 let now = desk.now;

@@ -18,6 +18,12 @@ pub enum Event {
     Key(KeyEvent),
     /// Goes to this row, counted from 0.
     Row(usize),
+    /// The wheel was turned, towards the end or back.
+    Wheel {
+        down: bool,
+    },
+    /// A click on this row of the screen, counted from 0.
+    Click(u16),
     /// Bracketed paste. It is never read as keys.
     Paste(String),
     /// Columns, rows.

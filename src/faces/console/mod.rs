@@ -63,6 +63,8 @@ pub struct ConsoleOptions {
     pub keys: Keymap,
     /// Clouds that are seen at a glance, by name.
     pub accent: BTreeMap<String, Accent>,
+    /// The wheel and clicks are told to the console.
+    pub mouse: bool,
     /// On whose behalf commands are sent.
     pub actor: Actor,
     /// What would be typed after `:` at first.

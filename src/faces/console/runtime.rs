@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::Utc;
-use crossterm::event::{Event as TerminalEvent, EventStream};
+use crossterm::event::{Event as TerminalEvent, EventStream, MouseButton, MouseEventKind};
 use futures_util::StreamExt;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -62,7 +62,7 @@ async fn run_on_terminal(
     let mut go_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
     let mut resized = signal(SignalKind::window_change())?;
     let size = crossterm::terminal::size().context("cannot read the terminal's size")?;
-    let terminal = Terminal::take(!options.no_color, options.low_bandwidth);
+    let terminal = Terminal::take(!options.no_color, options.low_bandwidth, options.mouse);
     let terminal = terminal.context("cannot take the terminal")?;
     let snapshot = snapshots.borrow_and_update().clone();
     let actor = options.actor.clone();
@@ -209,10 +209,13 @@ fn terminal_event(event: TerminalEvent) -> Option<Event> {
         TerminalEvent::Key(key) => Some(Event::Key(key)),
         TerminalEvent::Paste(text) => Some(Event::Paste(text)),
         // The signal says it, too: the stream of events loses one that comes together with a key.
-        TerminalEvent::Resize(..)
-        | TerminalEvent::FocusGained
-        | TerminalEvent::FocusLost
-        | TerminalEvent::Mouse(_) => None,
+        TerminalEvent::Resize(..) | TerminalEvent::FocusGained | TerminalEvent::FocusLost => None,
+        TerminalEvent::Mouse(mouse) => match mouse.kind {
+            MouseEventKind::Down(MouseButton::Left) => Some(Event::Click(mouse.row)),
+            MouseEventKind::ScrollDown => Some(Event::Wheel { down: true }),
+            MouseEventKind::ScrollUp => Some(Event::Wheel { down: false }),
+            _ => None,
+        },
     }
 }
 

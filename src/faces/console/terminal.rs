@@ -22,6 +22,13 @@ use ratatui::style::{Color, Modifier};
 
 /// The terminal is ours.
 static TAKEN: AtomicBool = AtomicBool::new(false);
+/// It tells of clicks and of the wheel.
+static MOUSE: AtomicBool = AtomicBool::new(false);
+
+/// Presses and the wheel, with their place in decimals; not each move, of which a line would be full.
+const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
+const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
+
 thread_local! {
     /// The console's own code runs on this thread now, so a panic here is ours and not one of the
     /// engine beside it.
@@ -70,11 +77,12 @@ pub(crate) enum Part {
 
 impl Terminal {
     /// Raw mode, the alternate screen, bracketed paste; all undone when this is dropped.
-    pub(crate) fn take(colour: bool, low_bandwidth: bool) -> io::Result<Self> {
+    pub(crate) fn take(colour: bool, low_bandwidth: bool, mouse: bool) -> io::Result<Self> {
         if !io::stdout().is_terminal() {
             return Err(io::Error::other("the console needs a terminal to draw on"));
         }
         hook_panics();
+        MOUSE.store(mouse, Ordering::SeqCst);
         enter()?;
         Ok(Self {
             shown: Buffer::empty(Rect::ZERO),
@@ -188,6 +196,9 @@ fn enter() -> io::Result<()> {
         EnableBracketedPaste,
         cursor::Hide
     )?;
+    if MOUSE.load(Ordering::SeqCst) {
+        out.extend_from_slice(MOUSE_ON);
+    }
     let mut stdout = io::stdout().lock();
     stdout.write_all(&out)?;
     stdout.flush()
@@ -200,6 +211,9 @@ fn leave() {
     }
     let mut out = Vec::new();
     out.extend_from_slice(b"\x1b[0m");
+    if MOUSE.load(Ordering::SeqCst) {
+        out.extend_from_slice(MOUSE_OFF);
+    }
     let _ = queue!(
         out,
         DisableBracketedPaste,

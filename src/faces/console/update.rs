@@ -16,6 +16,9 @@ use super::prompt::{self, Prompt};
 use super::render;
 use super::state::State;
 
+/// How far a notch of the wheel goes.
+const WHEEL_ROWS: usize = 3;
+
 /// Takes one event, and says what the loop has to do.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let mut effects = Vec::new();
@@ -27,14 +30,9 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
                 key(state, pressed, &mut effects);
             }
         }
-        Event::Row(row) => {
-            state.message = None;
-            state.dirty = true;
-            state.with_top(&mut effects, |pane, context| {
-                pane.list_mut().cursor = row.min(pane.len().saturating_sub(1));
-                pane.wake(false, context);
-            });
-        }
+        Event::Row(row) => go_to_row(state, row, &mut effects),
+        Event::Wheel { down } => wheel(state, down, &mut effects),
+        Event::Click(line) => click(state, line, &mut effects),
         Event::Paste(text) => {
             if !state.guarded {
                 paste(state, &text, &mut effects);
@@ -157,18 +155,63 @@ fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
                 state.options.keys.key(Action::PlanDeletion)
             ),
         ),
-        action => {
-            let page = render::table_rows(state);
-            state.with_top(effects, |pane, context| {
-                let len = pane.len();
-                if pane.list_mut().go(action, len, page) {
-                    // At the end of what is loaded, the pane asks for more.
-                    pane.wake(false, context);
-                } else {
-                    pane.act(action, context);
-                }
-            });
+        action => move_or_act(state, action, effects),
+    }
+}
+
+fn move_or_act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
+    let page = render::table_rows(state);
+    state.with_top(effects, |pane, context| {
+        let len = pane.len();
+        if pane.list_mut().go(action, len, page) {
+            // At the end of what is loaded, the pane asks for more.
+            pane.wake(false, context);
+        } else {
+            pane.act(action, context);
         }
+    });
+}
+
+fn go_to_row(state: &mut State, row: usize, effects: &mut Vec<Effect>) {
+    state.message = None;
+    state.dirty = true;
+    state.with_top(effects, |pane, context| {
+        pane.list_mut().cursor = row.min(pane.len().saturating_sub(1));
+        pane.wake(false, context);
+    });
+}
+
+/// What is asked or guarded is answered by keys alone.
+fn takes_mouse(state: &State) -> bool {
+    state.prompt.is_none() && !state.guarded && !render::is_too_small(state.size)
+}
+
+fn wheel(state: &mut State, down: bool, effects: &mut Vec<Effect>) {
+    if takes_mouse(state) {
+        let action = if down { Action::Down } else { Action::Up };
+        state.dirty = true;
+        for _ in 0..WHEEL_ROWS {
+            move_or_act(state, action, effects);
+        }
+    }
+}
+
+/// Goes to the row; one that the cursor is on already is opened. Nothing that is sent stands on a click.
+fn click(state: &mut State, line: u16, effects: &mut Vec<Effect>) {
+    if !takes_mouse(state) {
+        return;
+    }
+    let Some(row) = render::row_at(state, line) else {
+        return;
+    };
+    let Some(pane) = state.top() else { return };
+    let is_there = pane.list().cursor == row;
+    if is_there && !pane.is_modal() {
+        state.message = None;
+        state.dirty = true;
+        move_or_act(state, Action::Open, effects);
+    } else if !is_there {
+        go_to_row(state, row, effects);
     }
 }
 

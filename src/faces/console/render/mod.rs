@@ -74,16 +74,25 @@ pub(super) fn is_too_small((columns, rows): (u16, u16)) -> bool {
 
 /// How many rows of the pane on top are on the screen.
 pub(super) fn table_rows(state: &State) -> usize {
+    table_area(state).map_or(1, |(_, table)| usize::from(table.height.saturating_sub(1)))
+}
+
+/// Which row of the pane on top stands on this line of the screen, if one does.
+pub(super) fn row_at(state: &State, line: u16) -> Option<usize> {
+    let (pane, table) = table_area(state)?;
+    // The headings take the first.
+    let below = line.checked_sub(table.y + 1)?;
+    let row = pane.list().top + usize::from(below);
+    (line < table.bottom() && row < pane.len()).then_some(row)
+}
+
+fn table_area(state: &State) -> Option<(&dyn Pane, Rect)> {
     let area = Rect::new(0, 0, state.size.0, state.size.1);
-    match state.top() {
-        Some(pane) if !is_too_small(state.size) => {
-            let look = state.look();
-            let head = head_lines(pane, &look, area);
-            let areas = areas(area, head.len(), strip_rows(pane, &look));
-            usize::from(areas.table.height.saturating_sub(1))
-        }
-        _ => 1,
-    }
+    let pane = state.top().filter(|_| !is_too_small(state.size))?;
+    let look = state.look();
+    let head = head_lines(pane, &look, area);
+    let areas = areas(area, head.len(), strip_rows(pane, &look));
+    Some((pane, areas.table))
 }
 
 /// The strip has one height for all rows of a pane, so that nothing jumps while the cursor moves.
