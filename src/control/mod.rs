@@ -520,6 +520,9 @@ pub struct SiteStatus {
     pub concurrency_limit: usize,
     pub read_only: bool,
     pub as_user: String,
+    /// Who deletes here says why, with a word that fits this: `*`, `OPS-*`.
+    #[serde(default)]
+    pub reason_wanted: Option<String>,
     /// Set while a person has paused it: its state is `paused` then, whatever else it is.
     #[serde(default)]
     pub paused_by: Option<SitePause>,

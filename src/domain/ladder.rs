@@ -15,14 +15,14 @@
 //! No service that we know has a call that resets the state of a resource, or that deletes it by force:
 //! so there are no such rungs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::kinds::{AnswerClass, Kind, fill};
-use super::model::{Deletion, ResourceKey, Step, StepError, StepState, short_id};
+use super::model::{Deletion, ResourceKey, Site, Step, StepError, StepState, short_id};
 use super::text::{did_you_mean, escape};
 
 /// The type of the error of a step that is stuck only because it waits for one that is.
@@ -85,6 +85,9 @@ pub struct Ladder {
     pub step_id: Option<i64>,
     /// `load_balancer api (4fdb…) at prod/RegionOne`, or `3 stuck steps`.
     pub subject: String,
+    /// Where what it is about is.
+    #[serde(default)]
+    pub sites: Vec<Site>,
     /// What must be typed to take a rung: the short id of the deletion.
     pub confirm: String,
     /// From the lowest rung on, all of them.
@@ -134,6 +137,7 @@ pub fn of_step(deletion: &Deletion, facts: &Facts<'_>, now: DateTime<Utc>) -> La
         deletion_id: deletion.id.clone(),
         step_id: Some(facts.step.id),
         subject: called(facts.step),
+        sites: vec![facts.step.resource.key.site.clone()],
         confirm: short_id(&deletion.id).to_owned(),
         offers: offers.into(),
     }
@@ -186,10 +190,12 @@ pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>)
             why_not,
         }
     });
+    let sites: BTreeSet<&Site> = roots.iter().map(|it| &it.step.resource.key.site).collect();
     Ladder {
         deletion_id: deletion.id.clone(),
         step_id: None,
         subject,
+        sites: sites.into_iter().cloned().collect(),
         confirm: short_id(&deletion.id).to_owned(),
         offers: offers.into(),
     }

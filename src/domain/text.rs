@@ -50,3 +50,65 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"))
 }
+
+/// `*` stands for any text.
+pub fn fits_pattern(text: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// Whether a word of the text fits: `OPS-*` does in `see OPS-4711, please`.
+pub fn word_fits(text: &str, pattern: &str) -> bool {
+    let is_between = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')');
+    let words = text
+        .split(is_between)
+        .map(|word| word.trim_end_matches(['.', ':']));
+    words
+        .filter(|word| !word.is_empty())
+        .any(|word| fits_pattern(word, pattern))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_fits_whole_texts_and_words() {
+        for (text, pattern, fits) in [
+            ("prod-web", "prod-*", true),
+            ("my-prod-web", "prod-*", false),
+            ("prod", "prod", true),
+            ("prod-web", "prod", false),
+            ("a-b-c", "a*b*c", true),
+            ("a-c", "a*b*c", false),
+            ("", "*", true),
+        ] {
+            assert_eq!(fits_pattern(text, pattern), fits, "{text} {pattern}");
+        }
+        for (text, pattern, fits) in [
+            ("see OPS-4711, please", "OPS-*", true),
+            ("done (OPS-4711).", "OPS-*", true),
+            ("no ticket", "OPS-*", false),
+            ("XOPS-1", "OPS-*", false),
+            ("because", "*", true),
+            (" \t ", "*", false),
+            ("", "*", false),
+        ] {
+            assert_eq!(word_fits(text, pattern), fits, "{text:?} {pattern}");
+        }
+    }
+}

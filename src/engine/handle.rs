@@ -14,10 +14,11 @@ use crate::control::{
 };
 use crate::domain::mapping::Mapped;
 use crate::domain::model::{
-    Deletion, DeletionState, Event, Plan, PlanOptions, Refusal, RefusalRule, Resource, ResourceKey,
-    Target,
+    Deletion, DeletionState, Event, Origin, Plan, PlanOptions, Refusal, RefusalRule, Resource,
+    ResourceKey, Target,
 };
 use crate::domain::plan::plan_hash;
+use crate::domain::text::word_fits;
 use crate::ledger::{
     Applied, AuditEntry, Change, EventFilter, LedgerError, NewDeletion, RetryBy, Selection,
 };
@@ -210,6 +211,50 @@ impl Shared {
         }
     }
 
+    /// As the configuration of each target's cloud wants it. Who deletes through a gate has no way to say
+    /// why, and the engine itself says it by the cause.
+    pub(super) fn reasoned(
+        &self,
+        envelope: &Envelope,
+        targets: &[Target],
+    ) -> Result<(), ControlError> {
+        if matches!(
+            envelope.actor.origin,
+            Origin::Gate | Origin::Peer | Origin::Engine
+        ) {
+            return Ok(());
+        }
+        let refused: Vec<Refusal> = targets
+            .iter()
+            .filter_map(|target| {
+                let pattern = self.sites.reason_wanted(&target.key.site)?;
+                (!word_fits(&envelope.reason, &pattern)).then(|| Refusal {
+                    resource: target.clone(),
+                    rule: RefusalRule::Protected,
+                    reason: match pattern.as_str() {
+                        "*" => format!("{} wants a reason", target.key.site),
+                        pattern => format!(
+                            "{} wants a reason with a word like {pattern}",
+                            target.key.site
+                        ),
+                    },
+                    blocker: None,
+                })
+            })
+            .collect();
+        match refused.first() {
+            None => Ok(()),
+            Some(first) => Err(ControlError::Refused {
+                message: format!(
+                    "{}: nothing was sent; its configuration ([guard] reason) says so; give one with \
+                     --reason",
+                    first.reason
+                ),
+                refused,
+            }),
+        }
+    }
+
     async fn delete(
         &self,
         envelope: &Envelope,
@@ -281,6 +326,7 @@ impl Shared {
         });
         let touched: Vec<Target> = targets.iter().cloned().chain(copied).collect();
         self.writable(&touched)?;
+        self.reasoned(envelope, &touched)?;
         let names: Vec<String> = targets
             .iter()
             .map(|target| target.key.to_string())

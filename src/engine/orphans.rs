@@ -7,7 +7,7 @@ use super::handle::{audit, ledger_error};
 use super::planning::control_error;
 use super::targets::By;
 use crate::control::{ControlError, Envelope, Receipt};
-use crate::domain::model::{KindName, Orphan, Presence, ResourceKey, Site, StepResource};
+use crate::domain::model::{KindName, Orphan, Presence, ResourceKey, Site, StepResource, Target};
 use crate::domain::policy::Looked;
 use crate::domain::text::escape;
 use crate::ledger::{Change, Cursor};
@@ -106,6 +106,13 @@ impl Shared {
                 ),
             });
         }
+        self.reasoned(
+            envelope,
+            &[Target {
+                key: key.clone(),
+                name: String::new(),
+            }],
+        )?;
         let audit = audit(envelope, "release", &key.to_string());
         self.moved(Change::Release {
             key,

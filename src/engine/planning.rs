@@ -18,7 +18,7 @@ use crate::domain::model::{
     RefusalRule, Resource, ResourceKey, Site, Target,
 };
 use crate::domain::plan::{Frozen, Lookup, Planner, ranks};
-use crate::domain::text::escape;
+use crate::domain::text::{escape, fits_pattern};
 use crate::ledger::{Change, Cursor, DeletionFilter, LedgerError};
 use crate::system::config::ProtectRule;
 
@@ -365,26 +365,6 @@ pub(super) fn protected(
         }
         (all && !said.is_empty()).then(|| said.join(", "))
     })
-}
-
-/// `*` stands for any text.
-fn fits_pattern(name: &str, pattern: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else {
-        return rest.is_empty();
-    };
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
 }
 
 /// What changed between an approved plan and a new one, for a person; at most ten lines.

@@ -291,6 +291,7 @@ impl Shared {
         }
         let targets: Vec<Target> = found.roots.iter().map(target_of).collect();
         self.writable(&targets)?;
+        self.reasoned(envelope, &targets)?;
         let offer = ladder.offer(rung);
         if let Some(why) = offer.and_then(|offer| offer.why_not.as_ref()) {
             return Err(ControlError::Conflict {

@@ -138,6 +138,7 @@ impl Sites {
                     read_only: settings.guard.read_only
                         || settings.guard.read_only_clouds.contains(&cloud),
                     as_user: String::new(),
+                    reason_wanted: settings.guard.reason.get(&cloud).cloned(),
                     paused_by: None,
                     site,
                 },
@@ -183,6 +184,10 @@ impl Sites {
         self.lock()
             .get(site)
             .map_or(1, |site| site.status.concurrency_limit)
+    }
+
+    pub(super) fn reason_wanted(&self, site: &Site) -> Option<String> {
+        self.lock().get(site)?.status.reason_wanted.clone()
     }
 
     pub(super) fn read_only(&self, site: &Site) -> bool {

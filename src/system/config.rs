@@ -109,6 +109,8 @@ pub struct GuardSettings {
     pub read_only: bool,
     /// Clouds by name that are read-only.
     pub read_only_clouds: Vec<String>,
+    /// Clouds by name that want to know why, and what a word of the reason must fit: `*`, `OPS-*`.
+    pub reason: BTreeMap<String, String>,
     /// What no cascade may delete, unset or have removed (P4).
     pub protect: Vec<ProtectRule>,
 }

@@ -32,6 +32,41 @@ fn p05_read_only_refuses_in_the_engine_and_sends_nothing() {
 }
 
 #[test]
+fn a_cloud_that_wants_a_reason_refuses_who_gives_none() {
+    let stage = Stage::new();
+    stage.network("web", 2);
+    let line = "delete network/web-net-0 --cascade --yes";
+    stage.settings("[guard]\nreason = { prod = \"OPS-*\" }\n");
+    for without in [line.to_owned(), format!("{line} --reason because")] {
+        let said = stage.gone(&without).ends_with(6).err;
+        for word in [
+            "prod/RegionOne",
+            "a word like OPS-*",
+            "nothing was sent",
+            "--reason",
+        ] {
+            assert!(said.contains(word), "no {word:?} in {said}");
+        }
+    }
+    assert!(stage.writes().is_empty());
+    // What only looks needs none.
+    stage.gone("plan network/web-net-0 --cascade").ok();
+    let ran = stage
+        .gone(&format!("{line} --wait --reason OPS-4711 -o json"))
+        .ok();
+    assert_eq!(ran.json()["reason"], "OPS-4711");
+    assert!(stage.ids("networks").is_empty());
+
+    stage.network("lab", 1);
+    let line = "delete network/lab-net-0 --cascade --yes --wait";
+    stage.settings("[guard]\nreason = { prod = \"*\" }\n");
+    let said = stage.gone(line).ends_with(6).err;
+    assert!(said.contains("prod/RegionOne wants a reason"), "{said}");
+    stage.settings("[guard]\nreason = { lab = \"*\" }\n");
+    stage.gone(line).ok();
+}
+
+#[test]
 fn p04_what_a_rule_protects_refuses_the_whole_and_is_named() {
     let stage = Stage::new();
     stage.settings("[[guard.protect]]\nkind = \"port\"\nname = \"web-port-0-*\"\n");

@@ -333,6 +333,7 @@ impl World {
             read_only: false,
             as_user: "admin".to_owned(),
             paused_by: None,
+            reason_wanted: None,
         };
         let refused_connection = "connection refused by 10.0.0.5:5000";
         world.snapshot.sites = vec![
@@ -751,6 +752,7 @@ fn ladder() -> Ladder {
     let call = "DELETE /v2.0/lbaas/loadbalancers/lb-1?cascade=true";
     let forgets = "sends nothing: the engine gives it up";
     Ladder {
+        sites: vec![site("RegionOne")],
         deletion_id: "d-00000001".to_owned(),
         step_id: Some(1),
         subject: "load_balancer lb-shop (lb-1) at prod/RegionOne".to_owned(),
@@ -786,6 +788,8 @@ pub struct Desk {
     /// Commands are answered at once; off, [`Self::receive`] does it.
     pub receives: bool,
     pub held: Vec<(u64, Command)>,
+    /// Why each was sent.
+    pub reasons: Vec<String>,
     pub size: (u16, u16),
 }
 
@@ -826,6 +830,7 @@ impl Desk {
             following: None,
             shows: true,
             receives: true,
+            reasons: Vec::new(),
             held: Vec::new(),
             size,
         };
@@ -857,8 +862,13 @@ impl Desk {
                         now,
                     });
                 }
-                Effect::Submit { ticket, command } => {
+                Effect::Submit {
+                    ticket,
+                    command,
+                    reason,
+                } => {
                     self.sent.push(command.clone());
+                    self.reasons.push(reason);
                     if self.receives {
                         self.receive(ticket, &command);
                     } else {

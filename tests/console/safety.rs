@@ -860,6 +860,39 @@ fn what_was_typed_after_a_colon_is_found_again() {
     );
 }
 
+#[test]
+fn a_cloud_that_wants_a_reason_gets_one_with_the_confirmation() {
+    let mut world = World::busy();
+    world.snapshot.sites[0].reason_wanted = Some("OPS-*".to_owned());
+    let mut desk = Desk::new(world, (80, 24));
+    desk.press(":network enter D enter web enter");
+    let text = desk.text();
+    assert!(
+        text.contains("Type the reason, with a word like OPS-*"),
+        "{text}"
+    );
+    assert_eq!(desk.changes().len(), 0);
+    desk.press("because enter");
+    assert!(desk.text().contains("That is not it"), "{}", desk.text());
+    assert_eq!(desk.changes().len(), 0);
+    desk.take(Event::Paste(" see OPS-4711\n".to_owned()));
+    assert_eq!(desk.changes().len(), 0, "what is pasted confirms nothing");
+    desk.press("enter");
+    assert_eq!(desk.changes().len(), 1);
+    assert_eq!(desk.reasons.last().unwrap(), "because see OPS-4711");
+
+    // A rung of the ladder, too; and where nobody wants one, nobody asks.
+    desk.press(":stuck enter F down down down enter 00000001 enter");
+    assert!(desk.text().contains("Type the reason"), "{}", desk.text());
+    desk.press("esc");
+    assert!(desk.text().contains("nothing was sent"), "{}", desk.text());
+    assert_eq!(desk.changes().len(), 1);
+    let mut desk = at_plan();
+    desk.press("enter web enter");
+    assert_eq!(desk.changes().len(), 1);
+    assert_eq!(desk.reasons.last().unwrap(), "");
+}
+
 /// Left while the engine takes the plan over: what comes back to is the deletion, not the plan.
 #[test]
 fn a_plan_that_was_left_while_it_started_is_the_deletion_when_it_is_shown_again() {

@@ -222,6 +222,7 @@ pub fn site_status(state: SiteState) -> SiteStatus {
         concurrency_limit: 8,
         read_only: false,
         as_user: "admin".into(),
+        reason_wanted: Some("OPS-*".into()),
         paused_by: Some(SitePause {
             site: site(),
             by: deletion("d1").requested_by,
@@ -233,6 +234,7 @@ pub fn site_status(state: SiteState) -> SiteStatus {
 
 pub fn ladder() -> Ladder {
     Ladder {
+        sites: vec![site()],
         deletion_id: "d1".into(),
         step_id: Some(7),
         subject: "port p1".into(),

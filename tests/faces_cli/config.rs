@@ -238,6 +238,12 @@ fn a_bad_value_names_its_field() {
             "console.on_hangup",
             "explode",
         ),
+        (
+            "[guard]\nreason = { prod = '' }",
+            2,
+            "guard.reason.prod",
+            "OPS-*",
+        ),
         ("[console]\ntheme = 'drak'", 2, "console.theme", "drak"),
         (
             "[console]\naccent = { prod = 'pink' }",

@@ -304,6 +304,7 @@ pub fn site(cloud: &str, region: &str) -> SiteStatus {
         read_only: false,
         as_user: "admin".into(),
         paused_by: None,
+        reason_wanted: None,
     }
 }
 
@@ -328,6 +329,7 @@ pub fn ladder() -> Ladder {
         leaves: leaves.to_owned(),
     };
     Ladder {
+        sites: vec![Site::region("prod", "RegionOne")],
         deletion_id: DELETION.to_owned(),
         step_id: Some(7),
         subject: "load_balancer api (lb-1) at prod/one".to_owned(),

@@ -44,6 +44,7 @@ max_attempts = 12
 pending_max = '3h'
 [guard]
 read_only_clouds = ['prod', 'lab']
+reason = { prod = 'OPS-*' }
 [[guard.protect]]
 kind = 'network'
 name = 'prod-*'

@@ -67,6 +67,8 @@ pub enum Effect {
     Submit {
         ticket: u64,
         command: Command,
+        /// What the person typed for it, where a cloud wants one.
+        reason: String,
     },
     /// Waits for events after this sequence.
     Follow {

@@ -1,10 +1,14 @@
 //! Lines that a person types: where to go, what to show, and the confirmation of what cannot be
 //! undone.
 
+use std::collections::BTreeSet;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use tui_input::{Input, InputRequest};
 
-use crate::control::Command;
+use crate::control::{Command, Snapshot};
+use crate::domain::model::Site;
+use crate::domain::text::word_fits;
 
 /// More would be no word and no name that anyone types.
 const INPUT_CHARS_MAX: usize = 512;
@@ -23,15 +27,19 @@ pub(crate) enum Prompt {
     Quit,
 }
 
-/// A confirmation that must be typed.
+/// A confirmation that must be typed; then why, where a cloud wants to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Confirm {
     /// What will happen, one fact a line.
     pub(crate) lines: Vec<String>,
     /// What to type, for the person: `the name "web", or the short id 0a1b2c3d`.
-    pub(crate) ask: String,
+    ask: String,
     /// Any of these counts, exactly.
-    pub(crate) accepted: Vec<String>,
+    accepted: Vec<String>,
+    /// What a word of the reason must fit, each of these.
+    patterns: Vec<String>,
+    /// The first is typed: the reason is asked for.
+    is_met: bool,
     pub(crate) input: Input,
     pub(crate) what: String,
     pub(crate) command: Command,
@@ -40,8 +48,82 @@ pub(crate) struct Confirm {
 }
 
 impl Confirm {
-    pub(crate) fn is_met(&self) -> bool {
-        self.accepted.iter().any(|word| word == self.input.value())
+    pub(crate) fn new(ask: String, accepted: Vec<String>, what: String, command: Command) -> Self {
+        Self {
+            lines: Vec::new(),
+            ask,
+            accepted,
+            patterns: Vec::new(),
+            is_met: false,
+            input: Input::default(),
+            what,
+            command,
+            wrong: false,
+        }
+    }
+
+    pub(crate) fn saying(self, lines: Vec<String>) -> Self {
+        Self { lines, ..self }
+    }
+
+    /// With the reason that these sites want.
+    pub(crate) fn reasoned<'s>(
+        mut self,
+        sites: impl Iterator<Item = &'s Site>,
+        snapshot: &Snapshot,
+    ) -> Self {
+        let sites: BTreeSet<&Site> = sites.collect();
+        let known = snapshot.sites.iter();
+        let known = known.filter(|known| sites.contains(&known.site));
+        self.patterns = known
+            .filter_map(|site| site.reason_wanted.clone())
+            .collect();
+        self.patterns.sort();
+        self.patterns.dedup();
+        self
+    }
+
+    /// What is to be typed now.
+    pub(crate) fn ask(&self) -> String {
+        if !self.is_met {
+            return self.ask.clone();
+        }
+        let certain = self.patterns.iter().filter(|pattern| *pattern != "*");
+        let words: Vec<&str> = certain.map(String::as_str).collect();
+        match words.is_empty() {
+            true => "the reason".to_owned(),
+            false => format!(
+                "the reason, with a word like {}",
+                words.join(" and one like ")
+            ),
+        }
+    }
+
+    /// A line was entered. True if nothing is left to be typed.
+    pub(crate) fn enter(&mut self) -> bool {
+        let typed = self.input.value();
+        let fits = match self.is_met {
+            false => self.accepted.iter().any(|word| word == typed),
+            true => self
+                .patterns
+                .iter()
+                .all(|pattern| word_fits(typed, pattern)),
+        };
+        self.wrong = !fits;
+        if fits && !self.is_met && !self.patterns.is_empty() {
+            self.is_met = true;
+            self.input = Input::default();
+            return false;
+        }
+        fits
+    }
+
+    /// As it was typed; empty where none was asked for.
+    pub(crate) fn reason(&self) -> &str {
+        match self.is_met {
+            true => self.input.value().trim(),
+            false => "",
+        }
     }
 }
 

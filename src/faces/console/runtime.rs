@@ -173,11 +173,15 @@ impl Asker {
                     }
                 });
             }
-            Effect::Submit { ticket, command } => {
+            Effect::Submit {
+                ticket,
+                command,
+                reason,
+            } => {
                 let envelope = Envelope {
                     command,
                     actor: self.actor.clone(),
-                    reason: String::new(),
+                    reason,
                     // One key press is one command, also if a socket has to send it again.
                     idempotency_key: Some(uuid::Uuid::new_v4().to_string()),
                 };

@@ -281,6 +281,7 @@ impl State {
                 effects.push(Effect::Submit {
                     ticket: self.tickets,
                     command,
+                    reason: String::new(),
                 });
             }
             Wish::Guard => self.guarded |= is_top,

@@ -292,11 +292,16 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mu
             }
             state.prompt = Some(Prompt::Filter { input, before });
         }
-        Prompt::Confirm(confirm) if is_enter && confirm.is_met() => {
+        Prompt::Confirm(mut confirm) if is_enter => {
+            if !confirm.enter() {
+                state.prompt = Some(Prompt::Confirm(confirm));
+                return;
+            }
             state.tickets += 1;
             let ticket = state.tickets;
             effects.push(Effect::Submit {
                 ticket,
+                reason: confirm.reason().to_owned(),
                 command: confirm.command,
             });
             let taken = state.with_top(effects, |pane, _| pane.confirmed(ticket));
@@ -305,9 +310,7 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mu
             }
         }
         Prompt::Confirm(mut confirm) => {
-            if is_enter {
-                confirm.wrong = true;
-            } else if prompt::edit(&mut confirm.input, pressed) {
+            if prompt::edit(&mut confirm.input, pressed) {
                 confirm.wrong = false;
             }
             state.prompt = Some(Prompt::Confirm(confirm));

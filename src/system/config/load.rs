@@ -251,6 +251,12 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
     if let Some(found) = notify::first_nonsense(&settings.notify) {
         return Some(found);
     }
+    let mut reasons = settings.guard.reason.iter();
+    if let Some((cloud, _)) = reasons.find(|(_, pattern)| pattern.trim().is_empty()) {
+        let message =
+            "no word is like nothing; write \"*\" for any reason, or a pattern as \"OPS-*\"";
+        return Some((format!("guard.reason.{cloud}"), message.to_owned()));
+    }
     settings
         .guard
         .protect

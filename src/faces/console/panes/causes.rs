@@ -73,15 +73,13 @@ impl CausesPane {
         let mut lines = vec![format!("{} eligible, {left}", thousands(n))];
         lines.extend(reasons(&counted.not_eligible));
         lines.push("Each is sent once more; what is refused again comes back here.".to_owned());
-        context.wishes.push(Wish::Ask(Confirm {
-            lines,
-            ask: format!("how many are tried again: {n}"),
-            accepted: vec![n.to_string(), thousands(n)],
-            input: tui_input::Input::default(),
-            what: format!("retry of {}", count(n, "step")),
-            command: again(causes, false),
-            wrong: false,
-        }));
+        let confirm = Confirm::new(
+            format!("how many are tried again: {n}"),
+            vec![n.to_string(), thousands(n)],
+            format!("retry of {}", count(n, "step")),
+            again(causes, false),
+        );
+        context.wishes.push(Wish::Ask(confirm.saying(lines)));
     }
 }
 

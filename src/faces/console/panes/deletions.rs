@@ -126,20 +126,18 @@ pub(crate) fn ladder(deletion: &Deletion) -> LadderPane {
 
 pub(crate) fn cancel(deletion: &Deletion) -> Wish {
     let what = target_words(deletion);
-    Wish::Ask(Confirm {
-        lines: vec![
-            format!("Cancel the deletion of {what} ({})", short_id(&deletion.id)),
-            "What was sent already runs to its end; what was not is released and stays.".to_owned(),
-        ],
-        ask: "y".to_owned(),
-        accepted: vec!["y".to_owned(), "yes".to_owned()],
-        input: tui_input::Input::default(),
-        what: format!("cancelling {what}"),
-        command: Command::Cancel {
+    let confirm = Confirm::new(
+        "y".to_owned(),
+        vec!["y".to_owned(), "yes".to_owned()],
+        format!("cancelling {what}"),
+        Command::Cancel {
             deletion_id: deletion.id.clone(),
         },
-        wrong: false,
-    })
+    );
+    Wish::Ask(confirm.saying(vec![
+        format!("Cancel the deletion of {what} ({})", short_id(&deletion.id)),
+        "What was sent already runs to its end; what was not is released and stays.".to_owned(),
+    ]))
 }
 
 fn progress_width(look: &Look) -> u16 {

@@ -1,7 +1,7 @@
 //! What can be done about what is stuck, rung by rung (P3). Enter on a rung that is offered leads to a
 //! typed confirmation; nothing is sent before that.
 
-use crate::control::{Command, ControlError, Page, Query, Receipt};
+use crate::control::{Command, ControlError, Page, Query, Receipt, Snapshot};
 use crate::domain::ladder::{Ladder, Offer, Purged, Rung};
 use crate::domain::model::short_id;
 
@@ -62,26 +62,25 @@ impl LadderPane {
         self.runbook.as_ref()?.get(*self.visible.get(row)?)
     }
 
-    fn confirm(&self, ladder: &Ladder, offer: &Offer) -> Confirm {
+    fn confirm(&self, ladder: &Ladder, offer: &Offer, snapshot: &Snapshot) -> Confirm {
         let rung = offer.rung.as_str();
         let mut lines = vec![format!("{rung}: {}", ladder.subject)];
         lines.extend(offer.does.iter().cloned());
         if !offer.leaves.is_empty() {
             lines.push(format!("leaves: {}", offer.leaves));
         }
-        Confirm {
-            lines,
-            ask: format!("the short id of the deletion, {}", ladder.confirm),
-            accepted: vec![ladder.confirm.clone()],
-            input: tui_input::Input::default(),
-            what: format!("{rung} of {}", self.words),
-            command: Command::Purge {
+        let confirm = Confirm::new(
+            format!("the short id of the deletion, {}", ladder.confirm),
+            vec![ladder.confirm.clone()],
+            format!("{rung} of {}", self.words),
+            Command::Purge {
                 what: self.what.clone(),
                 rung: offer.rung,
                 confirm: ladder.confirm.clone(),
             },
-            wrong: false,
-        }
+        );
+        let confirm = confirm.saying(lines);
+        confirm.reasoned(ladder.sites.iter(), snapshot)
     }
 
     fn taken(
@@ -290,7 +289,7 @@ impl Pane for LadderPane {
                 );
             }
             (Action::Confirm, None) => {
-                let confirm = self.confirm(ladder, offer);
+                let confirm = self.confirm(ladder, offer, context.snapshot);
                 context.wishes.push(Wish::Ask(confirm));
             }
             (Action::Copy, _) => context.copy(offer.does.join("\n")),

@@ -117,7 +117,11 @@ impl Context<'_> {
     pub(crate) fn submit(&mut self, command: Command) -> u64 {
         *self.tickets += 1;
         let ticket = *self.tickets;
-        self.effects.push(Effect::Submit { ticket, command });
+        self.effects.push(Effect::Submit {
+            ticket,
+            command,
+            reason: String::new(),
+        });
         ticket
     }
     pub(crate) fn say(&mut self, tone: Tone, text: impl Into<String>) {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::control::{Command, ControlError, Receipt, SiteSpec, TargetSpec};
+use crate::control::{Command, ControlError, Receipt, SiteSpec, Snapshot, TargetSpec};
 use crate::domain::mapping::Mapped;
 use crate::domain::model::{
     OnFailure, Plan, PlanOptions, Refusal, RefusalRule, Resource, ResourceKey, short_id,
@@ -114,7 +114,7 @@ impl PlanPane {
     }
 
     /// What must be typed: the name or short id of the one resource, or how many there are.
-    fn confirm(&self, plan: &Plan) -> Confirm {
+    fn confirm(&self, plan: &Plan, snapshot: &Snapshot) -> Confirm {
         let mut accepted = Vec::new();
         let ask = match self.subjects.as_slice() {
             [one] => {
@@ -135,20 +135,15 @@ impl PlanPane {
                 format!("how many resources were marked: {}", many.len())
             }
         };
-        Confirm {
-            lines: vec![
-                format!("Delete {}", self.subject_words()),
-                counts(plan, ", "),
-            ],
-            ask,
-            accepted,
-            input: tui_input::Input::default(),
-            what: "delete".to_owned(),
-            command: Command::DeletePlan {
-                plan_hash: plan.hash.clone(),
-            },
-            wrong: false,
-        }
+        let command = Command::DeletePlan {
+            plan_hash: plan.hash.clone(),
+        };
+        let confirm = Confirm::new(ask, accepted, "delete".to_owned(), command);
+        let confirm = confirm.saying(vec![
+            format!("Delete {}", self.subject_words()),
+            counts(plan, ", "),
+        ]);
+        confirm.reasoned(plan.steps.iter().map(|step| &step.site), snapshot)
     }
 
     fn act_ready(&mut self, plan: &Arc<Plan>, action: Action, context: &mut Context<'_>) {
@@ -168,7 +163,10 @@ impl PlanPane {
             Action::Confirm if plan.steps.is_empty() => {
                 context.say(Tone::Warn, "there is nothing to delete in this plan");
             }
-            Action::Confirm => context.wishes.push(Wish::Ask(self.confirm(plan))),
+            Action::Confirm => {
+                let confirm = self.confirm(plan, context.snapshot);
+                context.wishes.push(Wish::Ask(confirm));
+            }
             Action::ToggleCascade => {
                 self.options.cascade = !self.options.cascade;
                 self.ask(context);

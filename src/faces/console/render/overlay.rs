@@ -43,9 +43,9 @@ pub(super) fn confirm(
     }
     lines.push(Cell::new(
         if confirm.wrong {
-            format!("That is not it. Type {}, then enter.", confirm.ask)
+            format!("That is not it. Type {}, then enter.", confirm.ask())
         } else {
-            format!("Type {}, then enter. Esc sends nothing.", confirm.ask)
+            format!("Type {}, then enter. Esc sends nothing.", confirm.ask())
         },
         if confirm.wrong { Tone::Bad } else { Tone::Warn },
     ));

@@ -66,8 +66,8 @@ pub(in super::super) fn news(state: &State) -> String {
 fn confirm_lines(confirm: &Confirm) -> Vec<String> {
     let mut lines = confirm.lines.clone();
     lines.push(match confirm.wrong {
-        true => format!("That is not it. Type {}.", confirm.ask),
-        false => format!("Type {}. An empty line sends nothing.", confirm.ask),
+        true => format!("That is not it. Type {}.", confirm.ask()),
+        false => format!("Type {}. An empty line sends nothing.", confirm.ask()),
     });
     lines
 }
