@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::domain::attention::{Cause, Triage};
+use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::ladder::{Ladder, Purged, Rung};
 use crate::domain::model::{
     Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event, KindName, Orphan, Phase,
@@ -322,6 +323,13 @@ pub enum Query {
         from: u64,
         limit: usize,
     },
+    /// What of a deletion ran when, in so many columns of time (at most 1,000).
+    Gantt {
+        deletion_id: String,
+        columns: u32,
+    },
+    /// When what is blocked is tried again.
+    Upcoming,
     /// What needs a person, by why it does not move; the largest group first.
     Causes,
     Step {
@@ -418,6 +426,12 @@ pub enum Page {
     },
     Outline {
         outline: Outline,
+    },
+    Gantt {
+        chart: Gantt,
+    },
+    Upcoming {
+        upcoming: Upcoming,
     },
     Causes {
         rows: Vec<Triage>,

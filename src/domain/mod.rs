@@ -7,6 +7,7 @@
 pub mod attention;
 pub mod duration;
 pub mod filter;
+pub mod gantt;
 pub mod kinds;
 pub mod ladder;
 pub mod mapping;

@@ -8,6 +8,9 @@ use crate::domain::filter::Filter;
 use crate::domain::model::{Phase, Resource, Site};
 use crate::ledger::{Cursor, DeletionFilter, EventFilter, StepFilter, TombstoneFilter};
 
+/// Wider than any screen.
+const COLUMNS_MAX: u32 = 1_000;
+
 impl Shared {
     pub(super) async fn answer(&self, query: Query) -> Result<Page, ControlError> {
         match query {
@@ -125,6 +128,26 @@ impl Shared {
                     rows: progress
                         .map(|(site, counts)| SiteProgress { site, counts })
                         .collect(),
+                })
+            }
+            Query::Gantt {
+                deletion_id,
+                columns,
+            } => {
+                let deletion = self.deletion(&deletion_id).await?;
+                let (columns, now) = (columns.min(COLUMNS_MAX), self.clock.now());
+                let chart = self.ledger.gantt(&deletion.id, columns, now).await;
+                let chart = chart.map_err(ledger_error)?;
+                Ok(Page::Gantt {
+                    chart: chart.ok_or_else(|| ControlError::NotFound {
+                        message: format!("no deletion {}", deletion.id),
+                    })?,
+                })
+            }
+            Query::Upcoming => {
+                let upcoming = self.ledger.upcoming(self.clock.now()).await;
+                Ok(Page::Upcoming {
+                    upcoming: upcoming.map_err(ledger_error)?,
                 })
             }
             Query::Causes => Ok(Page::Causes {

@@ -19,6 +19,7 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::attention::{Cause, Triage};
 use crate::domain::filter::Filter;
+use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::ladder::Rung;
 use crate::domain::model::{
     Action, Actor, Answer, Blocker, Counts, Deletion, DeletionState, Event, Identity, KindName,
@@ -155,6 +156,16 @@ pub trait Ledger: Send + Sync {
     async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError>;
     /// The sites that a person paused.
     async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError>;
+    /// What of a deletion ran when, in so many columns of time; none if there is no such deletion. `now`
+    /// is the end of one that has not ended.
+    async fn gantt(
+        &self,
+        deletion_id: &str,
+        columns: u32,
+        now: DateTime<Utc>,
+    ) -> Result<Option<Gantt>, LedgerError>;
+    /// When what is blocked is tried again.
+    async fn upcoming(&self, now: DateTime<Utc>) -> Result<Upcoming, LedgerError>;
     /// Everything that the first screen shows, from maintained counters: its cost does not grow with
     /// the ledger.
     async fn summary(&self) -> Result<Summary, LedgerError>;

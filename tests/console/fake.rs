@@ -12,6 +12,7 @@ use gone::control::{
 };
 use gone::domain::attention::{Cause, Triage};
 use gone::domain::filter::{Facts, Filter};
+use gone::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
 use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
@@ -587,6 +588,18 @@ impl World {
                 rows: self.orphans.clone(),
                 next: None,
             },
+            Query::Gantt { deletion_id, .. } => Page::Gantt {
+                chart: match find(deletion_id).ok_or_else(missing)?.counts.total {
+                    0 => Gantt {
+                        rows: Vec::new(),
+                        ..gantt()
+                    },
+                    _ => gantt(),
+                },
+            },
+            Query::Upcoming => Page::Upcoming {
+                upcoming: self.upcoming(),
+            },
             Query::Causes => Page::Causes {
                 rows: self.causes(),
             },
@@ -667,6 +680,22 @@ impl World {
         outline
     }
 
+    fn upcoming(&self) -> Upcoming {
+        let blocked = self
+            .steps
+            .iter()
+            .filter(|step| step.state == StepState::Blocked);
+        let mut columns = vec![0; DUE_WITHIN.len() + 1];
+        columns[3] = 40 * blocked.clone().count() as u64;
+        columns[7] = blocked.clone().count() as u64;
+        Upcoming {
+            at: now(),
+            now: blocked.clone().count() as u64,
+            columns,
+            next: blocked.map(|_| now() + TimeDelta::seconds(90)).next(),
+        }
+    }
+
     pub fn receive(&self, command: &Command) -> Result<Receipt, ControlError> {
         match command {
             Command::Plan { .. } => self.plan.clone().map(|plan| Receipt::Planned {
@@ -742,6 +771,67 @@ fn fits(filter: &Filter, step: &Step) -> bool {
 }
 
 /// Of a balancer that has been PENDING_DELETE for long.
+/// Ports went, the router's interface was refused twice, the network waits.
+fn gantt() -> Gantt {
+    let cell = |column, sent, refused, ended| GanttCell {
+        column,
+        sent,
+        refused,
+        ended,
+    };
+    let row = |kind: &str, action, (ended, steps), cells: Vec<GanttCell>, last| GanttRow {
+        site: site("RegionOne"),
+        kind: KindName::new(kind),
+        action,
+        steps,
+        ended,
+        cells,
+        last,
+    };
+    let last =
+        |name: &str, ended: Option<i64>, waited_for: Option<(&str, &str, Option<i64>)>| Last {
+            name: name.to_owned(),
+            ended_at: ended.map(ago),
+            waited_for: waited_for.map(|(kind, name, ended)| WaitedFor {
+                kind: KindName::new(kind),
+                name: name.to_owned(),
+                ended_at: ended.map(ago),
+            }),
+        };
+    let busy = (0..40)
+        .map(|n| cell(n * 4 + 8, 9, 0, u64::from(n % 3)))
+        .collect();
+    let refused = vec![cell(40, 1, 1, 0), cell(200, 1, 1, 0)];
+    Gantt {
+        from: ago(10),
+        until: now(),
+        columns: 400,
+        rows: vec![
+            row(
+                "port",
+                Action::Delete,
+                (120, 120),
+                busy,
+                last("web-p119", Some(6), None),
+            ),
+            row(
+                "router_interface",
+                Action::Detach,
+                (0, 1),
+                refused,
+                last("r1", None, Some(("port", "web-p119", Some(6)))),
+            ),
+            row(
+                "network",
+                Action::Delete,
+                (0, 1),
+                Vec::new(),
+                last("web", None, Some(("router_interface", "r1", None))),
+            ),
+        ],
+    }
+}
+
 fn ladder() -> Ladder {
     let offer = |rung, why_not: Option<&str>, does: &[&str], leaves: &str| Offer {
         rung,

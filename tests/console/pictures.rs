@@ -136,6 +136,11 @@ fn plan_failed() {
 }
 
 #[test]
+fn chart() {
+    shot("chart", &pictures(World::busy, "enter t"));
+}
+
+#[test]
 fn tree() {
     shot("tree", &pictures(World::busy, "enter"));
 }

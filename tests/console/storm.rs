@@ -206,6 +206,7 @@ fn a_hundred_thousand_random_keys_and_sizes_never_panic_nor_delete() {
         "esc esc enter",
         "D enter",
         "b",
+        "t",
         "F",
         "?",
     ];

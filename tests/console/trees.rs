@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use gone::control::Query;
 use gone::domain::model::{EventKind, PlanStep, Step, StepState};
-use gone::faces::console::Event;
+use gone::faces::console::{ConsoleOptions, Event};
 
-use super::fake::{Desk, World, plan_step, step};
+use super::fake::{Desk, World, options, plan_step, step};
 
 fn planned(steps: Vec<PlanStep>) -> String {
     let mut world = World::busy();
@@ -291,4 +291,69 @@ fn what_needs_a_person_is_not_counted_by_looking_through_it() {
     desk.press("end");
     desk.publish();
     assert!(desk.text().contains("── stuck 701"), "{}", desk.text());
+}
+
+#[test]
+fn a_chart_draws_what_ran_when_and_says_what_each_waited_for() {
+    let row = |desk: &Desk, word: &str| {
+        let text = desk.text();
+        let row = text.lines().find(|line| line.contains(word));
+        row.unwrap_or_else(|| panic!("no {word} in\n{text}"))
+            .to_owned()
+    };
+    for (width, ascii) in [
+        (40, false),
+        (80, false),
+        (80, true),
+        (120, false),
+        (300, false),
+    ] {
+        let look = ConsoleOptions { ascii, ..options() };
+        let mut desk = Desk::with(World::busy(), (width, 24), look);
+        desk.press(":deletions enter t");
+        let signs = match ascii {
+            true => ['-', '+', '#', 'x', '.'],
+            false => ['·', '▓', '█', '✖', '░'],
+        };
+        let [waits, sent, gone, refused, rests] = signs;
+        let port = row(&desk, ">  port");
+        // On a narrow screen what was only sent stands behind what went.
+        assert!(port.contains(gone), "{port}");
+        assert!(port.contains(sent) || width == 40, "{port}");
+        let interface = row(&desk, "detach rout");
+        for sign in [waits, refused, rests] {
+            assert!(interface.contains(sign), "{sign} in {interface}");
+        }
+        // To the last column of the screen.
+        let network = row(&desk, "   network");
+        let end = network.chars().count();
+        assert_eq!(end, usize::from(width) - 1, "{network}");
+    }
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.press(":deletions enter t down");
+    let text = desk.text();
+    assert!(
+        text.contains("the last that it waited for, port web-p119"),
+        "{text}"
+    );
+    desk.press("down");
+    let text = desk.text();
+    assert!(text.contains("it waits for router interface r1"), "{text}");
+}
+
+#[test]
+fn the_collectors_schedule_is_drawn_over_what_is_blocked() {
+    for ascii in [false, true] {
+        let look = ConsoleOptions { ascii, ..options() };
+        let mut desk = Desk::with(World::busy(), (80, 24), look);
+        desk.press(":gc enter");
+        let text = desk.text();
+        let (low, high) = if ascii { ('_', '#') } else { ('▁', '█') };
+        let plot = text.lines().find(|line| line.contains(high)).unwrap();
+        let axis = text.lines().find(|line| line.contains("10s  30s")).unwrap();
+        let at = |line: &str, column: &str| line[..line.find(column).unwrap()].chars().count();
+        assert_eq!(at(plot, &high.to_string()), at(axis, "2m"), "{text}");
+        assert_eq!(at(plot, &low.to_string()), at(axis, "30m"), "{text}");
+        assert!(text.contains("1 now"), "{text}");
+    }
 }

@@ -15,6 +15,7 @@ use gone::cloud::{
     SignedIn,
 };
 use gone::domain::attention::Triage;
+use gone::domain::gantt::{Gantt, Upcoming};
 use gone::domain::kinds::Kind;
 use gone::domain::model::{
     Counts, Deletion, Identity, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
@@ -619,6 +620,19 @@ impl Ledger for Faulty {
     async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError> {
         self.inner.plan(hash, now).await
     }
+    async fn gantt(
+        &self,
+        deletion_id: &str,
+        columns: u32,
+        now: DateTime<Utc>,
+    ) -> Result<Option<Gantt>, LedgerError> {
+        self.inner.gantt(deletion_id, columns, now).await
+    }
+
+    async fn upcoming(&self, now: DateTime<Utc>) -> Result<Upcoming, LedgerError> {
+        self.inner.upcoming(now).await
+    }
+
     async fn causes(&self) -> Result<Vec<Triage>, LedgerError> {
         self.inner.causes().await
     }

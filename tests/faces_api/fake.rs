@@ -193,6 +193,8 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Causes => 17,
         Query::StepCount { .. } => 18,
         Query::Outline { .. } => 19,
+        Query::Gantt { .. } => 20,
+        Query::Upcoming => 21,
     };
     Ok(samples::pages().swap_remove(at))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeZone, Utc};
 use gone::control::*;
 use gone::domain::attention::{Cause, Triage};
+use gone::domain::gantt::{Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
 use gone::domain::ladder::{Ladder, Offer, Purged, Rung};
 use gone::domain::model::*;
 use gone::domain::news::{Mark, Told};
@@ -510,6 +511,11 @@ pub fn queries() -> Vec<Query> {
         Query::Sites,
         Query::Gates,
         Query::Causes,
+        Query::Gantt {
+            deletion_id: "d1".into(),
+            columns: 80,
+        },
+        Query::Upcoming,
         Query::Kinds,
         Query::Audit { after: 9 },
         Query::Told {
@@ -523,7 +529,7 @@ pub fn queries() -> Vec<Query> {
             limit: 5,
         },
     ];
-    covers_all(&all, 22, |query| match query {
+    covers_all(&all, 24, |query| match query {
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } => 2,
@@ -544,12 +550,44 @@ pub fn queries() -> Vec<Query> {
         Query::Gates => 17,
         Query::Causes => 18,
         // Crosses no socket.
-        Query::ShownBefore { .. } => 22,
+        Query::ShownBefore { .. } => 24,
+        Query::Gantt { .. } => 22,
+        Query::Upcoming => 23,
         Query::StepCount { .. } => 19,
         Query::Outline { .. } => 20,
         Query::BranchSteps { .. } => 21,
     });
     all
+}
+
+fn gantt() -> Gantt {
+    Gantt {
+        from: noon(),
+        until: noon(),
+        columns: 80,
+        rows: vec![GanttRow {
+            site: site(),
+            kind: KindName::new("port"),
+            action: Action::Delete,
+            steps: 2,
+            ended: 1,
+            cells: vec![GanttCell {
+                column: 1,
+                sent: 2,
+                refused: 1,
+                ended: 1,
+            }],
+            last: Last {
+                name: "p1".into(),
+                ended_at: Some(noon()),
+                waited_for: Some(WaitedFor {
+                    kind: KindName::new("trunk"),
+                    name: "t1".into(),
+                    ended_at: None,
+                }),
+            },
+        }],
+    }
 }
 
 fn triage() -> Triage {
@@ -673,8 +711,17 @@ pub fn pages() -> Vec<Page> {
             next: next(),
         },
         Page::Outline { outline: outline() },
+        Page::Gantt { chart: gantt() },
+        Page::Upcoming {
+            upcoming: Upcoming {
+                at: noon(),
+                now: 3,
+                columns: vec![0, 1, 2],
+                next: Some(noon()),
+            },
+        },
     ];
-    covers_all(&all, 20, |page| match page {
+    covers_all(&all, 22, |page| match page {
         Page::Deletions { .. } => 0,
         Page::Deletion { .. } => 1,
         Page::Steps { .. } => 2,
@@ -695,7 +742,9 @@ pub fn pages() -> Vec<Page> {
         Page::Causes { .. } => 17,
         Page::StepCount { .. } => 18,
         Page::Outline { .. } => 19,
-        Page::ShownBefore { .. } => 20,
+        Page::Gantt { .. } => 20,
+        Page::Upcoming { .. } => 21,
+        Page::ShownBefore { .. } => 22,
     });
     all
 }

@@ -9,6 +9,7 @@
 
 mod commands;
 mod durability;
+mod gantt;
 mod invariants;
 mod outline;
 mod prune;

@@ -40,6 +40,7 @@ pub(crate) enum Action {
     Blockers,
     Explain,
     Group,
+    Chart,
     Copy,
     CommandLine,
     Filter,
@@ -102,6 +103,7 @@ const PAUSE: &[Key] = &[plain('p')];
 const BLOCKERS: &[Key] = &[plain('b')];
 const EXPLAIN: &[Key] = &[plain('e')];
 const COPY: &[Key] = &[plain('y')];
+const CHART: &[Key] = &[plain('t')];
 const UNFOLD: &[Key] = &[key(KeyCode::Right), plain('l')];
 const FOLD: &[Key] = &[key(KeyCode::Left), plain('h')];
 
@@ -131,6 +133,7 @@ const STANDARD: &[Row] = &[
     (Scope::Deletions, LADDER, Action::Ladder, "", "what else can be done about it; sends nothing"),
     (Scope::Deletions, PAUSE, Action::Pause, "pause", "pause, or go on"),
     (Scope::Deletions, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
+    (Scope::Deletions, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
     (Scope::Deletions, COPY, Action::Copy, "", "copy the id to the clipboard"),
 
     (Scope::Tree, OPEN, Action::Open, "timeline", "what happened to the step; opens a folded line"),
@@ -142,6 +145,7 @@ const STANDARD: &[Row] = &[
     (Scope::Tree, LADDER, Action::Ladder, "", "what else can be done about it; sends nothing"),
     (Scope::Tree, PAUSE, Action::Pause, "pause", "pause, or go on"),
     (Scope::Tree, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
+    (Scope::Tree, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
     (Scope::Tree, COPY, Action::Copy, "", "copy the id to the clipboard"),
 
     (Scope::Attention, OPEN, Action::Open, "why", "the facts, the raw error and the timeline"),

@@ -14,8 +14,9 @@ use super::batch::Sql;
 use super::lock::Lock;
 use super::pages::{self, position};
 use super::store::{Job, Outcome, Store, check_version, configure, fault};
-use super::{Options, claims, outline, purge, reads, told};
+use super::{Options, claims, gantt, outline, purge, reads, told};
 use crate::domain::attention::Triage;
+use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::model::{
     Counts, Deletion, Identity, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
 };
@@ -492,6 +493,21 @@ impl<D: Drive> Ledger for D {
 
     async fn causes(&self) -> Result<Vec<Triage>, LedgerError> {
         self.read(reads::causes).await
+    }
+
+    async fn gantt(
+        &self,
+        deletion_id: &str,
+        columns: u32,
+        now: DateTime<Utc>,
+    ) -> Result<Option<Gantt>, LedgerError> {
+        let id = deletion_id.to_owned();
+        self.read(move |db| gantt::gantt(db, &id, columns, now))
+            .await
+    }
+
+    async fn upcoming(&self, now: DateTime<Utc>) -> Result<Upcoming, LedgerError> {
+        self.read(move |db| gantt::upcoming(db, now)).await
     }
 
     async fn summary(&self) -> Result<Summary, LedgerError> {

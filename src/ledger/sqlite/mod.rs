@@ -16,6 +16,7 @@ mod batch;
 mod claims;
 mod commands;
 mod driver;
+mod gantt;
 mod hold;
 mod intents;
 mod lock;

@@ -4,13 +4,16 @@
 use crate::control::{Command, ControlError, Page, Query};
 use crate::domain::attention::{self, Cause};
 use crate::domain::filter::Facts;
+use crate::domain::gantt::{DUE_WITHIN, Upcoming};
 use crate::domain::ladder::Purged;
 use crate::domain::model::{Deletion, DeletionState, Step, StepState};
 
 use super::super::feed::{Feed, PAGE_ROWS, Want};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{Cell, Look, blocker_words, kind_words, name_or_id};
+use super::super::look::{
+    Cell, Look, Tone, blocker_words, count, kind_words, name_or_id, thousands,
+};
 use super::blockers::{BlockersPane, Source};
 use super::causes::{CausesPane, cause_words};
 use super::deletions::{deletion_lines, fits_deletion, ladder, retry, target_words};
@@ -53,6 +56,8 @@ pub(crate) struct AttentionPane {
     list: List,
     steps: Search,
     refused: Feed<Deletion>,
+    /// When what is blocked is tried again, for `:gc`.
+    upcoming: Feed<Upcoming>,
     slow: Vec<Step>,
     visible: Vec<Entry>,
 }
@@ -65,6 +70,7 @@ impl AttentionPane {
             list: List::default(),
             steps: which.steps(None, ""),
             refused: Feed::new(PAGE_ROWS),
+            upcoming: Feed::new(1),
             slow: Vec::new(),
             visible: Vec::new(),
         }
@@ -89,6 +95,12 @@ impl AttentionPane {
             && let Want::Page(cursor) = self.refused.due(context.now)
         {
             self.page_refused(cursor, context);
+        }
+        if self.which == Which::Gc
+            && let Want::Page(_) = self.upcoming.due(context.now)
+        {
+            let ticket = context.query(Query::Upcoming);
+            self.upcoming.asked(ticket, None, context.now);
         }
     }
 
@@ -193,6 +205,63 @@ impl AttentionPane {
     }
 }
 
+/// What is due when, as bars over how far ahead it is.
+///
+/// ```text
+/// ▂▂▂▂      ████▁▁▁▁
+/// 10s  30s  1m   2m   5m   ...
+/// ```
+fn schedule_lines(upcoming: &Upcoming, look: &Look) -> Vec<Cell> {
+    let total = upcoming.now + upcoming.columns.iter().sum::<u64>();
+    if total == 0 {
+        return Vec::new();
+    }
+    let width = usize::from(look.width.saturating_sub(2)) / upcoming.columns.len().max(1);
+    let bars = look.spark(upcoming.columns.iter().map(|steps| *steps as f64));
+    let mut plot = String::new();
+    let mut axis = String::new();
+    let ends = DUE_WITHIN.map(ahead).into_iter();
+    for ((bar, steps), end) in bars
+        .chars()
+        .zip(&upcoming.columns)
+        .zip(ends.chain(["later".to_owned()]))
+    {
+        let sign = if *steps == 0 { ' ' } else { bar };
+        // The gap tells one column from the next.
+        let drawn = width.saturating_sub(1).max(1);
+        plot.extend(std::iter::repeat_n(sign, drawn));
+        plot.push_str(&" ".repeat(width - drawn));
+        axis.push_str(&format!("{end:<width$.width$}"));
+    }
+    let next = upcoming
+        .next
+        .map(|next| format!("{}next at {}", look.dot(), look.time(next)));
+    let due = match upcoming.now {
+        0 => String::new(),
+        now => format!("{}{} now", look.dot(), thousands(now)),
+    };
+    vec![
+        Cell::new(plot.trim_end(), Tone::Warn),
+        Cell::dim(axis.trim_end()),
+        Cell::plain(format!(
+            "{} to be tried again, as of {}{due}{}",
+            count(total, "step"),
+            look.time(upcoming.at),
+            next.unwrap_or_default()
+        )),
+    ]
+}
+
+/// `30s`, `15m`, `6h`
+fn ahead(seconds: i64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
 fn act_on_step(step: &Step, action: Action, context: &mut Context<'_>) {
     let name = name_or_id(&step.resource.name, &step.resource.key.id);
     let words = format!("{} {name}", kind_words(&step.resource.key.kind));
@@ -292,7 +361,11 @@ impl Pane for AttentionPane {
         self.visible.len()
     }
     fn is_busy(&self) -> bool {
-        self.steps.is_waiting() || (self.shows_all() && self.refused.is_waiting())
+        let beside = match self.which {
+            Which::Stuck => self.shows_all() && self.refused.is_waiting(),
+            Which::Gc => self.upcoming.is_waiting(),
+        };
+        self.steps.is_waiting() || beside
     }
     fn columns(&self, look: &Look) -> Vec<Column> {
         let brief = look.brief_width();
@@ -329,7 +402,13 @@ impl Pane for AttentionPane {
         }
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
-        look.errors(self.steps.error().into_iter().chain(&self.refused.error))
+        let mut lines = Vec::new();
+        if let Some(upcoming) = self.upcoming.rows.first() {
+            lines.extend(schedule_lines(upcoming, look));
+        }
+        let beside = self.refused.error.iter().chain(&self.upcoming.error);
+        lines.extend(look.errors(self.steps.error().into_iter().chain(beside)));
+        lines
     }
     fn strip(&self, look: &Look) -> Vec<Cell> {
         match self.current() {
@@ -371,6 +450,7 @@ impl Pane for AttentionPane {
     fn open(&mut self, context: &mut Context<'_>) {
         self.steps.spoil();
         self.refused.spoil();
+        self.upcoming.spoil();
         self.see_slow(context);
         self.ask(context);
     }
@@ -378,6 +458,7 @@ impl Pane for AttentionPane {
         if moved {
             self.steps.spoil();
             self.refused.spoil();
+            self.upcoming.spoil();
         }
         if self.list.cursor + 1 >= self.visible.len() {
             self.refused.more();
@@ -403,6 +484,14 @@ impl Pane for AttentionPane {
                 }
                 Some(Err(error)) => self.refused.fail(error.to_string()),
                 _ => self.refused.fail(unexpected()),
+            }
+        } else if self.upcoming.owns(ticket) {
+            match answer.take() {
+                Some(Ok(Page::Upcoming { upcoming })) => {
+                    self.upcoming.take(vec![upcoming], None, context.now);
+                }
+                Some(Err(error)) => self.upcoming.fail(error.to_string()),
+                _ => self.upcoming.fail(unexpected()),
             }
         } else {
             return false;

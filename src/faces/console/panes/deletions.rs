@@ -14,6 +14,7 @@ use super::super::look::{
 use super::super::prompt::Confirm;
 use super::super::rows::{Row, Rows};
 use super::blockers::{BlockersPane, Source};
+use super::chart::ChartPane;
 use super::inspect::InspectPane;
 use super::ladder::LadderPane;
 use super::tree::TreePane;
@@ -324,6 +325,7 @@ impl Pane for DeletionsPane {
             )),
             Action::Retry => context.wishes.push(retry(deletion)),
             Action::Ladder => context.push(ladder(deletion)),
+            Action::Chart => context.push(ChartPane::new(deletion)),
             Action::Pause => context.wishes.push(pause(deletion)),
             Action::Cancel => context.wishes.push(cancel(deletion)),
             Action::Copy => context.copy(deletion.id.clone()),

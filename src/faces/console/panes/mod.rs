@@ -6,6 +6,7 @@ pub(crate) mod attention;
 pub(crate) mod blockers;
 pub(crate) mod browse;
 pub(crate) mod causes;
+pub(crate) mod chart;
 pub(crate) mod deletions;
 pub(crate) mod details;
 pub(crate) mod events;

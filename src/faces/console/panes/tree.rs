@@ -11,6 +11,7 @@ use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, Look, Tone, count, duration};
 use super::blockers::{BlockersPane, Source};
+use super::chart::ChartPane;
 use super::deletions::{
     cancel, deletion_lines, ladder, pause, progress_words, retry, target_words,
 };
@@ -543,6 +544,11 @@ impl Pane for TreePane {
                     }
                     (None, Some(deletion)) => context.push(ladder(deletion)),
                     (None, None) => {}
+                }
+            }
+            Action::Chart => {
+                if let Some(deletion) = self.deletion() {
+                    context.push(ChartPane::new(deletion));
                 }
             }
             Action::Pause => context.wishes.extend(self.deletion().map(pause)),

@@ -1,0 +1,173 @@
+//! What of a deletion ran when, and what it waited for; and when what is blocked is tried again. Both
+//! are counted by columns of time, however many steps there are.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::model::{Action, KindName, Site};
+
+/// A deletion from when it was asked for to its end, or to now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gantt {
+    pub from: DateTime<Utc>,
+    pub until: DateTime<Utc>,
+    /// Into how many columns that time is divided, all of one length.
+    pub columns: u32,
+    /// In the order in which they began; what has not begun comes last.
+    pub rows: Vec<GanttRow>,
+}
+
+/// Steps of one kind at one site, to which the same is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GanttRow {
+    pub site: Site,
+    pub kind: KindName,
+    pub action: Action,
+    pub steps: u64,
+    pub ended: u64,
+    /// Where anything happened, by column.
+    pub cells: Vec<GanttCell>,
+    /// The one of them that ended last, or one that has not.
+    pub last: Last,
+}
+
+/// What happened within one column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GanttCell {
+    pub column: u32,
+    /// Calls that were answered.
+    pub sent: u64,
+    /// Steps that became blocked or stuck.
+    pub refused: u64,
+    pub ended: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Last {
+    pub name: String,
+    pub ended_at: Option<DateTime<Utc>>,
+    /// Of what had to go before it what went last, or has not.
+    pub waited_for: Option<WaitedFor>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitedFor {
+    pub kind: KindName,
+    pub name: String,
+    pub ended_at: Option<DateTime<Utc>>,
+}
+
+/// What a stretch of time is drawn as: of what happened in it what matters most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Nothing was sent yet: others go first.
+    Waits,
+    Sent,
+    Refused,
+    Gone,
+    /// Begun and not at its end, but nothing happened: the cloud works, or the next try is awaited.
+    Rests,
+    /// All has ended.
+    Over,
+}
+
+impl GanttRow {
+    /// The row in this many columns, at most as many as were counted.
+    pub fn marks(&self, columns: u32, width: usize) -> Vec<Mark> {
+        let width = width.min(columns as usize);
+        let mut drawn = vec![GanttCell::default(); width];
+        let place = |column: u32| (column as usize * width) / (columns.max(1) as usize);
+        for cell in &self.cells {
+            if let Some(sum) = drawn.get_mut(place(cell.column)) {
+                sum.sent += cell.sent;
+                sum.refused += cell.refused;
+                sum.ended += cell.ended;
+            }
+        }
+        let first = self.cells.iter().map(|cell| place(cell.column)).min();
+        let last = self.cells.iter().map(|cell| place(cell.column)).max();
+        let is_over = self.ended == self.steps;
+        let mark = |(at, cell): (usize, GanttCell)| match cell {
+            GanttCell { ended: 1.., .. } => Mark::Gone,
+            GanttCell { refused: 1.., .. } => Mark::Refused,
+            GanttCell { sent: 1.., .. } => Mark::Sent,
+            _ if is_over && last.is_none_or(|last| at > last) => Mark::Over,
+            _ if first.is_none_or(|first| at < first) => Mark::Waits,
+            _ => Mark::Rests,
+        };
+        drawn.into_iter().enumerate().map(mark).collect()
+    }
+}
+
+/// The ends of the columns of [`Upcoming`], in seconds from now; the last one is open.
+pub const DUE_WITHIN: [i64; 13] = [
+    10, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400,
+];
+
+/// When what is blocked is tried again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upcoming {
+    /// As of then.
+    pub at: DateTime<Utc>,
+    /// Upcoming now: they are next.
+    pub now: u64,
+    /// How many are due up to each end of [`DUE_WITHIN`] and after the one before, and those after the
+    /// last.
+    pub columns: Vec<u64>,
+    /// The first that is not due yet.
+    pub next: Option<DateTime<Utc>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(steps: u64, ended: u64, cells: &[(u32, u64, u64, u64)]) -> GanttRow {
+        let cell = |(column, sent, refused, ended): &(u32, u64, u64, u64)| GanttCell {
+            column: *column,
+            sent: *sent,
+            refused: *refused,
+            ended: *ended,
+        };
+        GanttRow {
+            site: "prod/RegionOne".parse().unwrap(),
+            kind: KindName::new("port"),
+            action: Action::Delete,
+            steps,
+            ended,
+            cells: cells.iter().map(cell).collect(),
+            last: Last {
+                name: "p".to_owned(),
+                ended_at: None,
+                waited_for: None,
+            },
+        }
+    }
+
+    fn drawn(row: &GanttRow, columns: u32, width: usize) -> String {
+        let sign = |mark| match mark {
+            Mark::Waits => '.',
+            Mark::Sent => '+',
+            Mark::Refused => 'x',
+            Mark::Gone => '#',
+            Mark::Rests => '-',
+            Mark::Over => ' ',
+        };
+        row.marks(columns, width).into_iter().map(sign).collect()
+    }
+
+    #[test]
+    fn a_row_is_what_matters_most_in_each_stretch() {
+        let cells = [(2, 5, 0, 0), (4, 1, 1, 0), (6, 3, 1, 2)];
+        assert_eq!(drawn(&row(5, 5, &cells), 10, 10), "..+-x-#   ");
+        assert_eq!(drawn(&row(5, 4, &cells), 10, 10), "..+-x-#---");
+        // Half as wide: two columns are one.
+        assert_eq!(drawn(&row(5, 5, &cells), 10, 5), ".+x# ");
+        // Wider than was counted it does not get.
+        assert_eq!(drawn(&row(5, 5, &cells), 10, 99).len(), 10);
+        assert_eq!(drawn(&row(5, 0, &[]), 4, 4), "....");
+        // Skipped from the start.
+        assert_eq!(drawn(&row(5, 5, &[]), 4, 4), "    ");
+        assert_eq!(drawn(&row(5, 5, &[]), 0, 4), "");
+    }
+}
