@@ -14,6 +14,7 @@ use crate::faces::cli::output::Style;
 use crate::faces::cli::{Exit, Failure};
 use crate::faces::console::{self, ConsoleOptions, EngineMode, Keymap};
 use crate::ledger::sqlite::owner;
+use crate::sandbox::DEFAULT_SCENARIO;
 use crate::system::config::{OnHangup, Settings, Surroundings, private_folder};
 use crate::system::telemetry::{self, Verbosity};
 
@@ -74,6 +75,7 @@ async fn run(
         mouse,
         actor: around.actor(Origin::Console),
         start: None,
+        tour: global.sandbox.as_deref().is_some_and(is_practice),
         engine: match embedded {
             Some(_) => EngineMode::Embedded,
             None => EngineMode::Attached,
@@ -105,6 +107,11 @@ async fn run(
             "",
         )),
     }
+}
+
+/// The practice cloud by any of its names: the tour speaks of what it has.
+fn is_practice(scenario: &str) -> bool {
+    matches!(scenario, "" | "default" | DEFAULT_SCENARIO)
 }
 
 /// Starts the headless engine on the same ledger, away from this terminal. The lock was given up, so

@@ -897,6 +897,7 @@ pub fn options() -> ConsoleOptions {
             origin: Origin::Console,
         },
         start: None,
+        tour: false,
         engine: EngineMode::Attached,
     }
 }

@@ -12,9 +12,13 @@ use super::fake::{Desk, World, deletion, options, refusal};
 
 /// Small and wide, then the styles of the small one, in one picture.
 fn pictures(world: impl Fn() -> World, keys: &str) -> String {
+    pictures_with(world, keys, &options())
+}
+
+fn pictures_with(world: impl Fn() -> World, keys: &str, options: &ConsoleOptions) -> String {
     let mut all = String::new();
     for size in [(80, 24), (120, 40)] {
-        let mut desk = Desk::new(world(), size);
+        let mut desk = Desk::with(world(), size, options.clone());
         desk.press(keys);
         all.push_str(&desk.text());
         all.push('\n');
@@ -22,14 +26,14 @@ fn pictures(world: impl Fn() -> World, keys: &str) -> String {
     for no_color in [false, true] {
         let look = ConsoleOptions {
             no_color,
-            ..options()
+            ..options.clone()
         };
         let mut desk = Desk::with(world(), (80, 24), look);
         desk.press(keys);
         all.push_str(if no_color { "mono\n" } else { "colours\n" });
         all.push_str(&styles(&desk));
     }
-    let mut desk = Desk::new(world(), (80, 24));
+    let mut desk = Desk::with(world(), (80, 24), options.clone());
     desk.press(keys);
     desk.take(gone::faces::console::Event::Resize(39, 9));
     assert!(desk.text().contains("gone needs 40x10"), "{}", desk.text());
@@ -138,6 +142,16 @@ fn plan_failed() {
 #[test]
 fn chart() {
     shot("chart", &pictures(World::busy, "enter t"));
+}
+
+#[test]
+fn tour() {
+    let options = ConsoleOptions {
+        tour: true,
+        ..options()
+    };
+    let pictures = pictures_with(World::busy, ":tour enter down", &options);
+    shot("tour", &pictures);
 }
 
 #[test]

@@ -201,6 +201,7 @@ fn a_hundred_thousand_random_keys_and_sizes_never_panic_nor_delete() {
         ":gates enter",
         ":events enter",
         ":sites enter",
+        ":tour enter",
         ":deletions enter",
         ":floating_ip enter",
         "esc esc enter",
@@ -211,7 +212,12 @@ fn a_hundred_thousand_random_keys_and_sizes_never_panic_nor_delete() {
         "?",
     ];
     let mut dice = fastrand::Rng::with_seed(0x60_4e);
-    let mut desk = Desk::new(hostile_world(), (80, 24));
+    let look = ConsoleOptions {
+        tour: true,
+        mouse: true,
+        ..options()
+    };
+    let mut desk = Desk::with(hostile_world(), (80, 24), look);
     desk.world.deletions.truncate(4);
     for _ in 0..100_000 {
         match dice.u8(0..100) {

@@ -25,6 +25,7 @@ mod small;
 mod stage;
 mod telling;
 mod terminal;
+mod tour;
 mod verbs;
 mod world;
 mod wrong_keys;

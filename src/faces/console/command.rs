@@ -22,6 +22,7 @@ pub(crate) const PANES: &[(&str, &str)] = &[
         "gates",
         "what clients do through each gate, and what it refused",
     ),
+    ("tour", "what there is to try in the practice cloud"),
     ("help", "all keys"),
     ("quit", "leave the console"),
 ];

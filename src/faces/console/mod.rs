@@ -70,6 +70,8 @@ pub struct ConsoleOptions {
     /// What would be typed after `:` at first.
     pub start: Option<String>,
     pub engine: EngineMode,
+    /// It looks at the practice cloud that the tour goes through.
+    pub tour: bool,
 }
 
 /// Where the engine runs.

@@ -20,6 +20,7 @@ use super::panes::gates::GatesPane;
 use super::panes::help::HelpPane;
 use super::panes::orphans::OrphansPane;
 use super::panes::sites::SitesPane;
+use super::panes::tour::TourPane;
 use super::panes::{Context, Pane, Wish};
 use super::prompt::Prompt;
 use super::render;
@@ -117,6 +118,9 @@ impl State {
         let mut effects = Vec::new();
         state.ask_kinds(&mut effects);
         state.push(Box::new(DeletionsPane::new()), &mut effects);
+        if state.options.tour {
+            state.say(Tone::Strong, ":tour shows you round this practice cloud");
+        }
         state.settle();
         (state, effects)
     }
@@ -377,6 +381,11 @@ impl State {
             Place::Pane("orphans") => Box::new(OrphansPane::new()),
             Place::Pane("sites") => Box::new(SitesPane::new(self.snapshot.clone())),
             Place::Pane("gates") => Box::new(GatesPane::new()),
+            Place::Pane("tour") if self.options.tour => Box::new(TourPane::new()),
+            Place::Pane("tour") => {
+                let why = "the tour is through the practice cloud: gone --sandbox";
+                return self.say(Tone::Warn, why);
+            }
             Place::Pane("events") => {
                 // Read anew from a little before: the pane begins empty.
                 self.followed = None;

@@ -299,6 +299,9 @@ impl Pane for InspectPane {
         }
         lines
     }
+    fn strip_rows(&self) -> u16 {
+        4
+    }
     fn empty(&self, _look: &Look) -> Vec<Cell> {
         if !self.loaded {
             return vec![Cell::dim("Reading the timeline…")];

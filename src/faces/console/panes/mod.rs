@@ -20,6 +20,7 @@ pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod search;
 pub(crate) mod sites;
+pub(crate) mod tour;
 pub(crate) mod tree;
 
 use std::borrow::Cow;

@@ -25,7 +25,7 @@ pub use plain::render_lines;
 pub(super) const COLUMNS_MIN: u16 = 40;
 pub(super) const ROWS_MIN: u16 = 10;
 /// A sentence of the pinned lines takes at most so many rows.
-const HEAD_ROWS_MAX: usize = 3;
+const HEAD_ROWS_MAX: usize = 4;
 
 /// Where everything stands.
 struct Areas {

@@ -1,0 +1,102 @@
+//! The tour: what a newcomer is told to press does what the tour says, to its last station.
+
+use super::seat::Seat;
+use super::stage::Stage;
+
+/// As the plan's screen and its confirmation want it.
+fn delete(seat: &mut Seat, network: &str) {
+    seat.go("network", "network");
+    seat.see(network);
+    seat.press(&format!("/{network}"));
+    seat.see(&format!("/{network}"));
+    seat.press("\r");
+    seat.see(&format!("filter: {network}"));
+    seat.press("D");
+    seat.go_on();
+    seat.press(network);
+    seat.see(&format!("│ >{network}"));
+    seat.press("\r");
+    seat.see("accepted as deletion");
+}
+
+fn at_the_tour(seat: &mut Seat, done: usize) {
+    seat.go("tour", "tour of the practice cloud");
+    seat.see(&format!("tour of the practice cloud: {done} of 5"));
+}
+
+#[test]
+fn the_tour_leads_from_a_plan_to_the_last_rung() {
+    let stage = Stage::new();
+    let mut seat = Seat::take(&stage, &["--sandbox"]);
+    seat.see(":tour shows you round");
+    at_the_tour(&mut seat, 0);
+    seat.see("Type :network and enter, go to web, press D.");
+
+    delete(&mut seat, "web");
+    seat.go("deletions", "deletions 1");
+    seat.see("✓ gone");
+    seat.press("t");
+    seat.see_all(&["── chart of deletion", "port", "the last was"]);
+    at_the_tour(&mut seat, 2);
+    // On to the next that is not done.
+    seat.see("Its router's interface does not let go at once");
+
+    delete(&mut seat, "legacy");
+    seat.go("gc", "blocked, tried again by itself 1");
+    seat.see("1 step to be tried again");
+    seat.press("\r");
+    seat.see_all(&["required by one or more floating IPs", "tried 1 of 8"]);
+    seat.press("\x1b");
+    seat.see("── blocked, tried again by itself 1");
+    for tries in 2..4 {
+        seat.press("r");
+        seat.see("retry");
+        seat.go("gc", "blocked, tried again by itself 1");
+        seat.see(&format!("tried {tries} of 8"));
+    }
+    seat.press("r");
+    seat.go("deletions", "deletions 2");
+    seat.wait("both gone", |screen| screen.matches("✓ gone").count() == 2);
+
+    delete(&mut seat, "vault");
+    seat.go("stuck", "stuck 2");
+    seat.see("vault-safe");
+    seat.press("\r");
+    seat.see_all(&["── port vault-safe in deletion", "PolicyNotAuthorized"]);
+    seat.press("\x1b");
+    seat.see("── stuck 2");
+    seat.press("e");
+    seat.see_all(&["vault-safe", "disallowed by policy"]);
+    at_the_tour(&mut seat, 4);
+    seat.see("In :stuck, F on the port shows");
+
+    seat.go("stuck", "stuck 2");
+    seat.press("F");
+    seat.see_all(&["── ladder of port vault-safe", "forget", "✓ yes"]);
+    seat.press("G\r");
+    seat.see("the short id of the deletion, ");
+    seat.see("│ >");
+    let text = seat.text();
+    let (_, short) = text.split_once("the short id of the deletion, ").unwrap();
+    let short: String = short.chars().take(8).collect();
+    seat.press(&short);
+    seat.see(&format!("│ >{short}"));
+    seat.press("\r");
+    seat.see("forgotten");
+    seat.go("orphans", "orphans");
+    seat.see("vault-safe");
+    at_the_tour(&mut seat, 5);
+}
+
+#[test]
+fn elsewhere_the_tour_says_where_it_is() {
+    let stage = Stage::new();
+    let sandbox = format!("--sandbox={}", stage.scenario("quiet"));
+    let mut seat = Seat::take(&stage, &[&sandbox]);
+    seat.see("── deletions 0");
+    assert!(!seat.text().contains(":tour"), "{}", seat.text());
+    seat.press(":tour");
+    seat.see(":tour");
+    seat.press("\r");
+    seat.see("the tour is through the practice cloud: gone --sandbox");
+}
