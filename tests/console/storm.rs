@@ -143,7 +143,7 @@ fn without_colours_the_selection_is_still_reversed() {
 
 /// Production looks like production, with and without colours.
 #[test]
-fn a_clouds_accent_is_a_block_in_the_first_line() {
+fn a_clouds_accent_is_a_block_in_the_first_line_and_over_what_is_to_be_confirmed() {
     use gone::system::config::Accent;
     use ratatui::style::{Color, Modifier};
     for no_color in [false, true] {
@@ -156,16 +156,28 @@ fn a_clouds_accent_is_a_block_in_the_first_line() {
             .into(),
             ..options()
         };
-        let desk = Desk::with(World::busy(), (80, 24), look);
-        let first = desk.text().lines().next().unwrap().to_owned();
-        assert!(first.starts_with(" gone   prod  attached"), "{first}");
-        let frame = frame(&desk);
-        let of_name = (7..11).map(|x| &frame[(x, 0)]);
-        for cell in of_name {
-            assert!(cell.modifier.contains(Modifier::REVERSED));
-            let colour = if no_color { Color::Reset } else { Color::Red };
-            assert_eq!(cell.fg, colour);
-        }
+        let mut desk = Desk::with(World::busy(), (80, 24), look);
+        let block = |desk: &Desk, line: usize| {
+            let text = desk.text();
+            let row = text.lines().nth(line).unwrap();
+            let at = row
+                .find(" prod ")
+                .unwrap_or_else(|| panic!("no prod in {row}"));
+            assert!(!row.contains(" away "), "{row}");
+            let start = u16::try_from(row[..at].chars().count()).unwrap();
+            let frame = frame(desk);
+            for x in start..start + 6 {
+                let cell = &frame[(x, u16::try_from(line).unwrap())];
+                assert!(cell.modifier.contains(Modifier::REVERSED));
+                let colour = if no_color { Color::Reset } else { Color::Red };
+                assert_eq!(cell.fg, colour);
+            }
+        };
+        block(&desk, 0);
+        desk.press(":network enter D enter");
+        let text = desk.text();
+        let top = text.lines().position(|row| row.contains("┌─ confirm"));
+        block(&desk, top.unwrap());
     }
 }
 

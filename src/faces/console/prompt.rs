@@ -36,6 +36,8 @@ pub(crate) struct Confirm {
     ask: String,
     /// Any of these counts, exactly.
     accepted: Vec<String>,
+    /// At which sites it happens.
+    pub(crate) sites: BTreeSet<Site>,
     /// What a word of the reason must fit, each of these.
     patterns: Vec<String>,
     /// The first is typed: the reason is asked for.
@@ -53,6 +55,7 @@ impl Confirm {
             lines: Vec::new(),
             ask,
             accepted,
+            sites: BTreeSet::new(),
             patterns: Vec::new(),
             is_met: false,
             input: Input::default(),
@@ -66,15 +69,16 @@ impl Confirm {
         Self { lines, ..self }
     }
 
-    /// With the reason that these sites want.
-    pub(crate) fn reasoned<'s>(
+    /// With the reason that these sites want, if they do.
+    pub(crate) fn at<'s>(
         mut self,
         sites: impl Iterator<Item = &'s Site>,
         snapshot: &Snapshot,
     ) -> Self {
         let sites: BTreeSet<&Site> = sites.collect();
+        self.sites = sites.into_iter().cloned().collect();
         let known = snapshot.sites.iter();
-        let known = known.filter(|known| sites.contains(&known.site));
+        let known = known.filter(|known| self.sites.contains(&known.site));
         self.patterns = known
             .filter_map(|site| site.reason_wanted.clone())
             .collect();

@@ -80,7 +80,7 @@ impl LadderPane {
             },
         );
         let confirm = confirm.saying(lines);
-        confirm.reasoned(ladder.sites.iter(), snapshot)
+        confirm.at(ladder.sites.iter(), snapshot)
     }
 
     fn taken(

@@ -143,7 +143,7 @@ impl PlanPane {
             format!("Delete {}", self.subject_words()),
             counts(plan, ", "),
         ]);
-        confirm.reasoned(plan.steps.iter().map(|step| &step.site), snapshot)
+        confirm.at(plan.steps.iter().map(|step| &step.site), snapshot)
     }
 
     fn act_ready(&mut self, plan: &Arc<Plan>, action: Action, context: &mut Context<'_>) {

@@ -8,6 +8,7 @@ use crate::domain::model::{Site, StepState};
 use super::super::EngineMode;
 use super::super::look::{Cell, Look, Tone, thousands};
 use super::super::panes::sites::site_state;
+use super::super::prompt::Confirm;
 use super::super::state::State;
 use super::Canvas;
 use crate::system::config::Accent;
@@ -97,6 +98,17 @@ pub(super) fn accents(state: &State) -> impl Iterator<Item = (&str, Accent)> {
             Site::Deployment { .. } => false,
         });
         is_here.then_some((cloud.as_str(), *accent))
+    })
+}
+
+/// Of a confirmation those whose clouds it reaches.
+pub(super) fn accents_of<'s>(
+    state: &'s State,
+    confirm: &'s Confirm,
+) -> impl Iterator<Item = (&'s str, Accent)> {
+    accents(state).filter(|(cloud, _)| {
+        let mut sites = confirm.sites.iter();
+        sites.any(|site| matches!(site, Site::Region { cloud: own, .. } if **own == **cloud))
     })
 }
 

@@ -7,7 +7,7 @@ use super::super::keys::Action;
 use super::super::look::{Cell, Look, Tone, count};
 use super::super::prompt::{Confirm, Prompt};
 use super::super::state::State;
-use super::{COLUMNS_MIN, Canvas, ROWS_MIN};
+use super::{COLUMNS_MIN, Canvas, ROWS_MIN, header};
 
 const WIDTH_MAX: u16 = 76;
 
@@ -50,6 +50,13 @@ pub(super) fn confirm(
         if confirm.wrong { Tone::Bad } else { Tone::Warn },
     ));
     let inner = frame(canvas, "confirm", &lines, 1);
+    // What is to happen at a cloud that has a colour stands under that colour.
+    let mut x = inner.x + 12;
+    for (cloud, accent) in header::accents_of(state, confirm) {
+        let style = canvas.look.accent(accent);
+        let room = inner.right().saturating_sub(x + 1);
+        x = canvas.put(x, inner.y - 1, room, &format!(" {cloud} "), style) + 1;
+    }
     let line = Rect::new(inner.x, inner.bottom().saturating_sub(1), inner.width, 1);
     (!state.is_guarded()).then(|| canvas.input(">", &confirm.input, line))
 }
