@@ -83,6 +83,7 @@ fn main() {
         many.1
     );
     let filtered = filters(&many);
+    println!("{} steps, their chart: {:?}", many.1, chart(&many));
     let memory = memory_mb();
     println!("memory, the ledger's readers included: {memory} MB (goal < {MEMORY_MAX_MB})");
     if !smoke {
@@ -160,6 +161,7 @@ fn desk(path: &Path) -> (Desk, Answers) {
         let name = match query {
             Query::Steps { .. } => "steps",
             Query::StepCount { .. } => "count",
+            Query::Gantt { .. } => "chart",
             _ => "tree",
         };
         log.lock().unwrap().push((name, began.elapsed()));
@@ -181,6 +183,15 @@ async fn answer(ledger: &SqliteLedger, query: &Query) -> Option<Result<Page, Con
         },
         Query::FrozenPlan { deletion_id, .. } => Page::Plan {
             plan: ledger.frozen(deletion_id, false).await.unwrap()?,
+        },
+        Query::Gantt {
+            deletion_id,
+            columns,
+        } => Page::Gantt {
+            chart: ledger
+                .gantt(deletion_id, *columns, support::at(60))
+                .await
+                .unwrap()?,
         },
         Query::Outline { deletion_id, below } => Page::Outline {
             outline: ledger.outline(deletion_id, below.clone()).await.unwrap(),
@@ -316,6 +327,16 @@ fn filters((path, steps): &(std::path::PathBuf, usize)) -> (Duration, Duration) 
         longest = (longest.0.max(first), longest.1.max(all));
     }
     longest
+}
+
+/// How long it takes to draw the whole deletion over time.
+fn chart((path, _): &(std::path::PathBuf, usize)) -> Duration {
+    let (mut desk, answers) = desk(path);
+    desk.press("enter t");
+    assert!(desk.text().contains("chart of deletion"), "{}", desk.text());
+    let answers = answers.lock().unwrap();
+    let chart = answers.iter().find(|(name, _)| *name == "chart");
+    chart.unwrap().1
 }
 
 /// Resident, of this process.

@@ -22,7 +22,7 @@ pub(crate) enum Prompt {
         input: Input,
         before: String,
     },
-    Confirm(Confirm),
+    Confirm(Box<Confirm>),
     /// The engine is in this process and has work.
     Quit,
 }

@@ -79,7 +79,9 @@ impl CausesPane {
             format!("retry of {}", count(n, "step")),
             again(causes, false),
         );
-        context.wishes.push(Wish::Ask(confirm.saying(lines)));
+        context
+            .wishes
+            .push(Wish::Ask(Box::new(confirm.saying(lines))));
     }
 }
 

@@ -135,10 +135,11 @@ pub(crate) fn cancel(deletion: &Deletion) -> Wish {
             deletion_id: deletion.id.clone(),
         },
     );
-    Wish::Ask(confirm.saying(vec![
+    let confirm = confirm.saying(vec![
         format!("Cancel the deletion of {what} ({})", short_id(&deletion.id)),
         "What was sent already runs to its end; what was not is released and stays.".to_owned(),
-    ]))
+    ]);
+    Wish::Ask(Box::new(confirm))
 }
 
 fn progress_width(look: &Look) -> u16 {

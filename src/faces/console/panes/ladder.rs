@@ -290,7 +290,7 @@ impl Pane for LadderPane {
             }
             (Action::Confirm, None) => {
                 let confirm = self.confirm(ladder, offer, context.snapshot);
-                context.wishes.push(Wish::Ask(confirm));
+                context.wishes.push(Wish::Ask(Box::new(confirm)));
             }
             (Action::Copy, _) => context.copy(offer.does.join("\n")),
             _ => {}

@@ -99,7 +99,7 @@ pub(crate) enum Wish {
     /// In place of the pane that asks.
     Replace(Box<dyn Pane>),
     Say(Tone, String),
-    Ask(Confirm),
+    Ask(Box<Confirm>),
     /// A command; what it was is said with its answer.
     Submit {
         what: String,

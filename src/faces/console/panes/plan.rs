@@ -165,7 +165,7 @@ impl PlanPane {
             }
             Action::Confirm => {
                 let confirm = self.confirm(plan, context.snapshot);
-                context.wishes.push(Wish::Ask(confirm));
+                context.wishes.push(Wish::Ask(Box::new(confirm)));
             }
             Action::ToggleCascade => {
                 self.options.cascade = !self.options.cascade;
