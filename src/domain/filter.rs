@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `web` | a row with this text in it, in any case |
 //! | `~wfe` | one with these letters in this order, `web-frontend` |
-//! | `state=stuck` | by state, kind, site or project: this text is in it |
+//! | `state=stuck` | by state, kind, site or project: this text is in it; `state=stuck,blocked`: one of these is |
 //! | `age>1h`, `age<7d` | what is so for longer, or shorter |
 //! | `!word` | what the word does not fit |
+
+use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -18,6 +20,8 @@ const FIELDS: [&str; 5] = ["state", "kind", "site", "project", "age"];
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     text: String,
+    /// The same without what only this side knows: projects by their ids.
+    meant: String,
     words: Vec<Word>,
     /// What ages are counted from.
     now: DateTime<Utc>,
@@ -33,7 +37,7 @@ struct Word {
 enum Test {
     Contains(String),
     InOrder(Vec<char>),
-    Field(&'static str, String),
+    Field(&'static str, Vec<String>),
     Older(TimeDelta),
     Younger(TimeDelta),
     /// Of an age that is not written to its end: fits all.
@@ -55,9 +59,34 @@ impl Filter {
     pub fn parse(text: &str) -> Self {
         Self {
             text: text.to_owned(),
+            meant: text.to_owned(),
             words: text.split_whitespace().map(|word| parsed(word).0).collect(),
             now: DateTime::UNIX_EPOCH,
         }
+    }
+
+    /// With projects by name, too: their names by id. So many names fit at most, or none does: rows say
+    /// ids, and each is compared with all of them.
+    pub fn naming(text: &str, projects: &BTreeMap<String, String>) -> Self {
+        let meant: Vec<String> = text
+            .split_whitespace()
+            .map(|word| named(word, projects))
+            .collect();
+        Self {
+            text: text.to_owned(),
+            ..Self::parse(&meant.join(" "))
+        }
+    }
+
+    /// Whether it says more to who knows the names of projects.
+    pub fn asks_for_projects(&self) -> bool {
+        let asks = |word: &Word| matches!(&word.test, Test::Field("project", _));
+        self.words.iter().any(asks)
+    }
+
+    /// For those who know no names.
+    pub fn meant(&self) -> &str {
+        &self.meant
     }
 
     /// What in it cannot be meant, and what might be.
@@ -106,9 +135,10 @@ impl Filter {
                     "site" => facts.site,
                     _ => facts.project,
                 };
+                let mut wanted = wanted.iter();
                 match own {
-                    "" => any(&|text| contains(text, wanted)),
-                    own => contains(own, wanted),
+                    "" => wanted.any(|wanted| any(&|text| contains(text, wanted))),
+                    own => wanted.any(|wanted| contains(own, wanted)),
                 }
             }
             Test::Older(than) => age.is_some_and(|age| age > *than),
@@ -174,12 +204,45 @@ fn test_of(word: &str) -> (Test, Option<String>) {
             let hint = format!("{word}: write age>{wanted} or age<{wanted}");
             (Test::Unfinished, Some(hint))
         }
-        Some(field) => (Test::Field(field, wanted.to_lowercase()), None),
+        Some(field) => (Test::Field(field, alternatives(wanted)), None),
         None => {
             let near = text::did_you_mean(field, FIELDS);
             let hint = format!("there is no field \"{field}\"{near}; looked for as a text");
             (plain(), Some(hint))
         }
+    }
+}
+
+/// In lower case. A comma at the end is one that is still typed on.
+fn alternatives(wanted: &str) -> Vec<String> {
+    let all = wanted.split(',').map(str::to_lowercase);
+    let some: Vec<String> = all.filter(|it| !it.is_empty()).collect();
+    match some.is_empty() {
+        true => vec![String::new()],
+        false => some,
+    }
+}
+
+/// More names than this are no name that someone means.
+const PROJECTS_MAX: usize = 100;
+
+/// `project=demo` with the ids of the projects that are called so.
+fn named(word: &str, projects: &BTreeMap<String, String>) -> String {
+    let bare = word.strip_prefix('!').unwrap_or(word);
+    let Some(wanted) = bare.strip_prefix("project=").filter(|it| !it.is_empty()) else {
+        return word.to_owned();
+    };
+    let wanted = alternatives(wanted);
+    let fits = |name: &str| wanted.iter().any(|wanted| contains(name, wanted));
+    let ids = projects.iter().filter(|(_, name)| fits(name));
+    let ids: Vec<&str> = ids
+        .map(|(id, _)| id.as_str())
+        .take(PROJECTS_MAX + 1)
+        .collect();
+    match ids.len() {
+        0 => word.to_owned(),
+        n if n > PROJECTS_MAX => word.to_owned(),
+        _ => format!("{word},{}", ids.join(",")),
     }
 }
 
@@ -230,12 +293,51 @@ mod tests {
             // What a row does not know is looked for in its texts.
             ("project=front", true),
             ("project=demo", false),
+            ("state=blocked,stuck", true),
+            ("state=blocked,gone", false),
+            ("state=gone,", false),
+            ("!state=blocked,gone", true),
             // Not written to its end: nothing vanishes meanwhile.
             ("age>", true),
             ("!age>", true),
         ] {
             assert_eq!(fits(text), wanted, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_project_is_also_meant_by_its_name() {
+        let mut projects = BTreeMap::from([
+            ("a1b2".to_owned(), "Demo".to_owned()),
+            ("c3d4".to_owned(), "demo-lab".to_owned()),
+            ("e5f6".to_owned(), "shop".to_owned()),
+        ]);
+        let fits = |text: &str, project: &str, projects: &BTreeMap<String, String>| {
+            Filter::naming(text, projects).fits(&Facts {
+                project,
+                ..Facts::default()
+            })
+        };
+        for (text, own, wanted) in [
+            ("project=demo", "a1b2", true),
+            ("project=demo", "c3d4", true),
+            ("project=demo", "e5f6", false),
+            ("!project=demo", "a1b2", false),
+            ("!project=demo", "e5f6", true),
+            ("project=lab,shop", "e5f6", true),
+            ("project=a1", "a1b2", true),
+            ("project=nobody", "a1b2", false),
+        ] {
+            assert_eq!(fits(text, own, &projects), wanted, "{text} {own}");
+        }
+        let filter = Filter::naming("web project=lab", &projects);
+        assert_eq!(filter.text(), "web project=lab");
+        assert_eq!(filter.meant(), "web project=lab,c3d4");
+        assert!(filter.asks_for_projects());
+        assert!(!Filter::parse("web").asks_for_projects());
+        // A letter that is in hundreds of names means none of them.
+        projects.extend((0..200).map(|n| (format!("id{n}"), format!("x{n}"))));
+        assert_eq!(Filter::naming("project=x", &projects).meant(), "project=x");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Lists of resources, and the keys that work on them.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gone::control::Command;
+use gone::control::{Command, Page, Query, SiteListing};
 use gone::domain::model::Resource;
 use gone::faces::console::{ConsoleOptions, Event, Keymap};
 use serde_json::json;
@@ -224,4 +224,57 @@ fn p01_no_click_starts_a_deletion() {
     }
     assert!(desk.text().contains("Type the name"), "{}", desk.text());
     assert_eq!(desk.changes().len(), changes);
+}
+
+#[test]
+fn a_filter_takes_projects_by_name_and_asks_for_the_names_once() {
+    let mut world = World::busy();
+    world.listings[0].rows = ["a1", "b2", "c3"]
+        .iter()
+        .zip(1..)
+        .map(|(project, n)| Resource {
+            project_id: (*project).to_owned(),
+            ..resource("network", n, &format!("net-{project}"))
+        })
+        .collect();
+    world.listings.truncate(1);
+    world.answers = Some(Box::new(|query| match query {
+        Query::Resources {
+            kind,
+            site: Some(at),
+        } if kind == "project" => {
+            let project = |id: &str, name: &str| {
+                let mut row = resource("project", 1, name);
+                row.key.id = id.to_owned();
+                row
+            };
+            let listing = SiteListing {
+                site: at.clone(),
+                rows: vec![project("a1", "shop"), project("b2", "Lab")],
+                error: None,
+                at: super::fake::now(),
+            };
+            Some(Ok(Page::Resources {
+                listings: vec![listing],
+            }))
+        }
+        _ => None,
+    }));
+    let mut desk = Desk::new(world, (80, 24));
+    desk.press(":network enter /");
+    desk.press("project=lab enter");
+    let text = desk.text();
+    assert!(text.contains("net-b2"), "{text}");
+    assert!(
+        !text.contains("net-a1") && !text.contains("net-c3"),
+        "{text}"
+    );
+    // As it was typed, not as it is meant.
+    assert!(text.contains("filter: project=lab "), "{text}");
+    desk.press("esc / project=a1,lab enter");
+    let text = desk.text();
+    assert!(text.contains("net-a1") && text.contains("net-b2"), "{text}");
+    let asked = desk.asked.iter();
+    let asked = asked.filter(|it| matches!(it, Query::Resources { kind, .. } if kind == "project"));
+    assert_eq!(asked.count(), 1, "one cloud, one question");
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use gone::control::Query;
+use gone::control::{Page, Query, SiteListing};
 use gone::domain::model::{EventKind, PlanStep, Step, StepState};
 use gone::faces::console::{ConsoleOptions, Event};
 
-use super::fake::{Desk, World, options, plan_step, step};
+use super::fake::{Desk, World, options, plan_step, resource, step};
 
 fn planned(steps: Vec<PlanStep>) -> String {
     let mut world = World::busy();
@@ -339,6 +339,35 @@ fn a_chart_draws_what_ran_when_and_says_what_each_waited_for() {
     desk.press("down");
     let text = desk.text();
     assert!(text.contains("it waits for router interface r1"), "{text}");
+}
+
+#[test]
+fn the_engine_is_asked_for_projects_by_their_ids() {
+    let mut world = World::busy();
+    world.answers = Some(Box::new(|query| match query {
+        Query::Resources { kind, .. } if kind == "project" => {
+            let mut row = resource("project", 1, "shop");
+            row.key.id = "a1".to_owned();
+            let listing = SiteListing {
+                site: row.key.site.clone(),
+                rows: vec![row],
+                error: None,
+                at: super::fake::now(),
+            };
+            Some(Ok(Page::Resources {
+                listings: vec![listing],
+            }))
+        }
+        _ => None,
+    }));
+    let mut desk = Desk::new(world, (80, 24));
+    desk.press(":deletions enter / project=shop enter");
+    desk.press("esc enter / project=shop enter");
+    let last = desk.asked.iter().rev().find_map(|query| match query {
+        Query::Steps { filter, .. } => Some(filter.as_str()),
+        _ => None,
+    });
+    assert_eq!(last, Some("project=shop,a1"));
 }
 
 #[test]

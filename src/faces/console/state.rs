@@ -1,11 +1,12 @@
 //! Everything that the console knows and shows, as plain data; tied to no terminal.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::control::{KindInfo, Query, Snapshot};
+use crate::control::{KindInfo, Query, SiteState, SiteStatus, Snapshot};
+use crate::domain::model::Site;
 use crate::system::config::Theme;
 
 use super::command::{self, Place};
@@ -54,6 +55,11 @@ pub struct State {
     pub(super) engine_gone: bool,
     pub(super) kinds: Vec<KindInfo>,
     pub(super) kinds_ticket: Option<u64>,
+    /// The names of projects by id, once a filter asked for one; shared with what is being filtered.
+    pub(super) projects: Arc<BTreeMap<String, String>>,
+    pub(super) projects_tickets: BTreeSet<u64>,
+    /// Clouds whose projects were asked for, by name.
+    projects_of: BTreeSet<String>,
     /// The last is on top.
     pub(super) panes: Vec<Box<dyn Pane>>,
     /// Those that were left, the last of them last, until another one is opened.
@@ -99,6 +105,9 @@ impl State {
             engine_gone: false,
             kinds: Vec::new(),
             kinds_ticket: None,
+            projects: Arc::default(),
+            projects_tickets: BTreeSet::new(),
+            projects_of: BTreeSet::new(),
             panes: Vec::new(),
             left: Vec::new(),
             words: VecDeque::new(),
@@ -136,6 +145,30 @@ impl State {
         }
     }
 
+    /// Once for each cloud, at one of its sites, when a filter is by project.
+    pub(super) fn ask_projects(&mut self, effects: &mut Vec<Effect>) {
+        let asks = |pane: &dyn Pane| pane.list().filter.asks_for_projects();
+        if !self.top().is_some_and(asks) {
+            return;
+        }
+        let answers = |status: &&SiteStatus| status.state == SiteState::Reachable;
+        for status in self.snapshot.sites.iter().filter(answers) {
+            if let Site::Region { cloud, .. } = &status.site
+                && self.projects_of.insert(cloud.to_string())
+            {
+                self.tickets += 1;
+                self.projects_tickets.insert(self.tickets);
+                effects.push(Effect::Query {
+                    ticket: self.tickets,
+                    query: Query::Resources {
+                        kind: "project".to_owned(),
+                        site: Some(status.site.clone()),
+                    },
+                });
+            }
+        }
+    }
+
     pub(super) fn sample_rate(&mut self) {
         let last = self.rates.back();
         if last.is_none_or(|(at, _)| self.now - *at >= TimeDelta::seconds(1)) {
@@ -164,6 +197,7 @@ impl State {
     /// For an answer of the engine's.
     pub(super) fn is_waiting(&self) -> bool {
         self.kinds_ticket.is_some()
+            || !self.projects_tickets.is_empty()
             || !self.submitted.is_empty()
             || self.panes.last().is_some_and(|pane| pane.is_busy())
     }

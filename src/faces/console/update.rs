@@ -1,5 +1,7 @@
 //! The one function that changes the state. It performs nothing: what is to be done it returns.
 
+use std::sync::Arc;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tui_input::Input;
 
@@ -12,6 +14,7 @@ use super::command;
 use super::event::{Effect, Event};
 use super::keys::{Action, Scope};
 use super::look::{Tone, count, key_hint};
+use super::panes::{Context, Pane};
 use super::prompt::{self, Prompt};
 use super::render;
 use super::state::State;
@@ -233,16 +236,51 @@ fn filter_typed(state: &mut State, input: &Input, effects: &mut Vec<Effect>) {
 }
 
 fn set_filter(state: &mut State, filter: String, effects: &mut Vec<Effect>) {
-    let now = state.now;
+    let projects = state.projects.clone();
     state.with_top(effects, |pane, context| {
         if pane.list().filter.text() != filter {
-            let mut filter = Filter::parse(&filter);
-            filter.at(now);
-            pane.list_mut().filter = filter;
-            pane.filter_changed();
-            pane.wake(false, context);
+            show_fitting(pane, Filter::naming(&filter, &projects), context);
         }
     });
+    state.ask_projects(effects);
+}
+
+fn show_fitting(pane: &mut dyn Pane, mut filter: Filter, context: &mut Context<'_>) {
+    filter.at(context.now);
+    pane.list_mut().filter = filter;
+    pane.filter_changed();
+    pane.wake(false, context);
+}
+
+/// The names of a cloud's projects are here: what is filtered by a project is filtered anew.
+fn projects_named(
+    state: &mut State,
+    answer: Result<Page, ControlError>,
+    effects: &mut Vec<Effect>,
+) {
+    match answer {
+        Ok(Page::Resources { listings }) => {
+            for listing in listings {
+                if let Some(error) = listing.error {
+                    let why = format!("project= takes ids alone at {}: {error}", listing.site);
+                    state.say(Tone::Warn, why);
+                }
+                let named = listing.rows.into_iter().map(|row| (row.key.id, row.name));
+                Arc::make_mut(&mut state.projects).extend(named);
+            }
+        }
+        Ok(_) => state.say(Tone::Bad, super::panes::unexpected()),
+        Err(error) => state.say(Tone::Warn, format!("project= takes ids alone: {error}")),
+    }
+    let projects = state.projects.clone();
+    for at in 0..state.all_panes() {
+        state.with_pane(at, effects, |pane, context| {
+            if pane.list().filter.asks_for_projects() {
+                let filter = Filter::naming(pane.list().filter.text(), &projects);
+                show_fitting(pane, filter, context);
+            }
+        });
+    }
 }
 
 fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mut Vec<Effect>) {
@@ -379,6 +417,9 @@ fn answered(
             state.go(&word, effects);
         }
         return;
+    }
+    if state.projects_tickets.remove(&ticket) {
+        return projects_named(state, answer, effects);
     }
     let mut answer = Some(answer);
     for at in (0..state.all_panes()).rev() {

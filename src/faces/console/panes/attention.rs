@@ -443,7 +443,7 @@ impl Pane for AttentionPane {
     }
     fn filter_changed(&mut self) {
         let held = self.held();
-        let filter = self.list.filter.text();
+        let filter = self.list.filter.meant();
         self.steps = self.which.steps(self.cause.clone(), filter);
         self.refilter(held);
     }

@@ -367,7 +367,7 @@ impl Pane for TreePane {
     }
 
     fn filter_changed(&mut self) {
-        let filter = self.list.filter.text();
+        let filter = self.list.filter.meant();
         let deletion = Some(self.id.clone());
         self.search = (!self.list.filter.is_empty()).then(|| Search::new(deletion, filter));
         // Until something is found, what was on the screen stays.
