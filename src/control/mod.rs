@@ -529,6 +529,10 @@ pub struct SiteStatus {
     /// Why it is not reachable, paused or not signed in.
     pub reason: String,
     pub latency_ms: Option<u64>,
+    /// Of the last 100 calls of steps those that were throttled, or had no answer or none that says
+    /// anything; none before the first.
+    #[serde(default)]
+    pub error_percent: Option<u8>,
     pub in_flight: usize,
     /// The ceiling that the limit may not pass is in the configuration.
     pub concurrency_limit: usize,

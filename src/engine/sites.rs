@@ -25,6 +25,8 @@ use crate::system::config::Settings;
 /// What is answered within this time is claimed ahead, so that a call that ends is followed by the next
 /// one at once, and not after an outcome and a claim were written. That takes some 10 ms.
 const AHEAD: Duration = Duration::from_millis(20);
+/// Of so many calls the share is told that failed.
+const ANSWERS_KEPT: usize = 100;
 /// A call that takes this long, and [`HANGS_TIMES`] as long as calls take here, lends its place to
 /// another: what hangs holds up only itself (I12).
 const HANGS_AFTER: Duration = Duration::from_secs(5);
@@ -39,6 +41,8 @@ pub(super) struct Sites {
 struct Runtime {
     status: SiteStatus,
     limit: Limit,
+    /// Whether each of the last calls had an answer that counts, the newest last.
+    answered: VecDeque<bool>,
     /// What a call takes, in the mean of the last ones.
     latency: Option<Duration>,
     /// When each call in flight was sent, the first one first.
@@ -102,6 +106,9 @@ impl Runtime {
     fn shown(&self) -> SiteStatus {
         let mut shown = self.status.clone();
         shown.in_flight = self.sent.len();
+        let errors = self.answered.iter().filter(|answered| !**answered).count();
+        let percent = (errors * 100).checked_div(self.answered.len());
+        shown.error_percent = percent.and_then(|percent| u8::try_from(percent).ok());
         shown.latency_ms = self
             .latency
             .map(|latency| u64::try_from(latency.as_millis()).unwrap_or(u64::MAX));
@@ -133,6 +140,7 @@ impl Sites {
                     state: SiteState::Unknown,
                     reason: String::new(),
                     latency_ms: None,
+                    error_percent: None,
                     in_flight: 0,
                     concurrency_limit: settings.engine.concurrency,
                     read_only: settings.guard.read_only
@@ -143,6 +151,7 @@ impl Sites {
                     site,
                 },
                 limit: Limit::new(settings.engine.concurrency, settings.engine.concurrency_max),
+                answered: VecDeque::new(),
                 latency: None,
                 sent: Vec::new(),
                 turns: VecDeque::new(),
@@ -291,6 +300,11 @@ impl Sites {
         let took = now - sent;
         let latency = site.latency.map_or(took, |before| (before * 7 + took) / 8);
         site.latency = Some(latency);
+        let failed = matches!(retry, Some(Retry::Unavailable | Retry::Unknown));
+        site.answered.push_back(!failed);
+        if site.answered.len() > ANSWERS_KEPT {
+            site.answered.pop_front();
+        }
         match retry {
             Some(Retry::Unavailable) => {
                 site.limit.overloaded();

@@ -329,6 +329,7 @@ impl World {
             state,
             reason: reason.to_owned(),
             latency_ms,
+            error_percent: None,
             in_flight: 3,
             concurrency_limit: 16,
             read_only: false,

@@ -209,6 +209,26 @@ fn a_click_goes_to_its_row_and_a_second_one_opens_it() {
 }
 
 #[test]
+fn a_site_that_fails_now_and_then_says_how_often() {
+    let mut world = World::busy();
+    world.snapshot.sites[0].error_percent = Some(7);
+    let mut desk = Desk::new(world, (120, 24));
+    let header = |desk: &Desk| desk.text().lines().nth(2).unwrap().to_owned();
+    assert!(
+        header(&desk).contains("prod/RegionOne 34 ms 16 at a time 7% errors"),
+        "{}",
+        header(&desk)
+    );
+    desk.press(":sites enter");
+    let text = desk.text();
+    assert!(text.contains("7% of the last calls failed"), "{text}");
+    desk.take(Event::Resize(90, 24));
+    desk.size = (90, 24);
+    let header = header(&desk);
+    assert!(header.contains("prod/RegionOne 7% errors"), "{header}");
+}
+
+#[test]
 fn p01_no_click_starts_a_deletion() {
     let mut desk = desk(&[("web", "ACTIVE")]);
     desk.press("D");

@@ -127,6 +127,26 @@ fn n13_retry_after_is_kept() {
     });
 }
 
+/// What a cloud refuses is an answer; what it could not do is an error of its own.
+#[test]
+fn a_site_tells_which_share_of_its_calls_failed() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, _) = bench.plain_network(3);
+        bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "status": 503, "retry_after": 5 } }]));
+        bench
+            .run(async |client| {
+                assert_eq!(client.site_status().await.error_percent, None);
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                // Three ports and their network went, and one call more had failed.
+                assert_eq!(client.site_status().await.error_percent, Some(20));
+            })
+            .await
+            .unwrap();
+    });
+}
+
 #[test]
 fn i02_i03_i07_attempts_follow_the_schedule_and_end_stuck_with_one_call_for_a_person() {
     paused(async {

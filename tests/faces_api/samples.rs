@@ -219,6 +219,7 @@ pub fn site_status(state: SiteState) -> SiteStatus {
         state,
         reason: "connection refused".into(),
         latency_ms: Some(250),
+        error_percent: Some(2),
         in_flight: 3,
         concurrency_limit: 8,
         read_only: false,

@@ -299,6 +299,7 @@ pub fn site(cloud: &str, region: &str) -> SiteStatus {
         state: SiteState::Reachable,
         reason: String::new(),
         latency_ms: Some(12),
+        error_percent: None,
         in_flight: 0,
         concurrency_limit: 8,
         read_only: false,

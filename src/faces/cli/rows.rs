@@ -253,6 +253,7 @@ pub fn sites(rows: &[SiteStatus]) -> Sheet {
         "SITE",
         "STATE",
         "LATENCY MS",
+        "ERRORS %",
         "IN FLIGHT",
         "LIMIT",
         "READ ONLY",
@@ -270,6 +271,9 @@ pub fn sites(rows: &[SiteStatus]) -> Sheet {
             row.site.to_string(),
             state.to_owned(),
             row.latency_ms.map(|ms| ms.to_string()).unwrap_or_default(),
+            row.error_percent
+                .map(|it| it.to_string())
+                .unwrap_or_default(),
             row.in_flight.to_string(),
             row.concurrency_limit.to_string(),
             if row.read_only { "yes" } else { "no" }.to_owned(),

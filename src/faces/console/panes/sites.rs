@@ -59,6 +59,15 @@ fn pause(status: &SiteStatus) -> Wish {
     }
 }
 
+/// Of its last calls those that say nothing of a resource, but of the cloud.
+pub(crate) fn errors(site: &SiteStatus, look: &Look) -> Cell {
+    match site.error_percent {
+        None => Cell::dim(look.none()),
+        Some(0) => Cell::dim("0%"),
+        Some(percent) => Cell::new(format!("{percent}%"), Tone::Warn),
+    }
+}
+
 impl Pane for SitesPane {
     fn scope(&self) -> Scope {
         Scope::Sites
@@ -83,6 +92,7 @@ impl Pane for SitesPane {
             Column::flex("SITE", 2),
             Column::fixed("STATE", 15),
             Column::fixed("LATENCY", 8).right(),
+            Column::fixed("ERRORS", 6).right().from(100),
             Column::fixed("CALLS", 7).right().from(50),
             Column::flex("AS", 1).from(60),
             Column::flex("WHY", 2).from(70),
@@ -105,6 +115,7 @@ impl Pane for SitesPane {
             Cell::plain(site.site.to_string()),
             site_state(site, look),
             Cell::plain(latency.unwrap_or_else(|| look.none().to_owned())),
+            errors(site, look),
             Cell::plain(format!("{}/{}", site.in_flight, site.concurrency_limit)),
             Cell::dim(site.as_user.clone()),
             Cell::plain(why),
@@ -119,6 +130,9 @@ impl Pane for SitesPane {
             let limit = site.concurrency_limit;
             let calls = format!("{} calls in flight, at most {limit}", site.in_flight);
             let mut facts = vec![site.site.to_string(), calls];
+            if let Some(percent) = site.error_percent {
+                facts.push(format!("{percent}% of the last calls failed"));
+            }
             // Nobody is signed in where that was refused.
             if !site.as_user.is_empty() {
                 facts.push(format!("as {}", site.as_user));

@@ -155,6 +155,9 @@ pub(super) fn counts(state: &State, look: &Look) -> Vec<Cell> {
 }
 
 /// How many sites answer, and those that do not by name; then the rest with their latency.
+/// How wide a screen is that has room for how many calls each site takes at a time.
+const CALLS_FROM: u16 = 100;
+
 pub(super) fn sites(state: &State, look: &Look) -> Vec<Cell> {
     let sites = &state.snapshot.sites;
     if sites.is_empty() {
@@ -186,13 +189,23 @@ pub(super) fn sites(state: &State, look: &Look) -> Vec<Cell> {
         let shown = site_state(site, look);
         let glyph = shown.text.split(' ').next().unwrap_or_default();
         let read_only = if site.read_only { " read-only" } else { "" };
-        let rest = match (site.state, site.latency_ms) {
-            (SiteState::Reachable, Some(ms)) => format!(" {ms} ms"),
+        let errors = site.error_percent.filter(|percent| *percent > 0);
+        let is_wide = look.width >= CALLS_FROM;
+        let mut rest = match (site.state, site.latency_ms) {
+            // Where there is room for one of them, it is what is wrong.
+            (SiteState::Reachable, Some(ms)) if is_wide || errors.is_none() => format!(" {ms} ms"),
+            (SiteState::Reachable, Some(_)) => String::new(),
             (SiteState::Reachable, None) => String::new(),
             (SiteState::Unreachable, _) => " unreachable".to_owned(),
             (SiteState::Paused, _) => " paused".to_owned(),
             (SiteState::Unknown, _) => " not asked yet".to_owned(),
         };
+        if site.state == SiteState::Reachable && is_wide {
+            rest.push_str(&format!(" {} at a time", site.concurrency_limit));
+        }
+        if let Some(percent) = errors {
+            rest.push_str(&format!(" {percent}% errors"));
+        }
         Cell::new(
             format!("{glyph} {}{rest}{read_only}", site.site),
             shown.tone,
