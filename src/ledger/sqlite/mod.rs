@@ -27,6 +27,7 @@ mod pages;
 mod prune;
 mod purge;
 mod reads;
+pub mod rewind;
 mod rows;
 mod schema;
 mod start;

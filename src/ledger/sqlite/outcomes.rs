@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use rusqlite::{OptionalExtension, params};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::batch::{Batch, Sql};
 use super::rows;
@@ -182,6 +182,10 @@ impl Batch<'_> {
         if let Some(request_id) = request_id.filter(|id| !id.is_empty()) {
             data["request_id"] = json!(request_id);
         }
+        if let Some(error) = &change.error {
+            data["error"] = json!(error);
+            tell_why(&mut data, change);
+        }
         self.event(
             Some(num),
             Some(change.step_id),
@@ -190,6 +194,21 @@ impl Batch<'_> {
             &data,
             change.now,
         )
+    }
+}
+
+/// What else a replay shows of a step that did not go: only there, so that what goes costs no more.
+fn tell_why(data: &mut Value, change: &StepChange) {
+    if !change.blockers.is_empty() {
+        data["blockers"] = json!(change.blockers);
+    }
+    for (name, at) in [
+        ("next_attempt_at", change.next_attempt_at),
+        ("blocked_since", change.blocked_since),
+    ] {
+        if let Some(at) = at {
+            data[name] = json!(at);
+        }
     }
 }
 

@@ -1,0 +1,113 @@
+//! The copy that is set to other times. The original is never written, nor locked longer than a read.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::super::store::{check_version, fault};
+use super::super::{lock, schema, upkeep};
+use super::Unplayable;
+
+/// With what every file of SQLite begins.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// The log that an engine left behind which did not end well: part of the ledger.
+const LOG: &str = "-wal";
+
+pub(super) fn path(folder: &Path) -> PathBuf {
+    folder.join("ledger.db")
+}
+
+/// While an engine has it, SQLite takes the copy as of one moment. Else the files are copied as they are:
+/// so it may lie where nothing can be written, and nothing is left beside it.
+pub(super) fn take(original: &Path, copy: &Path) -> Result<(), Unplayable> {
+    check_kind_of_file(original)?;
+    if lock::owner(original).is_none() {
+        copy_files(original, copy).map_err(|error| unreadable(original, &error))?;
+        if lock::owner(original).is_none() {
+            return check_ledger(original, copy);
+        }
+        // An engine has come meanwhile: what was copied may be of two moments.
+        for file in [copy.to_owned(), beside(copy)] {
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(unreadable(original, &error));
+                }
+                _ => {}
+            }
+        }
+    }
+    upkeep::backup(original, copy)?;
+    check_ledger(original, copy)
+}
+
+fn copy_files(original: &Path, copy: &Path) -> io::Result<()> {
+    for (from, to) in [
+        (original.to_owned(), copy.to_owned()),
+        (beside(original), beside(copy)),
+    ] {
+        let mut from = match File::open(from) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && to != *copy => continue,
+            from => from?,
+        };
+        let to = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(to);
+        io::copy(&mut from, &mut to?)?;
+    }
+    Ok(())
+}
+
+fn beside(ledger: &Path) -> PathBuf {
+    let mut path = ledger.as_os_str().to_owned();
+    path.push(LOG);
+    path.into()
+}
+
+fn check_kind_of_file(original: &Path) -> Result<(), Unplayable> {
+    let mut begin = Vec::new();
+    let read = File::open(original).and_then(|file| {
+        file.take(MAGIC.len() as u64)
+            .read_to_end(&mut begin)
+            .map(drop)
+    });
+    read.map_err(|error| unreadable(original, &error))?;
+    match begin == *MAGIC {
+        true => Ok(()),
+        false => Err(foreign(original)),
+    }
+}
+
+/// Before anything is migrated: it would make a ledger of whatever it is.
+fn check_ledger(original: &Path, copy: &Path) -> Result<(), Unplayable> {
+    let name = original.display().to_string();
+    let failed = |error: rusqlite::Error| fault(&name, &error);
+    // Not for reading only: its log may have to be taken up.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(copy, flags).map_err(failed)?;
+    check_version(&db, &name)?;
+    let tables = "SELECT count(*) FROM sqlite_master
+        WHERE type = 'table' AND name IN ('deletions', 'steps', 'events', 'tombstones')";
+    let tables: i64 = db.query_row(tables, (), |row| row.get(0)).map_err(failed)?;
+    match tables == 4 && schema::version(&db).map_err(failed)? > 0 {
+        true => Ok(()),
+        false => Err(foreign(original)),
+    }
+}
+
+fn unreadable(original: &Path, error: &io::Error) -> Unplayable {
+    Unplayable::Unreadable {
+        path: original.display().to_string(),
+        detail: error.to_string(),
+    }
+}
+
+fn foreign(original: &Path) -> Unplayable {
+    Unplayable::Foreign {
+        path: original.display().to_string(),
+    }
+}

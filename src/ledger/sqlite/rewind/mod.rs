@@ -1,0 +1,160 @@
+//! A copy of a ledger, set to how it stood at a time: for post-mortems.
+//!
+//! ```text
+//! original ── copied, never written ─▶ copy ── migrated ─▶ last_… tables: how it stood at its end
+//!                                                  all_events ─▶ moves, turns, spans, fences, retries
+//! seek(time) ─▶ shown(seq, at) ─▶ steps, deletions, requests, tombstones, counters of that time
+//! ```
+//!
+//! 1. What is shown is what the events up to that time tell: of a step its last one, of a deletion its
+//!    state. What is not told by then is not there: later deletions, their steps, later events.
+//! 2. What has not moved since a time stands as it does at the end, in every column.
+//! 3. What follows from others follows here, too: a step is ready when all that it depends on had ended,
+//!    and is stuck with what it waits for. Counts, sums and phases of tombstones are those of the steps.
+//!
+//! Some moves have no event, and are not told apart:
+//! - A call in flight shows as `ready`; so does, until it is looked at, what an engine had in flight when
+//!   it ended. Which steps were in flight while a deletion stopped at a failure is a guess if it was retried
+//!   before they were answered.
+//! - What was due again shows as `blocked` until it is answered.
+//! - What was put back to work shows so from the audit on. Of many steps at once the audit has only the
+//!   number: those show so that were sent again later.
+//! - Of an older ledger, whose events have no errors: the class is that of the state, and blockers and the
+//!   next attempt are known where nothing has moved since.
+//! - What happened before the oldest event that is kept; incarnations of a record, which are estimated.
+
+mod copy;
+mod follow;
+mod prepare;
+mod stand;
+
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+
+use super::batch::Sql;
+use super::store::{configure, fault};
+use super::{Options, SqliteLedger, Store, rows};
+use crate::ledger::LedgerError;
+
+/// Why a ledger cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum Unplayable {
+    #[error("cannot read {path}: {detail}")]
+    Unreadable { path: String, detail: String },
+    #[error("{path} is no ledger of gone")]
+    Foreign { path: String },
+    #[error("{path} tells of nothing: no event is kept in it")]
+    Empty { path: String },
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+/// A copy that can be set to any time that its events tell of.
+#[derive(Debug)]
+pub struct Rewind {
+    db: Connection,
+    /// For people: the original's.
+    name: String,
+    first: DateTime<Utc>,
+    last: DateTime<Utc>,
+}
+
+impl Rewind {
+    /// Copies the ledger into this folder and prepares the copy, which shows the end. The original is
+    /// only read, also while an engine has it. Blocks for as long as SQLite does.
+    ///
+    /// # Errors
+    /// It cannot be read, is no ledger or a newer one, or has no events.
+    pub fn open(original: &Path, folder: &Path) -> Result<Self, Unplayable> {
+        let name = original.display().to_string();
+        let path = copy::path(folder);
+        copy::take(original, &path)?;
+        // Brings it up to date.
+        drop(Store::open(&path, Options::default())?);
+        let failed = |error: rusqlite::Error| fault(&name, &error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut db = Connection::open_with_flags(&path, flags).map_err(failed)?;
+        let span = configure(&db).and_then(|()| prepare::prepare(&mut db));
+        let Some((first, last)) = span.map_err(failed)? else {
+            return Err(Unplayable::Empty { path: name });
+        };
+        Ok(Self {
+            db,
+            name,
+            first,
+            last,
+        })
+    }
+
+    /// Reads the copy, as it is set.
+    ///
+    /// # Errors
+    /// The copy is gone.
+    pub fn ledger(&self) -> Result<SqliteLedger, LedgerError> {
+        let path = self.db.path().unwrap_or_default();
+        SqliteLedger::open_reader(Path::new(path))
+    }
+
+    /// The times of the first event, and of the last that happened.
+    pub fn span(&self) -> (DateTime<Utc>, DateTime<Utc>) {
+        (self.first, self.last)
+    }
+
+    /// Shows how it stood at that time, or at the nearest end; which time that is.
+    ///
+    /// # Errors
+    /// The copy cannot be read or written.
+    pub fn seek(&mut self, at: DateTime<Utc>) -> Result<DateTime<Utc>, LedgerError> {
+        let at = at.clamp(self.first, self.last);
+        let shown = show(&mut self.db, rows::micros(at));
+        shown.map_err(|error| fault(&self.name, &error))?;
+        Ok(at)
+    }
+
+    /// So many moments on, or back: events of one instant are one. At an end it stays there.
+    ///
+    /// # Errors
+    /// As with [`Self::seek`].
+    pub fn step(&mut self, moments: i64) -> Result<DateTime<Utc>, LedgerError> {
+        let moment = moment(&self.db, moments);
+        let at = moment.map_err(|error| fault(&self.name, &error))?;
+        let end = if moments < 0 { self.first } else { self.last };
+        self.seek(at.unwrap_or(end))
+    }
+}
+
+/// When the moment was that is so many away; none beyond the ends.
+fn moment(db: &Connection, moments: i64) -> Sql<Option<DateTime<Utc>>> {
+    let skipped = moments.saturating_abs().saturating_sub(1);
+    let sql = match moments {
+        0 => "SELECT at FROM shown LIMIT 1 OFFSET ?1 + 1",
+        ..0 => {
+            "SELECT DISTINCT at FROM all_events WHERE at < (SELECT max(at) FROM all_events
+                 WHERE at <= (SELECT at FROM shown)) ORDER BY at DESC LIMIT 1 OFFSET ?1"
+        }
+        1.. => {
+            "SELECT DISTINCT at FROM all_events WHERE at > (SELECT at FROM shown)
+             ORDER BY at LIMIT 1 OFFSET ?1"
+        }
+    };
+    db.prepare_cached(sql)?
+        .query_row([skipped], |row| rows::time(row, 0))
+        .optional()
+}
+
+/// All of it in one transaction: who reads meanwhile sees the time before, or this one.
+fn show(db: &mut Connection, at: i64) -> Sql<()> {
+    let tx = Transaction::new(db, TransactionBehavior::Immediate)?;
+    let moved = tx.execute(
+        "UPDATE shown SET before_seq = seq, before_at = at, at = ?1, seq =
+             (SELECT max(seq) FROM all_events WHERE at <= ?1)
+         WHERE at <> ?1",
+        [at],
+    )?;
+    if moved > 0 {
+        stand::write(&tx)?;
+    }
+    tx.commit()
+}

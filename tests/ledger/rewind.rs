@@ -1,0 +1,427 @@
+//! A ledger of chance is driven, and what stood there is noted; then a copy is set to each of these times,
+//! in any order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gone::domain::model::{ErrorClass, OnFailure, Origin, StepState};
+use gone::ledger::sqlite::rewind::Rewind;
+use gone::ledger::sqlite::upkeep::RULES;
+use gone::ledger::sqlite::{InlineLedger, Options, Store};
+use gone::ledger::{
+    Applied, AuditEntry, Change, ClaimedStep, Climb, Ledger, RetryBy, Selection, StepChange,
+};
+use rusqlite::{Connection, Row};
+use serde_json::Value;
+
+use crate::support::*;
+
+const DELETIONS: u64 = 5;
+const RESOURCES: u64 = 8;
+/// Seconds from one change to the next: a repeated DELETE wakes once a minute.
+const BETWEEN: i64 = 25;
+
+/// Of a step that does not go: attempts, error, next attempt in milliseconds.
+type Why = (i64, Option<String>, Option<i64>);
+
+const STOPPING: &str = "SELECT count(*) FROM deletions WHERE stops";
+
+/// What stood in a ledger, as its tables have it.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Stood {
+    /// Its state, whether another holds it, and of which deletion it is.
+    steps: BTreeMap<i64, (String, bool, i64)>,
+    why: BTreeMap<i64, Why>,
+    /// State, and whether it has ended.
+    deletions: BTreeMap<i64, (String, bool)>,
+    /// Phase, deletion, and when it was gone.
+    tombstones: BTreeMap<i64, (String, i64, Option<i64>)>,
+    last_event: i64,
+}
+
+fn read<T>(
+    db: &Connection,
+    sql: &str,
+    row: impl Fn(&Row) -> rusqlite::Result<(i64, T)>,
+) -> BTreeMap<i64, T> {
+    let mut rows = db.prepare_cached(sql).unwrap();
+    let rows = rows.query_map((), |found| row(found)).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+impl Stood {
+    fn of(db: &Connection) -> Self {
+        Self {
+            steps: read(
+                db,
+                "SELECT id, state, held_by IS NOT NULL, deletion FROM steps",
+                |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?))),
+            ),
+            why: read(
+                db,
+                "SELECT id, attempts, last_error, next_attempt_at / 1000 FROM steps
+                 WHERE state IN ('blocked', 'stuck') AND last_error ->> 'type' = 'PortInUse'",
+                |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?))),
+            ),
+            deletions: read(
+                db,
+                "SELECT num, state, finished_at IS NOT NULL FROM deletions",
+                |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))),
+            ),
+            tombstones: read(
+                db,
+                "SELECT record_id, phase, deletion, gone_at FROM tombstones",
+                |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?))),
+            ),
+            last_event: one_number(db, "SELECT coalesce(max(seq), 0) FROM events"),
+        }
+    }
+}
+
+fn one_number(db: &Connection, sql: &str) -> i64 {
+    db.query_row(sql, (), |row| row.get(0)).unwrap()
+}
+
+/// A ledger that is driven, and what is known of it.
+struct Tale {
+    folder: Folder,
+    ledger: InlineLedger,
+    db: Connection,
+    dice: fastrand::Rng,
+    seconds: i64,
+    handles: Vec<ClaimedStep>,
+    /// Steps whose state has no event: what was due, and what an earlier engine had in flight.
+    untold: BTreeSet<i64>,
+    notes: Vec<(i64, Stood, BTreeSet<i64>)>,
+}
+
+impl Tale {
+    fn begin(seed: u64) -> Self {
+        let folder = Folder::new();
+        let store = Store::open(&folder.ledger(), Options::default()).unwrap();
+        let db = Connection::open(folder.ledger()).unwrap();
+        db.set_prepared_statement_cache_capacity(16);
+        Self {
+            folder,
+            ledger: InlineLedger::new(store),
+            db,
+            dice: fastrand::Rng::with_seed(seed),
+            seconds: 0,
+            handles: Vec::new(),
+            untold: BTreeSet::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn name(&mut self) -> String {
+        format!("d{}", self.dice.u64(..DELETIONS))
+    }
+
+    fn resource(&mut self) -> String {
+        format!("r{}", self.dice.u64(..RESOURCES))
+    }
+
+    /// As an engine asks for it: the audit names what is meant.
+    fn retry(&mut self) -> Option<Change> {
+        let name = self.name();
+        let repeat = self.dice.u8(..3) == 0;
+        let stuck = self.stuck();
+        let (selection, target, action) = match self.dice.bool() {
+            true if repeat => (Selection::Deletion(id(&name)), id(&name), "delete again"),
+            true => (Selection::Deletion(id(&name)), id(&name), "retry"),
+            false => {
+                let step = *self.dice.choice(&stuck)?;
+                let resource = self.resource_of(step);
+                let target = key("port", &resource).to_string();
+                (Selection::Steps(vec![step]), target, "retry")
+            }
+        };
+        Some(Change::Retry {
+            by: match action {
+                "retry" => RetryBy::Person,
+                _ => RetryBy::Repeat,
+            },
+            selection,
+            audit: AuditEntry {
+                target,
+                ..entry(action, "", Origin::Cli)
+            },
+            now: at(self.seconds),
+        })
+    }
+
+    fn stuck(&self) -> Vec<i64> {
+        let stuck = "SELECT id, 0 FROM steps WHERE state = 'stuck' AND held_by IS NULL";
+        let stuck = read(&self.db, stuck, |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?))
+        });
+        stuck.into_keys().collect()
+    }
+
+    fn resource_of(&self, step: i64) -> String {
+        let resource = "SELECT resource FROM steps WHERE id = ?1";
+        let mut resource = self.db.prepare_cached(resource).unwrap();
+        resource.query_row([step], |row| row.get(0)).unwrap()
+    }
+
+    fn ended(&mut self, step: &ClaimedStep) -> Change {
+        let to = *self
+            .dice
+            .choice(&[
+                StepState::Gone,
+                StepState::Gone,
+                StepState::Gone,
+                StepState::Stuck,
+                StepState::Stuck,
+                StepState::Blocked,
+                StepState::Verifying,
+                StepState::Ready,
+            ])
+            .unwrap();
+        let now = at(self.seconds);
+        let class = match self.dice.bool() {
+            true => ErrorClass::Blocked,
+            false => ErrorClass::Fatal,
+        };
+        let change = match to {
+            StepState::Stuck | StepState::Blocked => failed(step, to, class, now),
+            _ => outcome(step, to, now),
+        };
+        let due = at(self.seconds + self.dice.i64(1..200));
+        settle(StepChange {
+            next_attempt_at: (to != StepState::Stuck).then_some(due),
+            ..change
+        })
+    }
+
+    /// A plan over some resources, each after some of those before it.
+    fn plan(&mut self) -> gone::domain::model::Plan {
+        let mut resources: Vec<u64> = (0..RESOURCES).collect();
+        self.dice.shuffle(&mut resources);
+        resources.truncate(self.dice.usize(1..6));
+        let steps = resources.iter().enumerate().map(|(position, resource)| {
+            let before = 0..u32::try_from(position).unwrap();
+            let after: Vec<u32> = before.filter(|_| self.dice.u8(..3) == 0).collect();
+            let key = key("port", &format!("r{resource}"));
+            plan_step(position, gone::domain::model::Action::Delete, key, &after)
+        });
+        plan(steps.collect())
+    }
+
+    async fn change(&mut self) -> Option<Change> {
+        let now = at(self.seconds);
+        Some(match self.dice.u8(..40) {
+            0..4 => {
+                let target = target("port", &self.resource());
+                let mut wanted = wanted(&self.name(), vec![target], now);
+                if self.dice.u8(..3) == 0 {
+                    wanted.options.on_failure = OnFailure::Stop;
+                }
+                accept(wanted)
+            }
+            4..9 => {
+                let plan = self.plan();
+                start(&self.name(), &plan, now)
+            }
+            9 => Change::Refuse {
+                deletion_id: id(&self.name()),
+                refused: Vec::new(),
+                note: "no".to_owned(),
+                now,
+            },
+            10..24 => {
+                let newest = self.handles.len().checked_sub(1 + self.dice.usize(..4))?;
+                let step = self.handles[newest].clone();
+                self.ended(&step)
+            }
+            24..28 => {
+                let due = looks(&self.ledger, now, 9).await.unwrap();
+                let step = self.dice.choice(&due)?.clone();
+                self.ended(&step)
+            }
+            28 | 29 => Change::WakeDue { now },
+            30..34 => self.retry()?,
+            34 => cancel(&self.name(), now),
+            35 => {
+                let paused = self.dice.bool();
+                pause(&self.name(), paused, now)
+            }
+            36 => Change::Recover { now },
+            37 => Change::Recreated {
+                key: key("port", &self.resource()),
+                copy: None,
+                // Of one that stops at a failure the rest is not held by what came back.
+                stuck: self.dice.bool() && one_number(&self.db, STOPPING) == 0,
+                now,
+            },
+            38 => {
+                let what = match self.dice.bool() {
+                    true => Selection::Deletion(id(&self.name())),
+                    false => Selection::Steps(vec![*self.dice.choice(&self.stuck())?]),
+                };
+                purge(what, Climb::Forget, now)
+            }
+            _ => release("port", &self.resource(), now),
+        })
+    }
+
+    async fn go_on(&mut self) {
+        self.seconds += BETWEEN;
+        let before = Stood::of(&self.db);
+        let mut moves_untold = false;
+        if self.dice.u8(..4) == 0 {
+            let room = room(self.dice.usize(1..3));
+            let claimed = self.ledger.claim(vec![room], at(self.seconds)).await;
+            self.handles.extend(claimed.unwrap());
+        } else {
+            let Some(change) = self.change().await else {
+                return;
+            };
+            moves_untold = matches!(change, Change::WakeDue { .. } | Change::Recover { .. });
+            let applied = one(&self.ledger, change).await;
+            assert!(!matches!(applied, Applied::Refused(why) if why.contains("cannot take")));
+        }
+        let after = Stood::of(&self.db);
+        for (step, (state, ..)) in &after.steps {
+            let was = before.steps.get(step).map(|(state, ..)| state);
+            if was != Some(state) {
+                match moves_untold || state == "running" {
+                    true => self.untold.insert(*step),
+                    false => self.untold.remove(step),
+                };
+            }
+        }
+        self.notes.push((self.seconds, after, self.untold.clone()));
+    }
+}
+
+/// Whether a step that was in one state may be shown in another: what has no event is not told apart.
+fn may_show(was: &str, shown: &str, untold: bool) -> bool {
+    let before_answer = ["ready", "blocked", "running"];
+    match was {
+        "running" => before_answer.contains(&shown) || shown == "verifying",
+        "ready" if untold => before_answer.contains(&shown),
+        "verifying" if untold => before_answer.contains(&shown) || shown == was,
+        _ => was == shown,
+    }
+}
+
+fn compare(was: &Stood, shown: &Stood, untold: &BTreeSet<i64>) -> Result<(), String> {
+    let same = |what: &str, was: &dyn std::fmt::Debug, shown: &dyn std::fmt::Debug| {
+        let (was, shown) = (format!("{was:?}"), format!("{shown:?}"));
+        (was == shown)
+            .then_some(())
+            .ok_or_else(|| format!("{what}:\n was   {was}\n shown {shown}"))
+    };
+    same("events", &was.last_event, &shown.last_event)?;
+    same("deletions", &was.deletions, &shown.deletions)?;
+    let ids = |stood: &Stood| stood.steps.keys().copied().collect::<Vec<_>>();
+    same("which steps", &ids(was), &ids(shown))?;
+    for (step, (state, held, _)) in &was.steps {
+        let (shown, shown_held, _) = &shown.steps[step];
+        // Of a deletion that stops at a failure: sent before it, or held by it and retried.
+        let in_flight = state == "running" || state == "verifying" && untold.contains(step);
+        let may_be_held = in_flight && *shown_held || *held && shown == "running";
+        let may_show = may_show(state, shown, untold.contains(step)) && held == shown_held;
+        if !may_show && !may_be_held {
+            return Err(format!(
+                "step {step}: was {state} {held}, shown {shown} {shown_held}"
+            ));
+        }
+    }
+    for (step, (attempts, error, next)) in &was.why {
+        let (shown_attempts, shown_error, shown_next) = &shown.why[step];
+        let parsed = |error: &Option<String>| -> Option<Value> {
+            error
+                .as_ref()
+                .map(|text| serde_json::from_str(text).unwrap())
+        };
+        same(
+            &format!("why {step}"),
+            &(attempts, parsed(error), next),
+            &(shown_attempts, parsed(shown_error), shown_next),
+        )?;
+    }
+    same("tombstones", &was.tombstones, &shown.tombstones)
+}
+
+/// The rules that a ledger keeps hold of what is shown, too.
+fn check_rules(db: &Connection) -> Result<(), String> {
+    for (_, rule, sql) in RULES {
+        let broken = one_number(db, sql);
+        if broken != 0 {
+            return Err(format!("{rule}: {broken}"));
+        }
+    }
+    Ok(())
+}
+
+fn check_end(db: &Connection) -> Result<(), String> {
+    for table in ["steps", "deletions", "requests", "tombstones"] {
+        for (one, other) in [("", "last_"), ("last_", "")] {
+            let sql = format!(
+                "SELECT count(*) FROM (SELECT * FROM {one}{table} EXCEPT SELECT * FROM {other}{table})"
+            );
+            if one_number(db, &sql) != 0 {
+                return Err(format!("{table} are not as they stood at the end"));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn tell(seed: u64) -> Result<(), String> {
+    let mut tale = Tale::begin(seed);
+    for _ in 0..60 {
+        tale.go_on().await;
+    }
+    let Some(first) = tale
+        .notes
+        .iter()
+        .position(|(_, stood, _)| stood.last_event > 0)
+    else {
+        return Ok(());
+    };
+    let original = std::fs::read(tale.folder.ledger()).unwrap();
+    let copy = Folder::new();
+    let mut rewind = Rewind::open(&tale.folder.ledger(), &copy.path("")).unwrap();
+    let db = Connection::open(copy.ledger()).unwrap();
+    let mut notes = tale.notes.split_off(first);
+    tale.dice.shuffle(&mut notes);
+    for (seconds, was, untold) in &notes {
+        rewind.seek(at(*seconds)).unwrap();
+        let shown = Stood::of(&db);
+        let at = format!("seed {seed}, {seconds} s: ");
+        compare(was, &shown, untold).map_err(|why| format!("{at}{why}"))?;
+        check_rules(&db).map_err(|why| format!("{at}{why}"))?;
+    }
+    let (_, last) = rewind.span();
+    rewind.seek(last).unwrap();
+    check_end(&db).map_err(|why| format!("seed {seed}: {why}"))?;
+    assert_eq!(std::fs::read(tale.folder.ledger()).unwrap(), original);
+    Ok(())
+}
+
+fn tell_all(seeds: std::ops::Range<u64>) {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.build().unwrap();
+    let wrong: Vec<String> = seeds
+        .filter_map(|seed| runtime.block_on(tell(seed)).err())
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn a_copy_set_to_any_time_shows_what_stood_then() {
+    tell_all(0..100);
+}
+
+#[test]
+fn a_copy_set_to_any_time_shows_what_stood_then_of_more_tales() {
+    let bound = |name: &str, usual| std::env::var(name).map_or(usual, |s| s.parse().unwrap());
+    tell_all(bound("FROM", 100)..bound("SEEDS", 200));
+}
