@@ -13,6 +13,7 @@ mod embedded;
 mod examine;
 mod gates;
 mod notify;
+mod replay;
 mod upkeep;
 
 use std::io::{self, BufRead as _, BufWriter, Write};
@@ -30,7 +31,8 @@ use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::model::Origin;
 use crate::faces::cli::args::{
-    Cli, CompletionsArgs, Format, Global, LedgerWork, ManArgs, NotifyWork, OnOff, SandboxArgs, Verb,
+    Cli, CompletionsArgs, Format, Global, LedgerWork, ManArgs, NotifyWork, OnOff, ReplayArgs,
+    SandboxArgs, Verb,
 };
 use crate::faces::cli::output::{Style, Tolerant};
 use crate::faces::cli::{self, Exit, Failure, ReadLine, Session, describe};
@@ -99,6 +101,7 @@ pub enum Mode {
     SandboxServer(SandboxArgs),
     Doctor,
     Ledger(LedgerWork),
+    Replay(ReplayArgs),
     Notify(NotifyWork),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -119,6 +122,7 @@ pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode
             LedgerWork::Prune(_) => Mode::Client(Verb::Ledger(args)),
             work => Mode::Ledger(work),
         }),
+        (false, false, Some(Verb::Replay(args))) => Ok(Mode::Replay(args)),
         (false, false, Some(Verb::Notify(args))) => Ok(Mode::Notify(args.work)),
         (false, false, Some(Verb::Completions(args))) => Ok(Mode::Completions(args)),
         (false, false, Some(Verb::Man(args))) => Ok(Mode::Man(args)),
@@ -252,6 +256,7 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
             out: Some(folder), ..
         }) => write_manual(&folder),
         Mode::Ledger(work) => upkeep::run(&global, around, style, &work),
+        Mode::Replay(args) => replay::run(&global, around, style, &args),
         Mode::Notify(NotifyWork::Test) => runtime()?.block_on(notify::test(&global, around, style)),
         Mode::Doctor => runtime()?.block_on(examine::examine(&global, around, style)),
         Mode::Client(verb) => {

@@ -3,16 +3,19 @@
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, Utc};
 use rustix::process::Pid;
 
 use super::{Places, Way, attach, embedded, listens, places, runtime, settings, way};
+use crate::control::Control;
 use crate::domain::model::Origin;
-use crate::faces::cli::args::Global;
+use crate::faces::cli::args::{Format, Global};
 use crate::faces::cli::output::Style;
 use crate::faces::cli::{Exit, Failure};
-use crate::faces::console::{self, ConsoleOptions, EngineMode, Keymap};
+use crate::faces::console::{self, ConsoleOptions, EngineMode, Keymap, Replayed};
 use crate::ledger::sqlite::owner;
 use crate::sandbox::DEFAULT_SCENARIO;
 use crate::system::config::{OnHangup, Settings, Surroundings, private_folder};
@@ -22,8 +25,17 @@ use crate::system::telemetry::{self, Verbosity};
 const AWAY_MAX: Duration = Duration::from_secs(1);
 const AWAY_AGAIN: Duration = Duration::from_millis(5);
 
+/// Whether a replay opens the console: there is a terminal, and no other output was asked for.
+pub(super) fn fits(global: &Global) -> bool {
+    global.output == Format::Table && is_terminal()
+}
+
+fn is_terminal() -> bool {
+    std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
+}
+
 pub(super) fn open(global: &Global, around: &Surroundings, style: Style) -> Result<Exit, Failure> {
-    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+    if !is_terminal() {
         let advice =
             "Use a verb (`gone --help` lists them), or `gone --engine` to run without one.";
         return Err(Failure::usage(
@@ -34,15 +46,84 @@ pub(super) fn open(global: &Global, around: &Surroundings, style: Style) -> Resu
     }
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
-    // The screen is the console's: logs go to a file.
+    log_to_file(global, &places)?;
+    runtime()?.block_on(run(global, around, style, settings, &places))
+}
+
+/// The screen is the console's: logs go to a file.
+fn log_to_file(global: &Global, places: &Places) -> std::io::Result<()> {
     private_folder(&places.state)?;
     let format = telemetry::format_for(global.log_format.map(Into::into), true);
     let verbosity = Verbosity {
         times: global.verbose,
         engine: true,
     };
-    telemetry::to_file(&places.state, format, verbosity)?;
-    runtime()?.block_on(run(global, around, style, settings, &places))
+    telemetry::to_file(&places.state, format, verbosity)
+}
+
+/// The console on a replay of these times.
+pub(super) async fn replay(
+    global: &Global,
+    around: &Surroundings,
+    style: Style,
+    settings: Settings,
+    control: Arc<dyn Control>,
+    (first, last): (DateTime<Utc>, DateTime<Utc>),
+) -> Result<Exit, Failure> {
+    let places = places(global, &settings, around, Path::exists)?;
+    log_to_file(global, &places)?;
+    let ledger = control.snapshot().borrow().engine.ledger.clone();
+    let options = ConsoleOptions {
+        replay: Some(Replayed {
+            ledger,
+            first,
+            last,
+        }),
+        ..options(global, around, style, &settings, EngineMode::Attached)
+    };
+    let ended = draw(global, around, control, options).await;
+    ended.map(|_| Exit::Done).map_err(not_drawn)
+}
+
+fn options(
+    global: &Global,
+    around: &Surroundings,
+    style: Style,
+    settings: &Settings,
+    engine: EngineMode,
+) -> ConsoleOptions {
+    ConsoleOptions {
+        ascii: style.ascii,
+        no_color: !style.colour,
+        low_bandwidth: global.low_bandwidth,
+        theme: settings.console.theme,
+        // Checked as the settings were read.
+        keys: Keymap::with(&settings.console.keys).unwrap_or_default(),
+        accent: settings.console.accent.clone(),
+        mouse: settings.console.mouse,
+        actor: around.actor(Origin::Console),
+        start: None,
+        engine,
+        tour: global.sandbox.as_deref().is_some_and(is_practice),
+        replay: None,
+    }
+}
+
+async fn draw(
+    global: &Global,
+    around: &Surroundings,
+    control: Arc<dyn Control>,
+    options: ConsoleOptions,
+) -> anyhow::Result<console::Exit> {
+    match global.plain || around.term.as_deref() == Some("dumb") {
+        true => console::run_plain(control, options).await,
+        false => console::run(control, options).await,
+    }
+}
+
+fn not_drawn(error: anyhow::Error) -> Failure {
+    let why = format!("{error:#}");
+    Failure::new(Exit::Internal, "internal", "draw the console", why, "")
 }
 
 async fn run(
@@ -53,10 +134,7 @@ async fn run(
     places: &Places,
 ) -> Result<Exit, Failure> {
     let on_hangup = settings.console.on_hangup;
-    let (theme, accent) = (settings.console.theme, settings.console.accent.clone());
-    let mouse = settings.console.mouse;
-    // Checked as the settings were read.
-    let keys = Keymap::with(&settings.console.keys).unwrap_or_default();
+    let mut options = options(global, around, style, &settings, EngineMode::Attached);
     let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));
     let (control, embedded) = match way(places, owner, listens) {
         Way::Attach(socket) => (attach(&socket).await?, None),
@@ -65,26 +143,10 @@ async fn run(
             (embedded.control.clone(), Some(embedded))
         }
     };
-    let options = ConsoleOptions {
-        ascii: style.ascii,
-        no_color: !style.colour,
-        low_bandwidth: global.low_bandwidth,
-        theme,
-        keys,
-        accent,
-        mouse,
-        actor: around.actor(Origin::Console),
-        start: None,
-        tour: global.sandbox.as_deref().is_some_and(is_practice),
-        engine: match embedded {
-            Some(_) => EngineMode::Embedded,
-            None => EngineMode::Attached,
-        },
-    };
-    let ended = match global.plain || around.term.as_deref() == Some("dumb") {
-        true => console::run_plain(control, options).await,
-        false => console::run(control, options).await,
-    };
+    if embedded.is_some() {
+        options.engine = EngineMode::Embedded;
+    }
+    let ended = draw(global, around, control, options).await;
     if let Some(embedded) = embedded {
         embedded.stop().await;
         let goes_on = match &ended {
@@ -97,16 +159,7 @@ async fn run(
             leave_running(global, places).await?;
         }
     }
-    match ended {
-        Ok(_) => Ok(Exit::Done),
-        Err(error) => Err(Failure::new(
-            Exit::Internal,
-            "internal",
-            "draw the console",
-            format!("{error:#}"),
-            "",
-        )),
-    }
+    ended.map(|_| Exit::Done).map_err(not_drawn)
 }
 
 /// The practice cloud by any of its names: the tour speaks of what it has.

@@ -300,7 +300,7 @@ fn clouds(
 }
 
 /// What the program brings, and `kinds/*.toml` of the user's configuration folder, by file name.
-fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
+pub(super) fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
     let tried = "read the kinds";
     let advice = "Correct the file, or move it away.";
     let mut sources = Vec::new();

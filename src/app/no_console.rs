@@ -1,9 +1,14 @@
 //! A build without the terminal crates.
 
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::control::Control;
 use crate::faces::cli::args::Global;
 use crate::faces::cli::output::Style;
 use crate::faces::cli::{Exit, Failure};
-use crate::system::config::Surroundings;
+use crate::system::config::{Settings, Surroundings};
 
 /// # Errors
 /// Always: there is no console in this build.
@@ -14,4 +19,22 @@ pub(super) fn open(_: &Global, _: &Surroundings, _: Style) -> Result<Exit, Failu
         "it is not part of this build",
         advice,
     ))
+}
+
+/// A replay lists what stood then.
+pub(super) fn fits(_: &Global) -> bool {
+    false
+}
+
+/// # Errors
+/// Always, as [`open`].
+pub(super) async fn replay(
+    global: &Global,
+    around: &Surroundings,
+    style: Style,
+    _: Settings,
+    _: Arc<dyn Control>,
+    _: (DateTime<Utc>, DateTime<Utc>),
+) -> Result<Exit, Failure> {
+    open(global, around, style)
 }

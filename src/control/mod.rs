@@ -142,13 +142,26 @@ pub enum Command {
     ResumeSite {
         site: Site,
     },
+    /// Shows another time of a replay; its snapshot says which. Only from within.
+    #[serde(skip)]
+    Seek {
+        to: Moment,
+    },
+}
+
+/// A time of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    At(DateTime<Utc>),
+    /// So many events on, or back: those of one instant are one.
+    By(i64),
 }
 
 impl Command {
     /// What it takes to ask for it.
     pub fn scope(&self) -> Scope {
         match self {
-            Self::Plan { .. } => Scope::View,
+            Self::Plan { .. } | Self::Seek { .. } => Scope::View,
             Self::Delete { .. }
             | Self::DeleteSeen { .. }
             | Self::Wake { .. }

@@ -12,6 +12,7 @@ pub mod kinds;
 pub mod ladder;
 pub mod mapping;
 pub mod model;
+pub mod moment;
 pub mod nesting;
 pub mod news;
 pub mod outline;

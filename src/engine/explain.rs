@@ -22,6 +22,32 @@ impl Shared {
             ),
             None => (self.remembered(spec).await?, false),
         };
+        let mut explanation = self.explain_known(target).await?;
+        let settled = explanation
+            .tombstone
+            .as_ref()
+            .is_none_or(|tombstone| tombstone.phase != Phase::Deleting);
+        if present && settled {
+            self.explain_plan(&mut explanation).await;
+        }
+        if !present {
+            explanation
+                .lines
+                .push("it is not there (any more)".to_owned());
+        }
+        Ok(explanation)
+    }
+
+    /// What the ledger knows of it, and nothing else.
+    pub(super) async fn explain_remembered(
+        &self,
+        spec: &TargetSpec,
+    ) -> Result<Explanation, ControlError> {
+        let target = self.remembered(spec).await?;
+        self.explain_known(target).await
+    }
+
+    async fn explain_known(&self, target: Target) -> Result<Explanation, ControlError> {
         let tombstones = self
             .ledger
             .tombstones_of(vec![target.key.clone()])
@@ -40,17 +66,6 @@ impl Shared {
         };
         if let Some(tombstone) = &tombstone {
             self.explain_deletion(tombstone, &mut explanation).await?;
-        }
-        let settled = tombstone
-            .as_ref()
-            .is_none_or(|tombstone| tombstone.phase != Phase::Deleting);
-        if present && settled {
-            self.explain_plan(&mut explanation).await;
-        }
-        if !present {
-            explanation
-                .lines
-                .push("it is not there (any more)".to_owned());
         }
         Ok(explanation)
     }

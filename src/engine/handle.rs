@@ -142,6 +142,9 @@ impl Control for Handle {
             Command::Prune { before } => shared.prune_by_hand(&envelope, before).await,
             Command::PauseSite { site } => shared.pause_site_by_hand(&envelope, site, true).await,
             Command::ResumeSite { site } => shared.pause_site_by_hand(&envelope, site, false).await,
+            Command::Seek { .. } => Err(ControlError::Usage {
+                message: "this is the present: only a replay shows other times".into(),
+            }),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
 use super::{Done, Shared, UnderWay};
@@ -35,6 +36,42 @@ impl Shared {
     }
 
     async fn publish_now(&self) -> Result<(), LedgerError> {
+        let now = self.clock.now();
+        let before = self.snapshot.borrow().clone();
+        let mut snapshot = self.picture(&before).await?;
+        if snapshot == *before {
+            return Ok(());
+        }
+        if let Some(at) = before.at {
+            let seconds = (now - at).num_milliseconds().max(1).unsigned_abs() as f64 / 1000.0;
+            let accepted = snapshot.steps.accepted();
+            let done = accepted.saturating_sub(before.steps.accepted()) as f64;
+            // An exponential mean over the window: no history to keep.
+            let weight = (seconds / RATE_WINDOW_SECONDS).min(1.0);
+            snapshot.rate_per_second =
+                before.rate_per_second * (1.0 - weight) + done / seconds * weight;
+        }
+        self.show(snapshot, now);
+        Ok(())
+    }
+
+    /// Publishes how a replay stands now, also if that is the same as before: who asked for the time waits
+    /// for it. How fast it went is not known.
+    pub(super) async fn publish_replayed(&self) -> Result<(), LedgerError> {
+        let before = self.snapshot.borrow().clone();
+        let snapshot = self.picture(&before).await?;
+        self.show(snapshot, self.clock.now());
+        Ok(())
+    }
+
+    fn show(&self, mut snapshot: Snapshot, now: DateTime<Utc>) {
+        snapshot.version += 1;
+        snapshot.at = Some(now);
+        self.snapshot.send_replace(Arc::new(snapshot));
+    }
+
+    /// As the ledger has it, with what of the last one is not from there.
+    async fn picture(&self, before: &Snapshot) -> Result<Snapshot, LedgerError> {
         let mut summary = self.ledger.summary().await?;
         let now = self.clock.now();
         let slow = summary.settling.into_iter().filter(|step| {
@@ -43,8 +80,7 @@ impl Shared {
         });
         summary.attention.extend(slow);
         summary.attention.truncate(ATTENTION_MAX);
-        let before = self.snapshot.borrow().clone();
-        let mut snapshot = Snapshot {
+        Ok(Snapshot {
             version: before.version,
             at: before.at,
             engine: self.status().clone(),
@@ -59,22 +95,6 @@ impl Shared {
             attention: summary.attention,
             last_event: summary.last_event,
             rate_per_second: before.rate_per_second,
-        };
-        if snapshot == *before {
-            return Ok(());
-        }
-        if let Some(at) = before.at {
-            let seconds = (now - at).num_milliseconds().max(1).unsigned_abs() as f64 / 1000.0;
-            let accepted = snapshot.steps.accepted();
-            let done = accepted.saturating_sub(before.steps.accepted()) as f64;
-            // An exponential mean over the window: no history to keep.
-            let weight = (seconds / RATE_WINDOW_SECONDS).min(1.0);
-            snapshot.rate_per_second =
-                before.rate_per_second * (1.0 - weight) + done / seconds * weight;
-        }
-        snapshot.version += 1;
-        snapshot.at = Some(now);
-        self.snapshot.send_replace(Arc::new(snapshot));
-        Ok(())
+        })
     }
 }

@@ -11,14 +11,21 @@ use tokio::time::Instant;
 /// the wall clock agree, and the dice are seeded.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    start: Option<(DateTime<Utc>, Instant)>,
+    time: Time,
     dice: Arc<Mutex<fastrand::Rng>>,
+}
+
+#[derive(Clone, Debug)]
+enum Time {
+    System,
+    Simulated(DateTime<Utc>, Instant),
+    Standing(Arc<Mutex<DateTime<Utc>>>),
 }
 
 impl Clock {
     pub fn system() -> Self {
         Self {
-            start: None,
+            time: Time::System,
             dice: Arc::new(Mutex::new(fastrand::Rng::new())),
         }
     }
@@ -26,15 +33,31 @@ impl Clock {
     /// Must be called within a tokio runtime, whose clock it follows.
     pub fn simulated(start: DateTime<Utc>, seed: u64) -> Self {
         Self {
-            start: Some((start, Instant::now())),
+            time: Time::Simulated(start, Instant::now()),
             dice: Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))),
         }
     }
 
+    /// Stands still, at the time to which it is set.
+    pub fn standing(at: DateTime<Utc>) -> Self {
+        Self {
+            time: Time::Standing(Arc::new(Mutex::new(at))),
+            dice: Arc::new(Mutex::new(fastrand::Rng::new())),
+        }
+    }
+
+    /// Sets a clock that stands, and its clones; any other goes by itself.
+    pub fn set(&self, to: DateTime<Utc>) {
+        if let Time::Standing(at) = &self.time {
+            *at.lock().unwrap_or_else(PoisonError::into_inner) = to;
+        }
+    }
+
     pub fn now(&self) -> DateTime<Utc> {
-        match self.start {
-            None => Utc::now(),
-            Some((start, origin)) => start + origin.elapsed(),
+        match &self.time {
+            Time::System => Utc::now(),
+            Time::Simulated(start, origin) => *start + origin.elapsed(),
+            Time::Standing(at) => *at.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 

@@ -15,11 +15,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::model::{
     Action, Actor, ErrorClass, KindName, Origin, Plan, PlanOptions, PlanStep, ResourceKey, Site,
     StepError, StepState, Target,
 };
+use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{Options, SqliteLedger, Store};
 use gone::ledger::{
     Applied, AuditEntry, Change, ClaimedStep, Ledger, NewDeletion, Room, StepChange,
@@ -62,6 +63,16 @@ fn main() {
     println!(
         "first summary of {steps} steps: {:.1} ms (goal < 50)",
         first.as_secs_f64() * 1000.0
+    );
+    let replayed = replay(scale(100_000));
+    println!(
+        "replay of {} steps: opened in {:.2} s, any time shown in {:.2} s (goal < 1), the longest {:.2} s, \
+         the next event in {:.2} s",
+        scale(100_000),
+        replayed.opened,
+        replayed.jumped,
+        replayed.longest,
+        replayed.stepped
     );
 }
 
@@ -346,4 +357,66 @@ fn first_summary(n: usize) -> (u64, Duration) {
     let took = before.elapsed();
     assert!(!summary.attention.is_empty());
     (summary.steps.total, took)
+}
+
+/// Seconds.
+struct Replayed {
+    opened: f64,
+    /// The median of jumps to anywhere.
+    jumped: f64,
+    longest: f64,
+    stepped: f64,
+}
+
+/// One deletion whose steps were each accepted and then gone, but for one in a hundred that was stuck.
+fn replay(n: usize) -> Replayed {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    let mut claimed = claimed(&path, n, 5);
+    let mut store = Store::open(&path, Options::default()).unwrap();
+    let mut seconds = 0;
+    for state in [StepState::Verifying, StepState::Gone] {
+        for batch in claimed.chunks_mut(BATCH) {
+            seconds += 1;
+            let changes = batch.iter_mut().enumerate().map(|(position, step)| {
+                let to = if position % 100 == 0 && state == StepState::Gone {
+                    StepState::Stuck
+                } else {
+                    state
+                };
+                let Change::Step(mut change) = end(step, to) else {
+                    unreachable!()
+                };
+                step.fence.state = to;
+                change.now = now() + TimeDelta::seconds(seconds);
+                Change::Step(change)
+            });
+            let applied = store.apply(changes.collect()).unwrap();
+            assert!(applied.iter().all(|applied| *applied == Applied::Done));
+        }
+    }
+    drop(store);
+    let copy = tempfile::tempdir().unwrap();
+    let before = Instant::now();
+    let mut rewind = Rewind::open(&path, copy.path()).unwrap();
+    let opened = before.elapsed().as_secs_f64();
+    let mut dice = fastrand::Rng::with_seed(6);
+    let mut timed = |work: &mut dyn FnMut(&mut Rewind)| {
+        let before = Instant::now();
+        work(&mut rewind);
+        before.elapsed().as_secs_f64()
+    };
+    let mut jumps: Vec<f64> = (0..21)
+        .map(|_| {
+            let at = now() + TimeDelta::seconds(dice.i64(0..=seconds));
+            timed(&mut |rewind| assert_eq!(rewind.seek(at).unwrap(), at))
+        })
+        .collect();
+    jumps.sort_by(f64::total_cmp);
+    Replayed {
+        opened,
+        jumped: jumps[jumps.len() / 2],
+        longest: jumps[jumps.len() - 1],
+        stepped: timed(&mut |rewind| assert!(rewind.step(-1).is_ok())),
+    }
 }

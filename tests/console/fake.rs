@@ -899,6 +899,7 @@ pub fn options() -> ConsoleOptions {
         },
         start: None,
         tour: false,
+        replay: None,
         engine: EngineMode::Attached,
     }
 }

@@ -398,7 +398,8 @@ pub fn commands() -> Vec<Command> {
         Command::Told { .. }
         | Command::DeleteSeen { .. }
         | Command::Wake { .. }
-        | Command::Revive { .. } => 15,
+        | Command::Revive { .. }
+        | Command::Seek { .. } => 15,
     });
     all
 }

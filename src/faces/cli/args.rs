@@ -171,6 +171,9 @@ pub enum Verb {
     /// Check, copy or write out the ledger, also while an engine works on it
     #[command(after_help = LEDGER_EXAMPLES)]
     Ledger(LedgerArgs),
+    /// Show how a ledger stood at any time: what was known when
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayArgs),
     /// Try how people are told of what needs them
     #[command(after_help = NOTIFY_EXAMPLES)]
     Notify(NotifyArgs),
@@ -289,6 +292,18 @@ Examples:
   gone ledger prune --older-than 30d    by the engine that has it, or by one of its own
   gone ledger backup /backup/gone.db    whole and consistent; give it back with --ledger
   gone ledger export > ledger.jsonl     each row of each table as a line of JSON";
+
+const REPLAY_EXAMPLES: &str = "\
+Opens the console on a copy: the ledger is only read, also while an engine has it. There , and . go an
+event back and on, < and > a twentieth of the whole, { and } to its ends, and :at to a time.
+
+What has no event is not told apart: a call in flight shows as ready, what was due again as blocked until
+it is answered; many steps that were tried again at once show so if they were sent again later.
+
+Examples:
+  gone replay /backup/gone.db           from its end
+  gone replay ledger.db --from 03:12    of its last day; or 2026-11-24T03:12:07Z, or -1h before its end
+  gone replay ledger.db --from -1h -o json    its deletions as they stood then";
 
 const NOTIFY_EXAMPLES: &str = "\
 The engine tells people by webhook and mail, as [notify] in the settings says, when something is stuck,
@@ -554,6 +569,15 @@ pub struct ManArgs {
     /// Write all pages into this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "verb")]
     pub out: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ReplayArgs {
+    /// A ledger, a backup of one, or a colleague's
+    pub ledger: PathBuf,
+    /// The time to begin with: RFC 3339, HH:MM[:SS] of its last day, or -1h before its end [default: its end]
+    #[arg(long, value_name = "T", allow_hyphen_values = true)]
+    pub from: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -34,7 +34,7 @@ use args::{Format, LedgerArgs, LedgerWork, Verb};
 
 /// Carries out a verb that needs the control, and tells on standard error what went wrong.
 ///
-/// `doctor`, `ledger` but for `prune`, `notify`, `sandbox`, `completions` and `man` need none, and are not for here.
+/// `doctor`, `ledger` but for `prune`, `replay`, `notify`, `sandbox`, `completions` and `man` need none, and are not for here.
 pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
     let session = &mut session;
     let done = match check_format(session, &verb) {
@@ -58,6 +58,7 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
             }) => act::prune(session, &args).await,
             Verb::Doctor
             | Verb::Ledger(_)
+            | Verb::Replay(_)
             | Verb::Notify(_)
             | Verb::Sandbox(_)
             | Verb::Completions(_)

@@ -2,6 +2,8 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::panes::Context;
+
 /// The engine serves at most this many rows a page.
 pub(crate) const PAGE_ROWS: usize = 500;
 /// Asking again sooner would show nothing that a person could follow.
@@ -70,10 +72,15 @@ impl<T> Feed<T> {
         self.stale || self.ticket.is_some()
     }
 
-    /// What to ask now. A long list is asked again only after a pause of four times what it took.
-    pub(crate) fn due(&self, now: DateTime<Utc>) -> Want {
-        let pause = TimeDelta::milliseconds(PAUSE_MS).max(self.took * 4);
+    /// What to ask now. A long list is asked again only after a pause of four times what it took; but a
+    /// replay moves only when a person wants it to.
+    pub(crate) fn due(&self, context: &Context<'_>) -> Want {
+        let (now, pause) = (
+            context.now,
+            TimeDelta::milliseconds(PAUSE_MS).max(self.took * 4),
+        );
         let rested = self.asked_at.is_none_or(|at| now - at >= pause || now < at);
+        let rested = rested || context.replays;
         if self.ticket.is_none() && self.stale && rested {
             Want::Page(None)
         } else {
@@ -113,6 +120,14 @@ impl<T> Feed<T> {
         self.loaded = true;
         self.took = self.asked_at.map_or(TimeDelta::zero(), |at| now - at);
         Want::Nothing
+    }
+
+    /// As [`Self::fail`]; but of another time the rows of before would be wrong.
+    pub(crate) fn refuse(&mut self, error: String, context: &Context<'_>) {
+        if context.replays {
+            self.rows.clear();
+        }
+        self.fail(error);
     }
 
     /// The rows of before stay; it asks again at the engine's next move.

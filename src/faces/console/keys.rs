@@ -42,6 +42,12 @@ pub(crate) enum Action {
     Group,
     Chart,
     Copy,
+    EventBack,
+    EventOn,
+    JumpBack,
+    JumpOn,
+    Earliest,
+    Latest,
     CommandLine,
     Filter,
     Refresh,
@@ -71,6 +77,8 @@ pub(crate) enum Scope {
     Gates,
     /// Rows that are only read.
     Reading,
+    /// Everywhere, but only while a replay is shown.
+    Replay,
 }
 
 #[derive(Clone, Debug)]
@@ -182,6 +190,13 @@ const STANDARD: &[Row] = &[
     (Scope::Sites, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
 
     (Scope::Reading, COPY, Action::Copy, "copy", "copy the row to the clipboard"),
+
+    (Scope::Replay, &[plain(',')], Action::EventBack, "event back", "to the event before"),
+    (Scope::Replay, &[plain('.')], Action::EventOn, "on", "to the next event"),
+    (Scope::Replay, &[plain('<')], Action::JumpBack, "far back", "back by a twentieth of all the time that the ledger tells of"),
+    (Scope::Replay, &[plain('>')], Action::JumpOn, "on", "on by a twentieth of that time"),
+    (Scope::Replay, &[plain('{')], Action::Earliest, "", "to the first event; :at 03:12:07 or :at -10m goes to any time"),
+    (Scope::Replay, &[plain('}')], Action::Latest, "", "to the end"),
 
     (Scope::Everywhere, &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network; tab completes, up finds what was typed"),
     (Scope::Everywhere, &[plain('/')], Action::Filter, "filter", "show only some rows: web, ~wfe, !lab, state=stuck, site=, kind=, project=, age>1h"),
@@ -298,7 +313,9 @@ impl Keymap {
                 let both = binding.keys.iter().find(|key| other.keys.contains(key));
                 let Some(key) = both else { continue };
                 let moves = |b: &Binding| matches!(b.action, Action::First | Action::Last);
-                let hides = other.scope == Scope::Everywhere && !moves(other);
+                let hides = other.scope == Scope::Everywhere && !moves(other)
+                    || binding.scope == Scope::Replay
+                    || other.scope == Scope::Replay;
                 if binding.scope == other.scope || hides {
                     return Some((binding, other, *key));
                 }
@@ -312,7 +329,7 @@ impl Keymap {
     }
 
     /// What a key means in a pane; none if it means nothing there.
-    pub(crate) fn action(&self, scope: Scope, pressed: KeyEvent) -> Option<Action> {
+    pub(crate) fn action(&self, scope: Scope, replays: bool, pressed: KeyEvent) -> Option<Action> {
         // Shift is part of the character already; terminals differ in whether they also report it.
         let pressed = (pressed.code, pressed.modifiers - KeyModifiers::SHIFT);
         let find = |scope: Scope| {
@@ -320,7 +337,10 @@ impl Keymap {
             let found = own.find(|b| b.keys.contains(&pressed));
             found.map(|b| b.action)
         };
-        find(scope).or_else(|| find(Scope::Everywhere))
+        let of_replay = || replays.then(|| find(Scope::Replay)).flatten();
+        find(scope)
+            .or_else(of_replay)
+            .or_else(|| find(Scope::Everywhere))
     }
 
     /// How the action's first key is written; its name, if it has none.
@@ -352,7 +372,8 @@ impl Action {
         )
     }
 
-    fn changes_a_cloud(self) -> bool {
+    /// What a replay has no use for.
+    pub(crate) fn changes_a_cloud(self) -> bool {
         matches!(
             self,
             Self::PlanDeletion
@@ -452,6 +473,7 @@ impl Scope {
             Self::Sites => "in :sites",
             Self::Gates => "in :gates",
             Self::Reading => "in :events, :help and details",
+            Self::Replay => "in a replay",
         }
     }
 }
@@ -499,12 +521,27 @@ mod tests {
     #[test]
     fn keys_are_changed_by_the_names_of_what_they_do() {
         let map = changed("retry", &["R", "f5"]).expect("a map");
-        assert_eq!(map.action(Scope::Tree, press("R")), Some(Action::Retry));
-        assert_eq!(map.action(Scope::Inspect, press("f5")), Some(Action::Retry));
-        assert_eq!(map.action(Scope::Tree, press("r")), None);
+        assert_eq!(
+            map.action(Scope::Tree, false, press("R")),
+            Some(Action::Retry)
+        );
+        assert_eq!(
+            map.action(Scope::Inspect, false, press("f5")),
+            Some(Action::Retry)
+        );
+        assert_eq!(map.action(Scope::Tree, false, press("r")), None);
         assert_eq!(map.key(Action::Retry), "R");
         let without = changed("copy", &[]).expect("a map");
-        assert_eq!(without.action(Scope::Browse, press("y")), None);
+        assert_eq!(without.action(Scope::Browse, false, press("y")), None);
+    }
+
+    #[test]
+    fn the_keys_of_a_replay_mean_nothing_elsewhere() {
+        let map = Keymap::default();
+        for key in [",", ".", "<", ">", "{", "}"] {
+            assert_eq!(map.action(Scope::Tree, false, press(key)), None);
+            assert!(map.action(Scope::Tree, true, press(key)).is_some());
+        }
     }
 
     #[test]
@@ -529,6 +566,12 @@ mod tests {
                 &["D"],
                 "quit: D is also plan_deletion in a list of resources",
             ),
+            (
+                "event_on",
+                &["r"],
+                "event_on: r is also retry in :deletions",
+            ),
+            ("latest", &["G"], "latest: G is also last everywhere"),
         ] {
             let refused = changed(action, keys).err().unwrap_or_default();
             assert!(refused.contains(told), "{action} {keys:?}: {refused}");
@@ -549,9 +592,9 @@ mod tests {
         let pressed = KeyEvent::new(KeyCode::Char('D'), KeyModifiers::SHIFT);
         let map = Keymap::default();
         assert_eq!(
-            map.action(Scope::Browse, pressed),
+            map.action(Scope::Browse, false, pressed),
             Some(Action::PlanDeletion)
         );
-        assert_eq!(map.action(Scope::Tree, pressed), None);
+        assert_eq!(map.action(Scope::Tree, false, pressed), None);
     }
 }

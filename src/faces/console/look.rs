@@ -39,6 +39,8 @@ pub(crate) struct Look<'k> {
     pub(crate) now: DateTime<Utc>,
     /// Rows name their site only where there is a choice.
     pub(crate) many_sites: bool,
+    /// What is shown is past: `now` is its time.
+    pub(crate) replays: bool,
 }
 
 /// A piece of text in one tone.
@@ -477,6 +479,7 @@ mod tests {
             width: 80,
             now: DateTime::UNIX_EPOCH,
             many_sites: false,
+            replays: false,
         }
     }
 

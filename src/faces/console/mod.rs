@@ -33,6 +33,7 @@ mod prompt;
 mod render;
 mod rows;
 mod runtime;
+mod slider;
 mod state;
 mod terminal;
 mod update;
@@ -46,6 +47,8 @@ pub use state::State;
 pub use update::update;
 
 use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
 
 use crate::domain::model::Actor;
 use crate::system::config::{Accent, Theme};
@@ -72,6 +75,16 @@ pub struct ConsoleOptions {
     pub engine: EngineMode,
     /// It looks at the practice cloud that the tour goes through.
     pub tour: bool,
+    /// What is shown is a replay: its time goes with keys, and nothing can be done.
+    pub replay: Option<Replayed>,
+}
+
+/// A ledger that is shown as it stood at a time, and the times that it tells of.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    pub ledger: String,
+    pub first: DateTime<Utc>,
+    pub last: DateTime<Utc>,
 }
 
 /// Where the engine runs.

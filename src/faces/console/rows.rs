@@ -58,7 +58,7 @@ impl<T: Row> Rows<T> {
         if self.list.cursor + 1 >= self.visible.len() {
             self.feed.more();
         }
-        if let Want::Page(cursor) = self.feed.due(context.now) {
+        if let Want::Page(cursor) = self.feed.due(context) {
             self.page(cursor, context);
         }
     }

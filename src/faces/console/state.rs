@@ -25,6 +25,7 @@ use super::panes::tour::TourPane;
 use super::panes::{Context, Pane, Wish};
 use super::prompt::Prompt;
 use super::render;
+use super::slider::{self, Slider};
 use super::{ConsoleOptions, EngineMode, Exit};
 
 /// Deeper than anyone walks; the oldest pane falls out.
@@ -85,6 +86,8 @@ pub struct State {
     /// The word after `:` to start with, until the kinds are known.
     pub(super) start: Option<String>,
     pub(super) dirty: bool,
+    /// Goes through the time of a replay.
+    pub(super) slider: Slider,
 }
 
 impl State {
@@ -123,12 +126,16 @@ impl State {
             ticks: 0,
             start,
             dirty: true,
+            slider: Slider::default(),
         };
         let mut effects = Vec::new();
         state.ask_kinds(&mut effects);
         state.push(Box::new(DeletionsPane::new()), &mut effects);
         if state.options.tour {
             state.say(Tone::Strong, ":tour shows you round this practice cloud");
+        }
+        if state.replays() {
+            slider::shown(&mut state, &mut effects);
         }
         state.settle();
         (state, effects)
@@ -180,9 +187,20 @@ impl State {
         }
     }
 
-    /// Something is under way that will change the screen: the loop sends ticks.
+    /// Something is under way that will change the screen: the loop sends ticks. What is past does not
+    /// change by itself.
     pub fn wants_tick(&self) -> bool {
-        self.is_waiting() || self.panes.last().is_some_and(|pane| pane.is_live())
+        let is_live = self.top().is_some_and(Pane::is_live);
+        self.is_waiting() || (is_live && !self.replays())
+    }
+
+    pub(super) fn replays(&self) -> bool {
+        self.options.replay.is_some()
+    }
+
+    /// From when ages are counted.
+    pub(super) fn told_at(&self) -> DateTime<Utc> {
+        slider::shown_at(self).unwrap_or(self.now)
     }
 
     pub(super) fn prompt(&self) -> Option<&Prompt> {
@@ -199,6 +217,7 @@ impl State {
         self.kinds_ticket.is_some()
             || !self.projects_tickets.is_empty()
             || !self.submitted.is_empty()
+            || self.slider.is_waiting()
             || self.panes.last().is_some_and(|pane| pane.is_busy())
     }
 
@@ -231,7 +250,8 @@ impl State {
                 false => self.options.theme,
             },
             width: self.size.0,
-            now: self.now,
+            now: self.told_at(),
+            replays: self.replays(),
             many_sites: self.snapshot.sites.len() > 1,
         }
     }
@@ -276,12 +296,14 @@ impl State {
         work: impl FnOnce(&mut dyn Pane, &mut Context<'_>) -> T,
     ) -> Option<T> {
         let mut wishes = Vec::new();
+        let (told_at, replays) = (self.told_at(), self.replays());
         let pane = pane_at(&mut self.panes, &mut self.left, at)?;
-        pane.list_mut().filter.at(self.now);
+        pane.list_mut().filter.at(told_at);
         let mut context = Context {
             keys: &self.options.keys,
             snapshot: &self.snapshot,
             now: self.now,
+            replays,
             tickets: &mut self.tickets,
             effects,
             wishes: &mut wishes,
@@ -383,7 +405,8 @@ impl State {
 
     /// Asks for what happens next, while the pane on top lives on it.
     pub(super) fn follow(&mut self, effects: &mut Vec<Effect>) {
-        if self.following.is_some() || !self.top().is_some_and(Pane::follows) {
+        let follows = self.top().is_some_and(Pane::follows) && !self.replays();
+        if self.following.is_some() || !follows {
             return;
         }
         // A little of what went before is worth seeing.
@@ -400,6 +423,10 @@ impl State {
 
     /// What was typed after `:`.
     pub(super) fn go(&mut self, word: &str, effects: &mut Vec<Effect>) {
+        let time = word.strip_prefix("at").filter(|_| self.replays());
+        if let Some(time) = time.filter(|time| time.is_empty() || time.starts_with(' ')) {
+            return slider::typed(self, time, effects);
+        }
         let pane: Box<dyn Pane> = match command::place(word, &self.kinds) {
             Place::Kind(kind) => Box::new(BrowsePane::new(kind)),
             Place::Pane("quit") => return self.quit(effects),
@@ -407,7 +434,8 @@ impl State {
                 let scope = self
                     .top()
                     .map_or(super::keys::Scope::Everywhere, |p| p.scope());
-                Box::new(HelpPane::new(scope, &self.options.keys, &self.kinds))
+                let (keys, replays) = (&self.options.keys, self.replays());
+                Box::new(HelpPane::new(scope, keys, &self.kinds, replays))
             }
             Place::Pane("stuck") => Box::new(AttentionPane::new(Which::Stuck)),
             Place::Pane("causes") => Box::new(CausesPane::new()),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tui_input::Input;
 
@@ -17,6 +18,7 @@ use super::look::{Tone, count, key_hint};
 use super::panes::{Context, Pane};
 use super::prompt::{self, Prompt};
 use super::render;
+use super::slider;
 use super::state::State;
 
 /// How far a notch of the wheel goes.
@@ -54,6 +56,11 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
                 || state.snapshot.deletions != snapshot.deletions;
             state.dirty = true;
             state.snapshot = snapshot;
+            if state.replays() {
+                slider::shown(state, &mut effects);
+                state.settle();
+                return effects;
+            }
             state.sample_rate();
             // What was asked about has ended: there is nothing left to ask.
             if matches!(state.prompt, Some(Prompt::Quit)) {
@@ -112,7 +119,8 @@ fn key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
     let quits = matches!(state.prompt, Some(Prompt::Quit));
     if render::is_too_small(state.size) && !quits {
         state.prompt = None;
-        if state.options.keys.action(Scope::Everywhere, pressed) == Some(Action::Quit) {
+        let action = state.options.keys.action(Scope::Everywhere, false, pressed);
+        if action == Some(Action::Quit) {
             state.quit(effects);
         }
         return;
@@ -125,9 +133,13 @@ fn key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
 
 fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
     let Some(pane) = state.top() else { return };
-    let Some(action) = state.options.keys.action(pane.scope(), pressed) else {
+    let (keys, replays) = (&state.options.keys, state.replays());
+    let Some(action) = keys.action(pane.scope(), replays, pressed) else {
         return;
     };
+    if replays && action.changes_a_cloud() {
+        return state.say(Tone::Warn, "this is a replay: nothing is changed");
+    }
     let is_modal = pane.is_modal();
     match action {
         Action::Quit => state.quit(effects),
@@ -158,6 +170,7 @@ fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
                 state.options.keys.key(Action::PlanDeletion)
             ),
         ),
+        action if slider::act(state, action, effects) => {}
         action => move_or_act(state, action, effects),
     }
 }
@@ -237,16 +250,22 @@ fn filter_typed(state: &mut State, input: &Input, effects: &mut Vec<Effect>) {
 
 fn set_filter(state: &mut State, filter: String, effects: &mut Vec<Effect>) {
     let projects = state.projects.clone();
+    let told = state.told_at();
     state.with_top(effects, |pane, context| {
         if pane.list().filter.text() != filter {
-            show_fitting(pane, Filter::naming(&filter, &projects), context);
+            show_fitting(pane, Filter::naming(&filter, &projects), told, context);
         }
     });
     state.ask_projects(effects);
 }
 
-fn show_fitting(pane: &mut dyn Pane, mut filter: Filter, context: &mut Context<'_>) {
-    filter.at(context.now);
+fn show_fitting(
+    pane: &mut dyn Pane,
+    mut filter: Filter,
+    told: DateTime<Utc>,
+    context: &mut Context<'_>,
+) {
+    filter.at(told);
     pane.list_mut().filter = filter;
     pane.filter_changed();
     pane.wake(false, context);
@@ -272,12 +291,12 @@ fn projects_named(
         Ok(_) => state.say(Tone::Bad, super::panes::unexpected()),
         Err(error) => state.say(Tone::Warn, format!("project= takes ids alone: {error}")),
     }
-    let projects = state.projects.clone();
+    let (projects, told) = (state.projects.clone(), state.told_at());
     for at in 0..state.all_panes() {
         state.with_pane(at, effects, |pane, context| {
             if pane.list().filter.asks_for_projects() {
                 let filter = Filter::naming(pane.list().filter.text(), &projects);
-                show_fitting(pane, filter, context);
+                show_fitting(pane, filter, told, context);
             }
         });
     }
@@ -421,6 +440,9 @@ fn answered(
     if state.projects_tickets.remove(&ticket) {
         return projects_named(state, answer, effects);
     }
+    if slider::answered(state, ticket, &answer) {
+        return;
+    }
     let mut answer = Some(answer);
     for at in (0..state.all_panes()).rev() {
         let taken = state.with_pane(at, effects, |pane, context| {
@@ -440,6 +462,9 @@ fn received(
     receipt: &Result<Receipt, ControlError>,
     effects: &mut Vec<Effect>,
 ) {
+    if slider::received(state, ticket, receipt, effects) {
+        return;
+    }
     for at in (0..state.all_panes()).rev() {
         let taken = state.with_pane(at, effects, |pane, context| {
             pane.receipt(ticket, receipt, context)

@@ -92,12 +92,12 @@ impl AttentionPane {
     fn ask(&mut self, context: &mut Context<'_>) {
         self.steps.ask(self.list.cursor, context);
         if self.shows_all()
-            && let Want::Page(cursor) = self.refused.due(context.now)
+            && let Want::Page(cursor) = self.refused.due(context)
         {
             self.page_refused(cursor, context);
         }
         if self.which == Which::Gc
-            && let Want::Page(_) = self.upcoming.due(context.now)
+            && let Want::Page(_) = self.upcoming.due(context)
         {
             let ticket = context.query(Query::Upcoming);
             self.upcoming.asked(ticket, None, context.now);
@@ -430,6 +430,10 @@ impl Pane for AttentionPane {
             return vec![Cell::dim(look.nothing_fits("row"))];
         }
         match self.which {
+            Which::Stuck if look.replays => vec![Cell::plain(
+                "Nothing was stuck then, and nothing had been refused.",
+            )],
+            Which::Gc if look.replays => vec![Cell::plain("Nothing was blocked then.")],
             Which::Stuck => vec![
                 Cell::plain("Nothing is stuck, and nothing was refused."),
                 Cell::dim("What needs you comes here, with what blocks it and since when."),

@@ -114,7 +114,7 @@ impl BlockersPane {
 
     fn ask(&mut self, context: &mut Context<'_>) {
         let Some(source) = &self.source else { return };
-        if let Want::Page(_) = self.feed.due(context.now) {
+        if let Want::Page(_) = self.feed.due(context) {
             let ticket = context.query(match source {
                 Source::Step(id) => Query::Step { id: *id },
                 Source::Deletion(id) => Query::Deletion { id: id.clone() },
@@ -182,9 +182,14 @@ impl Pane for BlockersPane {
     fn strip_rows(&self) -> u16 {
         5
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
         if !self.feed.loaded {
             return vec![Cell::dim("Asking what stands in the way…")];
+        }
+        if look.replays {
+            return vec![Cell::plain(
+                "No resource was known then to stand in the way.",
+            )];
         }
         vec![
             Cell::plain("No resource is known to stand in the way."),
@@ -227,7 +232,7 @@ impl Pane for BlockersPane {
                 let held = Held::of_refusals(&row.refused);
                 self.feed.take(held, None, context.now);
             }
-            Some(Err(error)) => self.feed.fail(error.to_string()),
+            Some(Err(error)) => self.feed.refuse(error.to_string(), context),
             _ => self.feed.fail(unexpected()),
         }
         self.filter_changed();

@@ -407,6 +407,12 @@ impl Pane for BrowsePane {
         if !self.loaded {
             return vec![Cell::dim(format!("Listing every {kind} at every site…"))];
         }
+        if look.replays {
+            return vec![
+                Cell::plain(format!("A replay asks no cloud: it lists no {kind}.")),
+                Cell::dim(":deletions and :stuck show what the ledger knew."),
+            ];
+        }
         let failed = self.listings.iter().filter(|l| l.error.is_some()).count();
         if self.error.is_some() || (failed > 0 && failed == self.listings.len()) {
             return vec![

@@ -253,6 +253,9 @@ impl Pane for CausesPane {
         if !self.rows.list.filter.is_empty() {
             return vec![Cell::dim(look.nothing_fits("cause"))];
         }
+        if look.replays {
+            return vec![Cell::plain("Nothing was stuck then.")];
+        }
         vec![
             Cell::plain("Nothing is stuck."),
             Cell::dim("What needs you is grouped here by why it does not go, the largest first."),

@@ -39,7 +39,7 @@ impl ChartPane {
     }
 
     fn ask(&mut self, context: &mut Context<'_>) {
-        if let Want::Page(_) = self.feed.due(context.now) {
+        if let Want::Page(_) = self.feed.due(context) {
             let ticket = context.query(Query::Gantt {
                 deletion_id: self.id.clone(),
                 columns: COLUMNS.into(),

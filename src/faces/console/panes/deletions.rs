@@ -268,6 +268,9 @@ impl Pane for DeletionsPane {
         if !self.rows.list.filter.is_empty() {
             return vec![Cell::dim(look.nothing_fits("deletion"))];
         }
+        if look.replays {
+            return vec![Cell::plain("No deletion had been asked for by then.")];
+        }
         vec![
             Cell::plain("No deletion has been asked for yet. Once one is, it is followed here."),
             Cell::default(),

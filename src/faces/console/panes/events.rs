@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use crate::control::{ControlError, Page, Query};
 use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
 
 use super::super::keys::{Action, Scope};
@@ -9,12 +10,16 @@ use super::super::list::List;
 use super::super::look::{Cell, Look, Tone};
 use super::super::state::Notice;
 use super::inspect::{datum, kind_word};
-use super::{Column, Context, Pane};
+use super::{Column, Context, Pane, unexpected};
 
 /// Older ones are in the ledger; a person scrolls no further.
 const KEPT_MAX: usize = 2_000;
+/// Of a replay the last ones: what the engine gives at a time.
+const REPLAYED_MAX: i64 = 500;
 
 struct Entry {
+    /// 0 for a message of this console.
+    seq: i64,
     at: DateTime<Utc>,
     word: &'static str,
     tone: Tone,
@@ -27,6 +32,8 @@ pub(crate) struct EventsPane {
     list: List,
     entries: Vec<Entry>,
     visible: Vec<usize>,
+    /// Of a replay: what happened last by then is asked for.
+    asked: Option<u64>,
 }
 
 impl EventsPane {
@@ -35,9 +42,23 @@ impl EventsPane {
             list: List::default(),
             entries: notices.map(Entry::of_notice).collect(),
             visible: Vec::new(),
+            asked: None,
         };
         pane.refilter();
         pane
+    }
+
+    /// Those of another time, in place of those that were known.
+    fn replay(&mut self, events: &[LedgerEvent]) {
+        let current = self.visible.get(self.list.cursor);
+        let held = current.map(|i| self.entries[*i].seq);
+        let at_end = self.list.cursor + 1 >= self.visible.len();
+        self.entries.retain(|entry| entry.seq == 0);
+        self.followed(events);
+        let mut visible = self.visible.iter();
+        let found = visible.position(|i| Some(self.entries[*i].seq) == held);
+        let last = self.visible.len().saturating_sub(1);
+        self.list.cursor = found.filter(|_| !at_end).unwrap_or(last);
     }
 
     fn refilter(&mut self) {
@@ -58,6 +79,7 @@ impl EventsPane {
 impl Entry {
     fn of_notice(notice: &Notice) -> Self {
         Self {
+            seq: 0,
             at: notice.at,
             word: "console",
             tone: notice.tone,
@@ -68,6 +90,7 @@ impl Entry {
     }
     fn of_event(event: &LedgerEvent) -> Self {
         Self {
+            seq: event.seq,
             at: event.at,
             word: kind_word(event.kind),
             tone: match event.kind {
@@ -105,6 +128,9 @@ impl Pane for EventsPane {
     fn follows(&self) -> bool {
         true
     }
+    fn is_busy(&self) -> bool {
+        self.asked.is_some()
+    }
     fn columns(&self, _look: &Look) -> Vec<Column> {
         vec![
             Column::fixed("TIME (UTC)", 11),
@@ -140,7 +166,10 @@ impl Pane for EventsPane {
             lines
         })
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
+        if look.replays {
+            return vec![Cell::plain("Nothing had happened by then.")];
+        }
         vec![
             Cell::plain("Nothing has happened yet."),
             Cell::dim("Deletions, attempts and this console's own messages come here."),
@@ -148,6 +177,32 @@ impl Pane for EventsPane {
     }
     fn filter_changed(&mut self) {
         self.refilter();
+    }
+    fn open(&mut self, context: &mut Context<'_>) {
+        if context.replays {
+            self.asked = Some(context.query(Query::Timeline {
+                deletion_id: None,
+                step_id: None,
+                after: (context.snapshot.last_event - REPLAYED_MAX).max(0),
+            }));
+        }
+    }
+    fn answer(
+        &mut self,
+        ticket: u64,
+        answer: &mut Option<Result<Page, ControlError>>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        if self.asked != Some(ticket) {
+            return false;
+        }
+        self.asked = None;
+        match answer.take() {
+            Some(Ok(Page::Events { rows })) => self.replay(&rows),
+            Some(Err(error)) => context.say(Tone::Bad, error.to_string()),
+            _ => context.say(Tone::Bad, unexpected()),
+        }
+        true
     }
     fn followed(&mut self, events: &[LedgerEvent]) {
         self.entries.extend(events.iter().map(Entry::of_event));

@@ -40,7 +40,7 @@ impl ExplainPane {
     }
 
     fn ask(&mut self, context: &mut Context<'_>) {
-        if let Want::Page(_) = self.feed.due(context.now) {
+        if let Want::Page(_) = self.feed.due(context) {
             let ticket = context.query(Query::Explain {
                 target: TargetSpec {
                     kind: self.key.kind.as_str().to_owned(),
@@ -128,14 +128,20 @@ impl Pane for ExplainPane {
         if !self.list.filter.is_empty() {
             return vec![Cell::dim(look.nothing_fits("line"))];
         }
-        vec![Cell::plain("Nothing holds it, and no deletion is at it.")]
+        vec![Cell::plain(match look.replays {
+            true => "No deletion was at it by then.",
+            false => "Nothing holds it, and no deletion is at it.",
+        })]
     }
     fn filter_changed(&mut self) {
         let fits = |at: &usize| self.list.filter.fits_texts(&[&self.feed.rows[*at].text]);
         self.visible = (0..self.feed.rows.len()).filter(fits).collect();
     }
     fn open(&mut self, context: &mut Context<'_>) {
-        if !self.feed.loaded {
+        if context.replays {
+            self.feed.spoil();
+        }
+        if !self.feed.loaded || context.replays {
             self.ask(context);
         }
     }
@@ -153,7 +159,7 @@ impl Pane for ExplainPane {
                 self.next_action.clone_from(&explanation.next_action);
                 self.feed.take(lines(&explanation), None, context.now);
             }
-            Some(Err(error)) => self.feed.fail(error.to_string()),
+            Some(Err(error)) => self.feed.refuse(error.to_string(), context),
             _ => self.feed.fail(unexpected()),
         }
         self.filter_changed();

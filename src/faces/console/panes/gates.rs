@@ -146,6 +146,10 @@ impl Pane for GatesPane {
         if !self.rows.list.filter.is_empty() {
             return vec![Cell::dim(look.nothing_fits("gate"))];
         }
+        if look.replays {
+            let told = "What came through gates is in no ledger: a replay cannot tell.";
+            return vec![Cell::plain(told)];
+        }
         vec![
             Cell::plain("This engine has no gate."),
             Cell::dim(

@@ -74,17 +74,23 @@ pub(crate) struct HelpPane {
 
 impl HelpPane {
     /// The keys of the pane that was on top come first.
-    pub(crate) fn new(first: Scope, map: &Keymap, kinds: &[KindInfo]) -> Self {
-        let mut scopes = vec![first, Scope::Everywhere];
+    pub(crate) fn new(first: Scope, map: &Keymap, kinds: &[KindInfo], replays: bool) -> Self {
+        let mut scopes = vec![first];
+        scopes.extend(replays.then_some(Scope::Replay));
+        scopes.push(Scope::Everywhere);
+        let first_ones = scopes.len();
         for binding in map.bindings() {
-            if !scopes.contains(&binding.scope) {
+            let counts = replays || binding.scope != Scope::Replay;
+            if counts && !scopes.contains(&binding.scope) {
                 scopes.push(binding.scope);
             }
         }
         let mut entries = Vec::new();
         for (at, scope) in scopes.into_iter().enumerate() {
-            if at == 2 {
+            if at == first_ones {
                 entries.push(Entry::Heading("after :".to_owned()));
+                let times = "to a time; or 2026-11-24T03:12:07Z, -10m, +1h".to_owned();
+                entries.extend(replays.then(|| word_line("at 03:12:07", times)));
                 let panes = PANES.iter();
                 entries.extend(panes.map(|(word, does)| word_line(word, (*does).to_owned())));
                 let kinds = kinds.iter();
@@ -94,6 +100,7 @@ impl HelpPane {
             }
             entries.push(Entry::Heading(format!("keys {}", scope.title())));
             let keys = map.bindings().iter().filter(|b| b.scope == scope);
+            let keys = keys.filter(|b| !replays || !b.action.changes_a_cloud());
             entries.extend(keys.map(|binding| {
                 let sign = Sign::Keys(key_names(binding), binding.action);
                 Entry::Line(sign, binding.does.to_owned())

@@ -67,14 +67,14 @@ impl InspectPane {
     fn ask(&mut self, context: &mut Context<'_>) {
         let (feed_ask, timeline) = match &self.subject {
             Subject::Step { id, .. } => {
-                if let Want::Page(_) = self.step.due(context.now) {
+                if let Want::Page(_) = self.step.due(context) {
                     let ticket = context.query(Query::Step { id: *id });
                     self.step.asked(ticket, None, context.now);
                 }
                 (None, Some(*id))
             }
             Subject::Deletion { id } => {
-                if let Want::Page(_) = self.deletion.due(context.now) {
+                if let Want::Page(_) = self.deletion.due(context) {
                     let ticket = context.query(Query::Deletion { id: id.clone() });
                     self.deletion.asked(ticket, None, context.now);
                 }
@@ -302,9 +302,12 @@ impl Pane for InspectPane {
     fn strip_rows(&self) -> u16 {
         4
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
         if !self.loaded {
             return vec![Cell::dim("Reading the timeline…")];
+        }
+        if look.replays {
+            return vec![Cell::plain("Nothing had happened to it by then.")];
         }
         vec![
             Cell::plain("Nothing has happened to it yet."),
@@ -315,6 +318,11 @@ impl Pane for InspectPane {
         self.refilter();
     }
     fn open(&mut self, context: &mut Context<'_>) {
+        if context.replays {
+            let last = context.snapshot.last_event;
+            self.timeline.retain(|event| event.seq <= last);
+            self.refilter();
+        }
         // While another pane was above, nothing woke this one.
         self.stale = true;
         self.step.spoil();
@@ -340,7 +348,7 @@ impl Pane for InspectPane {
                 Some(Ok(Page::Step { row })) => {
                     self.step.take(vec![*row], None, context.now);
                 }
-                Some(Err(error)) => self.step.fail(error.to_string()),
+                Some(Err(error)) => self.step.refuse(error.to_string(), context),
                 _ => self.step.fail(unexpected()),
             }
             return true;
@@ -350,7 +358,7 @@ impl Pane for InspectPane {
                 Some(Ok(Page::Deletion { row })) => {
                     self.deletion.take(vec![*row], None, context.now);
                 }
-                Some(Err(error)) => self.deletion.fail(error.to_string()),
+                Some(Err(error)) => self.deletion.refuse(error.to_string(), context),
                 _ => self.deletion.fail(unexpected()),
             }
             return true;

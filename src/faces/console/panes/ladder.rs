@@ -42,7 +42,7 @@ impl LadderPane {
         if self.runbook.is_some() || self.taking.is_some() {
             return;
         }
-        if let Want::Page(_) = self.feed.due(context.now) {
+        if let Want::Page(_) = self.feed.due(context) {
             let ticket = context.query(Query::Ladder {
                 what: self.what.clone(),
             });

@@ -88,6 +88,8 @@ pub(crate) struct Context<'a> {
     pub(crate) keys: &'a Keymap,
     pub(crate) snapshot: &'a Arc<Snapshot>,
     pub(crate) now: DateTime<Utc>,
+    /// What is shown is a replay, which goes back and forth.
+    pub(crate) replays: bool,
     pub(crate) tickets: &'a mut u64,
     pub(crate) effects: &'a mut Vec<Effect>,
     pub(crate) wishes: &'a mut Vec<Wish>,

@@ -144,6 +144,9 @@ impl Pane for OrphansPane {
         if !self.rows.list.filter.is_empty() {
             return vec![Cell::dim(look.nothing_fits("orphan"))];
         }
+        if look.replays {
+            return vec![Cell::plain("Nothing had been given up by then.")];
+        }
         vec![
             Cell::plain("Nothing was given up."),
             Cell::dim(

@@ -101,7 +101,7 @@ impl Search {
         if cursor + 1 >= rows && rows < ROWS_MAX {
             self.feed.more();
         }
-        if let Want::Page(next) = self.feed.due(context.now) {
+        if let Want::Page(next) = self.feed.due(context) {
             self.uncounted = self.counts;
             self.page(next, context);
         }

@@ -147,7 +147,11 @@ impl Pane for SitesPane {
             lines
         })
     }
-    fn empty(&self, _look: &Look) -> Vec<Cell> {
+    fn empty(&self, look: &Look) -> Vec<Cell> {
+        if look.replays {
+            let told = "A replay asks no cloud; :events tells when a site was lost or paused.";
+            return vec![Cell::plain(told)];
+        }
         vec![
             Cell::plain("No cloud is configured."),
             Cell::dim("Put a clouds.yaml into ~/.config/openstack, then start again;"),

@@ -123,7 +123,7 @@ impl TourPane {
     }
 
     fn ask(&mut self, context: &mut Context<'_>) {
-        if let Want::Page(cursor) = self.deletions.due(context.now) {
+        if let Want::Page(cursor) = self.deletions.due(context) {
             self.page(cursor, context);
         }
     }

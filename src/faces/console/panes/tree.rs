@@ -70,7 +70,7 @@ impl TreePane {
 
     /// Asks for what is shown and not known, or not any more.
     fn ask(&mut self, context: &mut Context<'_>) {
-        if let Want::Page(_) = self.deletion.due(context.now) {
+        if let Want::Page(_) = self.deletion.due(context) {
             let id = self.id.clone();
             let ticket = context.query(Query::Deletion { id });
             self.deletion.asked(ticket, None, context.now);
@@ -113,7 +113,7 @@ impl TreePane {
             (std::mem::take(&mut self.left_below), false)
         } else if self.below.error.is_none() && !unknown.is_empty() {
             (unknown, false)
-        } else if let Want::Page(_) = self.below.due(context.now) {
+        } else if let Want::Page(_) = self.below.due(context) {
             match self.forest.known_below() {
                 known if known.is_empty() => (vec![None], true),
                 known => (known, true),
@@ -144,6 +144,12 @@ impl TreePane {
         }
         self.list
             .follow(held.and_then(|key| self.forest.row_of(key)));
+    }
+
+    /// None of it is known at the time that is shown.
+    fn forget(&mut self) {
+        self.forest = Forest::default();
+        self.frozen = None;
     }
 
     fn spoil(&mut self) {
@@ -360,6 +366,13 @@ impl Pane for TreePane {
         if !self.below.loaded {
             return vec![Cell::dim("Reading the steps…")];
         }
+        if look.replays {
+            let told = match self.deletion() {
+                Some(_) => "It had no steps by then: they come with its plan.",
+                None => "It had not been asked for by then.",
+            };
+            return vec![Cell::plain(told)];
+        }
         vec![
             Cell::plain("This deletion has no steps yet."),
             Cell::dim("While it is planned, its steps come here by themselves."),
@@ -419,11 +432,13 @@ impl Pane for TreePane {
         context: &mut Context<'_>,
     ) -> bool {
         if self.frozen == Some(ticket) {
-            // Without it the tree only lacks what is no step.
+            // Without it the tree only lacks what is no step; there may be one later.
             if let Some(Ok(Page::Plan { plan })) = answer.take() {
                 self.forest.add_sections(&plan.automatic, &plan.unset);
                 let held = self.forest.key(self.list.cursor);
                 self.relayout(held);
+            } else {
+                self.frozen = None;
             }
             return true;
         }
@@ -437,9 +452,17 @@ impl Pane for TreePane {
                         self.spoil();
                     }
                     self.id.clone_from(&row.id);
+                    if context.replays && row.counts.total == 0 {
+                        self.forget();
+                    }
                     self.deletion.take(vec![*row], None, context.now);
                 }
-                Some(Err(error)) => self.deletion.fail(error.to_string()),
+                Some(Err(error)) => {
+                    if context.replays {
+                        self.forget();
+                    }
+                    self.deletion.refuse(error.to_string(), context);
+                }
                 _ => self.deletion.fail(unexpected()),
             }
             return true;

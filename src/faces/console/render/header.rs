@@ -1,20 +1,25 @@
 //! The top lines: what needs a person, how much is under way, which sites answer.
 
+use chrono::{DateTime, Utc};
 use ratatui::layout::Rect;
 
 use crate::control::SiteState;
 use crate::domain::model::{Site, StepState};
 
-use super::super::EngineMode;
 use super::super::look::{Cell, Look, Tone, thousands};
 use super::super::panes::sites::site_state;
 use super::super::prompt::Confirm;
+use super::super::slider::shown_at;
 use super::super::state::State;
+use super::super::{EngineMode, Replayed};
 use super::Canvas;
 use crate::system::config::Accent;
 
 pub(super) fn draw(state: &State, canvas: &mut Canvas<'_>, area: Rect) {
     let look = canvas.look;
+    if let (Some(replay), Some(at)) = (&state.options.replay, shown_at(state)) {
+        return draw_replay(state, canvas, area, replay, at);
+    }
     match area.height {
         1 => line(canvas, area.y, counts(state, &look)),
         2 => {
@@ -29,10 +34,90 @@ pub(super) fn draw(state: &State, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
+/// What it is, and at which time: loudly, or somebody would take it for now. Then where that is in all of its
+/// time.
+fn draw_replay(
+    state: &State,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    replay: &Replayed,
+    at: DateTime<Utc>,
+) {
+    let look = canvas.look;
+    let loud = |canvas: &mut Canvas<'_>, text: &str| {
+        let width = u16::try_from(text.len()).unwrap_or(u16::MAX) + 2;
+        canvas.put(
+            1,
+            area.y,
+            width,
+            &format!(" {text} "),
+            look.style(Tone::Warn),
+        );
+        canvas.reverse(Rect::new(1, area.y, width.min(area.width - 1), 1));
+        width + 2
+    };
+    let mut facts = counts(state, &look);
+    if area.height == 1 {
+        let x = loud(canvas, &format!("REPLAY {}", at.format("%T")));
+        facts.insert(0, Cell::plain(bar(replay, at, &look, 8)));
+        return line_from(canvas, x, area.y, facts);
+    }
+    let x = loud(canvas, &format!("REPLAY {}", at.format("%F %T%.3f UTC")));
+    let told = format!("nothing is changed{}of {}", look.dot(), replay.ledger);
+    let room = area.width.saturating_sub(x + 1);
+    canvas.put(x, area.y, room, &told, look.style(Tone::Dim));
+    if area.height == 2 {
+        facts.insert(0, Cell::plain(bar(replay, at, &look, 20)));
+        return line(canvas, area.y + 1, facts);
+    }
+    line(canvas, area.y + 1, facts);
+    let (first, last) = ends(replay);
+    let room = usize::from(area.width).saturating_sub(first.len() + last.len() + 6);
+    let times = [
+        Cell::dim(first),
+        Cell::plain(bar(replay, at, &look, room)),
+        Cell::dim(last),
+    ];
+    line(canvas, area.y + 2, times.to_vec());
+}
+
+/// The first and the last time, with their days if these differ.
+pub(super) fn ends(replay: &Replayed) -> (String, String) {
+    let format = match replay.first.date_naive() == replay.last.date_naive() {
+        true => "%T",
+        false => "%m-%d %T",
+    };
+    let shown = |at: DateTime<Utc>| at.format(format).to_string();
+    (shown(replay.first), shown(replay.last))
+}
+
+/// `━━━━●────`: where in its time a replay stands.
+fn bar(replay: &Replayed, at: DateTime<Utc>, look: &Look, width: usize) -> String {
+    let all = (replay.last - replay.first).num_milliseconds().max(1);
+    let passed = (at - replay.first).num_milliseconds().clamp(0, all);
+    let room = width.saturating_sub(1);
+    let before = i64::try_from(room).unwrap_or(0).saturating_mul(passed) / all;
+    let before = usize::try_from(before).unwrap_or(0);
+    let (passed, mark, left) = (
+        look.pick("━", "="),
+        look.pick("●", "O"),
+        look.pick("─", "-"),
+    );
+    format!(
+        "{}{mark}{}",
+        passed.repeat(before),
+        left.repeat(room - before)
+    )
+}
+
 /// Facts side by side. One that has no room is left out whole: half a number misleads.
 fn line(canvas: &mut Canvas<'_>, y: u16, facts: Vec<Cell>) {
+    line_from(canvas, 1, y, facts);
+}
+
+fn line_from(canvas: &mut Canvas<'_>, from: u16, y: u16, facts: Vec<Cell>) {
     let look = canvas.look;
-    let mut x = 1;
+    let mut x = from;
     for fact in facts {
         let wide = unicode_width::UnicodeWidthStr::width(&*look.safe(&fact.text));
         let room = look.width.saturating_sub(x + 1);
@@ -118,7 +203,7 @@ pub(super) fn counts(state: &State, look: &Look) -> Vec<Cell> {
     let steps = &snapshot.steps;
     let of = |state: &str| snapshot.deletions_by_state.get(state).copied().unwrap_or(0);
     let mut facts = Vec::new();
-    if look.width < 60 && snapshot.engine.read_only {
+    if look.width < 60 && snapshot.engine.read_only && !look.replays {
         facts.push(Cell::new("READ-ONLY", Tone::Warn));
     }
     let mut fact = |glyph: &str, n: u64, word: &str, tone: Tone| {
@@ -149,7 +234,10 @@ pub(super) fn counts(state: &State, look: &Look) -> Vec<Cell> {
         facts.push(Cell::dim(rate));
     }
     if facts.is_empty() {
-        facts.push(Cell::dim("nothing under way, nothing needs you"));
+        facts.push(Cell::dim(match look.replays {
+            true => "nothing was under way, nothing needed anyone",
+            false => "nothing under way, nothing needs you",
+        }));
     }
     facts
 }

@@ -230,6 +230,9 @@ fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     // While it works on something, only the ways out count.
     let counts = |b: &&Binding| !pane.is_modal() || b.action.leaves();
     let own = all().filter(|b| b.scope == pane.scope()).filter(counts);
+    let own = own.filter(|b| !look.replays || !b.action.changes_a_cloud());
+    let of_replay = all().filter(|b| look.replays && b.scope == Scope::Replay);
+    let own = own.chain(of_replay);
     let everywhere = all().filter(|b| b.scope == Scope::Everywhere && !is_must(b));
     let everywhere = everywhere.filter(counts);
     let musts: Vec<&Binding> = all().filter(is_must).collect();
@@ -274,6 +277,9 @@ fn draw_bottom(state: &State, canvas: &mut Canvas<'_>, areas: &Areas) -> Option<
                     let words: Vec<&str> = more.collect();
                     format!("{rest}  {}", words.join("  "))
                 }
+                None if state.replays() && input.value().starts_with("at") => {
+                    "03:12:07, 2026-11-24T03:12:07Z or -10m".to_owned()
+                }
                 None => "nothing begins with that".to_owned(),
             };
             let x = if input.value().is_empty() || rest.is_none() {
@@ -309,6 +315,9 @@ fn draw_bottom(state: &State, canvas: &mut Canvas<'_>, areas: &Areas) -> Option<
                 if end >= area.width {
                     canvas.own(area.width - 9, area.y, " :events ", look.style(Tone::Dim));
                 }
+            } else if state.replays() && areas.footer != area {
+                let happened = state.slider.happened();
+                canvas.put(1, area.y, area.width - 1, happened, look.style(Tone::Dim));
             }
             None
         }

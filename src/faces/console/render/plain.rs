@@ -1,9 +1,11 @@
 //! The state as lines of text, for screen readers and terminals that can do nothing else: no cell is
 //! placed, and nothing is written twice.
 
+use super::super::keys::Scope;
 use super::super::look::{Cell, Look, Tone, count, thousands};
 use super::super::panes::Pane;
 use super::super::prompt::{Confirm, Prompt};
+use super::super::slider::shown_at;
 use super::super::state::State;
 use super::keys;
 use super::{header, table_rows};
@@ -77,6 +79,15 @@ fn header_lines(state: &State, look: &Look) -> Vec<String> {
         let texts: Vec<String> = facts.into_iter().map(|fact| fact.text).collect();
         texts.join(", ")
     };
+    if let (Some(replay), Some(at)) = (&state.options.replay, shown_at(state)) {
+        let (first, last) = header::ends(replay);
+        let at = at.format("%F %T%.3f UTC");
+        return vec![
+            format!("REPLAY of {} at {at}, nothing is changed", replay.ledger),
+            joined(header::counts(state, look)),
+            format!("it tells of {first} to {last}; {}", state.slider.happened()),
+        ];
+    }
     let mut first = vec![header::engine_words(state, look)];
     if state.snapshot.engine.read_only {
         first.push(Cell::new("READ-ONLY", Tone::Warn));
@@ -135,7 +146,13 @@ fn row_line(pane: &dyn Pane, row: usize, look: &Look) -> String {
 
 fn offered(pane: &dyn Pane, look: &Look) -> Vec<String> {
     let own = look.keys.bindings().iter();
-    let own = own.filter(|b| b.scope == pane.scope() && !b.footer.is_empty());
+    let own = own.filter(|b| {
+        !b.footer.is_empty()
+            && match b.scope {
+                Scope::Replay => look.replays,
+                scope => scope == pane.scope() && !(look.replays && b.action.changes_a_cloud()),
+            }
+    });
     let own = own.filter_map(|b| {
         let key = keys::key_name(*b.keys.first()?);
         Some(format!("{key} {}", b.footer))

@@ -11,6 +11,7 @@ CREATE TEMP TABLE sums(num INTEGER PRIMARY KEY, waiting INTEGER, ready INTEGER, 
 CREATE TEMP TABLE fallen(record INTEGER PRIMARY KEY, num INTEGER NOT NULL, phase TEXT NOT NULL,
     deleted_at INTEGER, gone_at INTEGER, incarnation INTEGER NOT NULL, recreated INTEGER NOT NULL
 ) STRICT;
+CREATE TEMP TABLE records(record INTEGER PRIMARY KEY) STRICT;
 ";
 
 pub(super) fn write(tx: &Transaction) -> Sql<()> {
@@ -84,8 +85,18 @@ UPDATE requests SET refused = iif(EXISTS (SELECT 1 FROM deletions d WHERE d.num 
         AND l.num IN (SELECT num FROM touched);
 ";
 
-/// A record belongs to the deletion that raised its fence last. Phase and step end together (T9).
+/// A record belongs to the deletion that raised its fence last. Phase and step end together (T9). Those are
+/// looked at whose step has moved, that have none, and of which something was told in between.
 const TOMBSTONES: &str = "
+DELETE FROM records;
+INSERT OR IGNORE INTO records SELECT l.record FROM moved m JOIN last_steps l ON l.id = m.id
+    WHERE l.record IS NOT NULL;
+INSERT OR IGNORE INTO records SELECT f.record FROM touched t JOIN fences f ON f.num = t.num
+    WHERE f.step IS NULL OR t.is_last <> t.was_last OR t.is_planned <> t.was_planned;
+INSERT OR IGNORE INTO records SELECT record FROM shown, fences
+    WHERE fences.seq > min(shown.seq, before_seq) AND fences.seq <= max(shown.seq, before_seq);
+INSERT OR IGNORE INTO records SELECT record FROM shown, returns
+    WHERE returns.seq > min(shown.seq, before_seq) AND returns.seq <= max(shown.seq, before_seq);
 DELETE FROM fallen;
 INSERT INTO fallen
     SELECT record, num, phase,
@@ -115,8 +126,7 @@ INSERT INTO fallen
         FROM shown, (
             SELECT f.*, EXISTS (SELECT 1 FROM returns WHERE record = f.record AND times IS NULL
                 AND seq > f.seq AND seq <= (SELECT seq FROM shown)) AS is_let_go
-            FROM (SELECT DISTINCT record FROM fences WHERE num IN (SELECT num FROM touched)) r
-            JOIN fences f ON f.record = r.record AND (f.seq, f.num) = (SELECT seq, num FROM fences
+            FROM records r JOIN fences f ON f.record = r.record AND (f.seq, f.num) = (SELECT seq, num FROM fences
                 WHERE record = r.record AND seq <= (SELECT seq FROM shown)
                 ORDER BY seq DESC, num DESC LIMIT 1)) f
         JOIN last_tombstones l ON l.record_id = f.record
@@ -124,8 +134,7 @@ INSERT INTO fallen
         JOIN (SELECT num, last_seq <= seq AND last_at <= at AS is_last FROM spans, shown) z
             ON z.num = f.num
         LEFT JOIN steps s ON s.id = f.step);
-DELETE FROM tombstones WHERE record_id NOT IN (SELECT record FROM fallen) AND record_id IN (
-    SELECT record FROM fences WHERE num IN (SELECT num FROM touched));
+DELETE FROM tombstones WHERE record_id IN (SELECT record FROM records EXCEPT SELECT record FROM fallen);
 UPDATE tombstones SET phase = f.phase, deleted_at = f.deleted_at, gone_at = f.gone_at,
         incarnation = f.incarnation, recreated = f.recreated, deletion = f.num
     FROM fallen f WHERE f.record = record_id AND (tombstones.phase, tombstones.deleted_at,

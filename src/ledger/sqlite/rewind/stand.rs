@@ -9,7 +9,8 @@ use super::follow;
 /// What is worked out anew for each time. In files of SQLite's own beyond its cache.
 pub(super) const SCRATCH: &str = "
 CREATE TEMP TABLE touched(num INTEGER PRIMARY KEY, is_accepted INTEGER NOT NULL, is_planned INTEGER NOT NULL,
-    was_planned INTEGER NOT NULL, is_last INTEGER NOT NULL) STRICT;
+    was_planned INTEGER NOT NULL, is_last INTEGER NOT NULL, was_last INTEGER NOT NULL) STRICT;
+CREATE TEMP TABLE moved(id INTEGER PRIMARY KEY) STRICT;
 CREATE TEMP TABLE stands(id INTEGER PRIMARY KEY, deletion INTEGER NOT NULL, fixed INTEGER NOT NULL,
     state TEXT NOT NULL, since INTEGER NOT NULL, waits INTEGER NOT NULL, attempts INTEGER NOT NULL,
     next_attempt_at INTEGER, blocked_since INTEGER, sent INTEGER NOT NULL, held_by INTEGER,
@@ -33,7 +34,7 @@ const TOUCHED: &str = "
 DELETE FROM touched;
 INSERT INTO touched
     SELECT num, accepted <= seq, coalesce(planned <= seq, 0), coalesce(planned <= before_seq, 0),
-        last_seq <= seq AND last_at <= at
+        last_seq <= seq AND last_at <= at, last_seq <= before_seq AND last_at <= before_at
     FROM shown, spans
     WHERE accepted <= max(seq, before_seq)
         AND NOT (last_seq <= min(seq, before_seq) AND last_at <= min(at, before_at));
@@ -158,20 +159,23 @@ DELETE FROM held WHERE id IN (SELECT id FROM flying);
 UPDATE stands SET state = 'running', sent = 1 WHERE id IN (SELECT id FROM flying);
 ";
 
-/// Only what differs is written.
+/// Only what differs is written, and noted.
 const STEPS: &str = "
+UPDATE stands SET told = 1 WHERE state = 'stuck' AND held_by IS NULL;
+DELETE FROM moved;
+INSERT INTO moved SELECT id FROM steps
+    WHERE deletion IN (SELECT num FROM touched WHERE was_planned AND NOT is_planned);
+INSERT INTO moved SELECT s.id FROM stands s LEFT JOIN steps t ON t.id = s.id
+    WHERE t.id IS NULL OR (t.state, t.since, t.waits, t.attempts, t.next_attempt_at, t.blocked_since,
+            t.sent, t.held_by, t.ended_at, t.blockers, t.last_error, t.told)
+        IS NOT (s.state, s.since, s.waits, s.attempts, s.next_attempt_at, s.blocked_since,
+            s.sent, s.held_by, s.ended_at, s.blockers, s.last_error, s.told);
 DELETE FROM steps WHERE deletion IN (SELECT num FROM touched WHERE was_planned AND NOT is_planned);
 INSERT INTO steps SELECT * FROM last_steps
     WHERE deletion IN (SELECT num FROM touched WHERE is_planned AND NOT was_planned);
-UPDATE stands SET told = 1 WHERE state = 'stuck' AND held_by IS NULL;
 UPDATE steps SET state = s.state, since = s.since, waits = s.waits, attempts = s.attempts,
         next_attempt_at = s.next_attempt_at, blocked_since = s.blocked_since, sent = s.sent,
         held_by = s.held_by, ended_at = s.ended_at, blockers = s.blockers, last_error = s.last_error,
         told = s.told
-    FROM stands s
-    WHERE s.id = steps.id AND (steps.state, steps.since, steps.waits, steps.attempts,
-            steps.next_attempt_at, steps.blocked_since, steps.sent, steps.held_by, steps.ended_at,
-            steps.blockers, steps.last_error, steps.told)
-        IS NOT (s.state, s.since, s.waits, s.attempts, s.next_attempt_at, s.blocked_since, s.sent,
-            s.held_by, s.ended_at, s.blockers, s.last_error, s.told);
+    FROM moved m JOIN stands s ON s.id = m.id WHERE s.id = steps.id;
 ";

@@ -1,0 +1,168 @@
+//! `gone replay`: a copy of a ledger, and a console or a list that shows how it stood at a time.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, BufWriter};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::clouds::connect;
+use super::embedded::{kinds, ledger_failure};
+use super::{ToldToEnd, console, log_to_stderr, read_line, runtime, settings};
+use crate::control::Control;
+use crate::domain::model::Origin;
+use crate::domain::moment;
+use crate::engine::replay::Replay;
+use crate::faces::cli::args::{Global, ListArgs, ReplayArgs, Verb};
+use crate::faces::cli::output::{Style, Tolerant};
+use crate::faces::cli::{self, Exit, Failure, Session};
+use crate::ledger::sqlite::rewind::{Rewind, Unplayable};
+use crate::system::clock::Clock;
+use crate::system::config::{Settings, Surroundings};
+
+const TRIED: &str = "replay the ledger";
+
+pub(super) fn run(
+    global: &Global,
+    around: &Surroundings,
+    style: Style,
+    args: &ReplayArgs,
+) -> Result<Exit, Failure> {
+    let settings = settings(global, around)?;
+    if !args.ledger.is_file() {
+        let why = format!("there is no file {}", args.ledger.display());
+        let advice = "Name a ledger, or a backup of one.";
+        return Err(Failure::usage(TRIED, why, advice));
+    }
+    if !console::fits(global) {
+        log_to_stderr(global, style, false)?;
+    }
+    runtime()?.block_on(replay(global, around, style, settings, args))
+}
+
+async fn replay(
+    global: &Global,
+    around: &Surroundings,
+    style: Style,
+    settings: Settings,
+    args: &ReplayArgs,
+) -> Result<Exit, Failure> {
+    // From here on each way out removes the copy.
+    let mut told = ToldToEnd::listen()?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let interrupted = || Failure::interrupted(TRIED, "");
+    let ledger = args.ledger.clone();
+    let opening = tokio::task::spawn_blocking(move || open(&ledger));
+    // The folder goes after what has files in it.
+    let (_folder, rewind) = tokio::select! {
+        opened = opening => opened.map_err(io::Error::other)??,
+        () = told.recv() => return Err(interrupted()),
+        _ = hangup.recv() => return Err(interrupted()),
+    };
+    let span = rewind.span();
+    let at = from(args.from.as_deref(), span)?;
+    let cloud = connect(Vec::new(), Clock::system(), settings.engine.call_timeout);
+    let name = args.ledger.display().to_string();
+    let kinds = Arc::new(kinds(around)?);
+    let control = Replay::open(rewind, at, kinds, Arc::new(cloud), name).await;
+    let control: Arc<dyn Control> = Arc::new(control.map_err(|error| Failure::of(TRIED, error))?);
+    if console::fits(global) {
+        return console::replay(global, around, style, settings, control, span).await;
+    }
+    tokio::select! {
+        exit = list(global, around, style, control, at) => Ok(exit),
+        () = told.recv() => Err(interrupted()),
+        _ = hangup.recv() => Err(interrupted()),
+    }
+}
+
+/// The deletions as they stood then, as `gone list` writes them.
+async fn list(
+    global: &Global,
+    around: &Surroundings,
+    style: Style,
+    control: Arc<dyn Control>,
+    at: DateTime<Utc>,
+) -> Exit {
+    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
+    let mut err = Tolerant::new(io::stderr());
+    let session = Session {
+        control,
+        embedded: false,
+        actor: around.actor(Origin::Cli),
+        global,
+        clock: Clock::standing(at),
+        out: &mut out,
+        err: &mut err,
+        style,
+        read_line: read_line(),
+        interrupt: CancellationToken::new(),
+    };
+    let list = ListArgs {
+        what: "deletions".to_owned(),
+        older_than: None,
+    };
+    cli::run(session, Verb::List(list)).await
+}
+
+fn from(
+    text: Option<&str>,
+    span: (DateTime<Utc>, DateTime<Utc>),
+) -> Result<DateTime<Utc>, Failure> {
+    let (first, last) = span;
+    let Some(text) = text else {
+        return Ok(last);
+    };
+    let told = format!(
+        "It tells of {} to {}.",
+        first.format("%F %T"),
+        last.format("%F %T UTC")
+    );
+    let at = moment::parse(text, last)
+        .map_err(|why| Failure::usage("read --from", why, told.as_str()))?;
+    match (first..=last).contains(&at) {
+        true => Ok(at),
+        false => {
+            let why = format!("{} is outside of the ledger", at.format("%F %T UTC"));
+            Err(Failure::usage("read --from", why, told))
+        }
+    }
+}
+
+fn open(ledger: &Path) -> Result<(PrivateFolder, Rewind), Failure> {
+    let folder = PrivateFolder::new()?;
+    let rewind = Rewind::open(ledger, &folder.path).map_err(|error| match error {
+        Unplayable::Ledger(error) => ledger_failure(&error),
+        other => Failure::usage(
+            TRIED,
+            other.to_string(),
+            "Name a ledger, or a backup of one.",
+        ),
+    })?;
+    Ok((folder, rewind))
+}
+
+/// Of this user alone, and removed at the end with all that is in it.
+struct PrivateFolder {
+    path: PathBuf,
+}
+
+impl PrivateFolder {
+    fn new() -> io::Result<Self> {
+        let name = format!("gone-replay-{}", uuid::Uuid::new_v4());
+        let path = std::env::temp_dir().join(name);
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        // What cannot be removed is private still.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

@@ -1,0 +1,152 @@
+//! A replay: what the engine would answer over a ledger that is set to another time. No cloud is asked,
+//! nothing is written, and what goes on does not.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use tokio::sync::watch;
+
+use super::handle::{Handle, ledger_error};
+use super::{Engine, Parts, Shared};
+use crate::cloud::Cloud;
+use crate::control::{
+    Command, Control, ControlError, Envelope, Moment, Page, Query, Receipt, Snapshot,
+};
+use crate::domain::kinds::Kinds;
+use crate::domain::model::Event;
+use crate::ledger::sqlite::rewind::Rewind;
+use crate::ledger::{Ledger, LedgerError};
+use crate::system::clock::Clock;
+use crate::system::config::Settings;
+
+/// Answers as of one time; [`Command::Seek`] goes to another one, and all else is refused.
+pub struct Replay {
+    /// Never run: it only answers.
+    engine: Handle,
+    rewind: Arc<Mutex<Rewind>>,
+    /// One time at a time: the picture that is published is that of the ledger.
+    seeking: tokio::sync::Mutex<()>,
+}
+
+impl Replay {
+    /// Shows how the ledger stood then. `cloud` has no sites; `name` is the ledger for people.
+    ///
+    /// # Errors
+    /// The copy cannot be read.
+    pub async fn open(
+        rewind: Rewind,
+        at: DateTime<Utc>,
+        kinds: Arc<Kinds>,
+        cloud: Arc<dyn Cloud>,
+        name: String,
+    ) -> Result<Self, ControlError> {
+        let ledger: Arc<dyn Ledger> = Arc::new(rewind.ledger().map_err(ledger_error)?);
+        let mut settings = Settings::default();
+        settings.guard.read_only = true;
+        let engine = Engine::new(Parts {
+            ledger,
+            cloud,
+            kinds,
+            clock: Clock::standing(at),
+            settings,
+            tombstones: None,
+            gates: Arc::default(),
+            ledger_name: name,
+            epoch: 0,
+        });
+        let replay = Self {
+            engine: Handle {
+                shared: engine.shared,
+            },
+            rewind: Arc::new(Mutex::new(rewind)),
+            seeking: tokio::sync::Mutex::default(),
+        };
+        replay.seek(Moment::At(at)).await?;
+        Ok(replay)
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.engine.shared
+    }
+
+    async fn seek(&self, to: Moment) -> Result<Receipt, ControlError> {
+        let _alone = self.seeking.lock().await;
+        let rewind = self.rewind.clone();
+        let sought = tokio::task::spawn_blocking(move || {
+            let mut rewind = rewind.lock().unwrap_or_else(PoisonError::into_inner);
+            match to {
+                Moment::At(at) => rewind.seek(at),
+                Moment::By(moments) => rewind.step(moments),
+            }
+        });
+        let sought = sought.await.unwrap_or(Err(LedgerError::Closed));
+        let shared = self.shared();
+        shared.clock.set(sought.map_err(ledger_error)?);
+        shared.publish_replayed().await.map_err(ledger_error)?;
+        // Who follows events has them anew.
+        shared.committed.send_modify(|version| *version += 1);
+        Ok(Receipt::Done { moved: 0 })
+    }
+
+    fn at(&self) -> String {
+        self.shared().clock.now().format("%F %T UTC").to_string()
+    }
+}
+
+#[async_trait]
+impl Control for Replay {
+    async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
+        match envelope.command {
+            Command::Seek { to } => self.seek(to).await,
+            _ => Err(ControlError::Forbidden {
+                message: format!(
+                    "this is a replay of {} as of {}: nothing is changed",
+                    self.shared().status().ledger,
+                    self.at()
+                ),
+            }),
+        }
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, ControlError> {
+        match query {
+            Query::Resources { .. } | Query::Ladder { .. } => Err(ControlError::Forbidden {
+                message: "a replay asks no cloud: it shows what the ledger knew".into(),
+            }),
+            Query::Explain { target } => {
+                let mut explanation = self.shared().explain_remembered(&target).await;
+                if let Ok(explanation) = &mut explanation {
+                    let told = "a replay asks no cloud: this is what the ledger knew".to_owned();
+                    explanation.lines.push(told);
+                    // Nothing of it can be done here.
+                    explanation.next_action.clear();
+                }
+                self.of_then(explanation.map(|explanation| Page::Explanation {
+                    explanation: Box::new(explanation),
+                }))
+            }
+            query => self.of_then(self.shared().answer(query).await),
+        }
+    }
+
+    async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
+        self.engine.events(after, wait_ms).await
+    }
+
+    fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.shared().snapshot.subscribe()
+    }
+}
+
+impl Replay {
+    /// What is not there may be there later.
+    fn of_then(&self, answer: Result<Page, ControlError>) -> Result<Page, ControlError> {
+        answer.map_err(|error| match error {
+            ControlError::NotFound { .. } => ControlError::NotFound {
+                message: format!("the ledger knew nothing of it at {}", self.at()),
+            },
+            error => error,
+        })
+    }
+}
