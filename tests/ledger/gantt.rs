@@ -3,6 +3,8 @@
 use chrono::TimeDelta;
 use gone::domain::gantt::{DUE_WITHIN, GanttCell, Mark};
 use gone::domain::model::{Action, ErrorClass, StepState};
+use gone::ledger::sqlite::rewind::Rewind;
+use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{Change, Ledger, StepChange};
 
 use crate::support::*;
@@ -93,4 +95,34 @@ async fn what_is_blocked_is_counted_by_when_it_is_due() {
     (columns[0], columns[1]) = (1, 1);
     columns[DUE_WITHIN.len()] = 1;
     assert_eq!(upcoming.columns, columns);
+}
+
+/// A copy has its events and its steps in other tables.
+#[tokio::test]
+async fn a_copy_that_was_set_back_is_drawn_as_it_stood() {
+    let folder = Folder::new();
+    let store = Store::open(&folder.ledger(), Options::default()).unwrap();
+    let ledger = InlineLedger::new(store);
+    running(&ledger, "web", &ports(&[("a", &[]), ("b", &[])])).await;
+    let claimed = claim(&ledger, 10).await;
+    let refused = StepChange {
+        next_attempt_at: Some(at(30)),
+        ..failed(&claimed[0], StepState::Blocked, ErrorClass::Blocked, at(2))
+    };
+    one(&ledger, settle(refused)).await;
+    one(
+        &ledger,
+        settle(outcome(&claimed[1], StepState::Gone, at(9))),
+    )
+    .await;
+
+    let copy = Folder::new();
+    let mut rewind = Rewind::open(&folder.ledger(), &copy.path("")).unwrap();
+    rewind.seek(at(5)).unwrap();
+    let shown = rewind.ledger().unwrap();
+    let chart = shown.gantt(&id("web"), 10, at(10)).await.unwrap().unwrap();
+    assert_eq!(chart.rows[0].ended, 0);
+    assert_eq!(chart.rows[0].cells, [cell(2, 1, 1, 0)]);
+    let upcoming = shown.upcoming(at(5)).await.unwrap();
+    assert_eq!(upcoming.columns.iter().sum::<u64>(), 1);
 }

@@ -64,7 +64,7 @@ fn cells(
         "SELECT s.site, s.kind, s.action, min((e.at - ?2) / ((?3 + ?4 - 1) / ?4), ?4 - 1) AS col,
              sum(e.kind = 'attempt'), sum(e.data ->> 'state' IN ('blocked', 'stuck')),
              sum(e.data ->> 'state' IN ('gone', 'skipped', 'purged'))
-         FROM events e INDEXED BY events_by_deletion CROSS JOIN steps s ON s.id = e.step
+         FROM events e CROSS JOIN steps s ON s.id = e.step
          WHERE e.deletion = ?1 AND e.at BETWEEN ?2 AND ?2 + ?3
          GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
     )?;
@@ -138,7 +138,7 @@ fn named(row: &rusqlite::Row, column: usize) -> Sql<String> {
 
 pub(super) fn upcoming(db: &Connection, now: DateTime<Utc>) -> Sql<Upcoming> {
     let mut counted = db.prepare_cached(
-        "SELECT count(*), min(next_attempt_at) FROM steps INDEXED BY steps_due
+        "SELECT count(*), min(next_attempt_at) FROM steps
          WHERE state = 'blocked' AND next_attempt_at > ?1 AND next_attempt_at <= ?2",
     )?;
     let mut between = |after: i64, until: i64| {

@@ -70,12 +70,15 @@ impl ChartPane {
         self.visible = fitting.map(|(at, _)| at).collect();
     }
 
-    /// How long one column of the plot is, in seconds.
-    fn column_seconds(&self, look: &Look) -> Option<u64> {
+    /// How long one column of the plot is.
+    fn column_words(&self, look: &Look) -> Option<String> {
         let chart = self.chart()?;
-        let span = (chart.until - chart.from).num_seconds();
-        let width = u64::from(self.plot_width(look)).max(1);
-        u64::try_from(span).ok().map(|span| span.div_ceil(width))
+        let span = u64::try_from((chart.until - chart.from).num_milliseconds()).ok()?;
+        let long = span / u64::from(self.plot_width(look)).max(1);
+        Some(match long {
+            0..1_000 => format!("{long} ms"),
+            long => duration(long.div_ceil(1_000)),
+        })
     }
 
     fn has_several_sites(&self) -> bool {
@@ -226,8 +229,8 @@ impl Pane for ChartPane {
         let mut legend: Vec<String> = legend
             .map(|(mark, means)| format!("{} {means}", sign(mark, look)))
             .into();
-        if let Some(seconds) = self.column_seconds(look) {
-            legend.push(format!("a column is {}", duration(seconds)));
+        if let Some(long) = self.column_words(look) {
+            legend.push(format!("a column is {long}"));
         }
         let mut lines = vec![Cell::dim(legend.join("  "))];
         lines.extend(look.errors(&self.feed.error));
