@@ -91,6 +91,15 @@ pub(crate) fn progress_words(deletion: &Deletion) -> String {
     format!("{}/{total}", thousands(deletion.counts.ended()))
 }
 
+/// `4.2/s, about 3m 05s left`, at the rate of the last minute.
+pub(crate) fn pace_words(deletion: &Deletion) -> Option<String> {
+    let eta = deletion.eta_seconds?;
+    let counts = &deletion.counts;
+    let left = counts.live().saturating_sub(counts.verifying);
+    let rate = left as f64 / eta.max(1) as f64;
+    Some(format!("{rate:.1}/s, about {} left", duration(eta)))
+}
+
 /// Pauses what runs, resumes what is paused.
 pub(crate) fn pause(deletion: &Deletion) -> Wish {
     let deletion_id = deletion.id.clone();
@@ -170,7 +179,9 @@ pub(crate) fn deletion_lines(deletion: &Deletion, look: &Look) -> Vec<Cell> {
     }
     if counts.total > 0 {
         let steps = count(counts.total, "step");
-        lines.push(Cell::plain(format!("{steps}: {}", words.join(", "))));
+        let pace = pace_words(deletion).map(|pace| format!("{}{pace}", look.dot()));
+        let pace = pace.unwrap_or_default();
+        lines.push(Cell::plain(format!("{steps}: {}{pace}", words.join(", "))));
     }
     let mut asked = format!(
         "asked for by {} at {}",

@@ -9,11 +9,11 @@ use crate::domain::model::{Deletion, Event as LedgerEvent, StepState, short_id};
 use super::super::feed::{Feed, Want};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{Cell, Look, Tone, count, duration};
+use super::super::look::{Cell, Look, Tone, count};
 use super::blockers::{BlockersPane, Source};
 use super::chart::ChartPane;
 use super::deletions::{
-    cancel, deletion_lines, ladder, pause, progress_words, retry, target_words,
+    cancel, deletion_lines, ladder, pace_words, pause, progress_words, retry, target_words,
 };
 use super::explain::ExplainPane;
 use super::forest::{Forest, Node, Part, RowKey};
@@ -302,8 +302,9 @@ impl Pane for TreePane {
             let state = look.deletion_state(deletion.state);
             let bar = look.bar(&deletion.counts, usize::from(look.width / 4));
             let mut text = format!("{} {bar} {}", state.text, progress_words(deletion));
-            if let Some(eta) = deletion.eta_seconds {
-                text.push_str(&format!("{}about {} left", look.dot(), duration(eta)));
+            if let Some(pace) = pace_words(deletion) {
+                text.push_str(look.dot());
+                text.push_str(&pace);
             }
             lines.push(Cell::new(text, state.tone));
             if !deletion.note.is_empty() {
