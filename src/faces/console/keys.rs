@@ -194,7 +194,7 @@ const STANDARD: &[Row] = &[
     (Scope::Replay, &[plain(',')], Action::EventBack, "event back", "to the event before"),
     (Scope::Replay, &[plain('.')], Action::EventOn, "on", "to the next event"),
     (Scope::Replay, &[plain('<')], Action::JumpBack, "far back", "back by a twentieth of all the time that the ledger tells of"),
-    (Scope::Replay, &[plain('>')], Action::JumpOn, "on", "on by a twentieth of that time"),
+    (Scope::Replay, &[plain('>')], Action::JumpOn, "far on", "on by a twentieth of that time"),
     (Scope::Replay, &[plain('{')], Action::Earliest, "", "to the first event; :at 03:12:07 or :at -10m goes to any time"),
     (Scope::Replay, &[plain('}')], Action::Latest, "", "to the end"),
 
@@ -571,7 +571,7 @@ mod tests {
                 &["r"],
                 "event_on: r is also retry in :deletions",
             ),
-            ("latest", &["G"], "latest: G is also last everywhere"),
+            ("latest", &["G"], "latest: G is also last in a replay"),
         ] {
             let refused = changed(action, keys).err().unwrap_or_default();
             assert!(refused.contains(told), "{action} {keys:?}: {refused}");

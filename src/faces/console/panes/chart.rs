@@ -285,11 +285,11 @@ impl Pane for ChartPane {
         match answer.take() {
             Some(Ok(Page::Gantt { chart })) => {
                 self.feed.take(vec![chart], None, context.now);
-                self.refilter();
             }
-            Some(Err(error)) => self.feed.fail(error.to_string()),
+            Some(Err(error)) => self.feed.refuse(error.to_string(), context),
             _ => self.feed.fail(unexpected()),
         }
+        self.refilter();
         true
     }
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
