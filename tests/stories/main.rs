@@ -20,6 +20,7 @@ mod newcomer;
 mod nightly;
 mod outage;
 mod plain;
+mod replay;
 mod seat;
 mod small;
 mod stage;
