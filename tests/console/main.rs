@@ -12,6 +12,7 @@ mod lists;
 mod pictures;
 mod pty;
 mod readme;
+mod replays;
 mod safety;
 mod storm;
 mod trees;
