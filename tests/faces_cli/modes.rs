@@ -434,7 +434,7 @@ fn every_verb_has_a_page_with_its_examples() {
 }
 
 /// The pages for tasks, by name.
-const TASKS: [(&str, &str); 5] = [
+const TASKS: [(&str, &str); 6] = [
     (
         "free-what-is-stuck",
         include_str!("../../assets/tasks/free-what-is-stuck.md"),
@@ -454,6 +454,10 @@ const TASKS: [(&str, &str); 5] = [
     (
         "look-after-the-ledger",
         include_str!("../../assets/tasks/look-after-the-ledger.md"),
+    ),
+    (
+        "find-out-what-happened",
+        include_str!("../../assets/tasks/find-out-what-happened.md"),
     ),
 ];
 

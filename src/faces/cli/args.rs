@@ -294,15 +294,16 @@ Examples:
   gone ledger export > ledger.jsonl     each row of each table as a line of JSON";
 
 const REPLAY_EXAMPLES: &str = "\
-Opens the console on a copy: the ledger is only read, also while an engine has it. There , and . go an
-event back and on, < and > a twentieth of the whole, { and } to its ends, and :at to a time.
+Opens the console on a copy: the ledger is only read, also while an engine has it. There , and .
+go an event back and on, < and > a twentieth of the whole, { and } to its ends, and :at to a time.
 
-What has no event is not told apart: a call in flight shows as ready, what was due again as blocked until
-it is answered; many steps that were tried again at once show so if they were sent again later.
+What has no event is not told apart: a call in flight shows as ready, what was due again as
+blocked until it is answered; many steps that were tried again at once show so if they were sent
+again later.
 
 Examples:
   gone replay /backup/gone.db           from its end
-  gone replay ledger.db --from 03:12    of its last day; or 2026-11-24T03:12:07Z, or -1h before its end
+  gone replay ledger.db --from 03:12    of its last day; or 2026-11-24T03:12:07Z, or -1h
   gone replay ledger.db --from -1h -o json    its deletions as they stood then";
 
 const NOTIFY_EXAMPLES: &str = "\
