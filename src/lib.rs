@@ -143,6 +143,14 @@
 //! as the line carries, the cursor's first; so no pane knows of it, but that its strip is short. A line
 //! that is slow but quick to answer would want larger parts.
 //!
+//! **A replay is an engine that never runs, over a copy that is set to a time.** So one code answers for
+//! now and for then ([`engine::replay`]), and the console knows no other ledger. What stood then is worked
+//! out from the events by SQL ([`ledger::sqlite::rewind`]), not kept: it costs a normal ledger nothing, and
+//! what has no event is not told apart. A ledger of many millions of steps would want marks on the way.
+//!
+//! **A reason is asked for where something begins to go.** A retry, a pause or a cancellation belongs to what
+//! was approved with one. Clients of a gate have no way to say why, and are not asked.
+//!
 //! **The simulation drives everything but the sockets.** Auth, paging and error code are the real
 //! client over a `Transport` that calls the sandbox's core, on a paused clock. Its ledger is the real
 //! store called inline, so a crash is a dropped future and a reopened file.
