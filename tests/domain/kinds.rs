@@ -218,3 +218,90 @@ fn what_blocks_lets_go_by_an_edge_of_its_own() {
         );
     }
 }
+
+const BILLING: &str = r#"
+service = "billing"
+imports = ["inventory"]
+[kind.invoice.held.fields]
+network = {}
+customer = { required = true }
+[kind.customer.held]
+[[kind.invoice.reference]]
+to = "network"
+field = "network"
+on_delete = "unset"
+says = "for"
+[[kind.invoice.reference]]
+to = "customer"
+field = "customer"
+on_delete = "cascade"
+asynchronous = true
+says = "of"
+"#;
+
+#[test]
+fn g06_what_is_held_is_listed_and_deleted_as_follows_from_its_fields() {
+    let source = Source {
+        file: "billing.toml".into(),
+        text: BILLING.into(),
+    };
+    let kinds = Kinds::load(&[source]).unwrap();
+    let held: Vec<_> = kinds.held_by("billing").collect();
+    assert_eq!(held.len(), 2);
+    let invoice = kinds.resolve("invoice").unwrap();
+    assert!(invoice.is_held() && invoice.has_natural_key() && !invoice.is_swept());
+    assert_eq!(invoice.id_filter(), Some("id"));
+    let required = |nth: usize| invoice.spec.requires(&invoice.spec.references[nth]);
+    assert_eq!((required(0), required(1)), (false, true));
+    assert_eq!(invoice.imports, ["inventory"]);
+    assert!(kinds.held_by("network").next().is_none());
+}
+
+#[test]
+fn what_does_not_go_with_held_is_named_with_its_line() {
+    let cases = [
+        (
+            "[kind.customer.held]",
+            "[kind.customer]\nstays = \"x\"\n[kind.customer.held]",
+            "billing.toml:7: kind \"customer\": \"stays\" does not go with \"held\"",
+        ),
+        (
+            "field = \"network\"",
+            "field = \"netwrok\"",
+            "\"netwrok\" is not among held.fields; did you mean \"network\"?",
+        ),
+        (
+            "\"unset\"",
+            "\"automatic\"",
+            "on_delete is one of block, unset, cascade, dangling",
+        ),
+        (
+            "\"cascade\"",
+            "\"block\"",
+            "\"asynchronous\" goes with on_delete = \"cascade\" or \"unset\"",
+        ),
+        (
+            "network = {}",
+            "network = {}\nstatus = {}",
+            "each has \"status\" already",
+        ),
+    ];
+    for (from, to, said) in cases {
+        assert!(BILLING.contains(from));
+        let source = Source {
+            file: "billing.toml".into(),
+            text: BILLING.replacen(from, to, 1),
+        };
+        let message = Kinds::load(&[source]).unwrap_err().to_string();
+        assert!(message.contains(said), "{message}");
+    }
+    let message = error_of(NETWORK.replacen(
+        "on_delete = \"block\"",
+        "on_delete = \"block\"\nasynchronous = true",
+        1,
+    ));
+    assert!(
+        message.contains("\"asynchronous\" goes with \"held\" alone"),
+        "{message}"
+    );
+}

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
 
+use super::held;
 use super::{
     ActionWord, AnswerRule, CallTemplate, Created, FilterValues, Kind, KindName, KindSpec, Kinds,
     ListSpec, OnDelete, Reference, Runbook, value,
@@ -42,6 +43,8 @@ struct File {
     #[serde(default)]
     listed: Vec<String>,
     uploads: Option<String>,
+    #[serde(default)]
+    imports: Vec<String>,
     #[serde(default)]
     deleting: BTreeMap<String, String>,
     #[serde(default, rename = "answer")]
@@ -109,13 +112,24 @@ impl Kinds {
                     uploads: file.uploads.clone(),
                     values: file.values,
                     listed: file.listed.clone(),
+                    imports: file.imports.clone(),
                     spec,
                 };
                 origins.insert(name.clone(), (source.file.clone(), line));
                 kinds.insert(name, kind);
             }
         }
-        let kinds = Self { kinds };
+        let mut kinds = Self { kinds };
+        for kind in kinds.kinds.values_mut() {
+            if let Err(message) = held::complete(kind) {
+                let (file, line) = origins.get(&kind.name).cloned().unwrap_or_default();
+                return Err(KindsError {
+                    file,
+                    line,
+                    message: format!("kind \"{}\": {message}", kind.name),
+                });
+            }
+        }
         for kind in kinds.iter() {
             if let Err(message) = kinds.validate(kind) {
                 let (file, line) = origins.get(&kind.name).cloned().unwrap_or_default();
@@ -187,7 +201,7 @@ impl Kinds {
                 Err("has both \"list\" and \"derived\"; a kind has one of them".into())
             }
             (None, None) => {
-                Err("has neither \"list\" nor \"derived\"; a kind has one of them".into())
+                Err("has none of \"list\", \"derived\" and \"held\"; a kind has one of them".into())
             }
             (Some(list), None) => {
                 if let Some(field) = &list.scope {

@@ -15,6 +15,9 @@
 //! | `when` | each path has one of these values, compared as they are written |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |
+//! | `held` | a kind that is in no cloud: a deployment of ours keeps it, with these fields |
+//! | `imports` | of a service: others whose kinds its own refer to |
+//! | `asynchronous` | of a reference: seen to after the target was accepted for deletion (G3) |
 //! | `within` | a kind that the cloud lists below its parent alone (an image's members) |
 //! | `match` | `equals` a value of the target, behind a prefix or not, or is an address `in_cidr` of it |
 //! | `find` | the server-side filter that finds referrers set at a time |
@@ -37,6 +40,7 @@
 //!
 //! Anything else is a new named operator here with a table test, never an expression language.
 
+mod held;
 mod load;
 mod spec;
 mod value;
@@ -45,11 +49,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub use held::{INCARNATION, NOT_FOUND, refer_to, referred};
 pub use load::{KindsError, Source};
 pub use spec::{
-    ActionWord, AnswerClass, AnswerRule, CallTemplate, Created, DerivedSpec, EnableSpec,
-    FilterValues, Find, GuardRule, Join, KindSpec, ListSpec, Match, OnDelete, OneOf, Reference,
-    ReleaseOption, Runbook, Settles, Takes,
+    ActionWord, AnswerClass, AnswerRule, CallTemplate, Created, DerivedSpec, EnableSpec, FieldSpec,
+    FilterValues, Find, GuardRule, HeldSpec, Join, KindSpec, ListSpec, Match, OnDelete, OneOf,
+    Reference, ReleaseOption, Runbook, Settles, Takes,
 };
 pub use value::{NULL, created_at, fill, lookup, lookup_one, text, variables};
 
@@ -85,6 +90,8 @@ pub struct Kind {
     pub values: FilterValues,
     /// The filters whose values it takes as a list.
     pub listed: Vec<String>,
+    /// Other services whose kinds those of its service refer to.
+    pub imports: Vec<String>,
 }
 
 /// Where a delete is that the cloud works on.
@@ -278,13 +285,13 @@ impl Kind {
     /// Whether its ids are natural keys, given again to what is made anew (M). Then a tombstone says
     /// nothing, after the end, of what is there.
     pub fn has_natural_key(&self) -> bool {
-        !self.spec.created.is_empty()
+        !self.spec.created.is_empty() || self.is_held()
     }
 
     /// Whether what is there under an id of the dead has certainly come back, and is removed again (T14).
     /// A natural key is another's the next time.
     pub fn is_swept(&self) -> bool {
-        self.spec.delete.is_some() && self.id_filter() == Some("id")
+        self.spec.delete.is_some() && self.id_filter() == Some("id") && !self.is_held()
     }
 
     /// Under which its service has it, for clients.

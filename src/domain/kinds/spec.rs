@@ -26,9 +26,11 @@ pub enum FilterValues {
 pub struct KindSpec {
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// How it is listed; a kind has this or `derived`.
+    /// How it is listed; a kind has this, `derived` or `held`.
     pub list: Option<ListSpec>,
     pub derived: Option<DerivedSpec>,
+    /// Kept in the registry of a deployment; how it is listed and deleted follows from that.
+    pub held: Option<HeldSpec>,
     /// A kind has this or `stays`.
     pub delete: Option<CallTemplate>,
     /// Why it is not deleted itself.
@@ -129,6 +131,24 @@ fn project_field() -> String {
 
 fn yes() -> bool {
     true
+}
+
+/// A kind of our own: its resources are in no cloud, but in the registry of the deployment that offers
+/// its service.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldSpec {
+    /// What one may say beside its id, `name`, `project_id` and `tags`.
+    #[serde(default)]
+    pub fields: BTreeMap<String, FieldSpec>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FieldSpec {
+    /// There is none without it: it cannot be unset.
+    #[serde(default)]
+    pub required: bool,
 }
 
 /// A delete that the cloud accepts and then works on.
@@ -247,6 +267,9 @@ pub struct Reference {
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
     pub on_delete: OnDelete,
+    /// Unset or deleted after what it points at was accepted for deletion, by a deletion of its own (G3).
+    #[serde(default)]
+    pub asynchronous: bool,
     /// Without it the whole collection is listed.
     pub find: Option<Find>,
     /// Between the two names in the plan's reasons: `port a` *on* `network web`.

@@ -1,0 +1,177 @@
+//! Kinds of our own: what follows from a file's `held`, and how their references are written.
+
+use std::collections::BTreeMap;
+
+use super::spec::{CallTemplate, Find, KindSpec, ListSpec, OnDelete, Reference};
+use super::{Kind, Kinds};
+use crate::domain::model::Site;
+use crate::domain::text::did_you_mean;
+
+/// The type of the error that says: no such resource.
+pub const NOT_FOUND: &str = "ResourceNotFound";
+/// The field by which one that was made anew is told from the one before (I10, M1).
+pub const INCARNATION: &str = "incarnation";
+/// What each has, beside the fields of its kind.
+const COMMON: [&str; 8] = [
+    "created_at",
+    "id",
+    INCARNATION,
+    "name",
+    "project_id",
+    "status",
+    "tags",
+    "updated_at",
+];
+
+impl Kind {
+    pub fn is_held(&self) -> bool {
+        self.spec.held.is_some()
+    }
+}
+
+impl Kinds {
+    /// The kinds of our own that this service offers.
+    pub fn held_by<'k>(&'k self, service: &'k str) -> impl Iterator<Item = &'k Kind> {
+        let held = self.iter().filter(|kind| kind.is_held());
+        held.filter(move |kind| kind.service == service)
+    }
+}
+
+impl KindSpec {
+    /// Whether a reference's field must be there, so that it cannot be unset.
+    pub fn requires(&self, reference: &Reference) -> bool {
+        let field = reference.field.as_deref().map(base);
+        let held = self.held.as_ref().zip(field);
+        held.and_then(|(held, field)| held.fields.get(field))
+            .is_some_and(|field| field.required)
+    }
+}
+
+/// What a reference of a held kind says: an id, of another site after an `@`. No id that is referred
+/// to has one.
+pub fn referred(value: &str) -> (&str, Option<Site>) {
+    match value.rsplit_once('@') {
+        Some((id, site)) => match site.parse() {
+            Ok(site) => (id, Some(site)),
+            Err(never) => match never {},
+        },
+        None => (value, None),
+    }
+}
+
+/// The same the other way: as what is at `home` refers to it.
+pub fn refer_to(id: &str, site: &Site, home: &Site) -> String {
+    match site == home {
+        true => id.to_owned(),
+        false => format!("{id}@{site}"),
+    }
+}
+
+/// A field's name, without what steps into its array.
+fn base(field: &str) -> &str {
+    field.strip_suffix("[]").unwrap_or(field)
+}
+
+/// Fills in what follows from `held`.
+///
+/// # Errors
+/// What does not go with it, and what only goes with it.
+pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
+    let spec = &mut kind.spec;
+    let Some(held) = &spec.held else {
+        return match spec.references.iter().any(|it| it.asynchronous) {
+            true => Err("reference: \"asynchronous\" goes with \"held\" alone".into()),
+            false => Ok(()),
+        };
+    };
+    validate_alone(spec)?;
+    if let Some(field) = held.fields.keys().find(|it| COMMON.contains(&it.as_str())) {
+        return Err(format!("held.fields: each has \"{field}\" already"));
+    }
+    for reference in &spec.references {
+        validate_reference(reference, &held.fields.keys().collect::<Vec<_>>())?;
+    }
+    if spec.columns.is_empty() {
+        let fields = held.fields.keys().map(|it| (it.to_uppercase(), it.clone()));
+        let name = ("NAME".to_owned(), "name".to_owned());
+        spec.columns = [name].into_iter().chain(fields).collect();
+    }
+    for reference in &mut spec.references {
+        let field = reference.field.as_deref().map(base).unwrap_or_default();
+        reference.find = Some(Find {
+            key: field.to_owned(),
+            value: "{}".to_owned(),
+            of: "id".to_owned(),
+            when: BTreeMap::new(),
+        });
+    }
+    let path = format!("/resources/{}", kind.name);
+    spec.delete = Some(CallTemplate {
+        method: "DELETE".to_owned(),
+        path: format!("{path}/{{id}}"),
+        body: None,
+    });
+    spec.list = Some(ListSpec {
+        path,
+        items: "data".to_owned(),
+        item: None,
+        fields: Vec::new(),
+        id: vec!["id".to_owned()],
+        name: "name".to_owned(),
+        project: "project_id".to_owned(),
+        within: None,
+        also: Vec::new(),
+        tagged: None,
+        by_id: true,
+        scope: None,
+    });
+    spec.not_found = vec![NOT_FOUND.to_owned()];
+    spec.incarnation = Some(INCARNATION.to_owned());
+    spec.deleting = BTreeMap::from([("status".to_owned(), "DELETING".to_owned())]);
+    Ok(())
+}
+
+/// What a cloud's kind has and one of ours has not.
+fn validate_alone(spec: &KindSpec) -> Result<(), String> {
+    let others = [
+        ("list", spec.list.is_some()),
+        ("derived", spec.derived.is_some()),
+        ("delete", spec.delete.is_some()),
+        ("stays", spec.stays.is_some()),
+        ("settles", spec.settles.is_some()),
+        ("enable", spec.enable.is_some()),
+        ("takes", !spec.takes.is_empty()),
+        ("created", !spec.created.is_empty()),
+        ("incarnation", spec.incarnation.is_some()),
+        ("requires_extension", spec.requires_extension.is_some()),
+    ];
+    match others.iter().find(|(_, has)| *has) {
+        Some((other, _)) => Err(format!("\"{other}\" does not go with \"held\"")),
+        None => Ok(()),
+    }
+}
+
+fn validate_reference(reference: &Reference, fields: &[&String]) -> Result<(), String> {
+    let to = &reference.to;
+    let Some(field) = reference.field.as_deref().map(base) else {
+        return Err(format!(
+            "reference to \"{to}\": of what is held it needs \"field\""
+        ));
+    };
+    if !fields.iter().any(|known| *known == field) {
+        return Err(format!(
+            "reference to \"{to}\": \"{field}\" is not among held.fields{}",
+            did_you_mean(field, fields.iter().map(|it| it.as_str()))
+        ));
+    }
+    let later = matches!(reference.on_delete, OnDelete::Cascade | OnDelete::Unset);
+    match reference.on_delete {
+        OnDelete::Automatic | OnDelete::WithCascade => Err(format!(
+            "reference to \"{to}\": no cloud removes what is held; on_delete is one of block, unset, cascade, dangling"
+        )),
+        _ if reference.asynchronous && !later => Err(format!(
+            "reference to \"{to}\": \"asynchronous\" goes with on_delete = \"cascade\" or \"unset\""
+        )),
+        _ => Ok(()),
+    }
+}
