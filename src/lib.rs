@@ -28,7 +28,7 @@
 //! | `domain` | nothing |
 //! | `system` | `domain` |
 //! | `ledger` | `domain`, `system` |
-//! | `cloud` | `domain`, `system` |
+//! | `cloud` | `domain`, `system`, `ledger` |
 //! | `control` | `domain` |
 //! | `engine` | `domain`, `system`, `ledger`, `cloud`, `control` |
 //! | `faces` | nothing |
@@ -43,7 +43,8 @@
 //! | `main` | `app` |
 //! | `lib` | nothing |
 //!
-//! `domain` also waits for nothing, does no I/O and reads no clock. `sandbox` knows nothing of our
+//! `domain` also waits for nothing, does no I/O and reads no clock. Of `cloud` only the registry, whose
+//! resources are kept in the ledger, knows that. `sandbox` knows nothing of our
 //! model, or it would agree with our mistakes.
 //!
 //! # Decisions

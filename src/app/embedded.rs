@@ -9,8 +9,9 @@ use super::Places;
 use super::clouds::{chosen_sites, connect};
 use super::gates::Gates;
 use crate::cloud::openstack::{self, CloudsConfig};
+use crate::cloud::{Cloud, Registry, Together};
 use crate::control::Control;
-use crate::domain::kinds::{Kinds, Source};
+use crate::domain::kinds::{Home, Kinds, Source};
 use crate::engine::{Engine, Parts};
 use crate::faces::api::{self, ApiHandle};
 use crate::faces::cli::args::Global;
@@ -112,16 +113,30 @@ async fn wire(
         Some(scenario) => Some(start_sandbox(scenario, places).await?),
         None => None,
     };
-    let clouds = clouds(global, places)?;
-    let kinds = Arc::new(kinds(around)?);
+    let clouds = clouds(global, places, settings.deployment.is_some())?;
+    let home = settings.deployment.as_ref().map(|it| Home {
+        site: it.site(),
+        service: it.service.clone(),
+    });
+    let kinds = Arc::new(kinds(around)?.at_home(home));
     let gates = Gates::of(&settings.gate, &clouds, global, &clock)?;
     let ledger = open_ledger(global, places, gates.tombstones.clone()).await?;
     let (mapping, call_timeout) = (settings.mapping.clone(), settings.engine.call_timeout);
-    let cloud = connect(clouds, clock.clone(), call_timeout);
+    let cloud: Arc<dyn Cloud> = Arc::new(connect(clouds, clock.clone(), call_timeout));
+    let cloud: Arc<dyn Cloud> = match kinds.home() {
+        None => cloud,
+        Some(home) => {
+            let registry = Registry::new(home.site.clone(), ledger.clone(), clock.clone());
+            Arc::new(Together::new(
+                vec![cloud, Arc::new(registry)],
+                clock.clone(),
+            ))
+        }
+    };
     let uids = settings.api.uids.clone();
     let engine = Engine::new(Parts {
         ledger: ledger.clone(),
-        cloud: Arc::new(cloud),
+        cloud,
         kinds: kinds.clone(),
         clock: clock.clone(),
         settings,
@@ -240,10 +255,12 @@ pub(super) fn ledger_failure(error: &LedgerError) -> Failure {
     Failure::new(exit, "ledger", "open the ledger", error.to_string(), advice)
 }
 
-/// The chosen clouds. One that is configured wrongly does not stop the others, unless it was named.
+/// The chosen clouds. One that is configured wrongly does not stop the others, unless it was named. A
+/// deployment that keeps resources of its own may have none.
 fn clouds(
     global: &Global,
     places: &Places,
+    none_will_do: bool,
 ) -> Result<Vec<(crate::domain::model::Site, openstack::Cloud)>, Failure> {
     let tried = "read the clouds' configuration";
     let environment = match global.sandbox {
@@ -291,6 +308,7 @@ fn clouds(
     match (usable.is_empty(), first_error) {
         (false, _) => Ok(usable),
         (true, Some(error)) => Err(refuse(error.to_string())),
+        (true, None) if none_will_do => Ok(usable),
         (true, None) => Err(Failure::usage(
             tried,
             "there is no cloud",

@@ -7,7 +7,9 @@ mod answers;
 mod by_kinds;
 pub mod openstack;
 mod project_names;
+mod registry;
 mod requests;
+mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +18,8 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 pub use by_kinds::{OpenStack, TransportFor};
+pub use registry::Registry;
+pub use together::Together;
 
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site, StepError};

@@ -142,6 +142,17 @@ pub enum Command {
     ResumeSite {
         site: Site,
     },
+    /// Keeps a resource of our own kinds.
+    Create {
+        kind: String,
+        body: serde_json::Value,
+    },
+    /// Changes the fields of one that the body names; null takes one away.
+    Update {
+        kind: String,
+        id: String,
+        body: serde_json::Value,
+    },
     /// Shows another time of a replay; its snapshot says which. Only from within.
     #[serde(skip)]
     Seek {
@@ -175,7 +186,9 @@ impl Command {
             | Self::Pause { .. }
             | Self::Resume { .. }
             | Self::PauseSite { .. }
-            | Self::ResumeSite { .. } => Scope::Operate,
+            | Self::ResumeSite { .. }
+            | Self::Create { .. }
+            | Self::Update { .. } => Scope::Operate,
             Self::Purge { .. } | Self::Release { .. } => Scope::Force,
             Self::Prune { .. } | Self::Told { .. } => Scope::Admin,
         }
@@ -197,6 +210,10 @@ pub enum Receipt {
         moved: u64,
     },
     Bulk(Retried),
+    /// As it is kept now.
+    Resource {
+        row: serde_json::Value,
+    },
     /// The rung was taken.
     Purged {
         rung: Rung,
@@ -388,6 +405,16 @@ pub enum Query {
         kind: String,
         site: Option<Site>,
     },
+    /// What this deployment keeps of one of our own kinds: all, or what has this value in a field.
+    Native {
+        kind: String,
+        #[serde(default)]
+        by: Vec<(String, String)>,
+        #[serde(default)]
+        cursor: Option<String>,
+        #[serde(default)]
+        limit: usize,
+    },
     /// Why a resource does not go, or what would hold it (P2).
     Explain {
         target: TargetSpec,
@@ -468,6 +495,10 @@ pub enum Page {
     },
     Resources {
         listings: Vec<SiteListing>,
+    },
+    Native {
+        rows: Vec<serde_json::Value>,
+        next: Option<String>,
     },
     Explanation {
         explanation: Box<Explanation>,

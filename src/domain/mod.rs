@@ -13,6 +13,7 @@ pub mod ladder;
 pub mod mapping;
 pub mod model;
 pub mod moment;
+pub mod native;
 pub mod nesting;
 pub mod news;
 pub mod outline;

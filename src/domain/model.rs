@@ -757,6 +757,8 @@ pub enum EventKind {
     Revived,
     /// A rung of the ladder was taken (P3).
     Purge,
+    /// A resource of our own kinds was created or changed.
+    Registry,
     Site,
     Engine,
     /// An admin is told once that something is stuck (I7).

@@ -8,7 +8,7 @@
 //!
 //! 1. *automatic*: the cloud removes it along with what it points at;
 //! 2. *step*: it goes first (the reference cascades, and the cascade was asked for);
-//! 3. *unset*: it stays and loses its reference;
+//! 3. *unset*: it stays and loses its reference, to the cloud itself or, of our own kinds, by a step;
 //! 4. *blocker*: the plan is refused (N15).
 //!
 //! What an automatic or unset resource holds elsewhere (a floating IP holds a router's interface) is
@@ -30,7 +30,8 @@ pub use seen::Found;
 use seen::{Seen, Texts};
 
 use super::kinds::{
-    Find, GuardRule, Join, Kind, Kinds, Match, OnDelete, Reference, ReleaseOption, Takes,
+    Find, GuardRule, Join, Kind, Kinds, Match, OnDelete, Reference, ReleaseOption, Takes, refer_to,
+    referred,
 };
 use super::mapping::Mapped;
 use super::model::{Identity, KindName, PlanOptions, Resource, ResourceKey, Site};
@@ -118,6 +119,8 @@ enum Fate {
 struct Link<'k> {
     to: Arc<ResourceKey>,
     on_delete: OnDelete,
+    /// The field that says so, where the reference names one.
+    field: Option<&'k str>,
     says: &'k str,
 }
 
@@ -343,8 +346,15 @@ impl<'k> Planner<'k> {
 
     fn want_referrers(&self, key: &ResourceKey, resource: &Seen, wanted: &mut Wanted) {
         for (referrer, reference) in self.kinds.referrers(&key.kind) {
+            // Seen to by a deletion of its own (G3).
+            if reference.asynchronous {
+                continue;
+            }
+            let Some(site) = self.kinds.referring_site(referrer, &key.site) else {
+                continue;
+            };
             let listed = self.kinds.listed(referrer).name.clone();
-            let at = (key.site.clone(), listed);
+            let at = (site.clone(), listed);
             // It was all listed: there is nothing more to find.
             if self.asked.get(&at).is_some_and(|asked| asked.whole) {
                 continue;
@@ -357,10 +367,15 @@ impl<'k> Planner<'k> {
                 Some(Find { when, .. }) if !resource.facts.hold(when) => {}
                 Some(find) => {
                     let values = target_values(key, resource, &find.of);
+                    let written = |value: &str| match referrer.is_native() {
+                        true => refer_to(value, &key.site, &site),
+                        false => find.value.replace("{}", value),
+                    };
+                    let values: Vec<String> = values.map(written).collect();
                     wanted
                         .entry((site, listed, Some(find.key.clone())))
                         .or_default()
-                        .extend(values.map(|value| find.value.replace("{}", value)));
+                        .extend(values);
                 }
             }
         }
@@ -396,6 +411,11 @@ impl<'k> Planner<'k> {
             } else if any(OnDelete::Cascade) && self.options.cascade {
                 (Fate::Step, OnDelete::Cascade)
             } else {
+                // Of our own it is unset by a step, and that only where nothing else holds it.
+                let holds = |link: &Link<'_>| link.on_delete != OnDelete::Unset;
+                if self.is_native(key) && links.iter().any(holds) {
+                    continue;
+                }
                 links.retain(|link| link.on_delete == OnDelete::Unset);
                 if !links.is_empty() {
                     unset.insert(key.clone(), links);
@@ -448,6 +468,7 @@ impl<'k> Planner<'k> {
                         let link = Link {
                             to: key.clone(),
                             on_delete: OnDelete::Cascade,
+                            field: None,
                             says: &takes.says,
                         };
                         taken.push((other.clone(), Fate::Taken, vec![link]));
@@ -494,23 +515,31 @@ impl<'k> Planner<'k> {
             let Some(field) = reference.field.as_ref().or(rule.map(|rule| &rule.field)) else {
                 continue;
             };
-            if stays == Some(&reference.to) || !resource.facts.hold(&reference.when) {
+            if stays == Some(&reference.to)
+                || reference.asynchronous
+                || !resource.facts.hold(&reference.when)
+            {
                 continue;
             }
             for value in resource.facts.all(field) {
+                let (value, elsewhere) = match kind.is_native() {
+                    true => referred(value),
+                    false => (value, None),
+                };
                 let Some(value) = rule.map_or(Some(value), |rule| rule.referred(value)) else {
                     continue;
                 };
                 let at = (&reference.to, first_equals(reference), value);
                 for target in index.get(&at).into_iter().flatten() {
-                    if target.site == key.site
+                    if target.site == *elsewhere.as_ref().unwrap_or(&key.site)
                         && ***target != *key
                         && !links.iter().any(|link| link.to == **target)
                         && self.fits(resource, reference, target)
                     {
                         links.push(Link {
                             to: Arc::clone(target),
-                            on_delete: self.effective(reference),
+                            on_delete: self.effective(kind, reference),
+                            field: reference.field.as_deref(),
                             says: &reference.says,
                         });
                     }
@@ -520,8 +549,13 @@ impl<'k> Planner<'k> {
         links
     }
 
-    fn effective(&self, reference: &Reference) -> OnDelete {
+    fn is_native(&self, key: &ResourceKey) -> bool {
+        self.kind(&key.kind).is_some_and(Kind::is_native)
+    }
+
+    fn effective(&self, kind: &Kind, reference: &Reference) -> OnDelete {
         match (reference.on_delete, reference.released_by) {
+            (OnDelete::Unset, _) if kind.spec.requires(reference) => OnDelete::Block,
             (_, Some(ReleaseOption::ReleaseFloatingIps)) if self.options.release_floating_ips => {
                 OnDelete::Cascade
             }

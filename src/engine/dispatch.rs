@@ -82,7 +82,8 @@ impl Shared {
     }
 
     async fn call(&self, kind: &Kind, step: &ClaimedStep) -> Acted {
-        if kind.spec.incarnation.is_some() {
+        // Our own registry compares it in the transaction that deletes.
+        if kind.spec.incarnation.is_some() && !kind.is_native() {
             let read = self.cloud.read(&step.key.site, kind, &step.key.id).await;
             match read.map(|read| read.row) {
                 Ok(Some(row)) if !kind.same_incarnation(&row, &step.vars) => {
@@ -107,11 +108,11 @@ impl Shared {
     }
 
     /// What an answer is worth: a 404 is looked at as a 2xx is, so that absence counts only on the
-    /// rights that the plan froze (I13); an enabled trunk is done; what stands in the way is found out.
+    /// rights that the plan froze (I13); an enabled trunk, or a reference that is unset, is done; what stands in the way is found out.
     async fn judge(&self, step: &ClaimedStep, acted: Acted) -> Outcome {
         match acted.outcome {
             Outcome::Accepted { status } | Outcome::Absent { status }
-                if step.action == Action::Enable =>
+                if matches!(step.action, Action::Enable | Action::Unset) =>
             {
                 Outcome::Absent { status }
             }

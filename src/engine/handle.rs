@@ -62,6 +62,8 @@ impl Control for Handle {
             }
             Command::Wake { deletion_id } => shared.wake(&envelope, deletion_id).await,
             Command::Revive { keys } => shared.revive(&envelope, keys).await,
+            Command::Create { kind, body } => shared.create(&envelope, &kind, &body).await,
+            Command::Update { kind, id, body } => shared.update(&envelope, &kind, &id, &body).await,
             Command::DeletePlan { plan_hash } => {
                 let plan = shared.saved_plan(&plan_hash).await?;
                 shared.accept(&envelope, Wanted::by(&plan)).await

@@ -31,6 +31,7 @@ mod planning;
 mod prune;
 mod purge;
 mod queries;
+mod registry;
 pub mod replay;
 mod see;
 mod sites;

@@ -120,6 +120,12 @@ impl Shared {
                     next: None,
                 })
             }
+            Query::Native {
+                kind,
+                by,
+                cursor,
+                limit,
+            } => self.kept(&kind, by, cursor, limit).await,
             Query::Progress { deletion_id } => {
                 let deletion = self.deletion(&deletion_id).await?;
                 let progress = self.ledger.progress(&deletion.id).await;
@@ -298,7 +304,7 @@ impl Shared {
             crate::control::SiteSpec::All,
             crate::control::SiteSpec::Region,
         );
-        let sites = self.sites_of(&spec)?;
+        let sites = self.sites_with(kind, &spec)?;
         let listed = self.kinds.listed(kind);
         let listings = sites.iter().map(|site| async move {
             let request = ListRows {

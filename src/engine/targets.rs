@@ -117,7 +117,8 @@ impl Shared {
                 .kinds
                 .resolve(&spec.kind)
                 .map_err(|message| ControlError::Usage { message })?;
-            asked.push((kind, self.sites_of(&spec.site)?, spec.id_or_name.as_str()));
+            let sites = self.sites_with(kind, &spec.site)?;
+            asked.push((kind, sites, spec.id_or_name.as_str()));
         }
         let mut wanted: BTreeMap<Wanted<'_>, BTreeSet<&str>> = BTreeMap::new();
         for (kind, sites, word) in &asked {
@@ -166,6 +167,28 @@ impl Shared {
             meant.extend(the_one(kind, sites, word, fits)?);
         }
         Ok(meant)
+    }
+
+    /// Those of the sites where resources of a kind can be.
+    pub(super) fn sites_with(
+        &self,
+        kind: &Kind,
+        spec: &SiteSpec,
+    ) -> Result<Vec<Site>, ControlError> {
+        let mut sites = self.sites_of(spec)?;
+        sites.retain(|site| self.kinds.may_be_at(kind, site));
+        match sites.is_empty() {
+            false => Ok(sites),
+            true => Err(ControlError::Usage {
+                message: match kind.is_native() {
+                    true => format!(
+                        "{} is of the service {}, which another deployment keeps, or none",
+                        kind.name, kind.service
+                    ),
+                    false => format!("{} is a kind of clouds, and none is meant", kind.name),
+                },
+            }),
+        }
     }
 
     pub(super) fn sites_of(&self, spec: &SiteSpec) -> Result<Vec<Site>, ControlError> {

@@ -20,12 +20,14 @@ use chrono::{DateTime, Utc};
 use crate::domain::attention::{Cause, Triage};
 use crate::domain::filter::Filter;
 use crate::domain::gantt::{Gantt, Upcoming};
+use crate::domain::kinds::Kind;
 use crate::domain::ladder::Rung;
 use crate::domain::model::{
     Action, Actor, Answer, Blocker, Counts, Deletion, DeletionState, Event, Identity, KindName,
     Phase, Plan, PlanOptions, Refusal, ResourceKey, Site, SitePause, Step, StepError, StepState,
     Target, Tombstone,
 };
+use crate::domain::native::{self, Native, NativeReference};
 use crate::domain::news::{Mark, Told};
 use crate::domain::outline::Outline;
 use crate::domain::policy::Gathered;
@@ -171,6 +173,68 @@ pub trait Ledger: Send + Sync {
     async fn summary(&self) -> Result<Summary, LedgerError>;
     /// How far a channel has told people of what needs them (I7).
     async fn told(&self, channel: &str) -> Result<Told, LedgerError>;
+    /// What the registry holds of a kind.
+    async fn native(
+        &self,
+        filter: NativeFilter,
+        page: Cursor,
+    ) -> Result<Paged<Native>, LedgerError>;
+    /// What of the registry points at any of these, at most `limit`.
+    async fn referrers(
+        &self,
+        to: Vec<ResourceKey>,
+        limit: usize,
+    ) -> Result<Vec<Referrer>, LedgerError>;
+}
+
+/// Resources of one kind that a registry holds at one site: at its own deployment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeFilter {
+    pub site: Site,
+    pub kind: KindName,
+    pub by: NativeBy,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NativeBy {
+    All,
+    Ids(Vec<String>),
+    /// A field has one of these values.
+    Field {
+        field: String,
+        values: Vec<String>,
+    },
+    /// A field points at one of these.
+    PointsAt {
+        field: String,
+        to: Vec<ResourceKey>,
+    },
+}
+
+impl NativeBy {
+    /// What has one of these values in a field: where that refers, what points there.
+    pub fn of(kind: &Kind, field: &str, values: Vec<String>, home: &Site) -> Self {
+        let field = field.to_owned();
+        match native::refers_to(kind, &field) {
+            Some(to) => Self::PointsAt {
+                to: values
+                    .iter()
+                    .map(|value| native::key_of(value, to, home))
+                    .collect(),
+                field,
+            },
+            None => Self::Field { field, values },
+        }
+    }
+}
+
+/// A resource of the registry, and something that it points at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Referrer {
+    pub key: ResourceKey,
+    pub name: String,
+    pub to: ResourceKey,
+    pub field: String,
 }
 
 /// Steps of one deletion, site, kind and rank whose look is due.
@@ -291,6 +355,21 @@ pub enum Change {
     /// How far a channel has told people (I7); none: it is no channel any more, and will begin at the
     /// newest event if it comes back.
     Told { channel: String, mark: Option<Mark> },
+    /// The registry keeps this. Refused if it is there, is being deleted (M2), or points at what is (G10).
+    Add(Box<NewNative>),
+    /// It is as this says now. Stale if it is not there, or was written since it was read.
+    Amend {
+        new: Box<NewNative>,
+        read_at: DateTime<Utc>,
+    },
+    /// The registry's own delete of this incarnation: stale if it is not there.
+    LetGo { key: ResourceKey, incarnation: u32 },
+    /// It points at these no more, each from that field. Stale if it is not there.
+    Unset {
+        key: ResourceKey,
+        references: Vec<(String, ResourceKey)>,
+        now: DateTime<Utc>,
+    },
     /// A piece of what is no longer kept goes: events, and deletions that ended, before that time.
     /// `Moved` with its rows; 0: nothing is left. What is stuck or given up stays, and so do the audit
     /// and the records of natural keys.
@@ -320,6 +399,17 @@ pub struct NewDeletion {
     pub cause: Option<String>,
     /// Per actor; the same key with another body is refused.
     pub idempotency_key: Option<String>,
+    pub audit: AuditEntry,
+    pub now: DateTime<Utc>,
+}
+
+/// What the registry is to keep of a resource.
+#[derive(Clone, Debug)]
+pub struct NewNative {
+    pub key: ResourceKey,
+    pub fields: serde_json::Map<String, serde_json::Value>,
+    /// What its fields point at.
+    pub references: Vec<NativeReference>,
     pub audit: AuditEntry,
     pub now: DateTime<Utc>,
 }

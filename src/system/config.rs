@@ -1,10 +1,12 @@
 //! Settings: an embedded default for every key, patched by the user's file.
 
+mod deployment;
 mod gate;
 mod load;
 mod notify;
 mod paths;
 
+pub use deployment::DeploymentSettings;
 pub use gate::{GateSettings, GateSource, Trust, Upstream};
 pub use load::{ConfigError, DEFAULTS, load, parse, wrong};
 pub use notify::{MailSettings, MailTls, NotifySettings, WebhookSettings, secret_in};
@@ -36,6 +38,9 @@ pub struct Settings {
     pub gate: Vec<GateSettings>,
     /// Which sites hold copies of another's resources.
     pub mapping: Vec<Mapping>,
+    /// None for an engine that keeps nothing of its own and knows no other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<DeploymentSettings>,
     pub notify: NotifySettings,
     pub api: ApiSettings,
     pub console: ConsoleSettings,

@@ -222,10 +222,10 @@ fn what_blocks_lets_go_by_an_edge_of_its_own() {
 const BILLING: &str = r#"
 service = "billing"
 imports = ["inventory"]
-[kind.invoice.held.fields]
+[kind.invoice.native.fields]
 network = {}
 customer = { required = true }
-[kind.customer.held]
+[kind.customer.native]
 [[kind.invoice.reference]]
 to = "network"
 field = "network"
@@ -240,35 +240,35 @@ says = "of"
 "#;
 
 #[test]
-fn g06_what_is_held_is_listed_and_deleted_as_follows_from_its_fields() {
+fn g06_what_is_native_is_listed_and_deleted_as_follows_from_its_fields() {
     let source = Source {
         file: "billing.toml".into(),
         text: BILLING.into(),
     };
     let kinds = Kinds::load(&[source]).unwrap();
-    let held: Vec<_> = kinds.held_by("billing").collect();
-    assert_eq!(held.len(), 2);
+    let native: Vec<_> = kinds.native_of("billing").collect();
+    assert_eq!(native.len(), 2);
     let invoice = kinds.resolve("invoice").unwrap();
-    assert!(invoice.is_held() && invoice.has_natural_key() && !invoice.is_swept());
+    assert!(invoice.is_native() && invoice.has_natural_key() && !invoice.is_swept());
     assert_eq!(invoice.id_filter(), Some("id"));
     let required = |nth: usize| invoice.spec.requires(&invoice.spec.references[nth]);
     assert_eq!((required(0), required(1)), (false, true));
     assert_eq!(invoice.imports, ["inventory"]);
-    assert!(kinds.held_by("network").next().is_none());
+    assert!(kinds.native_of("network").next().is_none());
 }
 
 #[test]
-fn what_does_not_go_with_held_is_named_with_its_line() {
+fn what_does_not_go_with_native_is_named_with_its_line() {
     let cases = [
         (
-            "[kind.customer.held]",
-            "[kind.customer]\nstays = \"x\"\n[kind.customer.held]",
-            "billing.toml:7: kind \"customer\": \"stays\" does not go with \"held\"",
+            "[kind.customer.native]",
+            "[kind.customer]\nstays = \"x\"\n[kind.customer.native]",
+            "billing.toml:7: kind \"customer\": \"stays\" does not go with \"native\"",
         ),
         (
             "field = \"network\"",
             "field = \"netwrok\"",
-            "\"netwrok\" is not among held.fields; did you mean \"network\"?",
+            "\"netwrok\" is not among native.fields; did you mean \"network\"?",
         ),
         (
             "\"unset\"",
@@ -301,7 +301,7 @@ fn what_does_not_go_with_held_is_named_with_its_line() {
         1,
     ));
     assert!(
-        message.contains("\"asynchronous\" goes with \"held\" alone"),
+        message.contains("\"asynchronous\" goes with \"native\" alone"),
         "{message}"
     );
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 use bytes::Bytes;
-use gone::cloud::OpenStack;
 use gone::cloud::openstack::Transport;
 use gone::cloud::openstack::config::{CloudsConfig, Environment};
-use gone::domain::kinds::Kinds;
+use gone::cloud::{Cloud, OpenStack, Registry, Together};
+use gone::domain::kinds::{Home, Kinds, Source};
 use gone::domain::model::{Deletion, Site, Tombstone};
 use gone::engine::{Engine, Parts};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
@@ -67,6 +67,8 @@ pub struct Bench {
     pub world: Arc<Mutex<World>>,
     pub clock: Clock,
     pub settings: Settings,
+    /// Those of clouds, and what [`Bench::keeps`] adds.
+    pub kinds: Arc<Kinds>,
     regions: Vec<&'static str>,
     ledger: PathBuf,
     _folder: tempfile::TempDir,
@@ -118,6 +120,7 @@ impl Bench {
             }))),
             clock: Clock::simulated("2026-01-02T03:04:05Z".parse().unwrap(), seed),
             settings,
+            kinds: KINDS.clone(),
             regions: regions.to_vec(),
             ledger: folder.path().join("ledger.db"),
             _folder: folder,
@@ -125,6 +128,19 @@ impl Bench {
             lies: Lies::None,
             sent: Arc::default(),
         }
+    }
+
+    /// A deployment `home` that offers this service, whose kinds the text has.
+    pub fn keeps(&mut self, service: &str, kinds: &str) {
+        let source = Source {
+            file: format!("{service}.toml"),
+            text: kinds.to_owned(),
+        };
+        let home = Home {
+            site: home(),
+            service: service.to_owned(),
+        };
+        self.kinds = Arc::new(Kinds::load(&[source]).unwrap().at_home(Some(home)));
     }
 
     /// Calls are sent one after the other, so that a test knows which comes next.
@@ -394,16 +410,21 @@ impl Bench {
             fences: Mutex::default(),
         });
         let weak = Arc::downgrade(&ledger);
+        let mut clouds: Vec<Arc<dyn Cloud>> = vec![Arc::new(self.cloud())];
+        if self.kinds.home().is_some() {
+            let registry = Registry::new(home(), ledger.clone(), self.clock.clone());
+            clouds.push(Arc::new(registry));
+        }
         let engine = Engine::new(Parts {
             tombstones: None,
             gates: Arc::default(),
             ledger,
             cloud: Arc::new(CloudClient {
-                inner: self.cloud(),
+                inner: Together::new(clouds, self.clock.clone()),
                 lies: self.lies,
                 accepted: Mutex::default(),
             }),
-            kinds: KINDS.clone(),
+            kinds: self.kinds.clone(),
             clock: self.clock.clone(),
             settings: self.settings.clone(),
             ledger_name: "simulation".into(),
@@ -500,6 +521,13 @@ impl Bench {
 
 pub fn site() -> Site {
     site_of("RegionOne")
+}
+
+/// The deployment that [`Bench::keeps`] makes of the engine.
+pub fn home() -> Site {
+    Site::Deployment {
+        name: "home".into(),
+    }
 }
 
 pub fn site_of(region: &str) -> Site {

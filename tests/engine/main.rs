@@ -23,6 +23,7 @@ mod plans;
 mod planted;
 mod ports;
 mod purge;
+mod registry;
 mod seeds;
 mod services;
 mod sites;

@@ -11,8 +11,7 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use gone::cloud::openstack::{Transport, TransportError};
 use gone::cloud::{
-    Acted, Asked, Call, Cloud, CloudFailure, ListRows, Listed, Names, OpenStack, Row, Rows,
-    SignedIn,
+    Acted, Asked, Call, Cloud, CloudFailure, ListRows, Listed, Names, Row, Rows, SignedIn, Together,
 };
 use gone::domain::attention::Triage;
 use gone::domain::gantt::{Gantt, Upcoming};
@@ -20,14 +19,15 @@ use gone::domain::kinds::Kind;
 use gone::domain::model::{
     Counts, Deletion, Identity, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
 };
+use gone::domain::native::Native;
 use gone::domain::news::Told;
 use gone::domain::outline::Outline;
 use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Fence, Forgotten, Ledger, LedgerError, LooksDue, Original, Paged, Room, StepFilter, Summary,
-    TombstoneFilter,
+    Fence, Forgotten, Ledger, LedgerError, LooksDue, NativeFilter, Original, Paged, Referrer, Room,
+    StepFilter, Summary, TombstoneFilter,
 };
 use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
@@ -284,7 +284,7 @@ impl Transport for InProcess {
 
 /// A client of the cloud that lies, or not.
 pub struct Client {
-    pub inner: OpenStack,
+    pub inner: Together,
     pub lies: Lies,
     /// What a delete was accepted of: see [`Lies::AcceptedIsGone`].
     pub accepted: Mutex<HashSet<String>>,
@@ -651,6 +651,22 @@ impl Ledger for Faulty {
     ) -> Result<Option<serde_json::Value>, LedgerError> {
         self.inner.shown_before(key).await
     }
+    async fn native(
+        &self,
+        filter: NativeFilter,
+        page: Cursor,
+    ) -> Result<Paged<Native>, LedgerError> {
+        self.inner.native(filter, page).await
+    }
+
+    async fn referrers(
+        &self,
+        to: Vec<ResourceKey>,
+        limit: usize,
+    ) -> Result<Vec<Referrer>, LedgerError> {
+        self.inner.referrers(to, limit).await
+    }
+
     async fn told(&self, channel: &str) -> Result<Told, LedgerError> {
         self.inner.told(channel).await
     }

@@ -195,6 +195,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Outline { .. } => 19,
         Query::Gantt { .. } => 20,
         Query::Upcoming => 21,
+        Query::Native { .. } => 22,
     };
     Ok(samples::pages().swap_remove(at))
 }

@@ -1,6 +1,6 @@
 //! Each route: what it asks the control, its status and the shape of its answer.
 
-use gone::control::{Command, ControlError, Page, Query, SiteSpec};
+use gone::control::{Command, ControlError, Page, Query, Receipt, SiteSpec};
 use gone::domain::model::{DeletionState, DriftPolicy, OnFailure, Origin, RefusalRule};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -421,4 +421,76 @@ async fn metrics_are_prometheus_text() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
+}
+
+#[tokio::test]
+async fn m02_our_own_resources_are_created_read_changed_and_deleted() {
+    let bench = Bench::new().await;
+    let (status, list) = bench
+        .get("/api/v1/resources/invoice?network=n1@prod/RegionOne&limit=5")
+        .await;
+    assert_eq!((status, &list["items"][0]["id"]), (200, &json!("i1")));
+    let Query::Native {
+        kind, by, limit, ..
+    } = bench.fake.last_queried()
+    else {
+        panic!("another query");
+    };
+    assert_eq!((kind.as_str(), limit), ("invoice", 5));
+    assert_eq!(by, [("network".to_owned(), "n1@prod/RegionOne".to_owned())]);
+    let (status, one) = bench.get("/api/v1/resources/invoice/i1").await;
+    assert_eq!((status, &one["id"]), (200, &json!("i1")));
+
+    let kept = || {
+        Ok(Receipt::Resource {
+            row: samples::native(),
+        })
+    };
+    bench.fake.will_receipt(kept());
+    let created = bench
+        .request(Method::POST, "/api/v1/resources/invoice")
+        .json(&json!({"id": "i1"}))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(created.status(), 201);
+    assert_eq!(
+        created.headers()["location"],
+        "/api/v1/resources/invoice/i1"
+    );
+    let Command::Create { kind, body } = bench.fake.last_submitted().command else {
+        panic!("another command");
+    };
+    assert_eq!((kind.as_str(), body), ("invoice", json!({"id": "i1"})));
+    bench.fake.will_receipt(kept());
+    let changed = bench
+        .request(Method::PATCH, "/api/v1/resources/invoice/i1")
+        .json(&json!({"name": null}))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(changed.status(), 200);
+    let Command::Update { id, body, .. } = bench.fake.last_submitted().command else {
+        panic!("another command");
+    };
+    assert_eq!((id.as_str(), body), ("i1", json!({"name": null})));
+
+    bench
+        .fake
+        .will_receipt(Ok(samples::receipts().swap_remove(1)));
+    let deleted = bench
+        .request(Method::DELETE, "/api/v1/resources/invoice/i1")
+        .json(&json!({}))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(deleted.status(), 202);
+    let Command::Delete { targets, options } = bench.fake.last_submitted().command else {
+        panic!("another command");
+    };
+    assert_eq!(
+        (targets[0].kind.as_str(), targets[0].id_or_name.as_str()),
+        ("invoice", "i1")
+    );
+    assert!(options.cascade);
 }

@@ -377,8 +377,17 @@ pub fn commands() -> Vec<Command> {
         },
         Command::PauseSite { site: site() },
         Command::ResumeSite { site: site() },
+        Command::Create {
+            kind: "invoice".into(),
+            body: json!({"id": "i1"}),
+        },
+        Command::Update {
+            kind: "invoice".into(),
+            id: "i1".into(),
+            body: json!({"name": null}),
+        },
     ];
-    covers_all(&all, 15, |command| match command {
+    covers_all(&all, 17, |command| match command {
         Command::Plan { .. } => 0,
         Command::Delete { .. } => 1,
         Command::DeletePlan { .. } => 2,
@@ -394,12 +403,14 @@ pub fn commands() -> Vec<Command> {
         Command::PauseSite { .. } => 12,
         Command::ResumeSite { .. } => 13,
         Command::Prune { .. } => 14,
+        Command::Create { .. } => 15,
+        Command::Update { .. } => 16,
         // These cross no socket.
         Command::Told { .. }
         | Command::DeleteSeen { .. }
         | Command::Wake { .. }
         | Command::Revive { .. }
-        | Command::Seek { .. } => 15,
+        | Command::Seek { .. } => 17,
     });
     all
 }
@@ -423,15 +434,24 @@ pub fn receipts() -> Vec<Receipt> {
             moved: 1480,
         }),
         purged(Rung::Runbook),
+        Receipt::Resource { row: native() },
     ];
-    covers_all(&all, 5, |receipt| match receipt {
+    covers_all(&all, 6, |receipt| match receipt {
         Receipt::Planned { .. } => 0,
         Receipt::Accepted { .. } => 1,
         Receipt::Done { .. } => 2,
         Receipt::Bulk(_) => 3,
         Receipt::Purged { .. } => 4,
+        Receipt::Resource { .. } => 5,
     });
     all
+}
+
+pub fn native() -> serde_json::Value {
+    json!({
+        "id": "i1", "incarnation": 1, "status": "ACTIVE", "created_at": noon(), "updated_at": noon(),
+        "network": "n1@prod/RegionOne",
+    })
 }
 
 pub fn purged(rung: Rung) -> Receipt {
@@ -530,8 +550,14 @@ pub fn queries() -> Vec<Query> {
             cursor: Some("1:2".into()),
             limit: 5,
         },
+        Query::Native {
+            kind: "invoice".into(),
+            by: vec![("network".into(), "n1@prod/RegionOne".into())],
+            cursor: Some("7".into()),
+            limit: 5,
+        },
     ];
-    covers_all(&all, 24, |query| match query {
+    covers_all(&all, 25, |query| match query {
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } => 2,
@@ -552,7 +578,8 @@ pub fn queries() -> Vec<Query> {
         Query::Gates => 17,
         Query::Causes => 18,
         // Crosses no socket.
-        Query::ShownBefore { .. } => 24,
+        Query::ShownBefore { .. } => 25,
+        Query::Native { .. } => 24,
         Query::Gantt { .. } => 22,
         Query::Upcoming => 23,
         Query::StepCount { .. } => 19,
@@ -722,8 +749,12 @@ pub fn pages() -> Vec<Page> {
                 next: Some(noon()),
             },
         },
+        Page::Native {
+            rows: vec![native()],
+            next: next(),
+        },
     ];
-    covers_all(&all, 22, |page| match page {
+    covers_all(&all, 23, |page| match page {
         Page::Deletions { .. } => 0,
         Page::Deletion { .. } => 1,
         Page::Steps { .. } => 2,
@@ -746,7 +777,8 @@ pub fn pages() -> Vec<Page> {
         Page::Outline { .. } => 19,
         Page::Gantt { .. } => 20,
         Page::Upcoming { .. } => 21,
-        Page::ShownBefore { .. } => 22,
+        Page::Native { .. } => 22,
+        Page::ShownBefore { .. } => 23,
     });
     all
 }

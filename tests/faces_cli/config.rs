@@ -275,7 +275,6 @@ fn p04_a_protection_without_a_field_is_an_error() {
 #[test]
 fn sections_of_later_versions_are_refused_not_ignored() {
     for (text, key) in [
-        ("[deployment]\nname = 'x'", "deployment"),
         ("[api]\nlisten = 'x'", "api.listen"),
         ("[guard]\nblast_limit = 3", "guard.blast_limit"),
     ] {
@@ -287,6 +286,18 @@ fn sections_of_later_versions_are_refused_not_ignored() {
         );
         assert!(error.line.is_some());
     }
+}
+
+#[test]
+fn a_deployment_has_a_name_that_can_stand_in_a_target() {
+    let text = "[deployment]\nname = 'billing/1'\nservice = 'billing'";
+    let wrong = error(text);
+    assert_eq!(
+        (wrong.key.as_str(), wrong.line),
+        ("deployment.name", Some(2))
+    );
+    let wrong = error("[deployment]\nname = 'billing-1'\nservice = ''");
+    assert_eq!(wrong.key, "deployment.service");
 }
 
 #[test]

@@ -49,6 +49,10 @@ reason = { prod = 'OPS-*' }
 kind = 'network'
 name = 'prod-*'
 younger_than = '1h'
+[deployment]
+name = 'billing-1'
+service = 'billing'
+region = 'eu-1'
 [notify]
 gather = '10s'
 [notify.webhook]

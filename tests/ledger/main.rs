@@ -15,6 +15,7 @@ mod outline;
 mod prune;
 mod purge;
 mod reads;
+mod registry;
 mod rewind;
 mod rules;
 mod support;

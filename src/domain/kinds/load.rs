@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
 
-use super::held;
+use super::native;
 use super::{
     ActionWord, AnswerRule, CallTemplate, Created, FilterValues, Kind, KindName, KindSpec, Kinds,
     ListSpec, OnDelete, Reference, Runbook, value,
@@ -119,9 +119,9 @@ impl Kinds {
                 kinds.insert(name, kind);
             }
         }
-        let mut kinds = Self { kinds };
+        let mut kinds = Self { kinds, home: None };
         for kind in kinds.kinds.values_mut() {
-            if let Err(message) = held::complete(kind) {
+            if let Err(message) = native::complete(kind) {
                 let (file, line) = origins.get(&kind.name).cloned().unwrap_or_default();
                 return Err(KindsError {
                     file,
@@ -200,9 +200,9 @@ impl Kinds {
             (Some(_), Some(_)) => {
                 Err("has both \"list\" and \"derived\"; a kind has one of them".into())
             }
-            (None, None) => {
-                Err("has none of \"list\", \"derived\" and \"held\"; a kind has one of them".into())
-            }
+            (None, None) => Err(
+                "has none of \"list\", \"derived\" and \"native\"; a kind has one of them".into(),
+            ),
             (Some(list), None) => {
                 if let Some(field) = &list.scope {
                     validate_listed("list.scope", field, list)?;

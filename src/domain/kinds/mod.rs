@@ -15,7 +15,7 @@
 //! | `when` | each path has one of these values, compared as they are written |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |
-//! | `held` | a kind that is in no cloud: a deployment of ours keeps it, with these fields |
+//! | `native` | a kind of our own: a deployment keeps it in its registry, with these fields |
 //! | `imports` | of a service: others whose kinds its own refer to |
 //! | `asynchronous` | of a reference: seen to after the target was accepted for deletion (G3) |
 //! | `within` | a kind that the cloud lists below its parent alone (an image's members) |
@@ -40,8 +40,8 @@
 //!
 //! Anything else is a new named operator here with a table test, never an expression language.
 
-mod held;
 mod load;
+mod native;
 mod spec;
 mod value;
 
@@ -49,11 +49,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-pub use held::{INCARNATION, NOT_FOUND, refer_to, referred};
 pub use load::{KindsError, Source};
+pub use native::{INCARNATION, NOT_FOUND, base, refer_to, referred};
 pub use spec::{
     ActionWord, AnswerClass, AnswerRule, CallTemplate, Created, DerivedSpec, EnableSpec, FieldSpec,
-    FilterValues, Find, GuardRule, HeldSpec, Join, KindSpec, ListSpec, Match, OnDelete, OneOf,
+    FilterValues, Find, GuardRule, Join, KindSpec, ListSpec, Match, NativeSpec, OnDelete, OneOf,
     Reference, ReleaseOption, Runbook, Settles, Takes,
 };
 pub use value::{NULL, created_at, fill, lookup, lookup_one, text, variables};
@@ -69,6 +69,14 @@ const SINGLE_VALUES_MAX: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Kinds {
     kinds: BTreeMap<KindName, Kind>,
+    home: Option<Home>,
+}
+
+/// The deployment whose kinds these are: what it offers is kept at its own site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    pub site: Site,
+    pub service: String,
 }
 
 /// One kind. Field by field what the file says, with the file's service and answers folded in.
@@ -285,13 +293,13 @@ impl Kind {
     /// Whether its ids are natural keys, given again to what is made anew (M). Then a tombstone says
     /// nothing, after the end, of what is there.
     pub fn has_natural_key(&self) -> bool {
-        !self.spec.created.is_empty() || self.is_held()
+        !self.spec.created.is_empty() || self.is_native()
     }
 
     /// Whether what is there under an id of the dead has certainly come back, and is removed again (T14).
     /// A natural key is another's the next time.
     pub fn is_swept(&self) -> bool {
-        self.spec.delete.is_some() && self.id_filter() == Some("id") && !self.is_held()
+        self.spec.delete.is_some() && self.id_filter() == Some("id") && !self.is_native()
     }
 
     /// Under which its service has it, for clients.

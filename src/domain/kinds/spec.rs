@@ -26,11 +26,11 @@ pub enum FilterValues {
 pub struct KindSpec {
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// How it is listed; a kind has this, `derived` or `held`.
+    /// How it is listed; a kind has this, `derived` or `native`.
     pub list: Option<ListSpec>,
     pub derived: Option<DerivedSpec>,
     /// Kept in the registry of a deployment; how it is listed and deleted follows from that.
-    pub held: Option<HeldSpec>,
+    pub native: Option<NativeSpec>,
     /// A kind has this or `stays`.
     pub delete: Option<CallTemplate>,
     /// Why it is not deleted itself.
@@ -137,7 +137,7 @@ fn yes() -> bool {
 /// its service.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HeldSpec {
+pub struct NativeSpec {
     /// What one may say beside its id, `name`, `project_id` and `tags`.
     #[serde(default)]
     pub fields: BTreeMap<String, FieldSpec>,

@@ -15,6 +15,7 @@ use crate::domain::mapping::{CopiedBy, original_of};
 use crate::domain::model::{
     Action, Blocker, Plan, PlanStep, Refusal, RefusalRule, ResourceKey, Target,
 };
+use crate::domain::native::unset_vars;
 use crate::domain::text::escape;
 
 impl Planner<'_> {
@@ -38,6 +39,7 @@ impl Planner<'_> {
         let mut writer = Steps::new(&self);
         let mut steps: Vec<PlanStep> = Vec::with_capacity(ordered.len());
         let mut positions: BTreeMap<&ResourceKey, u32> = BTreeMap::new();
+        let unset_first = self.unset_steps(&mut writer, &mut steps);
         for key in ordered.into_iter().chain(circular) {
             let Some((resource, kind)) = self.known(key) else {
                 continue;
@@ -51,6 +53,7 @@ impl Planner<'_> {
                 .flatten()
                 .filter_map(|first| positions.get(first).copied())
                 .collect();
+            depends_on.extend(unset_first.get(key).into_iter().flatten());
             if let Some(enable) = kind
                 .spec
                 .enable
@@ -88,7 +91,7 @@ impl Planner<'_> {
         let unset_keys = self
             .unset
             .keys()
-            .filter(|key| !self.going.contains_key(*key))
+            .filter(|key| !self.going.contains_key(*key) && !self.is_native(key))
             .map(|key| &**key)
             .collect();
         let unset = aside(unset_keys, Action::Unset, false);
@@ -112,6 +115,37 @@ impl Planner<'_> {
         plan.targets.sort();
         plan.hash = hash(&plan);
         plan
+    }
+
+    /// What of our own loses a reference is a step, before what it points at: which steps, for each of
+    /// those.
+    fn unset_steps<'s>(
+        &'s self,
+        writer: &mut Steps<'_>,
+        steps: &mut Vec<PlanStep>,
+    ) -> BTreeMap<&'s ResourceKey, Vec<u32>> {
+        let mut first: BTreeMap<&ResourceKey, Vec<u32>> = BTreeMap::new();
+        for (key, links) in &self.unset {
+            let Some((resource, kind)) = self.known(key) else {
+                continue;
+            };
+            if !kind.is_native() || self.going.contains_key(key) {
+                continue;
+            }
+            let mut step = writer.step(key, resource, kind, Action::Unset);
+            let pointed = links
+                .iter()
+                .filter_map(|link| Some((link.field?.to_owned(), (*link.to).clone())));
+            let vars = Arc::make_mut(&mut step.vars);
+            vars.extend(unset_vars(pointed));
+            for link in links {
+                for later in self.when_gone(&link.to) {
+                    first.entry(later).or_default().push(step.id);
+                }
+            }
+            steps.push(step);
+        }
+        first
     }
 
     /// For each step, the steps that must be gone before.

@@ -15,7 +15,7 @@ use super::input::{self, Params, TargetInput};
 use super::problem::Problem;
 use super::{Api, List};
 use crate::control::{
-    Command, ControlError, Page, Query, Receipt, Retried, RetryFilter, SiteProgress,
+    Command, ControlError, Envelope, Page, Query, Receipt, Retried, RetryFilter, SiteProgress,
 };
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, Step};
 
@@ -52,6 +52,11 @@ pub(super) async fn create(
     let mut request: DeletionRequest = input::body(bytes)?;
     let reason = std::mem::take(&mut request.reason);
     let envelope = caller.asks(command(&api, request).await?, reason, &headers)?;
+    accepted(&api, envelope).await
+}
+
+/// Asks for a deletion: 202 and it, or its refusal if that has come already.
+pub(super) async fn accepted(api: &Api, envelope: Envelope) -> Result<Response, Problem> {
     let Receipt::Accepted {
         deletion_id,
         existing,

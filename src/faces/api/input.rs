@@ -150,11 +150,20 @@ fn target(input: TargetInput, clouds: &[&str]) -> Result<TargetSpec, String> {
 pub(super) struct Params(Vec<(String, String)>);
 
 impl Params {
+    /// Whatever they are called.
+    pub(super) fn of(query: Option<&str>) -> Self {
+        let pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        Self(pairs.into_owned().collect())
+    }
+
+    /// All but these.
+    pub(super) fn others(&self, known: &[&str]) -> Vec<(String, String)> {
+        let others = self.0.iter().filter(|(name, _)| !known.contains(&&**name));
+        others.cloned().collect()
+    }
+
     pub(super) fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
-        let pairs: Vec<(String, String)> =
-            url::form_urlencoded::parse(query.unwrap_or_default().as_bytes())
-                .into_owned()
-                .collect();
+        let Self(pairs) = Self::of(query);
         match pairs.iter().find(|(name, _)| !known.contains(&&**name)) {
             None => Ok(Self(pairs)),
             Some((name, _)) => Err(Problem::invalid(format!(

@@ -21,6 +21,7 @@ mod plans;
 mod problem;
 mod purge;
 mod report;
+mod resources;
 mod socket;
 mod views;
 
@@ -197,6 +198,16 @@ fn router(api: Api, admission: Admission) -> Router {
         .route(
             "/tombstones/{site}/{kind}/{id}/release",
             post(purge::release),
+        )
+        .route(
+            "/resources/{kind}",
+            get(resources::list).post(resources::create),
+        )
+        .route(
+            "/resources/{kind}/{id}",
+            get(resources::one)
+                .patch(resources::update)
+                .delete(resources::delete),
         )
         .route("/events", get(events::stream));
     let control = Router::new()

@@ -14,18 +14,19 @@ use super::batch::Sql;
 use super::lock::Lock;
 use super::pages::{self, position};
 use super::store::{Job, Outcome, Store, check_version, configure, fault};
-use super::{Options, claims, gantt, outline, purge, reads, told};
+use super::{Options, claims, gantt, native, outline, purge, reads, told};
 use crate::domain::attention::Triage;
 use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::model::{
     Counts, Deletion, Identity, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
 };
+use crate::domain::native::Native;
 use crate::domain::news::Told;
 use crate::domain::outline::Outline;
 use crate::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Forgotten, Ledger, LedgerError, LooksDue, Original, Paged, Room, StepFilter, Summary,
-    TombstoneFilter,
+    Forgotten, Ledger, LedgerError, LooksDue, NativeFilter, Original, Paged, Referrer, Room,
+    StepFilter, Summary, TombstoneFilter,
 };
 
 /// Requests that wait for the writer: as many as one transaction takes if each is one change, so
@@ -512,6 +513,25 @@ impl<D: Drive> Ledger for D {
 
     async fn summary(&self) -> Result<Summary, LedgerError> {
         self.read(reads::summary).await
+    }
+
+    async fn native(
+        &self,
+        filter: NativeFilter,
+        page: Cursor,
+    ) -> Result<Paged<Native>, LedgerError> {
+        let after = position(&page)?.map(|[num]| num);
+        let limit = pages::limit(page.limit);
+        self.read(move |db| native::list(db, &filter, after, limit))
+            .await
+    }
+
+    async fn referrers(
+        &self,
+        to: Vec<ResourceKey>,
+        limit: usize,
+    ) -> Result<Vec<Referrer>, LedgerError> {
+        self.read(move |db| native::referrers(db, &to, limit)).await
     }
 
     async fn told(&self, channel: &str) -> Result<Told, LedgerError> {

@@ -21,6 +21,7 @@ mod hold;
 mod intents;
 mod lock;
 mod mirror;
+mod native;
 mod outcomes;
 mod outline;
 mod pages;

@@ -5,11 +5,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::outline;
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 10;
+pub(super) const KNOWN: i64 = 11;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -20,6 +20,7 @@ const MIGRATIONS: [&str; 10] = [
     SNAPSHOTS,
     ONE_RECORD,
     OUTLINE,
+    REGISTRY,
 ];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
@@ -297,6 +298,32 @@ CREATE TABLE branches(
 CREATE INDEX branches_below ON branches(deletion, below);
 ALTER TABLE steps ADD COLUMN branch INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX steps_by_branch ON steps(branch, state);
+";
+/// The registry: resources of our own kinds, and what they point at. Ids are as those of tombstones.
+const REGISTRY: &str = "
+CREATE TABLE native(
+    num INTEGER PRIMARY KEY AUTOINCREMENT,
+    site TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL COLLATE NOCASE,
+    incarnation INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    fields TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    UNIQUE(id, kind, site)
+) STRICT;
+CREATE INDEX native_by_kind ON native(site, kind, num);
+CREATE INDEX native_by_name ON native(name, kind, site) WHERE name <> '';
+CREATE TABLE native_references(
+    num INTEGER NOT NULL,
+    field TEXT NOT NULL,
+    id TEXT NOT NULL COLLATE NOCASE,
+    kind TEXT NOT NULL,
+    site TEXT NOT NULL,
+    PRIMARY KEY(num, field, id, kind, site)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX native_references_to ON native_references(id, kind, site);
 ";
 /// The version whose steps have places.
 const WITH_PLACES: i64 = 10;

@@ -286,6 +286,14 @@ impl Batch<'_> {
             Change::Note { event, now } => self.note(event, *now),
             Change::Told { channel, mark } => self.told(channel, mark.as_ref()),
             Change::Prune { before, audit, now } => self.prune(*before, audit.as_ref(), *now),
+            Change::Add(new) => self.add_native(new),
+            Change::Amend { new, read_at } => self.amend_native(new, *read_at),
+            Change::LetGo { key, incarnation } => self.let_native_go(key, *incarnation),
+            Change::Unset {
+                key,
+                references,
+                now,
+            } => self.unset_native(key, references, *now),
             Change::Recover { now } => self.recover(*now),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Settings, Surroundings, gate, notify};
+use super::{Settings, Surroundings, deployment, gate, notify};
 use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
 use crate::domain::nesting::{TOO_DEEP, first_too_deep, line_of};
@@ -17,8 +17,7 @@ use crate::domain::text::{did_you_mean, escape};
 pub const DEFAULTS: &str = include_str!("../../../assets/config.toml");
 
 /// Keys of later versions. Ignoring one would promise what is not done.
-const NOT_YET: [&str; 8] = [
-    "deployment",
+const NOT_YET: [&str; 7] = [
     "api.listen",
     "api.gids",
     "engine.rate",
@@ -249,6 +248,13 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
         return Some(found);
     }
     if let Some(found) = notify::first_nonsense(&settings.notify) {
+        return Some(found);
+    }
+    if let Some(found) = settings
+        .deployment
+        .as_ref()
+        .and_then(deployment::first_nonsense)
+    {
         return Some(found);
     }
     let mut reasons = settings.guard.reason.iter();

@@ -139,6 +139,7 @@ pub(crate) fn kind_word(kind: EventKind) -> &'static str {
         EventKind::Attempt => "attempt",
         EventKind::Recreated => "re-created",
         EventKind::Revived => "revived",
+        EventKind::Registry => "registry",
         EventKind::Purge => "purge",
         EventKind::Site => "site",
         EventKind::Engine => "engine",

@@ -454,7 +454,12 @@ impl Pane for PlanPane {
                 let tree = TreePane::new(deletion_id.clone());
                 context.wishes.push(Wish::Replace(Box::new(tree)));
             }
-            Ok(Receipt::Done { .. } | Receipt::Bulk(_) | Receipt::Purged { .. }) => {
+            Ok(
+                Receipt::Done { .. }
+                | Receipt::Bulk(_)
+                | Receipt::Purged { .. }
+                | Receipt::Resource { .. },
+            ) => {
                 self.stage = Stage::Failed(super::unexpected(), Vec::new());
             }
             Err(error) => {

@@ -1,9 +1,9 @@
-//! Kinds of our own: what follows from a file's `held`, and how their references are written.
+//! Kinds of our own: what follows from a file's `native`, and how their references are written.
 
 use std::collections::BTreeMap;
 
 use super::spec::{CallTemplate, Find, KindSpec, ListSpec, OnDelete, Reference};
-use super::{Kind, Kinds};
+use super::{Home, Kind, Kinds};
 use crate::domain::model::Site;
 use crate::domain::text::did_you_mean;
 
@@ -24,16 +24,43 @@ const COMMON: [&str; 8] = [
 ];
 
 impl Kind {
-    pub fn is_held(&self) -> bool {
-        self.spec.held.is_some()
+    pub fn is_native(&self) -> bool {
+        self.spec.native.is_some()
     }
 }
 
 impl Kinds {
+    /// The same for a deployment of ours.
+    #[must_use]
+    pub fn at_home(self, home: Option<Home>) -> Self {
+        Self { home, ..self }
+    }
+
+    pub fn home(&self) -> Option<&Home> {
+        self.home.as_ref()
+    }
+
+    /// Where resources of this kind are that may refer to what is at `site`; none if this deployment
+    /// has none.
+    pub fn referring_site<'s>(&'s self, kind: &Kind, site: &'s Site) -> Option<&'s Site> {
+        match kind.is_native() {
+            false => Some(site).filter(|site| site.cloud().is_some()),
+            true => {
+                let home = self.home.as_ref()?;
+                (kind.service == home.service).then_some(&home.site)
+            }
+        }
+    }
+
+    /// Whether resources of this kind can be at this site.
+    pub fn may_be_at(&self, kind: &Kind, site: &Site) -> bool {
+        self.referring_site(kind, site) == Some(site)
+    }
+
     /// The kinds of our own that this service offers.
-    pub fn held_by<'k>(&'k self, service: &'k str) -> impl Iterator<Item = &'k Kind> {
-        let held = self.iter().filter(|kind| kind.is_held());
-        held.filter(move |kind| kind.service == service)
+    pub fn native_of<'k>(&'k self, service: &'k str) -> impl Iterator<Item = &'k Kind> {
+        let native = self.iter().filter(|kind| kind.is_native());
+        native.filter(move |kind| kind.service == service)
     }
 }
 
@@ -41,13 +68,14 @@ impl KindSpec {
     /// Whether a reference's field must be there, so that it cannot be unset.
     pub fn requires(&self, reference: &Reference) -> bool {
         let field = reference.field.as_deref().map(base);
-        let held = self.held.as_ref().zip(field);
-        held.and_then(|(held, field)| held.fields.get(field))
+        let native = self.native.as_ref().zip(field);
+        native
+            .and_then(|(native, field)| native.fields.get(field))
             .is_some_and(|field| field.required)
     }
 }
 
-/// What a reference of a held kind says: an id, of another site after an `@`. No id that is referred
+/// What a reference of a native kind says: an id, of another site after an `@`. No id that is referred
 /// to has one.
 pub fn referred(value: &str) -> (&str, Option<Site>) {
     match value.rsplit_once('@') {
@@ -68,31 +96,38 @@ pub fn refer_to(id: &str, site: &Site, home: &Site) -> String {
 }
 
 /// A field's name, without what steps into its array.
-fn base(field: &str) -> &str {
+pub fn base(field: &str) -> &str {
     field.strip_suffix("[]").unwrap_or(field)
 }
 
-/// Fills in what follows from `held`.
+/// Fills in what follows from `native`.
 ///
 /// # Errors
 /// What does not go with it, and what only goes with it.
 pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
     let spec = &mut kind.spec;
-    let Some(held) = &spec.held else {
+    let Some(native) = &spec.native else {
         return match spec.references.iter().any(|it| it.asynchronous) {
-            true => Err("reference: \"asynchronous\" goes with \"held\" alone".into()),
+            true => Err("reference: \"asynchronous\" goes with \"native\" alone".into()),
             false => Ok(()),
         };
     };
     validate_alone(spec)?;
-    if let Some(field) = held.fields.keys().find(|it| COMMON.contains(&it.as_str())) {
-        return Err(format!("held.fields: each has \"{field}\" already"));
+    if let Some(field) = native
+        .fields
+        .keys()
+        .find(|it| COMMON.contains(&it.as_str()))
+    {
+        return Err(format!("native.fields: each has \"{field}\" already"));
     }
     for reference in &spec.references {
-        validate_reference(reference, &held.fields.keys().collect::<Vec<_>>())?;
+        validate_reference(reference, &native.fields.keys().collect::<Vec<_>>())?;
     }
     if spec.columns.is_empty() {
-        let fields = held.fields.keys().map(|it| (it.to_uppercase(), it.clone()));
+        let fields = native
+            .fields
+            .keys()
+            .map(|it| (it.to_uppercase(), it.clone()));
         let name = ("NAME".to_owned(), "name".to_owned());
         spec.columns = [name].into_iter().chain(fields).collect();
     }
@@ -146,7 +181,7 @@ fn validate_alone(spec: &KindSpec) -> Result<(), String> {
         ("requires_extension", spec.requires_extension.is_some()),
     ];
     match others.iter().find(|(_, has)| *has) {
-        Some((other, _)) => Err(format!("\"{other}\" does not go with \"held\"")),
+        Some((other, _)) => Err(format!("\"{other}\" does not go with \"native\"")),
         None => Ok(()),
     }
 }
@@ -155,19 +190,19 @@ fn validate_reference(reference: &Reference, fields: &[&String]) -> Result<(), S
     let to = &reference.to;
     let Some(field) = reference.field.as_deref().map(base) else {
         return Err(format!(
-            "reference to \"{to}\": of what is held it needs \"field\""
+            "reference to \"{to}\": of a native kind it needs \"field\""
         ));
     };
     if !fields.iter().any(|known| *known == field) {
         return Err(format!(
-            "reference to \"{to}\": \"{field}\" is not among held.fields{}",
+            "reference to \"{to}\": \"{field}\" is not among native.fields{}",
             did_you_mean(field, fields.iter().map(|it| it.as_str()))
         ));
     }
     let later = matches!(reference.on_delete, OnDelete::Cascade | OnDelete::Unset);
     match reference.on_delete {
         OnDelete::Automatic | OnDelete::WithCascade => Err(format!(
-            "reference to \"{to}\": no cloud removes what is held; on_delete is one of block, unset, cascade, dangling"
+            "reference to \"{to}\": no cloud removes what is native; on_delete is one of block, unset, cascade, dangling"
         )),
         _ if reference.asynchronous && !later => Err(format!(
             "reference to \"{to}\": \"asynchronous\" goes with on_delete = \"cascade\" or \"unset\""

@@ -1,0 +1,223 @@
+//! Our own resources as a cloud: one more site, whose lists and deletes are the ledger's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{
+    Acted, Asked, Call, Cloud, CloudFailure, ListRows, Listed, Names, PAGE_ROWS, Row, SignedIn,
+};
+use crate::domain::kinds::{INCARNATION, Kind, NOT_FOUND};
+use crate::domain::model::{Action, Answer, ErrorClass, Identity, ResourceKey, Site, StepError};
+use crate::domain::native::{Native, unset_of};
+use crate::domain::plan::Filter;
+use crate::domain::policy::{Failure, Outcome, Retry};
+use crate::ledger::{Applied, Change, Cursor, Ledger, LedgerError, NativeBy, NativeFilter};
+use crate::system::clock::Clock;
+
+/// The registry of this deployment, which is its only site.
+pub struct Registry {
+    home: Site,
+    ledger: Arc<dyn Ledger>,
+    clock: Clock,
+}
+
+impl Registry {
+    pub fn new(home: Site, ledger: Arc<dyn Ledger>, clock: Clock) -> Self {
+        Self {
+            home,
+            ledger,
+            clock,
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            user_id: self.home.to_string(),
+            project_id: String::new(),
+            roles: Vec::new(),
+        }
+    }
+
+    async fn one(&self, kind: &Kind, id: &str) -> Result<Option<Native>, LedgerError> {
+        let filter = NativeFilter {
+            site: self.home.clone(),
+            kind: kind.name.clone(),
+            by: NativeBy::Ids(vec![id.to_owned()]),
+        };
+        let found = self.ledger.native(filter, Cursor::default()).await?;
+        Ok(found.rows.into_iter().next())
+    }
+
+    async fn done(&self, change: Change) -> Result<Outcome, LedgerError> {
+        let applied = self.ledger.commit(vec![change]).await?;
+        Ok(match applied.into_iter().next() {
+            Some(Applied::Done) => Outcome::Accepted { status: 204 },
+            Some(Applied::Stale) => Outcome::Absent { status: 404 },
+            other => Outcome::Failed(Failure {
+                retry: Retry::Scheduled,
+                error: StepError {
+                    class: ErrorClass::Blocked,
+                    status: Some(409),
+                    kind: "Conflict".to_owned(),
+                    message: match other {
+                        Some(Applied::Refused(why)) => why,
+                        _ => "the ledger gave no answer".to_owned(),
+                    },
+                    request_id: String::new(),
+                    at: self.clock.now(),
+                },
+                blockers: Vec::new(),
+                retry_after: None,
+            }),
+        })
+    }
+}
+
+#[async_trait]
+impl Cloud for Registry {
+    fn sites(&self) -> Vec<Site> {
+        vec![self.home.clone()]
+    }
+
+    async fn identity(&self, _: &Site, _: Asked) -> Result<SignedIn, CloudFailure> {
+        Ok(SignedIn {
+            identity: self.identity(),
+            shown: "this deployment".to_owned(),
+        })
+    }
+
+    async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure> {
+        Ok(format!("registry:{site}/{}", kind.service))
+    }
+
+    async fn list_by_page(
+        &self,
+        request: ListRows<'_>,
+        listed: &mut (dyn FnMut(Listed) + Send),
+    ) -> Result<Option<Identity>, CloudFailure> {
+        let by = match request.filter {
+            None => NativeBy::All,
+            Some(filter) => by(filter, request.kind, &self.home),
+        };
+        let mut page = Cursor {
+            after: None,
+            limit: request.rows_max.map_or(PAGE_ROWS, |max| max.min(PAGE_ROWS)),
+        };
+        let mut left = request.rows_max.unwrap_or(usize::MAX);
+        listed(Listed::Part);
+        loop {
+            let filter = NativeFilter {
+                site: self.home.clone(),
+                kind: request.kind.name.clone(),
+                by: by.clone(),
+            };
+            let found = self.ledger.native(filter, page.clone()).await;
+            let found = found.map_err(|error| unreadable(&error))?;
+            left = left.saturating_sub(found.rows.len());
+            listed(Listed::Rows(found.rows.iter().map(Native::row).collect()));
+            match found.next {
+                Some(next) if left > 0 => page.after = Some(next),
+                _ => return Ok(Some(self.identity())),
+            }
+        }
+    }
+
+    async fn read(&self, _: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure> {
+        let found = self.one(kind, id).await;
+        let found = found.map_err(|error| unreadable(&error))?;
+        Ok(Row {
+            row: found.map(|found| found.row()),
+            identity: Some(self.identity()),
+            offered: true,
+        })
+    }
+
+    async fn act(&self, call: Call<'_>) -> Acted {
+        let key = ResourceKey {
+            site: call.site.clone(),
+            kind: call.kind.name.clone(),
+            id: call.id.to_owned(),
+        };
+        let change = match call.action {
+            Action::Unset => Change::Unset {
+                references: unset_of(call.vars),
+                key,
+                now: self.clock.now(),
+            },
+            _ => Change::LetGo {
+                key,
+                incarnation: incarnation(call.vars),
+            },
+        };
+        let tried = match call.action {
+            Action::Unset => "unset",
+            _ => "delete",
+        };
+        let line = |came: &str| format!("{tried} {}/{} {came}", call.kind.name, call.id);
+        match self.done(change).await {
+            Ok(outcome) => {
+                let status = match &outcome {
+                    Outcome::Accepted { status } | Outcome::Absent { status } => Some(*status),
+                    Outcome::Failed(failure) => failure.error.status,
+                };
+                let came = match &outcome {
+                    Outcome::Accepted { status } => status.to_string(),
+                    Outcome::Absent { status } => format!("{status} {NOT_FOUND}"),
+                    Outcome::Failed(failure) => failure.error.message.clone(),
+                };
+                Acted {
+                    outcome,
+                    named: Vec::new(),
+                    line: line(&came),
+                    answer: Answer {
+                        status,
+                        request_id: None,
+                    },
+                }
+            }
+            Err(error) => Acted::not_sent(
+                unreadable(&error),
+                line(&error.to_string()),
+                self.clock.now(),
+            ),
+        }
+    }
+
+    async fn project_names(
+        &self,
+        _: &Site,
+        _: &BTreeSet<String>,
+        _: Names,
+    ) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+}
+
+fn by(filter: &Filter, kind: &Kind, home: &Site) -> NativeBy {
+    let values = filter.values.clone();
+    match filter.key.as_str() {
+        "id" => NativeBy::Ids(values),
+        field => NativeBy::of(kind, field, values, home),
+    }
+}
+
+/// Which one was planned to go (I10).
+fn incarnation(vars: &BTreeMap<String, String>) -> u32 {
+    let planned = vars.get(INCARNATION);
+    planned.and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// A ledger that cannot be read just now is waited for.
+fn unreadable(error: &LedgerError) -> CloudFailure {
+    CloudFailure {
+        retry: Retry::Unavailable,
+        class: ErrorClass::Unavailable,
+        status: None,
+        kind: "Registry".to_owned(),
+        message: format!("the registry: {error}"),
+        request_id: String::new(),
+        retry_after: None,
+    }
+}

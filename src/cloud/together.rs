@@ -1,0 +1,93 @@
+//! Several clouds as one: each site's own answers for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{Acted, Asked, Call, Cloud, CloudFailure, ListRows, Listed, Names, Row, SignedIn};
+use crate::domain::kinds::Kind;
+use crate::domain::model::{ErrorClass, Identity, Site};
+use crate::domain::policy::Retry;
+use crate::system::clock::Clock;
+
+pub struct Together {
+    clouds: Vec<Arc<dyn Cloud>>,
+    at: BTreeMap<Site, usize>,
+    clock: Clock,
+}
+
+impl Together {
+    /// A site that two have is the first one's.
+    pub fn new(clouds: Vec<Arc<dyn Cloud>>, clock: Clock) -> Self {
+        let mut at = BTreeMap::new();
+        for (nth, cloud) in clouds.iter().enumerate() {
+            for site in cloud.sites() {
+                at.entry(site).or_insert(nth);
+            }
+        }
+        Self { clouds, at, clock }
+    }
+
+    fn of(&self, site: &Site) -> Result<&dyn Cloud, CloudFailure> {
+        let found = self.at.get(site).and_then(|at| self.clouds.get(*at));
+        found.map(|cloud| &**cloud).ok_or_else(|| CloudFailure {
+            retry: Retry::Never,
+            class: ErrorClass::Fatal,
+            status: None,
+            kind: String::new(),
+            message: format!("{site} is not configured"),
+            request_id: String::new(),
+            retry_after: None,
+        })
+    }
+}
+
+#[async_trait]
+impl Cloud for Together {
+    fn sites(&self) -> Vec<Site> {
+        self.clouds.iter().flat_map(|cloud| cloud.sites()).collect()
+    }
+
+    async fn identity(&self, site: &Site, asked: Asked) -> Result<SignedIn, CloudFailure> {
+        self.of(site)?.identity(site, asked).await
+    }
+
+    async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure> {
+        self.of(site)?.endpoint(site, kind).await
+    }
+
+    async fn list_by_page(
+        &self,
+        request: ListRows<'_>,
+        listed: &mut (dyn FnMut(Listed) + Send),
+    ) -> Result<Option<Identity>, CloudFailure> {
+        self.of(request.site)?.list_by_page(request, listed).await
+    }
+
+    async fn read(&self, site: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure> {
+        self.of(site)?.read(site, kind, id).await
+    }
+
+    async fn act(&self, call: Call<'_>) -> Acted {
+        match self.of(call.site) {
+            Ok(cloud) => cloud.act(call).await,
+            Err(failure) => {
+                let line = format!("not sent: {}", failure.message);
+                Acted::not_sent(failure, line, self.clock.now())
+            }
+        }
+    }
+
+    async fn project_names(
+        &self,
+        site: &Site,
+        ids: &BTreeSet<String>,
+        names: Names,
+    ) -> BTreeMap<String, String> {
+        match self.of(site) {
+            Ok(cloud) => cloud.project_names(site, ids, names).await,
+            Err(_) => BTreeMap::new(),
+        }
+    }
+}

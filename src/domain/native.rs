@@ -1,0 +1,239 @@
+//! Resources of our own kinds: what a deployment keeps in its registry, as callers write it and readers
+//! see it.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::kinds::{Kind, OnDelete, base, lookup, referred};
+use super::model::{KindName, ResourceKey, Site};
+use super::text::{did_you_mean, escape};
+
+/// What a registry keeps of one resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Native {
+    pub key: ResourceKey,
+    /// Grows when it is created again under the same id (M1).
+    pub incarnation: u32,
+    /// `name`, `project_id`, `tags` and the fields of its kind, as they were written.
+    pub fields: Map<String, Value>,
+    /// It is being deleted.
+    pub deleting: bool,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// What one points at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeReference {
+    pub field: String,
+    pub to: ResourceKey,
+    /// It must be there, in this registry: only a cloud, or another deployment, knows of others.
+    pub here: bool,
+}
+
+impl Native {
+    /// As a listing shows it.
+    pub fn row(&self) -> Value {
+        let time = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Micros, true).into();
+        let mut row = self.fields.clone();
+        row.insert("id".into(), self.key.id.clone().into());
+        row.insert("incarnation".into(), self.incarnation.into());
+        let status = match self.deleting {
+            true => "DELETING",
+            false => "ACTIVE",
+        };
+        row.insert("status".into(), status.into());
+        row.insert("created_at".into(), time(self.created_at));
+        row.insert("updated_at".into(), time(self.updated_at));
+        Value::Object(row)
+    }
+}
+
+/// Longer ids are refused.
+const ID_MAX: usize = 128;
+
+/// What was asked to be kept: its id, if one was chosen, and its fields.
+///
+/// # Errors
+/// Names the field, and the nearest valid one.
+pub fn read(kind: &Kind, body: &Value) -> Result<(Option<String>, Map<String, Value>), String> {
+    let mut fields = known_fields(kind, body)?;
+    let id = match fields.remove("id") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(id)) => Some(valid_id(id)?),
+        Some(_) => return Err("\"id\" is a text".into()),
+    };
+    for (name, spec) in &declared(kind).fields {
+        if spec.required && fields.get(name).is_none_or(Value::is_null) {
+            return Err(format!("{} needs \"{name}\"", kind.name));
+        }
+    }
+    fields.retain(|_, value| !value.is_null());
+    Ok((id, fields))
+}
+
+/// The fields that an update leaves: those that it names are as it says, null takes one away.
+///
+/// # Errors
+/// As of [`read`].
+pub fn amend(
+    kind: &Kind,
+    before: &Map<String, Value>,
+    body: &Value,
+) -> Result<Map<String, Value>, String> {
+    let changes = known_fields(kind, body)?;
+    if changes.contains_key("id") {
+        return Err("\"id\" does not change".into());
+    }
+    let mut fields = before.clone();
+    fields.extend(changes);
+    read(kind, &Value::Object(fields)).map(|(_, fields)| fields)
+}
+
+/// The kind that a field refers to, if it does.
+pub fn refers_to<'k>(kind: &'k Kind, field: &str) -> Option<&'k KindName> {
+    let mut references = kind.spec.references.iter();
+    let refers = references.find(|it| it.field.as_deref().map(base) == Some(field));
+    refers.map(|reference| &reference.to)
+}
+
+/// What a reference's value says.
+pub fn key_of(value: &str, kind: &KindName, home: &Site) -> ResourceKey {
+    let (id, site) = referred(value);
+    ResourceKey {
+        site: site.unwrap_or_else(|| home.clone()),
+        kind: kind.clone(),
+        id: id.to_owned(),
+    }
+}
+
+/// What the fields point at, seen from `home`; each once.
+pub fn references(kind: &Kind, fields: &Map<String, Value>, home: &Site) -> Vec<NativeReference> {
+    let row = Value::Object(fields.clone());
+    let mut found: Vec<NativeReference> = Vec::new();
+    for reference in &kind.spec.references {
+        let Some(path) = &reference.field else {
+            continue;
+        };
+        for value in lookup(&row, path) {
+            let to = key_of(&value, &reference.to, home);
+            let reference = NativeReference {
+                field: base(path).to_owned(),
+                here: to.site == *home && reference.on_delete != OnDelete::Dangling,
+                to,
+            };
+            if !found.contains(&reference) {
+                found.push(reference);
+            }
+        }
+    }
+    found
+}
+
+/// The fields without what points at this from one of them.
+pub fn without(
+    mut fields: Map<String, Value>,
+    field: &str,
+    to: &ResourceKey,
+    home: &Site,
+) -> Map<String, Value> {
+    let points = |value: &Value| {
+        value.as_str().map(referred).is_some_and(|(id, site)| {
+            id.eq_ignore_ascii_case(&to.id) && site.as_ref().unwrap_or(home) == &to.site
+        })
+    };
+    match fields.get_mut(field) {
+        Some(Value::Array(values)) => values.retain(|value| !points(value)),
+        Some(value) if points(value) => {
+            fields.remove(field);
+        }
+        _ => {}
+    }
+    fields
+}
+
+/// What a step must unset, as it keeps it: from which field, and what that points at.
+pub fn unset_vars(
+    references: impl Iterator<Item = (String, ResourceKey)>,
+) -> Option<(String, String)> {
+    let references: Vec<(String, ResourceKey)> = references
+        .map(|(field, to)| (base(&field).to_owned(), to))
+        .collect();
+    let text = serde_json::to_string(&references).ok()?;
+    Some((UNSET.to_owned(), text))
+}
+
+/// The same, read again.
+pub fn unset_of(vars: &BTreeMap<String, String>) -> Vec<(String, ResourceKey)> {
+    let text = vars.get(UNSET);
+    text.and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
+}
+
+const UNSET: &str = "unset";
+
+fn declared(kind: &Kind) -> super::kinds::NativeSpec {
+    kind.spec.native.clone().unwrap_or_default()
+}
+
+fn known_fields(kind: &Kind, body: &Value) -> Result<Map<String, Value>, String> {
+    let Value::Object(fields) = body else {
+        return Err(format!("{} is an object with fields", kind.name));
+    };
+    let declared = declared(kind).fields;
+    let common = ["id", "name", "project_id", "tags"];
+    for (name, value) in fields {
+        if !common.contains(&name.as_str()) && !declared.contains_key(name) {
+            let known = common
+                .into_iter()
+                .chain(declared.keys().map(String::as_str));
+            return Err(format!(
+                "{} has no field \"{}\"{}",
+                kind.name,
+                escape(name),
+                did_you_mean(name, known)
+            ));
+        }
+        let texts = |value: &Value| {
+            let values = value.as_array();
+            values.is_some_and(|values| values.iter().all(Value::is_string))
+        };
+        let refers = kind
+            .spec
+            .references
+            .iter()
+            .find(|reference| reference.field.as_deref().map(base) == Some(name));
+        let several = refers.and_then(|it| it.field.as_ref());
+        let several = name == "tags" || several.is_some_and(|field| field.ends_with("[]"));
+        match value {
+            Value::Null => {}
+            value if several && !texts(value) => {
+                return Err(format!("\"{name}\" is a list of texts"));
+            }
+            value
+                if !several
+                    && !value.is_string()
+                    && (refers.is_some() || name == "name" || name == "project_id") =>
+            {
+                return Err(format!("\"{name}\" is a text"));
+            }
+            _ => {}
+        }
+    }
+    Ok(fields.clone())
+}
+
+/// Ids stand in paths, in targets, and before an `@`.
+fn valid_id(id: String) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
+    match !id.is_empty() && id.len() <= ID_MAX && id.chars().all(fits) {
+        true => Ok(id),
+        false => Err(format!(
+            "\"id\" is 1 to {ID_MAX} letters, digits, \".\", \"_\", \":\" or \"-\", not \"{}\"",
+            escape(&id)
+        )),
+    }
+}

@@ -1,0 +1,200 @@
+//! Our own resources: created and changed at once, in the ledger; deleted as everything is.
+
+use serde_json::Value;
+
+use super::Shared;
+use super::handle::{audit, ledger_error};
+use super::planning::control_error;
+use crate::control::{ControlError, Envelope, Page, Receipt};
+use crate::domain::kinds::{Home, Kind};
+use crate::domain::model::{ResourceKey, Site, Target};
+use crate::domain::native::{self, Native, NativeReference};
+use crate::domain::text::escape;
+use crate::ledger::{Applied, Change, Cursor, NativeBy, NativeFilter, NewNative};
+
+impl Shared {
+    /// Keeps a new one. What it points at must be there, and stay.
+    pub(super) async fn create(
+        &self,
+        envelope: &Envelope,
+        kind: &str,
+        body: &Value,
+    ) -> Result<Receipt, ControlError> {
+        let (kind, home) = self.own_kind(kind)?;
+        let usage = |message: String| ControlError::Usage { message };
+        let (id, fields) = native::read(kind, body).map_err(usage)?;
+        let key = ResourceKey {
+            site: home.site.clone(),
+            kind: kind.name.clone(),
+            id: id.unwrap_or_else(|| self.clock.new_id()),
+        };
+        self.writable(&[named(&key)])?;
+        let references = native::references(kind, &fields, &home.site);
+        self.are_there(&references).await?;
+        let change = Change::Add(Box::new(NewNative {
+            audit: audit(envelope, "create", &key.to_string()),
+            key: key.clone(),
+            fields,
+            references,
+            now: self.clock.now(),
+        }));
+        self.write_own(change, &key).await?;
+        self.shown(kind, &key).await
+    }
+
+    /// Changes the fields that the body names.
+    pub(super) async fn update(
+        &self,
+        envelope: &Envelope,
+        kind: &str,
+        id: &str,
+        body: &Value,
+    ) -> Result<Receipt, ControlError> {
+        let (kind, home) = self.own_kind(kind)?;
+        let key = ResourceKey {
+            site: home.site.clone(),
+            kind: kind.name.clone(),
+            id: id.to_owned(),
+        };
+        self.writable(&[named(&key)])?;
+        let before = self.own(kind, &key).await?;
+        let fields = native::amend(kind, &before.fields, body)
+            .map_err(|message| ControlError::Usage { message })?;
+        let references = native::references(kind, &fields, &home.site);
+        let pointed = native::references(kind, &before.fields, &home.site);
+        let added: Vec<NativeReference> = references
+            .iter()
+            .filter(|it| !pointed.contains(it))
+            .cloned()
+            .collect();
+        self.are_there(&added).await?;
+        let new = Box::new(NewNative {
+            audit: audit(envelope, "update", &key.to_string()),
+            key: key.clone(),
+            fields,
+            references,
+            now: self.clock.now(),
+        });
+        let read_at = before.updated_at;
+        self.write_own(Change::Amend { new, read_at }, &key).await?;
+        self.shown(kind, &key).await
+    }
+
+    /// A page of what is kept of a kind: all, one by its id, or what has these values.
+    pub(super) async fn kept(
+        &self,
+        kind: &str,
+        by: Vec<(String, String)>,
+        cursor: Option<String>,
+        limit: usize,
+    ) -> Result<Page, ControlError> {
+        let (kind, home) = self.own_kind(kind)?;
+        let by = match by.as_slice() {
+            [] => NativeBy::All,
+            [(field, value)] if field == "id" => NativeBy::Ids(vec![value.clone()]),
+            [(field, value)] => NativeBy::of(kind, field, vec![value.clone()], &home.site),
+            [(first, _), (second, _), ..] => {
+                return Err(ControlError::Usage {
+                    message: format!("filter by one field, not by {first} and {second}"),
+                });
+            }
+        };
+        let filter = NativeFilter {
+            site: home.site.clone(),
+            kind: kind.name.clone(),
+            by,
+        };
+        let page = Cursor {
+            after: cursor,
+            limit,
+        };
+        let found = self.ledger.native(filter, page).await;
+        let found = found.map_err(ledger_error)?;
+        Ok(Page::Native {
+            rows: found.rows.iter().map(Native::row).collect(),
+            next: found.next,
+        })
+    }
+
+    /// A kind that this deployment keeps.
+    fn own_kind(&self, word: &str) -> Result<(&Kind, &Home), ControlError> {
+        let kind = self
+            .kinds
+            .resolve(word)
+            .map_err(|message| ControlError::NotFound { message })?;
+        let home = self.kinds.home();
+        match home.filter(|home| kind.is_native() && kind.service == home.service) {
+            Some(home) => Ok((kind, home)),
+            None => Err(ControlError::NotFound {
+                message: format!("{} is not kept by this deployment", kind.name),
+            }),
+        }
+    }
+
+    async fn own(&self, kind: &Kind, key: &ResourceKey) -> Result<Native, ControlError> {
+        let filter = NativeFilter {
+            site: key.site.clone(),
+            kind: kind.name.clone(),
+            by: NativeBy::Ids(vec![key.id.clone()]),
+        };
+        let found = self.ledger.native(filter, Cursor::default()).await;
+        let found = found.map_err(ledger_error)?.rows.into_iter().next();
+        found.ok_or_else(|| ControlError::NotFound {
+            message: format!("there is no {} {}", key.kind, escape(&key.id)),
+        })
+    }
+
+    async fn shown(&self, kind: &Kind, key: &ResourceKey) -> Result<Receipt, ControlError> {
+        let row = self.own(kind, key).await?.row();
+        Ok(Receipt::Resource { row })
+    }
+
+    async fn write_own(&self, change: Change, key: &ResourceKey) -> Result<(), ControlError> {
+        let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
+        match applied.into_iter().next() {
+            Some(Applied::Done) => Ok(()),
+            Some(Applied::Refused(message)) => Err(ControlError::Conflict { message }),
+            _ => Err(ControlError::Conflict {
+                message: format!("{key} was changed or deleted meanwhile; read it again"),
+            }),
+        }
+    }
+
+    /// What clouds of ours do not have is not referred to.
+    async fn are_there(&self, references: &[NativeReference]) -> Result<(), ControlError> {
+        for NativeReference { field, to, .. } in references {
+            let Some(kind) = self.kinds.get(&to.kind) else {
+                continue;
+            };
+            if kind.is_native() || kind.spec.list.is_none() {
+                continue;
+            }
+            let ours: Vec<Site> = self.cloud.sites();
+            if !ours.contains(&to.site) {
+                if to.site.cloud().is_none() {
+                    return Err(ControlError::Usage {
+                        message: format!(
+                            "{field}: a {} is at a region of a cloud: write ID@CLOUD/REGION",
+                            to.kind
+                        ),
+                    });
+                }
+                continue;
+            }
+            let read = self.cloud.read(&to.site, kind, &to.id).await;
+            if read.map_err(control_error)?.row.is_none() {
+                return Err(ControlError::Conflict {
+                    message: format!("{field}: there is no {to}"),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn named(key: &ResourceKey) -> Target {
+    Target {
+        key: key.clone(),
+        name: String::new(),
+    }
+}

@@ -1,0 +1,136 @@
+//! Our own resources: what this deployment keeps, by kind.
+
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::caller::Caller;
+use super::deletions::accepted;
+use super::input::{self, Params};
+use super::problem::Problem;
+use super::{Api, List};
+use crate::control::{Command, Page, Query, Receipt, SiteSpec, TargetSpec};
+use crate::domain::model::PlanOptions;
+
+/// `GET /resources/{kind}`: a page, or what has a value in a field (`?network=ID@CLOUD/REGION`).
+pub(super) async fn list(
+    State(api): State<Api>,
+    Path(kind): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<Value>>, Problem> {
+    let params = Params::of(query.as_deref());
+    let query = Query::Native {
+        kind,
+        by: params.others(&["cursor", "limit"]),
+        cursor: params.cursor(),
+        limit: params.limit()?,
+    };
+    let (items, next) = api.native(query).await?;
+    Ok(Json(List { items, next }))
+}
+
+/// `GET /resources/{kind}/{id}`.
+pub(super) async fn one(
+    State(api): State<Api>,
+    Path((kind, id)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let query = Query::Native {
+        kind: kind.clone(),
+        by: vec![("id".to_owned(), id.clone())],
+        cursor: None,
+        limit: 1,
+    };
+    let found = api.native(query).await?.0.into_iter().next();
+    found
+        .map(Json)
+        .ok_or_else(|| Problem::not_found(format!("there is no {kind} {id}")))
+}
+
+/// `POST /resources/{kind}`: 201 and the resource; 409 if its id is taken or being deleted, or what it
+/// points at is being deleted or not there.
+pub(super) async fn create(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Path(kind): Path<String>,
+    headers: HeaderMap,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let command = Command::Create {
+        kind: kind.clone(),
+        body: input::body(bytes)?,
+    };
+    let row = api.write_own(command, caller, &headers).await?;
+    let id = row.get("id").and_then(Value::as_str).unwrap_or_default();
+    let location = format!("/api/v1/resources/{kind}/{id}");
+    Ok((
+        StatusCode::CREATED,
+        [(header::LOCATION, location)],
+        Json(row),
+    )
+        .into_response())
+}
+
+/// `PATCH /resources/{kind}/{id}`: the fields that the body names; null takes one away.
+pub(super) async fn update(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Path((kind, id)): Path<(String, String)>,
+    headers: HeaderMap,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<Json<Value>, Problem> {
+    let command = Command::Update {
+        kind,
+        id,
+        body: input::body(bytes)?,
+    };
+    api.write_own(command, caller, &headers).await.map(Json)
+}
+
+/// `DELETE /resources/{kind}/{id}`: 202 and the deletion, which does to what refers to it as the kinds
+/// say; 409 with what blocks it.
+pub(super) async fn delete(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Path((kind, id)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let command = Command::Delete {
+        targets: vec![TargetSpec {
+            kind,
+            id_or_name: id,
+            site: SiteSpec::All,
+        }],
+        options: PlanOptions {
+            cascade: true,
+            ..PlanOptions::default()
+        },
+    };
+    let envelope = caller.asks(command, String::new(), &headers)?;
+    accepted(&api, envelope).await
+}
+
+impl Api {
+    async fn native(&self, query: Query) -> Result<(Vec<Value>, Option<String>), Problem> {
+        match self.query(query).await? {
+            Page::Native { rows, next } => Ok((rows, next)),
+            _ => Err(Problem::unexpected("resources")),
+        }
+    }
+
+    async fn write_own(
+        &self,
+        command: Command,
+        caller: Caller,
+        headers: &HeaderMap,
+    ) -> Result<Value, Problem> {
+        let envelope = caller.asks(command, String::new(), headers)?;
+        match self.control.submit(envelope).await? {
+            Receipt::Resource { row } => Ok(row),
+            _ => Err(Problem::unexpected("a resource")),
+        }
+    }
+}

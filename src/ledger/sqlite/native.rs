@@ -1,0 +1,330 @@
+//! The registry: resources of our own kinds, and what they point at (CONTRACT, "Kinds").
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::{Map, Value, json};
+
+use super::batch::{Batch, Sql};
+use super::rows;
+use crate::domain::model::{EventKind, KindName, ResourceKey, short_id};
+use crate::domain::native::{Native, NativeReference, without};
+use crate::ledger::{Applied, AuditEntry, NativeBy, NativeFilter, NewNative, Paged, Referrer};
+
+/// Of a registry's row: which incarnation of a resource.
+const COLUMNS: &str = "h.num, h.site, h.kind, h.id, h.incarnation, h.fields, h.created_at, \
+     h.updated_at, t.phase IS 'deleting'";
+const WITH_TOMBSTONE: &str = "native h LEFT JOIN tombstones t
+     ON t.id = h.id AND t.kind = h.kind AND t.site = h.site AND t.phase = 'deleting'";
+
+impl Batch<'_> {
+    /// One row per identity (M1): what was deleted under the same id is another incarnation.
+    pub(super) fn add_native(&mut self, new: &NewNative) -> Sql<Applied> {
+        let key = &new.key;
+        if let Some(why) = self.in_hand(key)? {
+            return Ok(Applied::Refused(why));
+        }
+        if native(self.db, key)?.is_some() {
+            return Ok(Applied::Refused(format!("{key} is there already")));
+        }
+        if let Some(why) = self.not_to_be_referred_to(&new.references)? {
+            return Ok(Applied::Refused(why));
+        }
+        self.revive(key, &new.audit, new.now)?;
+        let now = rows::micros(new.now);
+        let num: i64 = self
+            .db
+            .prepare_cached(
+                "INSERT INTO native(site, kind, id, incarnation, name, fields, created_at, updated_at)
+                 VALUES(?1, ?2, ?3, coalesce((SELECT incarnation FROM tombstones
+                     WHERE id = ?3 AND kind = ?2 AND site = ?1), 1), ?4, ?5, ?6, ?6)
+                 RETURNING num",
+            )?
+            .query_row(
+                params![
+                    key.site.to_string(),
+                    key.kind.as_str(),
+                    key.id,
+                    name_in(&new.fields),
+                    rows::json(&new.fields)?,
+                    now
+                ],
+                |row| row.get(0),
+            )?;
+        self.point(num, &new.references)?;
+        self.native_event(key, "created", &new.audit, new.now)
+    }
+
+    /// Stale if there is none, or it was written since it was read.
+    pub(super) fn amend_native(&mut self, new: &NewNative, read_at: DateTime<Utc>) -> Sql<Applied> {
+        if let Some(why) = self.in_hand(&new.key)? {
+            return Ok(Applied::Refused(why));
+        }
+        let Some((num, before)) = native(self.db, &new.key)? else {
+            return Ok(Applied::Stale);
+        };
+        if before.updated_at != read_at {
+            return Ok(Applied::Stale);
+        }
+        let added: Vec<NativeReference> = {
+            let pointed = references_of(self.db, num)?;
+            let is_new = |it: &&NativeReference| {
+                !pointed
+                    .iter()
+                    .any(|(field, to)| *field == it.field && *to == it.to)
+            };
+            new.references.iter().filter(is_new).cloned().collect()
+        };
+        if let Some(why) = self.not_to_be_referred_to(&added)? {
+            return Ok(Applied::Refused(why));
+        }
+        self.write_fields(num, &new.fields, new.now)?;
+        self.execute("DELETE FROM native_references WHERE num = ?1", &[&num])?;
+        self.point(num, &new.references)?;
+        self.native_event(&new.key, "updated", &new.audit, new.now)
+    }
+
+    /// Stale if this incarnation is not there (any more).
+    pub(super) fn let_native_go(&self, key: &ResourceKey, incarnation: u32) -> Sql<Applied> {
+        let num: Option<i64> = self
+            .db
+            .prepare_cached(
+                "DELETE FROM native WHERE id = ?1 AND kind = ?2 AND site = ?3 AND incarnation = ?4
+                 RETURNING num",
+            )?
+            .query_row(
+                params![key.id, key.kind.as_str(), key.site.to_string(), incarnation],
+                |row| row.get(0),
+            )
+            .optional()?;
+        let Some(num) = num else {
+            return Ok(Applied::Stale);
+        };
+        self.execute("DELETE FROM native_references WHERE num = ?1", &[&num])?;
+        Ok(Applied::Done)
+    }
+
+    /// What it says no more of these is as good as done; stale if it is not there.
+    pub(super) fn unset_native(
+        &self,
+        key: &ResourceKey,
+        references: &[(String, ResourceKey)],
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let Some((num, before)) = native(self.db, key)? else {
+            return Ok(Applied::Stale);
+        };
+        let mut fields = before.fields.clone();
+        let mut forget = self.db.prepare_cached(
+            "DELETE FROM native_references
+             WHERE num = ?1 AND field = ?2 AND id = ?3 AND kind = ?4 AND site = ?5",
+        )?;
+        for (field, to) in references {
+            fields = without(fields, field, to, &key.site);
+            forget.execute(params![
+                num,
+                field,
+                to.id,
+                to.kind.as_str(),
+                to.site.to_string()
+            ])?;
+        }
+        if fields != before.fields {
+            self.write_fields(num, &fields, now)?;
+        }
+        Ok(Applied::Done)
+    }
+
+    fn write_fields(&self, num: i64, fields: &Map<String, Value>, now: DateTime<Utc>) -> Sql<()> {
+        self.execute(
+            "UPDATE native SET name = ?2, fields = ?3, updated_at = max(?4, updated_at + 1)
+             WHERE num = ?1",
+            &[
+                &num,
+                &name_in(fields),
+                &rows::json(fields)?,
+                &rows::micros(now),
+            ],
+        )
+        .map(drop)
+    }
+
+    fn point(&self, num: i64, references: &[NativeReference]) -> Sql<()> {
+        let mut point = self.db.prepare_cached(
+            "INSERT OR IGNORE INTO native_references(num, field, id, kind, site)
+             VALUES(?1, ?2, ?3, ?4, ?5)",
+        )?;
+        for NativeReference { field, to, .. } in references {
+            point.execute(params![
+                num,
+                field,
+                to.id,
+                to.kind.as_str(),
+                to.site.to_string()
+            ])?;
+        }
+        Ok(())
+    }
+
+    /// Why what is being deleted is neither created nor changed (T17, M2).
+    fn in_hand(&self, key: &ResourceKey) -> Sql<Option<String>> {
+        let deletion = self.in_the_hands_of(key)?;
+        Ok(deletion.map(|id| format!("{key} is being deleted by deletion {}", short_id(&id))))
+    }
+
+    /// Why something must not be referred to anew: it is being deleted (G10), or there is no such thing.
+    fn not_to_be_referred_to(&self, references: &[NativeReference]) -> Sql<Option<String>> {
+        for NativeReference { field, to, here } in references {
+            if let Some(why) = self.in_hand(to)? {
+                return Ok(Some(format!("{field}: {why}")));
+            }
+            if *here && native(self.db, to)?.is_none() {
+                return Ok(Some(format!("{field}: there is no {to}")));
+            }
+        }
+        Ok(None)
+    }
+
+    fn native_event(
+        &mut self,
+        key: &ResourceKey,
+        what: &str,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        self.audit(audit, now)?;
+        self.event(
+            None,
+            None,
+            EventKind::Registry,
+            &format!("{key} {what} by {}", audit.actor.name),
+            &json!({"site": key.site, "kind": key.kind, "id": key.id, "what": what}),
+            now,
+        )?;
+        Ok(Applied::Done)
+    }
+}
+
+fn name_in(fields: &Map<String, Value>) -> &str {
+    fields
+        .get("name")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+fn native(db: &Connection, key: &ResourceKey) -> Sql<Option<(i64, Native)>> {
+    db.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM {WITH_TOMBSTONE} WHERE h.id = ?1 AND h.kind = ?2 AND h.site = ?3"
+    ))?
+    .query_row(
+        params![key.id, key.kind.as_str(), key.site.to_string()],
+        read,
+    )
+    .optional()
+}
+
+fn read(row: &Row) -> Sql<(i64, Native)> {
+    let native = Native {
+        key: ResourceKey {
+            site: rows::site(row, 1)?,
+            kind: KindName::new(row.get_ref(2)?.as_str()?),
+            id: row.get(3)?,
+        },
+        incarnation: rows::number(row, 4)?,
+        fields: rows::from_json(row, 5)?,
+        created_at: rows::time(row, 6)?,
+        updated_at: rows::time(row, 7)?,
+        deleting: row.get(8)?,
+    };
+    Ok((row.get(0)?, native))
+}
+
+fn references_of(db: &Connection, num: i64) -> Sql<Vec<(String, ResourceKey)>> {
+    db.prepare_cached("SELECT field, site, kind, id FROM native_references WHERE num = ?1")?
+        .query_map([num], |row| Ok((row.get(0)?, rows::key(row, 1)?)))?
+        .collect()
+}
+
+/// In the order of their numbers; the cursor is the last one's.
+pub(super) fn list(
+    db: &Connection,
+    filter: &NativeFilter,
+    after: Option<i64>,
+    limit: usize,
+) -> Sql<Paged<Native>> {
+    let NativeFilter { site, kind, by } = filter;
+    let (condition, field, values) = match by {
+        NativeBy::All => ("?5 = ?6", "", Vec::new()),
+        NativeBy::Ids(ids) => (
+            "h.id IN (SELECT value FROM json_each(?5)) AND ?6 = ''",
+            "",
+            ids.clone(),
+        ),
+        NativeBy::Field { field, values } if field == "name" => (
+            "h.name IN (SELECT value FROM json_each(?5)) AND ?6 <> ''",
+            field.as_str(),
+            values.clone(),
+        ),
+        NativeBy::Field { field, values } => (
+            "h.fields ->> ('$.' || ?6) IN (SELECT value FROM json_each(?5))",
+            field.as_str(),
+            values.clone(),
+        ),
+        NativeBy::PointsAt { field, .. } => (
+            "h.num IN (SELECT r.num FROM json_each(?5) j CROSS JOIN native_references r
+                 ON r.id = j.value ->> 'id' AND r.kind = j.value ->> 'kind'
+                     AND r.site = j.value ->> 'site' AND r.field = ?6)",
+            field.as_str(),
+            Vec::new(),
+        ),
+    };
+    let values = match by {
+        NativeBy::All => String::new(),
+        NativeBy::PointsAt { to, .. } => rows::json(to)?,
+        NativeBy::Ids(_) | NativeBy::Field { .. } => rows::json(&values)?,
+    };
+    let mut found: Vec<(i64, Native)> = db
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM {WITH_TOMBSTONE}
+             WHERE h.site = ?1 AND h.kind = ?2 AND h.num > ?3 AND {condition}
+             ORDER BY h.num LIMIT ?4"
+        ))?
+        .query_map(
+            params![
+                site.to_string(),
+                kind.as_str(),
+                after.unwrap_or(0),
+                limit as i64 + 1,
+                values,
+                field
+            ],
+            read,
+        )?
+        .collect::<Sql<_>>()?;
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let last = found.last().map(|(num, _)| num.to_string());
+    Ok(Paged {
+        next: last.filter(|_| more),
+        rows: found.into_iter().map(|(_, native)| native).collect(),
+    })
+}
+
+/// What points at any of these, in no order: each with what it points at, and from which field.
+pub(super) fn referrers(db: &Connection, to: &[ResourceKey], limit: usize) -> Sql<Vec<Referrer>> {
+    db.prepare_cached(
+        "SELECT h.site, h.kind, h.id, r.site, r.kind, r.id, r.field, h.name
+         FROM json_each(?1) j
+         CROSS JOIN native_references r ON r.id = j.value ->> 'id' AND r.kind = j.value ->> 'kind'
+             AND r.site = j.value ->> 'site'
+         CROSS JOIN native h ON h.num = r.num LIMIT ?2",
+    )?
+    .query_map(params![rows::json(to)?, limit as i64], |row| {
+        Ok(Referrer {
+            key: rows::key(row, 0)?,
+            to: rows::key(row, 3)?,
+            field: row.get(6)?,
+            name: row.get(7)?,
+        })
+    })?
+    .collect()
+}

@@ -1,0 +1,278 @@
+//! Our own resources: what becomes of those that refer to what goes, in one plan with the cloud's.
+
+use gone::control::{Command, ControlError, Page, Query, Receipt};
+use gone::domain::model::{Action, DeletionState, RefusalRule};
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::harness::{Bench, paused};
+
+/// Each way in which a network or a customer may be referred to.
+const KINDS: &str = r#"
+service = "billing"
+[kind.customer.native]
+[kind.invoice.native.fields]
+network = {}
+customer = { required = true }
+[[kind.invoice.reference]]
+to = "network"
+field = "network"
+on_delete = "cascade"
+says = "for"
+[[kind.invoice.reference]]
+to = "customer"
+field = "customer"
+on_delete = "block"
+says = "of"
+[kind.record.native.fields]
+networks = {}
+[[kind.record.reference]]
+to = "network"
+field = "networks[]"
+on_delete = "unset"
+says = "counts"
+[kind.contract.native.fields]
+network = { required = true }
+[[kind.contract.reference]]
+to = "network"
+field = "network"
+on_delete = "unset"
+says = "is about"
+[kind.history.native.fields]
+network = {}
+[[kind.history.reference]]
+to = "network"
+field = "network"
+on_delete = "dangling"
+says = "was of"
+"#;
+
+fn bench(seed: u64) -> Bench {
+    let mut bench = Bench::new(seed);
+    bench.keeps("billing", KINDS);
+    bench
+}
+
+async fn create(client: &Client, kind: &str, body: Value) -> Value {
+    match try_create(client, kind, body).await.unwrap() {
+        Receipt::Resource { row } => row,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn try_create(client: &Client, kind: &str, body: Value) -> Result<Receipt, ControlError> {
+    let kind = kind.to_owned();
+    client.submit(Command::Create { kind, body }).await
+}
+
+async fn kept(client: &Client, kind: &str) -> Vec<Value> {
+    let query = Query::Native {
+        kind: kind.to_owned(),
+        by: Vec::new(),
+        cursor: None,
+        limit: 0,
+    };
+    match client.control.query(query).await.unwrap() {
+        Page::Native { rows, .. } => rows,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn conflict(answer: Result<Receipt, ControlError>) -> String {
+    match answer {
+        Err(ControlError::Conflict { message }) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn g06_what_refers_to_a_network_is_deleted_unset_or_left_with_it() {
+    paused(async {
+        let bench = bench(1);
+        let (network, ports) = bench.plain_network(3);
+        let (other, _) = bench.plain_network(1);
+        let at = |id: &str| format!("{id}@envvars/RegionOne");
+        bench
+            .run(async |client| {
+                create(&client, "customer", json!({"id": "acme"})).await;
+                create(
+                    &client,
+                    "invoice",
+                    json!({"id": "i1", "customer": "acme", "network": at(&network)}),
+                )
+                .await;
+                create(
+                    &client,
+                    "invoice",
+                    json!({"id": "i2", "customer": "acme", "network": at(&other)}),
+                )
+                .await;
+                create(
+                    &client,
+                    "record",
+                    json!({"id": "r1", "networks": [at(&other), at(&network)]}),
+                )
+                .await;
+                create(
+                    &client,
+                    "history",
+                    json!({"id": "h1", "network": at(&network)}),
+                )
+                .await;
+                let plan = client.plan("network", &network).await;
+                let steps = |action: Action, kind: &str| -> Vec<&str> {
+                    let steps = plan.steps.iter();
+                    let fits = steps.filter(|it| it.action == action && it.kind.as_str() == kind);
+                    fits.map(|it| it.resource_id.as_str()).collect()
+                };
+                assert_eq!(plan.refused, []);
+                assert_eq!(steps(Action::Unset, "record"), ["r1"]);
+                assert_eq!(steps(Action::Delete, "invoice"), ["i1"]);
+                assert_eq!(steps(Action::Delete, "port").len(), ports.len());
+                // The network goes after whatever refers to it.
+                let last = plan.steps.last().unwrap();
+                assert_eq!(last.kind.as_str(), "network");
+                assert_eq!(last.depends_on.len(), plan.steps.len() - 1);
+
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                assert!(!bench.exists("networks", &network));
+                let ids = |rows: Vec<Value>| -> Vec<Value> {
+                    rows.into_iter().map(|row| row["id"].clone()).collect()
+                };
+                assert_eq!(ids(kept(&client, "invoice").await), [json!("i2")]);
+                assert_eq!(
+                    kept(&client, "record").await[0]["networks"],
+                    json!([at(&other)])
+                );
+                assert_eq!(
+                    kept(&client, "history").await[0]["network"],
+                    json!(at(&network))
+                );
+            })
+            .await;
+    });
+}
+
+#[test]
+fn g02_a_blocking_reference_refuses_and_is_named_and_so_does_a_required_one() {
+    paused(async {
+        let bench = bench(2);
+        let (network, _) = bench.plain_network(0);
+        bench
+            .run(async |client| {
+                create(&client, "customer", json!({"id": "acme"})).await;
+                create(&client, "invoice", json!({"id": "i1", "customer": "acme"})).await;
+                let at = format!("{network}@envvars/RegionOne");
+                create(&client, "contract", json!({"id": "c1", "network": at})).await;
+                for (kind, word, by) in [
+                    ("customer", "acme", "i1"),
+                    ("network", network.as_str(), "c1"),
+                ] {
+                    let id = client.delete(kind, word).await;
+                    let refused = client.refused(&id).await.refused;
+                    assert_eq!(refused[0].rule, RefusalRule::InUse);
+                    let blocker = refused[0].blocker.as_ref().unwrap();
+                    assert_eq!(
+                        (blocker.id.as_str(), blocker.site.to_string()),
+                        (by, "home".into())
+                    );
+                }
+                assert!(bench.exists("networks", &network));
+                assert_eq!(kept(&client, "customer").await[0]["status"], "ACTIVE");
+            })
+            .await;
+    });
+}
+
+#[test]
+fn g10_what_is_being_deleted_or_is_not_there_is_not_referred_to() {
+    paused(async {
+        let bench = bench(3);
+        let (network, _) = bench.plain_network(2);
+        bench
+            .run(async |client| {
+                let at = format!("{network}@envvars/RegionOne");
+                bench.faults(
+                    json!([{"match": {"method": "DELETE"}, "action": {"status": 409,
+                    "type": "PortInUse", "message": "in use"}}]),
+                );
+                let id = client.delete("network", &network).await;
+                client.until_any(&id, |step| step.attempts > 0).await;
+                let said = conflict(try_create(&client, "record", json!({"networks": [at]})).await);
+                assert!(said.contains("is being deleted by deletion"), "{said}");
+                let said =
+                    conflict(try_create(&client, "invoice", json!({"customer": "none"})).await);
+                assert_eq!(said, "customer: there is no customer/none@home");
+                let nowhere =
+                    json!({"networks": ["11111111-2222-3333-4444-555555555555@envvars/RegionOne"]});
+                let said = conflict(try_create(&client, "record", nowhere).await);
+                assert!(said.contains("there is no network/11111111-"), "{said}");
+                assert_eq!(kept(&client, "record").await, Vec::<Value>::new());
+            })
+            .await;
+    });
+}
+
+#[test]
+fn i11_a_crash_at_any_write_or_call_unsets_and_deletes_what_is_our_own_once() {
+    for k in 1..12 {
+        paused(async {
+            let bench = bench(k);
+            let (network, _) = bench.plain_network(1);
+            let at = format!("{network}@envvars/RegionOne");
+            bench
+                .run(async |client| {
+                    create(&client, "customer", json!({"id": "acme"})).await;
+                    create(&client, "record", json!({"id": "r1", "networks": [at]})).await;
+                    create(
+                        &client,
+                        "invoice",
+                        json!({"id": "i1", "customer": "acme", "network": at}),
+                    )
+                    .await;
+                })
+                .await;
+            bench.crash.at_write(k);
+            let begun = bench
+                .run(async |client| client.gone(&client.delete("network", &network).await).await)
+                .await;
+            bench.crash.never();
+            bench
+                .run(async |client| {
+                    // The crash may have come before the deletion was taken.
+                    let id = client.delete("network", &network).await;
+                    assert_eq!(
+                        client.settled(&id).await.state,
+                        DeletionState::Gone,
+                        "{k} {begun:?}"
+                    );
+                    assert_eq!(kept(&client, "invoice").await, Vec::<Value>::new(), "{k}");
+                    assert_eq!(
+                        kept(&client, "record").await[0]["networks"],
+                        json!([]),
+                        "{k}"
+                    );
+                    assert_eq!(kept(&client, "customer").await.len(), 1);
+                })
+                .await;
+        });
+    }
+}
+
+#[test]
+fn p05_a_read_only_engine_keeps_nothing_new() {
+    paused(async {
+        let mut bench = bench(5);
+        bench.settings.guard.read_only = true;
+        bench
+            .run(async |client| {
+                let refused = try_create(&client, "customer", json!({"id": "acme"})).await;
+                assert!(
+                    matches!(refused, Err(ControlError::Refused { .. })),
+                    "{refused:?}"
+                );
+            })
+            .await;
+    });
+}
