@@ -1,5 +1,6 @@
 //! What is created anew under the key that a deleted one had: the same record, another life (M, I10).
 
+use chrono::{DateTime, Utc};
 use gone::control::{Page, Query};
 use gone::domain::model::{DeletionState, KindName, Phase, PlanOptions, Tombstone};
 use gone::sandbox::WorldOptions;
@@ -150,40 +151,43 @@ async fn m01_who_has_not_heard_of_the_end_brings_nothing_back_and_who_means_it_w
     assert!(twice.text.contains("is duplicated"), "{}", twice.text);
 }
 
-/// The first of two calls is answered late: the other one does not reach the cloud before that.
+/// The first of two calls is answered late: the other one does not reach the cloud before that. What
+/// tells is when each came to the cloud; whose answer comes first to us is up to the machine.
 #[tokio::test(flavor = "multi_thread")]
 async fn m05_m06_of_two_that_create_at_once_one_wins_through_whichever_gate() {
+    const LATE_MS: i64 = 400;
     let stage = Stage::new().await;
     let (image, members) = shared_image(&stage).await;
     assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
     deleted(&stage, "image_member", &format!("{image},{PROJECT}")).await;
     let slow = json!([{
-        "match": {"method": "POST", "path": "/members"}, "times": 1, "action": {"delay_ms": 400}
+        "match": {"method": "POST", "path": "/members"}, "times": 1, "action": {"delay_ms": LATE_MS}
     }]);
     stage.faults(slow).await;
     let posts = async || {
         let calls = stage.sandbox(Method::GET, "calls", Value::Null).await;
         let posts = calls["calls"].as_array().unwrap().iter();
-        posts
-            .filter(|it| it["method"] == "POST" && it["path"] == json!(path_of(&stage, &members)))
-            .count()
+        let posts = posts
+            .filter(|it| it["method"] == "POST" && it["path"] == json!(path_of(&stage, &members)));
+        let at = posts.map(|it| it["at"].as_str().unwrap().parse().unwrap());
+        at.collect::<Vec<DateTime<Utc>>>()
     };
-    let before = posts().await;
+    let before = posts().await.len();
     let first = add(&stage, GateSource::User, &members);
     let second = async {
-        until("the first is at the cloud", async || posts().await > before).await;
+        let came = async || posts().await.len() > before;
+        until("the first is at the cloud", came).await;
         add(&stage, GateSource::Local, &members).await
     };
-    tokio::pin!(first, second);
-    let won = tokio::select! {
-        // On a busy machine both may have come by the next look.
-        biased;
-        won = &mut first => won,
-        other = &mut second => panic!("it did not wait: {} {}", other.status, other.text),
-    };
+    let (won, lost) = tokio::join!(first, second);
     assert_eq!(won.status, 200, "{}", won.text);
-    let lost = second.await;
     assert!(lost.text.contains("is duplicated"), "{}", lost.text);
+    let came = posts().await.split_off(before);
+    let [first, second] = came.as_slice() else {
+        panic!("two creates are two calls: {came:?}");
+    };
+    let apart = (*second - *first).num_milliseconds();
+    assert!(apart >= LATE_MS, "the second came after {apart} ms");
     let record = the_record(&stage, "image_member").await;
     assert_eq!((record.phase, record.incarnation), (Phase::Released, 2));
 }
