@@ -17,6 +17,7 @@ pub mod native;
 pub mod nesting;
 pub mod news;
 pub mod outline;
+pub mod peers;
 pub mod plan;
 pub mod policy;
 pub mod report;

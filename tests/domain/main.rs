@@ -11,6 +11,7 @@ mod ladder;
 mod nesting;
 mod news;
 mod outline;
+mod peers;
 mod plan;
 mod policy;
 mod rooms;

@@ -1,0 +1,377 @@
+//! What deployments say to each other about what is being deleted (G), and what follows from it.
+//!
+//! An *owner* deletes; an *importer* has kinds that refer to the owner's. The importer keeps a watch: it
+//! hears which of the owner's resources are going, each under a sequence. The owner asks the importer,
+//! in its own terms only (G8), whether anything still points at them. Both are deployments of equal
+//! right, and a deployment may import its own kinds (an asynchronous reference within one registry).
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::model::{Blocker, KindName, Phase, ResourceKey, Site};
+use super::text::escape;
+
+/// One engine with its own ledger and kinds (G1). Others find it by its service and region, and name it
+/// in references.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Deployment {
+    pub name: String,
+    pub service: String,
+    pub region: String,
+}
+
+impl Deployment {
+    pub fn site(&self) -> Site {
+        Site::Deployment {
+            name: self.name.as_str().into(),
+        }
+    }
+}
+
+/// "I keep watching you": what an importer sends, again and again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watch {
+    pub from: Deployment,
+    /// Those of the owner's kinds that kinds of the importer refer to.
+    pub kinds: BTreeSet<KindName>,
+    /// Which of the owner's ledgers `after` counts in; empty before the first answer.
+    pub ledger: String,
+    /// Everything up to this sequence is durable at the importer.
+    pub after: i64,
+    /// How long the answer may take when there is nothing new: that is the heartbeat.
+    pub wait_ms: u64,
+}
+
+/// The answer to a [`Watch`]: what changed, in the order of the sequence. Empty is a heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct News {
+    pub from: Deployment,
+    pub ledger: String,
+    /// The importer has heard everything up to this sequence when it has taken in `changes`. Lower than
+    /// what was asked for: the ledger was set back, and is to be heard from the start.
+    pub seq: i64,
+    pub changes: Vec<Going>,
+    /// There is more behind `seq` already.
+    pub more: bool,
+}
+
+/// A resource of the owner's, as its tombstone says now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Going {
+    #[serde(flatten)]
+    pub key: ResourceKey,
+    pub phase: Phase,
+    pub incarnation: u32,
+    pub deletion: String,
+    /// The deletion that all began with, in whichever deployment (G13).
+    pub root: String,
+}
+
+impl Going {
+    /// Whether new references to it are refused, and old ones are seen to.
+    pub fn is_going(&self) -> bool {
+        matches!(self.phase, Phase::Checking | Phase::Deleting)
+    }
+}
+
+/// `deployment/deletion`: which deletion this one began with, if not with itself.
+pub fn root_of(home: &Site, root: Option<&str>, deletion_id: &str) -> String {
+    match root {
+        Some(root) => root.to_owned(),
+        None => format!("{home}/{deletion_id}"),
+    }
+}
+
+/// Of another deployment; a cause that is a deletion of our own is its bare id.
+pub fn is_foreign_root(cause: &str) -> bool {
+    cause.contains('/')
+}
+
+/// "Does anything of yours point at these?" At most [`ASKED_TOGETHER`] at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    pub from: Deployment,
+    /// The answer counts only from a view that has heard this much of the owner's ledger (G7).
+    pub ledger: String,
+    pub seq: i64,
+    pub about: Vec<Asked>,
+}
+
+/// Resources in one question.
+pub const ASKED_TOGETHER: usize = 1_000;
+/// What holds one resource is named up to this many; more are counted.
+pub const HOLDERS_MAX: usize = 20;
+/// More deployments than that in one circle are taken for an echo.
+const HOPS_MAX: u8 = 64;
+/// Resources that wait for each other over several deployments are told from a queue up to this many.
+pub const CIRCLE_MAX: usize = 200;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    #[serde(flatten)]
+    pub key: ResourceKey,
+    /// Which deletion of it is meant; of what is only planned none stands yet.
+    pub deletion: Option<String>,
+    pub incarnation: u32,
+    pub root: String,
+}
+
+/// One for each that was asked about, in their order; nothing else is an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answers {
+    pub from: Deployment,
+    /// Of the owner's ledger, what the importer had heard when it looked.
+    pub ledger: String,
+    pub seq: i64,
+    pub about: Vec<Answered>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    #[serde(flatten)]
+    pub asked: Asked,
+    /// Nothing points at it, and nothing will.
+    pub clear: bool,
+    pub holders: Vec<Holder>,
+    /// All that point at it, those that are not named included.
+    pub count: u64,
+}
+
+/// A resource of an importer's that still points at one of the owner's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    #[serde(flatten)]
+    pub key: ResourceKey,
+    pub name: String,
+    pub project_id: String,
+    /// It goes only by itself: the deletion of what it points at is refused (G2).
+    pub blocks: bool,
+    /// The deletion that it goes under, by its root.
+    pub root: Option<String>,
+    /// Who waits for whom among what goes under the same root, itself first, as far as its deployment
+    /// knows (G13).
+    pub waits: Waits,
+    /// Why it does not go, if it is held up: `blocked by contract c1`.
+    pub why: String,
+}
+
+impl Holder {
+    /// Whether it waits for this in a circle, and for nothing else: such would wait for ever, so one of
+    /// them goes first (G13).
+    pub fn waits_for(&self, asked: &Asked) -> bool {
+        let same_root = self.root.as_deref() == Some(asked.root.as_str());
+        same_root && self.waits.close_a_circle(&self.key, &asked.key)
+    }
+
+    pub fn blocker(&self) -> Blocker {
+        Blocker {
+            kind: self.key.kind.clone(),
+            id: self.key.id.clone(),
+            name: self.name.clone(),
+            site: self.key.site.clone(),
+            owner: self.project_id.clone(),
+            owner_name: String::new(),
+            since: None,
+            in_plan: self.root.is_some(),
+        }
+    }
+}
+
+impl Answers {
+    /// Whether these answers are to this question, from a view that is late enough (G7). An answer that is
+    /// empty, short, about something else or from too early a view is none.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self, question: &Question) -> Result<(), String> {
+        if self.ledger != question.ledger {
+            return Err("it has heard of another ledger".to_owned());
+        }
+        if self.seq < question.seq {
+            return Err(format!(
+                "it has heard up to {} and not yet up to {}",
+                self.seq, question.seq
+            ));
+        }
+        let asked = question.about.iter();
+        let same = asked.eq(self.about.iter().map(|answered| &answered.asked));
+        match same {
+            true => Ok(()),
+            false => Err("its answer is not about what was asked".to_owned()),
+        }
+    }
+}
+
+impl Answered {
+    /// What an importer says of one resource, from all that points at it.
+    pub fn of(asked: Asked, mut holders: Vec<Holder>, count: u64) -> Self {
+        let all_named = count == holders.len() as u64;
+        let clear = all_named && holders.iter().all(|holder| holder.waits_for(&asked));
+        holders.sort_by_key(|holder| (!holder.blocks, holder.root.is_some()));
+        holders.truncate(HOLDERS_MAX);
+        Self {
+            clear,
+            holders,
+            count,
+            asked,
+        }
+    }
+
+    pub fn blocking(&self) -> impl Iterator<Item = &Holder> {
+        self.holders.iter().filter(|holder| holder.blocks)
+    }
+}
+
+/// Resources that are being deleted under one root, each with all that it waits for. What waits for
+/// something else, too (its turn, a blocker, an answer), is not among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Waits(Vec<Waiting>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Waiting {
+    #[serde(flatten)]
+    key: ResourceKey,
+    on: BTreeSet<ResourceKey>,
+    /// Over how many deployments this was told. What is nearer is newer: what went round in a circle, and
+    /// was true once, loses to it, and dies out where nobody tells it any more.
+    hops: u8,
+}
+
+impl Waits {
+    /// Adds one of this deployment, with all that it waits for.
+    pub fn add(&mut self, key: ResourceKey, on: BTreeSet<ResourceKey>) {
+        self.put(Waiting { key, on, hops: 0 });
+    }
+
+    /// Adds what another deployment tells; of its own each knows best.
+    pub fn hear(&mut self, home: &Site, others: &Self) {
+        for told in &others.0 {
+            let hops = told.hops.saturating_add(1);
+            if hops <= HOPS_MAX && told.key.site != *home {
+                self.put(Waiting {
+                    hops,
+                    ..told.clone()
+                });
+            }
+        }
+    }
+
+    fn put(&mut self, waiting: Waiting) {
+        let full = self.0.len() >= CIRCLE_MAX;
+        match self.0.iter_mut().find(|it| it.key == waiting.key) {
+            Some(known) if known.hops > waiting.hops => *known = waiting,
+            None if !full => self.0.push(waiting),
+            _ => {}
+        }
+    }
+
+    /// All that anything here waits for.
+    pub fn waited_for(&self) -> impl Iterator<Item = &ResourceKey> {
+        self.0.iter().flat_map(|waiting| &waiting.on)
+    }
+
+    pub fn of(&self, key: &ResourceKey) -> Option<&BTreeSet<ResourceKey>> {
+        let found = self.0.iter().find(|waiting| waiting.key == *key);
+        found.map(|waiting| &waiting.on)
+    }
+
+    /// Whether all that `from` waits for, however far, is known, and waits for `to`.
+    fn close_a_circle(&self, from: &ResourceKey, to: &ResourceKey) -> bool {
+        let mut reached = BTreeSet::from([from]);
+        let mut open = vec![from];
+        while let Some(next) = open.pop() {
+            if next == to {
+                continue;
+            }
+            let Some(on) = self.of(next) else {
+                return false;
+            };
+            open.extend(on.iter().filter(|it| reached.insert(*it)));
+        }
+        let mut waiting = BTreeSet::from([to]);
+        loop {
+            let more = reached.iter().copied().filter(|key| {
+                let on = self.of(key).into_iter().flatten();
+                !waiting.contains(*key) && on.into_iter().any(|it| waiting.contains(it))
+            });
+            let more: Vec<&ResourceKey> = more.collect();
+            if more.is_empty() {
+                return reached.is_subset(&waiting);
+            }
+            waiting.extend(more);
+        }
+    }
+}
+
+/// The type of the error of a step that waits for what importers say.
+pub const AWAITED: &str = "AwaitingImporters";
+
+/// An importer that has not confirmed yet, and what it said last; none: nothing, since then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    pub importer: String,
+    pub said: Option<Answered>,
+}
+
+/// What a step that only importers hold is told, and what stands in its way: those who hold it, and those
+/// who say nothing, by name (G7, G11).
+pub fn awaiting(awaited: &[Awaited]) -> (String, Vec<Blocker>) {
+    let mut lines = Vec::new();
+    let mut blockers = Vec::new();
+    for Awaited { importer, said } in awaited {
+        let Some(said) = said else {
+            let none = "has not said yet that nothing of its own points here";
+            lines.push(format!("deployment {importer} {none}"));
+            blockers.push(silent(importer));
+            continue;
+        };
+        let named = said.holders.iter().take(NAMED_MAX).map(|holder| {
+            let Holder { key, why, root, .. } = holder;
+            let does = match (why.as_str(), root) {
+                ("", Some(_)) => "which is being deleted".to_owned(),
+                ("", None) => "which this deletion will not remove".to_owned(),
+                (why, _) => format!("which is {why}"),
+            };
+            format!("{}, {does}", called(key, &holder.name))
+        });
+        let mut named: Vec<String> = named.collect();
+        let more = said.count.saturating_sub(named.len() as u64);
+        if more > 0 {
+            named.push(format!("{more} more"));
+        }
+        lines.push(format!(
+            "deployment {importer} still has {}",
+            named.join("; ")
+        ));
+        blockers.extend(said.holders.iter().map(Holder::blocker));
+    }
+    (lines.join(". "), blockers)
+}
+
+/// Holders that one line names.
+const NAMED_MAX: usize = 3;
+
+fn called(key: &ResourceKey, name: &str) -> String {
+    let kind = key.kind.as_str().replace('_', " ");
+    match name {
+        "" => format!("{kind} {}", escape(&key.id)),
+        name => format!("{kind} {} ({})", escape(name), escape(&key.id)),
+    }
+}
+
+fn silent(importer: &str) -> Blocker {
+    Blocker {
+        kind: KindName::new("deployment"),
+        id: importer.to_owned(),
+        name: String::new(),
+        site: Site::Deployment {
+            name: importer.into(),
+        },
+        owner: String::new(),
+        owner_name: String::new(),
+        since: None,
+        in_plan: false,
+    }
+}

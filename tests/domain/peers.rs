@@ -1,0 +1,117 @@
+//! What deployments say to each other, and what counts as an answer.
+
+use gone::domain::model::{KindName, ResourceKey, Site};
+use gone::domain::peers::{Answered, Answers, Asked, Deployment, Holder, Question, Waits};
+
+const ROOT: &str = "d1/x";
+
+fn key(id: &str) -> ResourceKey {
+    ResourceKey {
+        site: Site::Deployment { name: "d0".into() },
+        kind: KindName::new("k"),
+        id: id.to_owned(),
+    }
+}
+
+/// `a` under a root, and who waits for whom: `[("a", "rx"), …]`.
+fn holder(root: Option<&str>, waits: &[(&str, &[&str])]) -> Holder {
+    let mut known = Waits::default();
+    for (id, on) in waits {
+        known.add(key(id), on.iter().map(|id| key(id)).collect());
+    }
+    Holder {
+        key: key("a"),
+        name: String::new(),
+        project_id: String::new(),
+        blocks: false,
+        root: root.map(str::to_owned),
+        waits: known,
+        why: String::new(),
+    }
+}
+
+fn asked(id: &str) -> Asked {
+    Asked {
+        key: key(id),
+        deletion: Some("x".to_owned()),
+        incarnation: 1,
+        root: ROOT.to_owned(),
+    }
+}
+
+#[test]
+fn g13_only_what_waits_for_the_asked_in_a_circle_and_for_nothing_else_counts_as_clear() {
+    let root = Some(ROOT);
+    for (holder, clear) in [
+        (holder(root, &[("a", &["rx"])]), true),
+        (holder(root, &[("a", &["b"]), ("b", &["rx"])]), true),
+        (
+            holder(root, &[("a", &["b", "c"]), ("b", &["rx"]), ("c", &["a"])]),
+            true,
+        ),
+        // It goes by itself.
+        (holder(root, &[("a", &[])]), false),
+        // Of what it waits for nothing is known, or something goes by itself.
+        (holder(root, &[]), false),
+        (holder(root, &[("a", &["b", "rx"])]), false),
+        (holder(root, &[("a", &["b", "rx"]), ("b", &[])]), false),
+        // What it waits for is another circle, which ends by itself.
+        (
+            holder(root, &[("a", &["b"]), ("b", &["c"]), ("c", &["b"])]),
+            false,
+        ),
+        (
+            holder(root, &[("a", &["b", "rx"]), ("b", &["c"]), ("c", &["b"])]),
+            false,
+        ),
+        // It goes for another reason, or stays.
+        (holder(Some("d1/y"), &[("a", &["rx"])]), false),
+        (holder(None, &[("a", &["rx"])]), false),
+    ] {
+        let answered = Answered::of(asked("rx"), vec![holder.clone()], 1);
+        assert_eq!(answered.clear, clear, "{holder:?}");
+    }
+    assert!(Answered::of(asked("rx"), Vec::new(), 0).clear);
+    let unnamed = Answered::of(asked("rx"), vec![holder(root, &[("a", &["rx"])])], 2);
+    assert!(!unnamed.clear);
+}
+
+#[test]
+fn g07_an_answer_counts_only_if_it_is_whole_late_enough_and_about_what_was_asked() {
+    let question = Question {
+        from: Deployment {
+            name: "d1".into(),
+            service: "s1".into(),
+            region: "r1".into(),
+        },
+        ledger: "l".into(),
+        seq: 5,
+        about: vec![asked("rx"), asked("ry")],
+    };
+    let answers = question.about.iter();
+    let right = Answers {
+        from: question.from.clone(),
+        ledger: "l".into(),
+        seq: 5,
+        about: answers
+            .map(|asked| Answered::of(asked.clone(), Vec::new(), 0))
+            .collect(),
+    };
+    assert_eq!(right.check(&question), Ok(()));
+    type Change = fn(&mut Answers);
+    let wrong: [(&str, Change); 6] = [
+        ("early", |it| it.seq = 4),
+        ("of another ledger", |it| it.ledger = "m".into()),
+        ("empty", |it| it.about.clear()),
+        ("short", |it| drop(it.about.pop())),
+        ("of another deletion", |it| {
+            it.about[0].asked.deletion = Some("y".into());
+        }),
+        ("of another life", |it| it.about[1].asked.incarnation = 2),
+    ];
+    for (what, change) in wrong {
+        let mut answer = right.clone();
+        change(&mut answer);
+        assert!(answer.check(&question).is_err(), "{what}");
+    }
+}
