@@ -30,7 +30,8 @@
 //! | `ledger` | `domain`, `system` |
 //! | `cloud` | `domain`, `system`, `ledger` |
 //! | `control` | `domain` |
-//! | `engine` | `domain`, `system`, `ledger`, `cloud`, `control` |
+//! | `peers` | `domain`, `system`, `control` |
+//! | `engine` | `domain`, `system`, `ledger`, `cloud`, `control`, `peers` |
 //! | `faces` | nothing |
 //! | `faces/api` | `domain`, `system`, `control` |
 //! | `faces/cli` | `domain`, `system`, `control`, `faces/offline` |
@@ -162,5 +163,6 @@ pub mod domain;
 pub mod engine;
 pub mod faces;
 pub mod ledger;
+pub mod peers;
 pub mod sandbox;
 pub mod system;

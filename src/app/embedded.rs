@@ -126,7 +126,12 @@ async fn wire(
     let cloud: Arc<dyn Cloud> = match kinds.home() {
         None => cloud,
         Some(home) => {
-            let registry = Registry::new(home.site.clone(), ledger.clone(), clock.clone());
+            let registry = Registry::new(
+                home.site.clone(),
+                kinds.clone(),
+                ledger.clone(),
+                clock.clone(),
+            );
             Arc::new(Together::new(
                 vec![cloud, Arc::new(registry)],
                 clock.clone(),
@@ -135,6 +140,7 @@ async fn wire(
     };
     let uids = settings.api.uids.clone();
     let engine = Engine::new(Parts {
+        neighbours: None,
         ledger: ledger.clone(),
         cloud,
         kinds: kinds.clone(),

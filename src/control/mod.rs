@@ -30,6 +30,7 @@ use crate::domain::model::{
 };
 use crate::domain::news::{Mark, Told};
 use crate::domain::outline::Outline;
+use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
 
 /// The engine, as a front end sees it.
 #[async_trait]
@@ -153,6 +154,21 @@ pub enum Command {
         id: String,
         body: serde_json::Value,
     },
+    /// A deployment that refers to ours watches what is being deleted; the answer waits for news as long
+    /// as that says. Only from within.
+    #[serde(skip)]
+    Watch {
+        watch: Watch,
+    },
+    /// A deployment that refers to ours says that asking it again is worth it. Only from within.
+    #[serde(skip)]
+    Hint {
+        from: Deployment,
+    },
+    /// A deployment that referred to ours is gone for good: its word is waited for no more (G12).
+    ReleaseImporter {
+        name: String,
+    },
     /// Shows another time of a replay; its snapshot says which. Only from within.
     #[serde(skip)]
     Seek {
@@ -172,7 +188,9 @@ impl Command {
     /// What it takes to ask for it.
     pub fn scope(&self) -> Scope {
         match self {
-            Self::Plan { .. } | Self::Seek { .. } => Scope::View,
+            Self::Plan { .. } | Self::Seek { .. } | Self::Watch { .. } | Self::Hint { .. } => {
+                Scope::View
+            }
             Self::Delete { .. }
             | Self::DeleteSeen { .. }
             | Self::Wake { .. }
@@ -189,7 +207,9 @@ impl Command {
             | Self::ResumeSite { .. }
             | Self::Create { .. }
             | Self::Update { .. } => Scope::Operate,
-            Self::Purge { .. } | Self::Release { .. } => Scope::Force,
+            Self::Purge { .. } | Self::Release { .. } | Self::ReleaseImporter { .. } => {
+                Scope::Force
+            }
             Self::Prune { .. } | Self::Told { .. } => Scope::Admin,
         }
     }
@@ -210,6 +230,9 @@ pub enum Receipt {
         moved: u64,
     },
     Bulk(Retried),
+    /// What a watch hears.
+    #[serde(skip)]
+    News(Box<News>),
     /// As it is kept now.
     Resource {
         row: serde_json::Value,
@@ -441,6 +464,13 @@ pub enum Query {
     Told {
         channel: String,
     },
+    /// What here points at resources of the deployment that asks (G5). Only from within.
+    #[serde(skip)]
+    PointsAt {
+        question: Question,
+    },
+    /// The deployments that refer to ours, and those that we refer to.
+    Deployments,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -525,6 +555,59 @@ pub enum Page {
     Told {
         told: Told,
     },
+    #[serde(skip)]
+    Answers {
+        answers: Answers,
+    },
+    Deployments {
+        rows: Vec<DeploymentStatus>,
+    },
+}
+
+/// Another deployment, or what this one refers to of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeploymentStatus {
+    pub service: String,
+    pub region: String,
+    /// Not known before it was heard once.
+    pub name: Option<String>,
+    /// We refer to it: how far its watch is; none if we do not.
+    pub watch: Option<WatchStatus>,
+    /// It refers to us; none if it does not, as far as is on record.
+    pub importer: Option<ImporterStatus>,
+}
+
+/// Of what we hear from an owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchStatus {
+    /// The kinds of its service that ours refer to.
+    pub kinds: Vec<KindName>,
+    /// Up to here it has been heard.
+    pub seq: i64,
+    /// When it was heard last, if it was since this engine began.
+    pub heard_at: Option<DateTime<Utc>>,
+    /// New references to it are decided by what is known of it (G10).
+    pub fresh: bool,
+    /// Why it is not heard; empty if it is.
+    pub reason: String,
+}
+
+/// Of a deployment whose word ours wait for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImporterStatus {
+    /// Those of our kinds that its own refer to.
+    pub kinds: Vec<KindName>,
+    pub since: Option<DateTime<Utc>>,
+    /// When it watched last, if it did since this engine began.
+    pub seen_at: Option<DateTime<Utc>>,
+    /// So far it has heard us.
+    pub seq: i64,
+    /// How much there is that it has not heard yet, in changes of tombstones.
+    pub lag: i64,
+    /// Steps that wait for its word.
+    pub awaited: u64,
+    /// Why it could not be asked last; empty if it could.
+    pub reason: String,
 }
 
 /// A deletion's steps at one site.

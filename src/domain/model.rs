@@ -276,6 +276,10 @@ pub struct PlanOptions {
     /// What is in use is not refused: it goes to the collector, which tries until nothing holds it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub park: bool,
+    /// Its targets go by another deletion, in whichever deployment. What points at them is seen to (G6):
+    /// what the other one does not see to itself.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub chained: bool,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -759,6 +763,8 @@ pub enum EventKind {
     Purge,
     /// A resource of our own kinds was created or changed.
     Registry,
+    /// Another deployment came on record, was released, or is not what it was (G12).
+    Deployment,
     Site,
     Engine,
     /// An admin is told once that something is stuck (I7).

@@ -248,6 +248,7 @@ impl<'k> Planner<'k> {
     /// Where calls will go: the sites and services of all that goes, each with one of its kinds.
     pub fn services(&self) -> BTreeMap<(&Site, &str), &'k Kind> {
         let going = self.going.keys().chain(self.unset.keys());
+        let going = going.filter(|key| !self.goes_elsewhere(key));
         let used = going.filter_map(|key| Some((&key.site, self.kind(&key.kind)?)));
         used.map(|(site, kind)| ((site, kind.service.as_str()), kind))
             .collect()
@@ -346,8 +347,7 @@ impl<'k> Planner<'k> {
 
     fn want_referrers(&self, key: &ResourceKey, resource: &Seen, wanted: &mut Wanted) {
         for (referrer, reference) in self.kinds.referrers(&key.kind) {
-            // Seen to by a deletion of its own (G3).
-            if reference.asynchronous {
+            if !self.is_for_this_plan(reference, key) {
                 continue;
             }
             let Some(site) = self.kinds.referring_site(referrer, &key.site) else {
@@ -411,9 +411,10 @@ impl<'k> Planner<'k> {
             } else if any(OnDelete::Cascade) && self.options.cascade {
                 (Fate::Step, OnDelete::Cascade)
             } else {
-                // Of our own it is unset by a step, and that only where nothing else holds it.
+                // Of our own it is unset by a step, and that only where nothing else holds it, or that is
+                // waited for.
                 let holds = |link: &Link<'_>| link.on_delete != OnDelete::Unset;
-                if self.is_native(key) && links.iter().any(holds) {
+                if self.is_native(key) && !self.options.park && links.iter().any(holds) {
                     continue;
                 }
                 links.retain(|link| link.on_delete == OnDelete::Unset);
@@ -515,10 +516,7 @@ impl<'k> Planner<'k> {
             let Some(field) = reference.field.as_ref().or(rule.map(|rule| &rule.field)) else {
                 continue;
             };
-            if stays == Some(&reference.to)
-                || reference.asynchronous
-                || !resource.facts.hold(&reference.when)
-            {
+            if stays == Some(&reference.to) || !resource.facts.hold(&reference.when) {
                 continue;
             }
             for value in resource.facts.all(field) {
@@ -534,6 +532,7 @@ impl<'k> Planner<'k> {
                     if target.site == *elsewhere.as_ref().unwrap_or(&key.site)
                         && ***target != *key
                         && !links.iter().any(|link| link.to == **target)
+                        && self.is_for_this_plan(reference, target)
                         && self.fits(resource, reference, target)
                     {
                         links.push(Link {
@@ -547,6 +546,26 @@ impl<'k> Planner<'k> {
             }
         }
         links
+    }
+
+    /// Whether a reference to what goes is seen to in the plan of its deletion, or in one of its own that
+    /// is chained to it: what is asynchronous, and what refers to another deployment's, is (G3, G6).
+    fn is_for_this_plan(&self, reference: &Reference, to: &ResourceKey) -> bool {
+        match self.goes_elsewhere(to) {
+            true => reference.asynchronous || !self.kinds.is_ours(&to.site),
+            false => !reference.asynchronous,
+        }
+    }
+
+    /// Whether another deletion takes it away, to which this plan's is chained.
+    fn goes_elsewhere(&self, key: &ResourceKey) -> bool {
+        self.options.chained && self.targets.contains(key)
+    }
+
+    /// Whether only what belongs to it goes by this plan.
+    fn stays(&self, key: &ResourceKey) -> bool {
+        let kind = self.kind(&key.kind);
+        self.goes_elsewhere(key) || kind.is_some_and(|kind| kind.spec.stays.is_some())
     }
 
     fn is_native(&self, key: &ResourceKey) -> bool {

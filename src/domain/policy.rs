@@ -45,6 +45,9 @@ pub enum Retry {
     Unknown,
     /// The site is paused and the step waits for it; uses no attempt (N13).
     SitePaused,
+    /// Only other deployments' word is missing: it is tried when that comes, and uses no attempt. Bounded
+    /// by age, like what is in progress.
+    Awaited,
     /// A person must look at once.
     Never,
 }
@@ -201,7 +204,11 @@ fn after_failure(
             to: StepState::Ready,
             ..kept
         },
-        Retry::Pending if age >= schedule.pending_max => stuck(kept),
+        Retry::Pending | Retry::Awaited if age >= schedule.pending_max => stuck(kept),
+        Retry::Awaited => Decision {
+            next_attempt_at: Some(since + schedule.pending_max),
+            ..kept
+        },
         Retry::Pending => Decision {
             next_attempt_at: at(jittered(
                 SNOOZE.max(age / 4).min(SNOOZE_MAX),

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::peers::Deployments;
 use super::{Done, Shared};
 use crate::cloud::{Acted, Call};
 use crate::domain::kinds::Kind;
@@ -27,18 +28,39 @@ impl Shared {
             return Ok(());
         }
         let claimed = self.ledger.claim(rooms, self.clock.now()).await?;
+        let any_importer = self
+            .deployments
+            .as_ref()
+            .is_some_and(Deployments::any_importer);
         for step in claimed {
-            let turn = self.sites.turn(&step.key.site, &step.deletion_id);
             let shared = self.clone();
+            if any_importer {
+                tasks.spawn(async move {
+                    match shared.awaits_word(&step).await {
+                        Some(waits) => shared.settle(vec![waits]).await,
+                        None => {
+                            let turn = shared.sites.turn(&step.key.site, &step.deletion_id);
+                            shared.act_in_turn(step, turn).await;
+                        }
+                    }
+                    Done::Acted
+                });
+                continue;
+            }
+            let turn = self.sites.turn(&step.key.site, &step.deletion_id);
             tasks.spawn(async move {
-                match turn.await {
-                    Some(sent) => shared.act(step, sent).await,
-                    None => shared.give_back(step).await,
-                }
+                shared.act_in_turn(step, turn).await;
                 Done::Acted
             });
         }
         Ok(())
+    }
+
+    async fn act_in_turn(&self, step: ClaimedStep, turn: impl Future<Output = Option<Instant>>) {
+        match turn.await {
+            Some(sent) => self.act(step, sent).await,
+            None => self.give_back(step).await,
+        }
     }
 
     /// It was cancelled or paused before its turn came.

@@ -144,6 +144,15 @@ impl Control for Handle {
             Command::Prune { before } => shared.prune_by_hand(&envelope, before).await,
             Command::PauseSite { site } => shared.pause_site_by_hand(&envelope, site, true).await,
             Command::ResumeSite { site } => shared.pause_site_by_hand(&envelope, site, false).await,
+            Command::Watch { watch } => {
+                let news = shared.news_for(watch).await?;
+                Ok(Receipt::News(Box::new(news)))
+            }
+            Command::Hint { from } => {
+                shared.hinted(&from)?;
+                Ok(Receipt::Done { moved: 0 })
+            }
+            Command::ReleaseImporter { name } => shared.release_importer(&envelope, &name).await,
             Command::Seek { .. } => Err(ControlError::Usage {
                 message: "this is the present: only a replay shows other times".into(),
             }),

@@ -7,6 +7,7 @@
 //!            ├─ collector  blocked steps that are due → ready
 //!            ├─ sweep      tombstones in hold-down → looked for → removed again
 //!            ├─ prune      what is no longer kept → let go
+//!            ├─ peers      what goes elsewhere is watched and seen to; others' word is asked for
 //!            └─ sites      paused ones signed in anew; snapshot published
 //! ```
 //!
@@ -27,6 +28,7 @@ mod handle;
 mod limit;
 mod orphans;
 mod owners;
+mod peers;
 mod planning;
 mod prune;
 mod purge;
@@ -59,7 +61,10 @@ use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{Applied, Change, Ledger, LedgerError};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
+use peers::Deployments;
 use sites::Sites;
+
+pub use peers::Neighbours;
 
 /// After a failed write of the ledger: how long until the next try.
 const LEDGER_RETRY: Duration = Duration::from_secs(5);
@@ -77,6 +82,8 @@ pub struct Parts {
     pub tombstones: Option<Arc<Tombstones>>,
     /// What they count.
     pub gates: Arc<Counters>,
+    /// None for an engine that is no deployment.
+    pub neighbours: Option<Neighbours>,
     /// For people, in the snapshot: which ledger this is.
     pub ledger_name: String,
     pub epoch: i64,
@@ -95,6 +102,7 @@ pub(crate) struct Shared {
     settings: Settings,
     tombstones: Option<Arc<Tombstones>>,
     gates: Arc<Counters>,
+    deployments: Option<Deployments>,
     sites: Sites,
     /// Something may have to be done.
     wake: Notify,
@@ -117,6 +125,11 @@ enum Done {
     Pruned,
     SignedIn,
     Published,
+    /// Never, but when the engine ends.
+    Watched,
+    SeenTo,
+    Asked,
+    Hinted,
 }
 
 /// What is under way, so that nothing is started twice.
@@ -129,6 +142,10 @@ struct UnderWay {
     pruning: bool,
     signing_in: bool,
     publishing: bool,
+    seeing_to: bool,
+    hinting: bool,
+    /// As of which commit owners were hinted last.
+    hinted_at: u64,
     next_sweep: Option<DateTime<Utc>>,
     next_prune: Option<DateTime<Utc>>,
     sweeps: u64,
@@ -161,6 +178,7 @@ impl Engine {
                 settings: parts.settings,
                 tombstones: parts.tombstones,
                 gates: parts.gates,
+                deployments: parts.neighbours.map(Deployments::new),
                 sites,
                 wake: Notify::new(),
                 dirty: AtomicBool::new(true),
@@ -196,6 +214,8 @@ impl Engine {
             let site = pause.site.clone();
             shared.sites.hold(&site, Some(pause));
         }
+        shared.recall_importers().await?;
+        shared.watch_all(&mut tasks).await?;
         loop {
             let pass = shared.pass(&mut tasks, &mut under_way).await;
             let sleep = match pass {
@@ -245,6 +265,9 @@ impl Shared {
         let sweep = self.sweep(tasks, under_way);
         let prune = self.prune(tasks, under_way);
         let sites = self.sign_in(tasks, under_way);
+        self.see_to(tasks, under_way);
+        let asked = self.ask_importers(tasks);
+        self.hint_owners(tasks, under_way);
         let due = self.ledger.next_due(now).await?;
         // What was due when this round began waits for a task under way, which wakes us; the hold
         // says otherwise. What has fallen due since is for the next round, at once.
@@ -258,7 +281,12 @@ impl Shared {
         self.fault(None);
         let hanging = self.sites.next_hanging();
         let next = until_due.min(hold).min(hanging);
-        Ok(next.min(sweep).min(prune).min(sites).min(PERIOD_MAX))
+        Ok(next
+            .min(sweep)
+            .min(prune)
+            .min(sites)
+            .min(asked)
+            .min(PERIOD_MAX))
     }
 
     fn ended(&self, ended: Result<Done, tokio::task::JoinError>, under_way: &mut UnderWay) {
@@ -275,7 +303,9 @@ impl Shared {
             Ok(Done::Pruned) => under_way.pruning = false,
             Ok(Done::SignedIn) => under_way.signing_in = false,
             Ok(Done::Published) => under_way.publishing = false,
-            Ok(Done::Acted) => {}
+            Ok(Done::SeenTo) => under_way.seeing_to = false,
+            Ok(Done::Hinted) => under_way.hinting = false,
+            Ok(Done::Acted | Done::Asked | Done::Watched) => {}
             Err(error) => {
                 tracing::error!(%error, "a worker ended unexpectedly");
                 self.fault(Some(format!(
@@ -288,10 +318,15 @@ impl Shared {
     /// Commits and wakes whoever follows.
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         let applied = self.ledger.commit(changes).await?;
+        self.committed();
+        Ok(applied)
+    }
+
+    /// Something was written: wakes whoever follows.
+    fn committed(&self) {
         self.committed.send_modify(|version| *version += 1);
         self.dirty.store(true, Ordering::Relaxed);
         self.wake.notify_one();
-        Ok(applied)
     }
 
     /// For an outcome that must not be lost: waits for a full disk, as long as it takes.

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
 
+use super::copies::Copies;
 use super::targets::{By, Wanted};
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure, Fields, ListRows, Listed};
@@ -58,7 +59,11 @@ impl Shared {
             tasks.spawn(async move {
                 let id = deletion.id.clone();
                 let change = shared.planned(deletion).await;
-                if let Err(error) = shared.commit_until_done(vec![change]).await {
+                let committed = shared.commit_until_done(vec![change]).await;
+                if let Some(deployments) = &shared.deployments {
+                    deployments.ask_again();
+                }
+                if let Err(error) = committed {
                     tracing::error!(%error, deletion = id, "a plan was not written; it is made again at the next start");
                     shared.fault(Some(error.to_string()));
                 }
@@ -171,6 +176,11 @@ impl Shared {
                 .insert(id.as_str());
         }
         let mut roots = Vec::new();
+        if options.chained {
+            // Whoever deletes them knows what they are.
+            roots.extend(targets.iter().map(known_by_id));
+            wanted.clear();
+        }
         for (Wanted { site, kind }, ids) in wanted {
             let kind = self
                 .kinds
@@ -192,7 +202,10 @@ impl Shared {
             }
             roots.extend(found);
         }
-        let copies = self.copies_of(&roots).await?;
+        let copies = match options.chained {
+            true => Copies::default(),
+            false => self.copies_of(&roots).await?,
+        };
         for site in copies.resources.iter().map(|copy| &copy.key.site) {
             if let btree_map::Entry::Vacant(entry) = identities.entry(site.to_string()) {
                 entry.insert(self.cloud.identity(site, Asked::Now).await?.identity);
@@ -279,6 +292,16 @@ impl Shared {
             fields: Fields::Planning,
             rows_max: None,
         })
+    }
+}
+
+fn known_by_id(target: &Target) -> Resource {
+    Resource {
+        key: target.key.clone(),
+        name: target.name.clone(),
+        project_id: String::new(),
+        tags: Vec::new(),
+        attributes: serde_json::json!({ "id": target.key.id }),
     }
 }
 

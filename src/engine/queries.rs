@@ -38,6 +38,12 @@ impl Shared {
                     next: page.next,
                 })
             }
+            Query::PointsAt { question } => Ok(Page::Answers {
+                answers: self.points_at(question).await?,
+            }),
+            Query::Deployments => Ok(Page::Deployments {
+                rows: self.deployment_statuses().await?,
+            }),
             Query::Deletion { id } => Ok(Page::Deletion {
                 row: Box::new(self.deletion(&id).await?),
             }),

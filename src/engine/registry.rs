@@ -162,7 +162,9 @@ impl Shared {
 
     /// What clouds of ours do not have is not referred to.
     async fn are_there(&self, references: &[NativeReference]) -> Result<(), ControlError> {
-        for NativeReference { field, to, .. } in references {
+        for reference in references {
+            self.may_refer_to(reference)?;
+            let NativeReference { field, to, .. } = reference;
             let Some(kind) = self.kinds.get(&to.kind) else {
                 continue;
             };

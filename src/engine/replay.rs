@@ -45,6 +45,7 @@ impl Replay {
         let mut settings = Settings::default();
         settings.guard.read_only = true;
         let engine = Engine::new(Parts {
+            neighbours: None,
             ledger,
             cloud,
             kinds,

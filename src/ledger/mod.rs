@@ -12,6 +12,7 @@ pub mod audit;
 pub mod sqlite;
 pub mod tombstones;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -30,6 +31,7 @@ use crate::domain::model::{
 use crate::domain::native::{self, Native, NativeReference};
 use crate::domain::news::{Mark, Told};
 use crate::domain::outline::Outline;
+use crate::domain::peers::{Answered, Asked, Awaited, Deployment, News};
 use crate::domain::policy::Gathered;
 
 /// Where deletions, steps, tombstones, events and the audit are kept.
@@ -179,12 +181,98 @@ pub trait Ledger: Send + Sync {
         filter: NativeFilter,
         page: Cursor,
     ) -> Result<Paged<Native>, LedgerError>;
-    /// What of the registry points at any of these, at most `limit`.
-    async fn referrers(
+    /// What of the registry points at each of these from one of these fields of a kind: the first few,
+    /// and how many there are.
+    async fn pointed_at(
         &self,
         to: Vec<ResourceKey>,
+        fields: Arc<[(KindName, String)]>,
+        named_max: usize,
+    ) -> Result<Vec<PointedAt>, LedgerError>;
+    /// The deployments whose word is waited for (G12).
+    async fn importers(&self) -> Result<Vec<Importer>, LedgerError>;
+    /// How far each watch has heard.
+    async fn watches(&self) -> Result<Vec<Heard>, LedgerError>;
+    /// This ledger's id, and the newest sequence of what importers are told.
+    async fn told_to_importers(&self) -> Result<(String, i64), LedgerError>;
+    /// What changed of these kinds after a sequence of a ledger (G4). From the start where that is not
+    /// this one, or of a time that it has not seen.
+    async fn news(
+        &self,
+        from: Deployment,
+        since: (String, i64),
+        kinds: BTreeSet<KindName>,
         limit: usize,
-    ) -> Result<Vec<Referrer>, LedgerError>;
+    ) -> Result<News, LedgerError>;
+    /// What is deleted here and waits for an importer's word: steps after this one, and the newest
+    /// sequence under which any of them was told.
+    async fn awaited(
+        &self,
+        home: Site,
+        importer: &str,
+        after: i64,
+        limit: usize,
+    ) -> Result<(Vec<(i64, Asked)>, i64), LedgerError>;
+    /// Whose word a step waits for.
+    async fn awaited_by(&self, step: i64) -> Result<Vec<Awaited>, LedgerError>;
+    /// What is going elsewhere under one root, and not yet seen to here; none if there is nothing.
+    async fn to_see_to(&self, limit: usize) -> Result<Option<ToSeeTo>, LedgerError>;
+    /// The deployments of which something is going.
+    async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError>;
+    /// Where each of these stands, if it is being deleted or loses a reference.
+    async fn standing(
+        &self,
+        home: Site,
+        keys: Vec<ResourceKey>,
+    ) -> Result<Vec<Option<Standing>>, LedgerError>;
+    /// The live steps of the same deletion that a step waits for.
+    async fn waited_for(&self, step: i64) -> Result<Vec<(i64, ResourceKey)>, LedgerError>;
+}
+
+/// A deployment whose kinds refer to ours, as it is on record (G12).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Importer {
+    pub deployment: Deployment,
+    /// Those of ours that it refers to.
+    pub kinds: BTreeSet<KindName>,
+    pub since: DateTime<Utc>,
+    /// Steps that wait for its word.
+    pub awaited: u64,
+}
+
+/// How far a deployment that we import from has been heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    pub owner: Deployment,
+    pub ledger: String,
+    pub seq: i64,
+}
+
+/// What points at one resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PointedAt {
+    pub named: Vec<Referrer>,
+    pub count: u64,
+}
+
+/// Resources of another deployment that go under one root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToSeeTo {
+    pub owner: String,
+    pub root: String,
+    pub keys: Vec<ResourceKey>,
+}
+
+/// The live step of a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    pub step: i64,
+    pub state: StepState,
+    pub action: Action,
+    pub blockers: Vec<Blocker>,
+    pub error: Option<StepError>,
+    /// The deletion that all began with, in whichever deployment.
+    pub root: String,
 }
 
 /// Resources of one kind that a registry holds at one site: at its own deployment.
@@ -362,8 +450,14 @@ pub enum Change {
         new: Box<NewNative>,
         read_at: DateTime<Utc>,
     },
-    /// The registry's own delete of this incarnation: stale if it is not there.
-    LetGo { key: ResourceKey, incarnation: u32 },
+    /// The registry's own delete of this incarnation: stale if it is not there. Refused while one of these
+    /// fields of a kind points at it.
+    LetGo {
+        key: ResourceKey,
+        incarnation: u32,
+        unless: Arc<[(KindName, String)]>,
+        now: DateTime<Utc>,
+    },
     /// It points at these no more, each from that field. Stale if it is not there.
     Unset {
         key: ResourceKey,
@@ -377,6 +471,37 @@ pub enum Change {
         before: DateTime<Utc>,
         /// With the first piece, of a person who asked.
         audit: Option<AuditEntry>,
+        now: DateTime<Utc>,
+    },
+    /// A deployment watches what of these kinds is being deleted: it is on record from here on (G12).
+    Watched {
+        importer: Deployment,
+        kinds: BTreeSet<KindName>,
+        now: DateTime<Utc>,
+    },
+    /// What the watch of a deployment of this service and region heard.
+    Heard {
+        service: String,
+        region: String,
+        news: News,
+        now: DateTime<Utc>,
+    },
+    /// What points at these here is seen to by this deletion, whose targets they are; without one nothing
+    /// does.
+    SeeTo {
+        keys: Vec<ResourceKey>,
+        deletion: Option<Box<NewDeletion>>,
+    },
+    /// What an importer said of what these steps delete (G7).
+    Answered {
+        importer: String,
+        answers: Vec<(i64, Answered)>,
+        now: DateTime<Utc>,
+    },
+    /// It is gone for good: its word is waited for no more (G12).
+    ReleaseImporter {
+        name: String,
+        audit: AuditEntry,
         now: DateTime<Utc>,
     },
     /// At start: what was in flight when an earlier engine ended is looked at first, not repeated.

@@ -211,6 +211,10 @@ impl Client {
         }
     }
 
+    pub async fn until_state(&self, id: &str, state: DeletionState) -> Deletion {
+        self.until(id, |deletion| deletion.state == state).await
+    }
+
     pub async fn settled(&self, id: &str) -> Deletion {
         self.until(id, |deletion| deletion.state.is_settled()).await
     }

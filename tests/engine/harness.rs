@@ -412,10 +412,16 @@ impl Bench {
         let weak = Arc::downgrade(&ledger);
         let mut clouds: Vec<Arc<dyn Cloud>> = vec![Arc::new(self.cloud())];
         if self.kinds.home().is_some() {
-            let registry = Registry::new(home(), ledger.clone(), self.clock.clone());
+            let registry = Registry::new(
+                home(),
+                self.kinds.clone(),
+                ledger.clone(),
+                self.clock.clone(),
+            );
             clouds.push(Arc::new(registry));
         }
         let engine = Engine::new(Parts {
+            neighbours: None,
             tombstones: None,
             gates: Arc::default(),
             ledger,

@@ -17,17 +17,18 @@ use gone::domain::attention::Triage;
 use gone::domain::gantt::{Gantt, Upcoming};
 use gone::domain::kinds::Kind;
 use gone::domain::model::{
-    Counts, Deletion, Identity, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
+    Counts, Deletion, Identity, KindName, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
 };
 use gone::domain::native::Native;
 use gone::domain::news::Told;
 use gone::domain::outline::Outline;
+use gone::domain::peers::{Asked as AskedAbout, Awaited, Deployment, News};
 use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Fence, Forgotten, Ledger, LedgerError, LooksDue, NativeFilter, Original, Paged, Referrer, Room,
-    StepFilter, Summary, TombstoneFilter,
+    Fence, Forgotten, Heard, Importer, Ledger, LedgerError, LooksDue, NativeFilter, Original,
+    Paged, PointedAt, Room, Standing, StepFilter, Summary, ToSeeTo, TombstoneFilter,
 };
 use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
@@ -659,12 +660,59 @@ impl Ledger for Faulty {
         self.inner.native(filter, page).await
     }
 
-    async fn referrers(
+    async fn pointed_at(
         &self,
         to: Vec<ResourceKey>,
+        fields: Arc<[(KindName, String)]>,
+        named_max: usize,
+    ) -> Result<Vec<PointedAt>, LedgerError> {
+        self.inner.pointed_at(to, fields, named_max).await
+    }
+    async fn importers(&self) -> Result<Vec<Importer>, LedgerError> {
+        self.inner.importers().await
+    }
+    async fn watches(&self) -> Result<Vec<Heard>, LedgerError> {
+        self.inner.watches().await
+    }
+    async fn told_to_importers(&self) -> Result<(String, i64), LedgerError> {
+        self.inner.told_to_importers().await
+    }
+    async fn news(
+        &self,
+        from: Deployment,
+        since: (String, i64),
+        kinds: BTreeSet<KindName>,
         limit: usize,
-    ) -> Result<Vec<Referrer>, LedgerError> {
-        self.inner.referrers(to, limit).await
+    ) -> Result<News, LedgerError> {
+        self.inner.news(from, since, kinds, limit).await
+    }
+    async fn awaited(
+        &self,
+        home: Site,
+        importer: &str,
+        after: i64,
+        limit: usize,
+    ) -> Result<(Vec<(i64, AskedAbout)>, i64), LedgerError> {
+        self.inner.awaited(home, importer, after, limit).await
+    }
+    async fn awaited_by(&self, step: i64) -> Result<Vec<Awaited>, LedgerError> {
+        self.inner.awaited_by(step).await
+    }
+    async fn to_see_to(&self, limit: usize) -> Result<Option<ToSeeTo>, LedgerError> {
+        self.inner.to_see_to(limit).await
+    }
+    async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError> {
+        self.inner.owners_going().await
+    }
+    async fn standing(
+        &self,
+        home: Site,
+        keys: Vec<ResourceKey>,
+    ) -> Result<Vec<Option<Standing>>, LedgerError> {
+        self.inner.standing(home, keys).await
+    }
+    async fn waited_for(&self, step: i64) -> Result<Vec<(i64, ResourceKey)>, LedgerError> {
+        self.inner.waited_for(step).await
     }
 
     async fn told(&self, channel: &str) -> Result<Told, LedgerError> {

@@ -172,7 +172,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
             });
         }
         // Crosses no socket.
-        Query::ShownBefore { .. } => return nothing("resource"),
+        Query::ShownBefore { .. } | Query::PointsAt { .. } => return nothing("resource"),
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } | Query::BranchSteps { .. } => 2,
@@ -196,6 +196,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Gantt { .. } => 20,
         Query::Upcoming => 21,
         Query::Native { .. } => 22,
+        Query::Deployments => 23,
     };
     Ok(samples::pages().swap_remove(at))
 }

@@ -321,6 +321,7 @@ pub fn commands() -> Vec<Command> {
         drift: DriftPolicy::Refuse,
         release_floating_ips: true,
         park: true,
+        chained: true,
     };
     let all = vec![
         Command::Plan {
@@ -386,8 +387,11 @@ pub fn commands() -> Vec<Command> {
             id: "i1".into(),
             body: json!({"name": null}),
         },
+        Command::ReleaseImporter {
+            name: "d0-1".into(),
+        },
     ];
-    covers_all(&all, 17, |command| match command {
+    covers_all(&all, 18, |command| match command {
         Command::Plan { .. } => 0,
         Command::Delete { .. } => 1,
         Command::DeletePlan { .. } => 2,
@@ -405,12 +409,15 @@ pub fn commands() -> Vec<Command> {
         Command::Prune { .. } => 14,
         Command::Create { .. } => 15,
         Command::Update { .. } => 16,
+        Command::ReleaseImporter { .. } => 17,
         // These cross no socket.
         Command::Told { .. }
         | Command::DeleteSeen { .. }
         | Command::Wake { .. }
         | Command::Revive { .. }
-        | Command::Seek { .. } => 17,
+        | Command::Seek { .. }
+        | Command::Watch { .. }
+        | Command::Hint { .. } => 18,
     });
     all
 }
@@ -443,8 +450,34 @@ pub fn receipts() -> Vec<Receipt> {
         Receipt::Bulk(_) => 3,
         Receipt::Purged { .. } => 4,
         Receipt::Resource { .. } => 5,
+        // Crosses no socket.
+        Receipt::News(_) => 6,
     });
     all
+}
+
+fn deployment() -> DeploymentStatus {
+    DeploymentStatus {
+        service: "s1".into(),
+        region: "r1".into(),
+        name: Some("d1-1".into()),
+        watch: Some(WatchStatus {
+            kinds: vec![KindName::new("rx")],
+            seq: 7,
+            heard_at: Some(noon()),
+            fresh: true,
+            reason: String::new(),
+        }),
+        importer: Some(ImporterStatus {
+            kinds: vec![KindName::new("network")],
+            since: Some(noon()),
+            seen_at: Some(noon()),
+            seq: 5,
+            lag: 2,
+            awaited: 1,
+            reason: "it does not answer".into(),
+        }),
+    }
 }
 
 pub fn native() -> serde_json::Value {
@@ -556,8 +589,9 @@ pub fn queries() -> Vec<Query> {
             cursor: Some("7".into()),
             limit: 5,
         },
+        Query::Deployments,
     ];
-    covers_all(&all, 25, |query| match query {
+    covers_all(&all, 26, |query| match query {
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } => 2,
@@ -577,9 +611,10 @@ pub fn queries() -> Vec<Query> {
         Query::Orphans { .. } => 16,
         Query::Gates => 17,
         Query::Causes => 18,
-        // Crosses no socket.
-        Query::ShownBefore { .. } => 25,
+        // They cross no socket.
+        Query::ShownBefore { .. } | Query::PointsAt { .. } => 26,
         Query::Native { .. } => 24,
+        Query::Deployments => 25,
         Query::Gantt { .. } => 22,
         Query::Upcoming => 23,
         Query::StepCount { .. } => 19,
@@ -753,8 +788,11 @@ pub fn pages() -> Vec<Page> {
             rows: vec![native()],
             next: next(),
         },
+        Page::Deployments {
+            rows: vec![deployment()],
+        },
     ];
-    covers_all(&all, 23, |page| match page {
+    covers_all(&all, 24, |page| match page {
         Page::Deletions { .. } => 0,
         Page::Deletion { .. } => 1,
         Page::Steps { .. } => 2,
@@ -778,7 +816,8 @@ pub fn pages() -> Vec<Page> {
         Page::Gantt { .. } => 20,
         Page::Upcoming { .. } => 21,
         Page::Native { .. } => 22,
-        Page::ShownBefore { .. } => 23,
+        Page::Deployments { .. } => 23,
+        Page::ShownBefore { .. } | Page::Answers { .. } => 24,
     });
     all
 }

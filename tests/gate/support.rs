@@ -403,6 +403,7 @@ fn start_engine(
     assert_eq!(cloud.sites(), sites);
     let epoch = ledger.epoch();
     let engine = Engine::new(Parts {
+        neighbours: None,
         ledger: Arc::new(ledger),
         cloud: Arc::new(cloud),
         kinds,

@@ -64,7 +64,12 @@ async fn deleted(ledger: &InlineLedger, name: &str, id: &str, incarnation: u32) 
     }];
     let step = ledger.claim(rooms, at(2)).await.unwrap().remove(0);
     let key = own("rack", id);
-    let gone = Change::LetGo { key, incarnation };
+    let gone = Change::LetGo {
+        key,
+        incarnation,
+        unless: [].into(),
+        now: at(4),
+    };
     assert_eq!(one(ledger, gone).await, Applied::Done);
     let change = outcome(&step, StepState::Gone, at(3));
     assert_eq!(one(ledger, settle(change)).await, Applied::Done);
@@ -154,6 +159,8 @@ async fn i11_an_update_of_what_was_written_meanwhile_is_stale_and_so_is_a_late_d
     let other = Change::LetGo {
         key: key.clone(),
         incarnation: 2,
+        unless: [].into(),
+        now: at(4),
     };
     assert_eq!(one(&ledger, other).await, Applied::Stale);
     assert!(rack(&ledger, "r1").await.is_some());
@@ -171,9 +178,13 @@ async fn g06_the_index_of_references_follows_what_is_written_unset_and_deleted()
     )
     .await;
     let pointing_at = async |id: &str| -> Vec<String> {
-        let found = ledger.referrers(vec![own("rack", id)], 10).await.unwrap();
+        let fields = [("disk", "a"), ("disk", "b")];
+        let fields = fields.map(|(kind, field)| (KindName::new(kind), field.to_owned()));
+        let to = vec![own("rack", id)];
+        let found = ledger.pointed_at(to, fields.into(), 10).await.unwrap();
         found
             .into_iter()
+            .flat_map(|it| it.named)
             .map(|it| format!("{} {}", it.key.id, it.field))
             .collect()
     };
@@ -189,6 +200,8 @@ async fn g06_the_index_of_references_follows_what_is_written_unset_and_deleted()
     let gone = Change::LetGo {
         key: own("disk", "d1"),
         incarnation: 1,
+        unless: [].into(),
+        now: at(4),
     };
     one(&ledger, gone).await;
     assert_eq!(pointing_at("r2").await, Vec::<String>::new());

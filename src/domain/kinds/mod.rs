@@ -50,7 +50,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 pub use load::{KindsError, Source};
-pub use native::{INCARNATION, NOT_FOUND, base, refer_to, referred};
+pub use native::{IN_USE, INCARNATION, NOT_FOUND, base, refer_to, referred};
 pub use spec::{
     ActionWord, AnswerClass, AnswerRule, CallTemplate, Created, DerivedSpec, EnableSpec, FieldSpec,
     FilterValues, Find, GuardRule, Join, KindSpec, ListSpec, Match, NativeSpec, OnDelete, OneOf,

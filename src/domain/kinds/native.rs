@@ -9,6 +9,8 @@ use crate::domain::text::did_you_mean;
 
 /// The type of the error that says: no such resource.
 pub const NOT_FOUND: &str = "ResourceNotFound";
+/// The type of the error that says: something here points at it.
+pub const IN_USE: &str = "ResourceInUse";
 /// The field by which one that was made anew is told from the one before (I10, M1).
 pub const INCARNATION: &str = "incarnation";
 /// What each has, beside the fields of its kind.
@@ -38,6 +40,11 @@ impl Kinds {
 
     pub fn home(&self) -> Option<&Home> {
         self.home.as_ref()
+    }
+
+    /// Whether what is there is deleted by this engine: a region of a cloud, or what it keeps itself.
+    pub fn is_ours(&self, site: &Site) -> bool {
+        site.cloud().is_some() || self.home.as_ref().is_some_and(|home| home.site == *site)
     }
 
     /// Where resources of this kind are that may refer to what is at `site`; none if this deployment

@@ -44,7 +44,7 @@ impl Planner<'_> {
             let Some((resource, kind)) = self.known(key) else {
                 continue;
             };
-            if kind.spec.stays.is_some() {
+            if self.stays(key) {
                 continue;
             }
             let mut depends_on: Vec<u32> = before
@@ -356,7 +356,9 @@ impl Planner<'_> {
         roots: &BTreeSet<Arc<str>>,
         refused: &mut Vec<Refusal>,
     ) {
-        if resource.project_id.is_empty() || roots.contains(&resource.project_id) {
+        // Who let it go elsewhere cannot know what is here: that it goes along is the kinds' word.
+        let agreed = self.options.chained;
+        if agreed || resource.project_id.is_empty() || roots.contains(&resource.project_id) {
             return;
         }
         let blocker = self.blocker(key, resource);
@@ -432,11 +434,7 @@ impl Planner<'_> {
 
     /// The targets of which only what belongs to them goes.
     fn kept(&self) -> Vec<Target> {
-        let stays = |key: &&ResourceKey| {
-            let kind = self.kind(&key.kind);
-            kind.is_some_and(|kind| kind.spec.stays.is_some())
-        };
-        let kept = self.targets.iter().filter(stays);
+        let kept = self.targets.iter().filter(|key| self.stays(key));
         kept.map(|key| self.target(key)).collect()
     }
 

@@ -9,7 +9,8 @@ use serde_json::json;
 use super::batch::{Batch, Sql};
 use super::rows;
 use crate::domain::model::{
-    DeletionState, ErrorClass, EventKind, ResourceKey, StepError, StepState, Target, short_id,
+    DeletionState, ErrorClass, EventKind, PlanOptions, ResourceKey, StepError, StepState, Target,
+    short_id,
 };
 use crate::ledger::{Applied, AuditEntry, NewEvent, RetryBy, Selection};
 
@@ -281,14 +282,33 @@ impl Batch<'_> {
         Ok(to)
     }
 
+    /// What these steps of a deletion waited for is there: they are tried as a person would try them.
+    pub(super) fn retry_steps(
+        &mut self,
+        num: i64,
+        steps: &[i64],
+        now: DateTime<Utc>,
+    ) -> Sql<Result<u64, String>> {
+        self.retry_deletion(num, Some(steps), true, now)
+    }
+
     /// A refused deletion is planned again, behind its fence.
     fn plan_again(&mut self, num: i64, now: DateTime<Utc>) -> Sql<Result<u64, String>> {
-        let (targets, copies): (Vec<Target>, Vec<ResourceKey>) = self
+        let (targets, copies, options): (Vec<Target>, Vec<ResourceKey>, PlanOptions) = self
             .db
-            .prepare_cached("SELECT targets, copies FROM requests WHERE num = ?1")?
+            .prepare_cached("SELECT targets, copies, options FROM requests WHERE num = ?1")?
             .query_row([num], |row| {
-                Ok((rows::from_json(row, 0)?, rows::from_json(row, 1)?))
+                Ok((
+                    rows::from_json(row, 0)?,
+                    rows::from_json(row, 1)?,
+                    rows::from_json(row, 2)?,
+                ))
             })?;
+        // The fence over what another deletion takes away is that one's.
+        let (targets, copies) = match options.chained {
+            true => (Vec::new(), Vec::new()),
+            false => (targets, copies),
+        };
         for key in targets.iter().map(|target| &target.key).chain(&copies) {
             if let Some(other) = self.in_the_hands_of(key)? {
                 return Ok(Err(format!(
@@ -332,6 +352,11 @@ impl Batch<'_> {
     /// What had no delete sent is left, and its tombstone released (P8).
     fn skip_unsent(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         for state in [StepState::Waiting, StepState::Ready, StepState::Stuck] {
+            self.execute(
+                "DELETE FROM awaited WHERE step IN
+                     (SELECT id FROM steps WHERE deletion = ?1 AND state = ?2 AND sent = 0)",
+                &[&num, &state.as_str()],
+            )?;
             self.execute(
                 "UPDATE tombstones SET phase = 'released' WHERE deletion = ?1
                      AND phase IN ('checking', 'deleting') AND record_id IN

@@ -1,6 +1,6 @@
 //! Two ways to drive one [`Store`]: a thread for production, a call for the simulation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -14,19 +14,20 @@ use super::batch::Sql;
 use super::lock::Lock;
 use super::pages::{self, position};
 use super::store::{Job, Outcome, Store, check_version, configure, fault};
-use super::{Options, claims, gantt, native, outline, purge, reads, told};
+use super::{Options, claims, gantt, native, outline, peers, purge, reads, told};
 use crate::domain::attention::Triage;
 use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::model::{
-    Counts, Deletion, Identity, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
+    Counts, Deletion, Identity, KindName, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
 };
 use crate::domain::native::Native;
 use crate::domain::news::Told;
 use crate::domain::outline::Outline;
+use crate::domain::peers::{Asked, Awaited, Deployment, News};
 use crate::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Forgotten, Ledger, LedgerError, LooksDue, NativeFilter, Original, Paged, Referrer, Room,
-    StepFilter, Summary, TombstoneFilter,
+    Forgotten, Heard, Importer, Ledger, LedgerError, LooksDue, NativeFilter, Original, Paged,
+    PointedAt, Room, Standing, StepFilter, Summary, ToSeeTo, TombstoneFilter,
 };
 
 /// Requests that wait for the writer: as many as one transaction takes if each is one change, so
@@ -526,12 +527,77 @@ impl<D: Drive> Ledger for D {
             .await
     }
 
-    async fn referrers(
+    async fn pointed_at(
         &self,
         to: Vec<ResourceKey>,
+        fields: Arc<[(KindName, String)]>,
+        named_max: usize,
+    ) -> Result<Vec<PointedAt>, LedgerError> {
+        self.read(move |db| peers::pointed_at(db, &to, &fields, named_max))
+            .await
+    }
+
+    async fn importers(&self) -> Result<Vec<Importer>, LedgerError> {
+        self.read(peers::importers).await
+    }
+
+    async fn watches(&self) -> Result<Vec<Heard>, LedgerError> {
+        self.read(peers::watches).await
+    }
+
+    async fn told_to_importers(&self) -> Result<(String, i64), LedgerError> {
+        self.read(peers::position).await
+    }
+
+    async fn news(
+        &self,
+        from: Deployment,
+        (ledger, after): (String, i64),
+        kinds: BTreeSet<KindName>,
         limit: usize,
-    ) -> Result<Vec<Referrer>, LedgerError> {
-        self.read(move |db| native::referrers(db, &to, limit)).await
+    ) -> Result<News, LedgerError> {
+        self.read(move |db| peers::news(db, &from, (&ledger, after), &kinds, limit))
+            .await
+    }
+
+    async fn awaited(
+        &self,
+        home: Site,
+        importer: &str,
+        after: i64,
+        limit: usize,
+    ) -> Result<(Vec<(i64, Asked)>, i64), LedgerError> {
+        let importer = importer.to_owned();
+        self.read(move |db| peers::awaited(db, &home, &importer, after, limit))
+            .await
+    }
+
+    async fn awaited_by(&self, step: i64) -> Result<Vec<Awaited>, LedgerError> {
+        self.read(move |db| peers::awaited_by(db, step)).await
+    }
+
+    async fn to_see_to(&self, limit: usize) -> Result<Option<ToSeeTo>, LedgerError> {
+        self.read(move |db| peers::to_see_to(db, limit)).await
+    }
+
+    async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError> {
+        self.read(peers::owners_going).await
+    }
+
+    async fn standing(
+        &self,
+        home: Site,
+        keys: Vec<ResourceKey>,
+    ) -> Result<Vec<Option<Standing>>, LedgerError> {
+        let each = move |db: &Connection| {
+            let standing = keys.iter().map(|key| peers::standing(db, &home, key));
+            standing.collect::<Sql<Vec<_>>>()
+        };
+        self.read(each).await
+    }
+
+    async fn waited_for(&self, step: i64) -> Result<Vec<(i64, ResourceKey)>, LedgerError> {
+        self.read(move |db| peers::waited_for(db, step)).await
     }
 
     async fn told(&self, channel: &str) -> Result<Told, LedgerError> {

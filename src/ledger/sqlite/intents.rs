@@ -217,7 +217,7 @@ impl Batch<'_> {
             .optional()
     }
 
-    fn insert_deletion(&mut self, wanted: &NewDeletion) -> Sql<i64> {
+    pub(super) fn insert_deletion(&mut self, wanted: &NewDeletion) -> Sql<i64> {
         self.db
             .prepare_cached(
                 "INSERT INTO deletions(id, state, stops, requested_at) VALUES(?1, ?2, ?3, ?4)",
@@ -231,8 +231,9 @@ impl Batch<'_> {
         let num = self.db.last_insert_rowid();
         self.db
             .prepare_cached(
-                "INSERT INTO requests(num, targets, options, plan_hash, actor, reason, cause, copies)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                "INSERT INTO requests(num, targets, options, plan_hash, actor, reason, cause, copies,
+                     root)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?
             .execute(params![
                 num,
@@ -242,7 +243,8 @@ impl Batch<'_> {
                 rows::json(&wanted.actor)?,
                 wanted.reason,
                 wanted.cause,
-                rows::json(&wanted.copies)?
+                rows::json(&wanted.copies)?,
+                self.root_by(wanted.cause.as_deref())?
             ])?;
         self.adopt(num)?;
         Ok(num)

@@ -25,6 +25,7 @@ mod native;
 mod outcomes;
 mod outline;
 mod pages;
+mod peers;
 mod prune;
 mod purge;
 mod reads;

@@ -5,10 +5,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Map, Value, json};
 
 use super::batch::{Batch, Sql};
+use super::peers::pointed_at;
 use super::rows;
+use crate::domain::kinds::IN_USE;
 use crate::domain::model::{EventKind, KindName, ResourceKey, short_id};
 use crate::domain::native::{Native, NativeReference, without};
-use crate::ledger::{Applied, AuditEntry, NativeBy, NativeFilter, NewNative, Paged, Referrer};
+use crate::ledger::{Applied, AuditEntry, NativeBy, NativeFilter, NewNative, Paged};
 
 /// Of a registry's row: which incarnation of a resource.
 const COLUMNS: &str = "h.num, h.site, h.kind, h.id, h.incarnation, h.fields, h.created_at, \
@@ -84,7 +86,25 @@ impl Batch<'_> {
     }
 
     /// Stale if this incarnation is not there (any more).
-    pub(super) fn let_native_go(&self, key: &ResourceKey, incarnation: u32) -> Sql<Applied> {
+    pub(super) fn let_native_go(
+        &mut self,
+        key: &ResourceKey,
+        incarnation: u32,
+        unless: &[(KindName, String)],
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let pointed = pointed_at(self.db, std::slice::from_ref(key), unless, 1)?;
+        if let Some(first) = pointed.iter().flat_map(|it| &it.named).next() {
+            let others = pointed.iter().map(|it| it.count).sum::<u64>() - 1;
+            let more = match others {
+                0 => String::new(),
+                n => format!(", and {n} more"),
+            };
+            return Ok(Applied::Refused(format!(
+                "{key} is in use: {} points at it{more}",
+                first.key
+            )));
+        }
         let num: Option<i64> = self
             .db
             .prepare_cached(
@@ -99,13 +119,40 @@ impl Batch<'_> {
         let Some(num) = num else {
             return Ok(Applied::Stale);
         };
+        let pointed = references_of(self.db, num)?;
         self.execute("DELETE FROM native_references WHERE num = ?1", &[&num])?;
+        self.let_go_of(pointed.iter().map(|(_, to)| to), now)?;
         Ok(Applied::Done)
+    }
+
+    /// Steps that were refused since this was pointed at are tried anew.
+    fn let_go_of<'k>(
+        &mut self,
+        pointed: impl Iterator<Item = &'k ResourceKey>,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
+        for to in pointed {
+            let steps: Vec<i64> = self
+                .db
+                .prepare_cached(
+                    "SELECT id FROM steps WHERE resource = ?1 AND kind = ?2 AND site = ?3
+                         AND ended_at IS NULL AND state IN ('blocked', 'stuck')",
+                )?
+                .query_map(
+                    params![to.id, to.kind.as_str(), to.site.to_string()],
+                    |row| row.get(0),
+                )?
+                .collect::<Sql<_>>()?;
+            for step in steps {
+                self.try_what_met(step, IN_USE, now)?;
+            }
+        }
+        Ok(())
     }
 
     /// What it says no more of these is as good as done; stale if it is not there.
     pub(super) fn unset_native(
-        &self,
+        &mut self,
         key: &ResourceKey,
         references: &[(String, ResourceKey)],
         now: DateTime<Utc>,
@@ -114,23 +161,18 @@ impl Batch<'_> {
             return Ok(Applied::Stale);
         };
         let mut fields = before.fields.clone();
-        let mut forget = self.db.prepare_cached(
-            "DELETE FROM native_references
-             WHERE num = ?1 AND field = ?2 AND id = ?3 AND kind = ?4 AND site = ?5",
-        )?;
         for (field, to) in references {
             fields = without(fields, field, to, &key.site);
-            forget.execute(params![
-                num,
-                field,
-                to.id,
-                to.kind.as_str(),
-                to.site.to_string()
-            ])?;
+            self.execute(
+                "DELETE FROM native_references
+                 WHERE num = ?1 AND field = ?2 AND id = ?3 AND kind = ?4 AND site = ?5",
+                &[&num, field, &to.id, &to.kind.as_str(), &to.site.to_string()],
+            )?;
         }
         if fields != before.fields {
             self.write_fields(num, &fields, now)?;
         }
+        self.let_go_of(references.iter().map(|(_, to)| to), now)?;
         Ok(Applied::Done)
     }
 
@@ -167,8 +209,14 @@ impl Batch<'_> {
 
     /// Why what is being deleted is neither created nor changed (T17, M2).
     fn in_hand(&self, key: &ResourceKey) -> Sql<Option<String>> {
-        let deletion = self.in_the_hands_of(key)?;
-        Ok(deletion.map(|id| format!("{key} is being deleted by deletion {}", short_id(&id))))
+        if let Some(id) = self.in_the_hands_of(key)? {
+            let short = short_id(&id);
+            return Ok(Some(format!("{key} is being deleted by deletion {short}")));
+        }
+        Ok(self.goes_elsewhere(key)?.map(|(id, owner)| {
+            let short = short_id(&id);
+            format!("{key} is being deleted by deletion {short} of deployment {owner}")
+        }))
     }
 
     /// Why something must not be referred to anew: it is being deleted (G10), or there is no such thing.
@@ -307,24 +355,4 @@ pub(super) fn list(
         next: last.filter(|_| more),
         rows: found.into_iter().map(|(_, native)| native).collect(),
     })
-}
-
-/// What points at any of these, in no order: each with what it points at, and from which field.
-pub(super) fn referrers(db: &Connection, to: &[ResourceKey], limit: usize) -> Sql<Vec<Referrer>> {
-    db.prepare_cached(
-        "SELECT h.site, h.kind, h.id, r.site, r.kind, r.id, r.field, h.name
-         FROM json_each(?1) j
-         CROSS JOIN native_references r ON r.id = j.value ->> 'id' AND r.kind = j.value ->> 'kind'
-             AND r.site = j.value ->> 'site'
-         CROSS JOIN native h ON h.num = r.num LIMIT ?2",
-    )?
-    .query_map(params![rows::json(to)?, limit as i64], |row| {
-        Ok(Referrer {
-            key: rows::key(row, 0)?,
-            to: rows::key(row, 3)?,
-            field: row.get(6)?,
-            name: row.get(7)?,
-        })
-    })?
-    .collect()
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::batch::{Batch, Sql};
 use super::rows;
 use crate::domain::model::{EventKind, StepState};
+use crate::domain::peers::AWAITED;
 use crate::ledger::{Applied, Fence, StepChange};
 
 /// What an outcome is judged against.
@@ -38,6 +39,12 @@ impl Batch<'_> {
             {
                 StepState::Skipped
             }
+            // The word that it waits for came meanwhile.
+            StepState::Blocked
+                if waits_for_word(change) && !self.awaits_word(change.step_id)? =>
+            {
+                StepState::Ready
+            }
             to => to,
         };
         self.write_outcome(&standing, to, change)?;
@@ -51,6 +58,7 @@ impl Batch<'_> {
         }
         match to {
             StepState::Gone | StepState::Skipped | StepState::Purged => {
+                self.forget_awaited(change.step_id)?;
                 self.release_dependents(num, change.step_id, change.now)?;
             }
             StepState::Stuck => {
@@ -195,6 +203,13 @@ impl Batch<'_> {
             change.now,
         )
     }
+}
+
+fn waits_for_word(change: &StepChange) -> bool {
+    change
+        .error
+        .as_ref()
+        .is_some_and(|error| error.kind == AWAITED)
 }
 
 /// What else a replay shows of a step that did not go: only there, so that what goes costs no more.

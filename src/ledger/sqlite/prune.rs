@@ -132,6 +132,7 @@ impl Batch<'_> {
             return Ok(());
         };
         self.execute("DELETE FROM tombstones WHERE record_id = ?1", &[&record])?;
+        self.execute("DELETE FROM peer_changes WHERE record = ?1", &[&record])?;
         self.let_go.push(Changed {
             site,
             kind,

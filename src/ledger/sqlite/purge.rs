@@ -151,6 +151,7 @@ impl Batch<'_> {
                      next_attempt_at = NULL WHERE id = ?1",
                 &[&step.id, &rows::micros(now)],
             )?;
+            self.forget_awaited(step.id)?;
             if let Some(record) = step.record {
                 self.end_tombstone(num, record, StepState::Purged, now)?;
             }

@@ -5,11 +5,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::outline;
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 11;
+pub(super) const KNOWN: i64 = 12;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -21,6 +21,7 @@ const MIGRATIONS: [&str; 11] = [
     ONE_RECORD,
     OUTLINE,
     REGISTRY,
+    PEERS,
 ];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
@@ -324,6 +325,68 @@ CREATE TABLE native_references(
     PRIMARY KEY(num, field, id, kind, site)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX native_references_to ON native_references(id, kind, site);
+";
+/// Other deployments (G). Of those that import from here: who they are, and for what is being deleted whose
+/// word is still missing (`awaited`). What they are told: each tombstone of a kind that one of them refers
+/// to, under a new sequence whenever its phase changes, and only then. Of those that we import from: how far
+/// we have heard them, and what of theirs is going (`seen_to`: the deletion of what points at it here; 0: none
+/// does). `requests.root` says which deletion it all began with, if not with itself.
+const PEERS: &str = "
+ALTER TABLE requests ADD COLUMN root TEXT;
+CREATE TABLE importers(
+    name TEXT PRIMARY KEY,
+    service TEXT NOT NULL,
+    region TEXT NOT NULL,
+    since INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE importer_kinds(
+    kind TEXT NOT NULL,
+    importer TEXT NOT NULL,
+    PRIMARY KEY(kind, importer)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE awaited(
+    importer TEXT NOT NULL,
+    step INTEGER NOT NULL,
+    said TEXT,
+    PRIMARY KEY(importer, step)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX awaited_by_step ON awaited(step);
+CREATE TABLE peer_changes(
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    record INTEGER NOT NULL UNIQUE
+) STRICT;
+CREATE TRIGGER tombstones_made AFTER INSERT ON tombstones
+WHEN EXISTS (SELECT 1 FROM importer_kinds WHERE kind = NEW.kind) BEGIN
+    INSERT INTO peer_changes(record) VALUES(NEW.record_id);
+END;
+CREATE TRIGGER tombstones_changed AFTER UPDATE OF phase ON tombstones
+WHEN EXISTS (SELECT 1 FROM importer_kinds WHERE kind = NEW.kind) BEGIN
+    DELETE FROM peer_changes WHERE record = NEW.record_id;
+    INSERT INTO peer_changes(record) VALUES(NEW.record_id);
+END;
+CREATE TABLE watches(
+    service TEXT NOT NULL,
+    region TEXT NOT NULL,
+    name TEXT NOT NULL,
+    ledger TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY(service, region)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE foreign_going(
+    num INTEGER PRIMARY KEY,
+    owner TEXT NOT NULL,
+    site TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL COLLATE NOCASE,
+    phase TEXT NOT NULL,
+    incarnation INTEGER NOT NULL,
+    deletion TEXT NOT NULL,
+    root TEXT NOT NULL,
+    seen_to INTEGER,
+    UNIQUE(id, kind, site)
+) STRICT;
+CREATE INDEX foreign_going_unseen ON foreign_going(root, num) WHERE phase = 'deleting' AND seen_to IS NULL;
+CREATE INDEX foreign_going_by_owner ON foreign_going(owner);
 ";
 /// The version whose steps have places.
 const WITH_PLACES: i64 = 10;

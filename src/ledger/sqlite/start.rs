@@ -147,6 +147,7 @@ impl Batch<'_> {
         let mut connect = self
             .db
             .prepare_cached("INSERT OR IGNORE INTO edges(dependency, dependent) VALUES(?1, ?2)")?;
+        let importers = self.importers_by_kind()?;
         let now = rows::micros(now);
         let mut states = Vec::with_capacity(plan.steps.len());
         for (position, step) in plan.steps.iter().enumerate() {
@@ -199,6 +200,9 @@ impl Batch<'_> {
                 step.fingerprint,
                 branches.get(position)
             ])?;
+            if let (Some(importers), Some(_)) = (importers.get(&step.kind), record) {
+                self.await_word(id, importers)?;
+            }
             states.push(state);
         }
         Ok(states)

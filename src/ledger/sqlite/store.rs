@@ -288,7 +288,32 @@ impl Batch<'_> {
             Change::Prune { before, audit, now } => self.prune(*before, audit.as_ref(), *now),
             Change::Add(new) => self.add_native(new),
             Change::Amend { new, read_at } => self.amend_native(new, *read_at),
-            Change::LetGo { key, incarnation } => self.let_native_go(key, *incarnation),
+            Change::LetGo {
+                key,
+                incarnation,
+                unless,
+                now,
+            } => self.let_native_go(key, *incarnation, unless, *now),
+            Change::Watched {
+                importer,
+                kinds,
+                now,
+            } => self.watched(importer, kinds, *now),
+            Change::Heard {
+                service,
+                region,
+                news,
+                now,
+            } => self.heard((service, region), news, *now),
+            Change::SeeTo { keys, deletion } => self.see_to(keys, deletion.as_deref()),
+            Change::Answered {
+                importer,
+                answers,
+                now,
+            } => self.answered(importer, answers, *now),
+            Change::ReleaseImporter { name, audit, now } => {
+                self.release_importer(name, audit, *now)
+            }
             Change::Unset {
                 key,
                 references,

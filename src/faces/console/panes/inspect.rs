@@ -140,6 +140,7 @@ pub(crate) fn kind_word(kind: EventKind) -> &'static str {
         EventKind::Recreated => "re-created",
         EventKind::Revived => "revived",
         EventKind::Registry => "registry",
+        EventKind::Deployment => "deployment",
         EventKind::Purge => "purge",
         EventKind::Site => "site",
         EventKind::Engine => "engine",

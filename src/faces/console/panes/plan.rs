@@ -458,7 +458,8 @@ impl Pane for PlanPane {
                 Receipt::Done { .. }
                 | Receipt::Bulk(_)
                 | Receipt::Purged { .. }
-                | Receipt::Resource { .. },
+                | Receipt::Resource { .. }
+                | Receipt::News(_),
             ) => {
                 self.stage = Stage::Failed(super::unexpected(), Vec::new());
             }

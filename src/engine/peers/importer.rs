@@ -1,0 +1,307 @@
+//! As an importer: watches, and deletes or unsets what points at what goes elsewhere (G4, G6).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::{Deployments, Watching};
+use crate::control::ControlError;
+use crate::domain::model::{Actor, DriftPolicy, Origin, PlanOptions, Site, Target};
+use crate::domain::native::NativeReference;
+use crate::domain::peers::{News, Watch, is_foreign_root};
+use crate::engine::{Done, Shared, UnderWay};
+use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, ToSeeTo};
+use crate::peers::Peer;
+
+/// Targets of one deletion that sees to what points at them.
+const SEEN_TO_TOGETHER: usize = 1_000;
+/// An owner that does not answer is tried again after this, and after twice as long each time.
+const AGAIN_FIRST: Duration = Duration::from_millis(250);
+const AGAIN_MAX: Duration = Duration::from_secs(15);
+/// Owners are told at most so often that asking is worth it.
+const HINT_EVERY: Duration = Duration::from_millis(200);
+
+impl Shared {
+    /// Begins a watch for each deployment that we import from; each lasts as long as the engine.
+    pub(in crate::engine) async fn watch_all(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Done>,
+    ) -> Result<(), LedgerError> {
+        let Some(deployments) = &self.deployments else {
+            return Ok(());
+        };
+        let heard = self.ledger.watches().await?;
+        for (peer, kinds) in deployments.imported(&self.kinds) {
+            let before = heard.iter().find(|it| Peer::from(&it.owner) == peer);
+            let resumed = Watching::resume(kinds, before);
+            deployments.watching().insert(peer.clone(), resumed);
+            let shared = self.clone();
+            tasks.spawn(async move {
+                shared.keep_watch(&peer).await;
+                Done::Watched
+            });
+        }
+        Ok(())
+    }
+
+    async fn keep_watch(&self, peer: &Peer) {
+        let Some(deployments) = &self.deployments else {
+            return;
+        };
+        let mut again = AGAIN_FIRST;
+        loop {
+            let watch = deployments.next_watch(peer, self.clock.now());
+            let heard = match self.watch_of(peer, watch).await {
+                Ok(news) => self.take_in(deployments, peer, news).await,
+                Err(failure) => Err(failure.message),
+            };
+            let reason = heard.err().unwrap_or_default();
+            let failed = !reason.is_empty();
+            if let Some(watching) = deployments.watching().get_mut(peer) {
+                watching.reason = reason;
+            }
+            if failed {
+                tokio::time::sleep(again.mul_f64(1.0 + self.clock.chance() / 4.0)).await;
+                again = (again * 2).min(AGAIN_MAX);
+            } else {
+                again = AGAIN_FIRST;
+            }
+        }
+    }
+
+    /// Durable before it is heard: what we say that we heard is never asked for again.
+    async fn take_in(
+        &self,
+        deployments: &Deployments,
+        peer: &Peer,
+        news: News,
+    ) -> Result<(), String> {
+        if Peer::from(&news.from) != *peer {
+            let other = Peer::from(&news.from);
+            return Err(format!(
+                "{peer} says that it is {other}: whose URL is this?"
+            ));
+        }
+        let before = deployments
+            .watching()
+            .get(peer)
+            .cloned()
+            .unwrap_or_default();
+        let as_before = before.ledger == news.ledger && before.seq == news.seq;
+        if !as_before || !news.changes.is_empty() {
+            let heard = Change::Heard {
+                service: peer.service.clone(),
+                region: peer.region.clone(),
+                news: news.clone(),
+                now: self.clock.now(),
+            };
+            let committed = self.commit(vec![heard]).await;
+            committed.map_err(|error| error.to_string())?;
+        }
+        if let Some(watching) = deployments.watching().get_mut(peer) {
+            watching.owner = Some(news.from.clone());
+            watching.ledger.clone_from(&news.ledger);
+            watching.seq = news.seq;
+            watching.heard_at = Some(self.clock.now());
+        }
+        deployments.heard.notify_waiters();
+        if !news.changes.is_empty() {
+            deployments.to_see_to.store(true, Ordering::Relaxed);
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// What points here at what goes elsewhere is seen to, when more of that was heard.
+    pub(in crate::engine) fn see_to(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Done>,
+        under_way: &mut UnderWay,
+    ) {
+        let Some(deployments) = &self.deployments else {
+            return;
+        };
+        if under_way.seeing_to || !deployments.to_see_to.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        under_way.seeing_to = true;
+        let shared = self.clone();
+        tasks.spawn(async move {
+            if let Err(error) = shared.see_to_all().await {
+                tracing::error!(%error, "what goes elsewhere was not seen to; it is tried again");
+                if let Some(deployments) = &shared.deployments {
+                    deployments.to_see_to.store(true, Ordering::Relaxed);
+                }
+                tokio::time::sleep(AGAIN_FIRST).await;
+            }
+            Done::SeenTo
+        });
+    }
+
+    /// By one deletion for each root, and so many targets.
+    async fn see_to_all(&self) -> Result<(), LedgerError> {
+        while let Some(next) = self.ledger.to_see_to(SEEN_TO_TOGETHER).await? {
+            let ToSeeTo { owner, root, keys } = next;
+            let fields = self.pointing_fields();
+            let pointed = self.ledger.pointed_at(keys.clone(), fields, 1).await?;
+            let targets: Vec<Target> = keys
+                .iter()
+                .zip(&pointed)
+                .filter(|(_, pointed)| pointed.count > 0)
+                .map(|(key, _)| Target {
+                    key: key.clone(),
+                    name: String::new(),
+                })
+                .collect();
+            let deletion = (!targets.is_empty())
+                .then(|| Box::new(self.chained_deletion(&owner, root, targets)));
+            self.commit(vec![Change::SeeTo { keys, deletion }]).await?;
+        }
+        Ok(())
+    }
+
+    fn chained_deletion(&self, owner: &str, root: String, targets: Vec<Target>) -> NewDeletion {
+        let actor = Actor {
+            name: format!("deployment {owner}"),
+            origin: Origin::Peer,
+        };
+        let names: Vec<String> = targets
+            .iter()
+            .take(10)
+            .map(|target| target.key.to_string())
+            .collect();
+        let now = self.clock.now();
+        debug_assert!(is_foreign_root(&root), "a root names its deployment");
+        NewDeletion {
+            id: self.clock.new_id(),
+            copies: Vec::new(),
+            shown: Vec::new(),
+            options: PlanOptions {
+                cascade: true,
+                park: true,
+                chained: true,
+                drift: DriftPolicy::Absorb,
+                ..PlanOptions::default()
+            },
+            plan_hash: None,
+            reason: "what it points at is being deleted".to_owned(),
+            idempotency_key: None,
+            audit: AuditEntry {
+                actor: actor.clone(),
+                action: "delete".to_owned(),
+                target: names.join(" "),
+                reason: "what it points at is being deleted".to_owned(),
+                detail: json!({"root": root, "targets": targets.len()}),
+            },
+            cause: Some(root),
+            actor,
+            targets,
+            now,
+        }
+    }
+
+    /// Owners whose resources something here points at are told that asking may be worth it, once what
+    /// changed has settled for a moment.
+    pub(in crate::engine) fn hint_owners(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Done>,
+        under_way: &mut UnderWay,
+    ) {
+        let Some(deployments) = &self.deployments else {
+            return;
+        };
+        let changed = *self.committed.borrow();
+        if under_way.hinting || changed == under_way.hinted_at || deployments.watching().is_empty()
+        {
+            return;
+        }
+        under_way.hinting = true;
+        under_way.hinted_at = changed;
+        let shared = self.clone();
+        tasks.spawn(async move {
+            tokio::time::sleep(HINT_EVERY).await;
+            if let Some(deployments) = &shared.deployments {
+                let owners: Vec<Peer> = deployments.watching().keys().cloned().collect();
+                let going = shared.ledger.owners_going().await.unwrap_or_default();
+                let hinted = owners.iter().filter(|peer| {
+                    let watching = deployments.watching();
+                    let owner = watching.get(*peer).and_then(|it| it.owner.as_ref());
+                    owner.is_some_and(|owner| going.contains(&owner.name))
+                });
+                let hints = hinted.map(|peer| shared.hint(peer));
+                // One that is lost is made good by the owner's own poll.
+                let _ = futures_util::future::join_all(hints).await;
+            }
+            Done::Hinted
+        });
+    }
+
+    /// New references to what another deployment keeps are decided by a view that is fresh, or not at all
+    /// (G10). Whether it is being deleted there, the ledger says when it writes.
+    pub(in crate::engine) fn may_refer_to(
+        &self,
+        reference: &NativeReference,
+    ) -> Result<(), ControlError> {
+        let NativeReference { field, to, .. } = reference;
+        let Site::Deployment { name } = &to.site else {
+            return Ok(());
+        };
+        let Some(deployments) = &self.deployments else {
+            return Ok(());
+        };
+        if deployments.home.name == **name {
+            return Ok(());
+        }
+        let watching = deployments.watching();
+        let named = |it: &&Watching| it.owner.as_ref().is_some_and(|owner| owner.name == **name);
+        let Some(owner) = watching.values().find(named) else {
+            let heard = watching.values().filter_map(|it| it.owner.as_ref());
+            let known: Vec<&str> = heard.map(|owner| owner.name.as_str()).collect();
+            return Err(ControlError::Unreachable {
+                message: format!(
+                    "{field}: no deployment {name} was heard yet, so whether {to} is being deleted \
+                     is not known; heard: {}",
+                    match known.is_empty() {
+                        true => "none".to_owned(),
+                        false => known.join(", "),
+                    }
+                ),
+            });
+        };
+        match deployments.is_fresh(owner, self.clock.now()) {
+            true => Ok(()),
+            false => Err(ControlError::Unreachable {
+                message: format!(
+                    "{field}: deployment {name} was not heard for too long to know whether {to} is \
+                     being deleted{}; try again when it is",
+                    match owner.reason.as_str() {
+                        "" => String::new(),
+                        why => format!(" ({why})"),
+                    }
+                ),
+            }),
+        }
+    }
+}
+
+impl Deployments {
+    /// One that is not fresh is answered at once, news or not.
+    fn next_watch(&self, peer: &Peer, now: DateTime<Utc>) -> Watch {
+        let watching = self.watching().get(peer).cloned().unwrap_or_default();
+        let wait = match self.is_fresh(&watching, now) {
+            true => self.heartbeat,
+            false => Duration::ZERO,
+        };
+        Watch {
+            from: self.home.clone(),
+            kinds: watching.kinds,
+            ledger: watching.ledger,
+            after: watching.seq,
+            wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}

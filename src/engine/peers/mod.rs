@@ -1,0 +1,273 @@
+//! Other deployments: this engine as an importer, which watches and sees to what is its own, and as an
+//! owner, which waits for the word of those that import from it.
+//!
+//! A deployment whose own references are asynchronous imports from itself: it hears of its own
+//! deletions, sees to its own resources and gives its own word, by the same code without a network.
+
+mod importer;
+mod owner;
+mod points_at;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio::sync::Notify;
+
+use super::Shared;
+use super::handle::ledger_error;
+use crate::control::{ControlError, DeploymentStatus, ImporterStatus, WatchStatus};
+use crate::domain::kinds::Kinds;
+use crate::domain::model::{KindName, Site};
+use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
+use crate::ledger::{Heard, Importer};
+use crate::peers::{Peer, PeerFailure, Peers};
+
+/// What an engine knows of others.
+pub struct Neighbours {
+    pub home: Deployment,
+    pub peers: Arc<dyn Peers>,
+    /// How long a watch waits for news: the heartbeat, and how often an owner asks by itself (G5).
+    pub heartbeat: std::time::Duration,
+}
+
+/// The same while it runs.
+pub(super) struct Deployments {
+    home: Deployment,
+    peers: Arc<dyn Peers>,
+    heartbeat: std::time::Duration,
+    /// By the owner's place: how its watch is.
+    watching: Mutex<BTreeMap<Peer, Watching>>,
+    /// By the importer's name.
+    importing: Mutex<BTreeMap<String, Importing>>,
+    /// Whether the word of anyone is waited for at all.
+    any_importer: AtomicBool,
+    /// Something was heard: for questions that came too early.
+    heard: Notify,
+    /// More is going elsewhere that may have to be seen to here; at the start, what was heard before.
+    to_see_to: AtomicBool,
+}
+
+/// An owner that is watched.
+#[derive(Clone, Debug, Default)]
+struct Watching {
+    kinds: BTreeSet<KindName>,
+    owner: Option<Deployment>,
+    ledger: String,
+    seq: i64,
+    heard_at: Option<DateTime<Utc>>,
+    reason: String,
+}
+
+/// An importer whose word is waited for.
+#[derive(Clone, Debug, Default)]
+struct Importing {
+    seen_at: Option<DateTime<Utc>>,
+    seq: i64,
+    asked_at: Option<DateTime<Utc>>,
+    asking: bool,
+    /// It says that asking is worth it, or something new waits for its word.
+    hinted: bool,
+    reason: String,
+}
+
+/// A watch that was not heard for so many heartbeats decides nothing any more (G10).
+const STALE_HEARTBEATS: i32 = 3;
+
+impl Deployments {
+    pub(super) fn new(neighbours: Neighbours) -> Self {
+        Self {
+            home: neighbours.home,
+            peers: neighbours.peers,
+            heartbeat: neighbours.heartbeat,
+            watching: Mutex::default(),
+            importing: Mutex::default(),
+            any_importer: AtomicBool::new(false),
+            heard: Notify::new(),
+            to_see_to: AtomicBool::new(true),
+        }
+    }
+
+    fn home_peer(&self) -> Peer {
+        Peer::from(&self.home)
+    }
+
+    fn is_home(&self, peer: &Peer) -> bool {
+        *peer == self.home_peer()
+    }
+
+    fn watching(&self) -> MutexGuard<'_, BTreeMap<Peer, Watching>> {
+        self.watching.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn importing(&self) -> MutexGuard<'_, BTreeMap<String, Importing>> {
+        let importing = self.importing.lock();
+        importing.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be watched, and for which kinds: each deployment of a service whose kinds ours refer to.
+    fn imported(&self, kinds: &Kinds) -> BTreeMap<Peer, BTreeSet<KindName>> {
+        let mut imported: BTreeMap<Peer, BTreeSet<KindName>> = BTreeMap::new();
+        let known = self.peers.known();
+        for kind in kinds.native_of(&self.home.service) {
+            for reference in &kind.spec.references {
+                let Some(to) = kinds.get(&reference.to) else {
+                    continue;
+                };
+                let deployments = known.iter().filter(|peer| peer.service == to.service);
+                let here = reference.asynchronous.then(|| self.home_peer());
+                for peer in deployments.cloned().chain(here) {
+                    imported.entry(peer).or_default().insert(to.name.clone());
+                }
+            }
+        }
+        imported
+    }
+
+    fn is_fresh(&self, watching: &Watching, now: DateTime<Utc>) -> bool {
+        let heartbeat = TimeDelta::from_std(self.heartbeat).unwrap_or(TimeDelta::MAX);
+        let limit = heartbeat
+            .checked_mul(STALE_HEARTBEATS)
+            .unwrap_or(TimeDelta::MAX);
+        watching.heard_at.is_some_and(|at| now - at <= limit)
+    }
+
+    /// Something new may wait for the word of importers.
+    pub(super) fn ask_again(&self) {
+        for importing in self.importing().values_mut() {
+            importing.hinted = true;
+        }
+    }
+
+    pub(super) fn any_importer(&self) -> bool {
+        self.any_importer.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    /// None where this engine is no deployment.
+    pub(super) fn deployments(&self) -> Result<&Deployments, ControlError> {
+        self.deployments
+            .as_ref()
+            .ok_or_else(|| ControlError::Usage {
+                message: "this engine is no deployment: its configuration has no [deployment]"
+                    .into(),
+            })
+    }
+
+    pub(super) async fn deployment_statuses(&self) -> Result<Vec<DeploymentStatus>, ControlError> {
+        let Some(deployments) = &self.deployments else {
+            return Ok(Vec::new());
+        };
+        let importers = self.ledger.importers().await.map_err(ledger_error)?;
+        let newest = self
+            .ledger
+            .told_to_importers()
+            .await
+            .map_err(ledger_error)?;
+        let now = self.clock.now();
+        let watching = deployments.watching().clone();
+        let importing = deployments.importing().clone();
+        let mut rows: BTreeMap<Peer, DeploymentStatus> = BTreeMap::new();
+        let configured = deployments.peers.known().into_iter();
+        for peer in configured.chain(watching.keys().cloned()) {
+            rows.entry(peer.clone()).or_insert_with(|| row(peer));
+        }
+        for (peer, watching) in watching {
+            let row = rows.entry(peer.clone()).or_insert_with(|| row(peer));
+            row.name = watching.owner.as_ref().map(|owner| owner.name.clone());
+            row.watch = Some(WatchStatus {
+                fresh: deployments.is_fresh(&watching, now),
+                kinds: watching.kinds.into_iter().collect(),
+                seq: watching.seq,
+                heard_at: watching.heard_at,
+                reason: watching.reason,
+            });
+        }
+        for importer in importers {
+            let peer = Peer::from(&importer.deployment);
+            let seen = importing.get(&importer.deployment.name);
+            let row = rows.entry(peer.clone()).or_insert_with(|| row(peer));
+            row.name = Some(importer.deployment.name.clone());
+            row.importer = Some(importer_status(importer, seen, newest.1));
+        }
+        Ok(rows.into_values().collect())
+    }
+
+    async fn watch_of(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {
+        let deployments = self.neighbours()?;
+        match deployments.is_home(peer) {
+            true => self.news_for(watch).await.map_err(peer_failure),
+            false => deployments.peers.watch(peer, watch).await,
+        }
+    }
+
+    async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure> {
+        let deployments = self.neighbours()?;
+        match deployments.is_home(peer) {
+            true => self.points_at(question).await.map_err(peer_failure),
+            false => deployments.peers.ask(peer, question).await,
+        }
+    }
+
+    async fn hint(&self, peer: &Peer) -> Result<(), PeerFailure> {
+        let deployments = self.neighbours()?;
+        let from = deployments.home.clone();
+        match deployments.is_home(peer) {
+            true => self.hinted(&from).map_err(peer_failure),
+            false => deployments.peers.hint(peer, from).await,
+        }
+    }
+
+    fn neighbours(&self) -> Result<&Deployments, PeerFailure> {
+        self.deployments().map_err(peer_failure)
+    }
+
+    fn home(&self) -> Option<Site> {
+        let deployments = self.deployments.as_ref();
+        deployments.map(|deployments| deployments.home.site())
+    }
+}
+
+fn peer_failure(error: ControlError) -> PeerFailure {
+    PeerFailure::new(error.to_string())
+}
+
+fn row(peer: Peer) -> DeploymentStatus {
+    DeploymentStatus {
+        service: peer.service,
+        region: peer.region,
+        name: None,
+        watch: None,
+        importer: None,
+    }
+}
+
+fn importer_status(importer: Importer, seen: Option<&Importing>, newest: i64) -> ImporterStatus {
+    let seen = seen.cloned().unwrap_or_default();
+    ImporterStatus {
+        kinds: importer.kinds.into_iter().collect(),
+        since: Some(importer.since),
+        seen_at: seen.seen_at,
+        seq: seen.seq,
+        lag: match seen.seen_at {
+            Some(_) => (newest - seen.seq).max(0),
+            None => newest,
+        },
+        awaited: importer.awaited,
+        reason: seen.reason,
+    }
+}
+
+impl Watching {
+    fn resume(kinds: BTreeSet<KindName>, heard: Option<&Heard>) -> Self {
+        Self {
+            kinds,
+            owner: heard.map(|it| it.owner.clone()),
+            ledger: heard.map(|it| it.ledger.clone()).unwrap_or_default(),
+            seq: heard.map_or(0, |it| it.seq),
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! As an owner: nothing is accepted that someone elsewhere blocks, and nothing goes before all who may
+//! point at it have said that nothing does (G2, G7).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use futures_util::future::join_all;
+use tokio::task::JoinSet;
+
+use super::Deployments;
+use crate::control::{ControlError, Envelope, Receipt};
+use crate::domain::model::{
+    Action, Answer, ErrorClass, KindName, Plan, PlanStep, Refusal, RefusalRule, StepError, Target,
+};
+use crate::domain::peers::{
+    ASKED_TOGETHER, AWAITED, Answered, Asked, Deployment, Holder, News, Question, Watch, awaiting,
+};
+use crate::domain::policy::{Failure, Outcome, Retry, after_call};
+use crate::domain::text::escape;
+use crate::engine::dispatch::facts;
+use crate::engine::handle::{audit, ledger_error};
+use crate::engine::{Done, Shared};
+use crate::ledger::{Applied, Change, ClaimedStep, Importer, LedgerError};
+use crate::peers::Peer;
+
+/// Changes of tombstones that one answer tells.
+const NEWS_MAX: usize = 1_000;
+/// After a commit, how long a watch gathers what else comes: thousands may be on their way.
+const GATHER: Duration = Duration::from_millis(20);
+/// Longer waits are cut to this.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Refusals of one importer that a plan names.
+const REFUSALS_MAX: usize = 100;
+
+impl Shared {
+    /// What is on record from an earlier engine; and this deployment itself, where it refers to its own.
+    pub(in crate::engine) async fn recall_importers(&self) -> Result<(), LedgerError> {
+        let Some(deployments) = &self.deployments else {
+            return Ok(());
+        };
+        // Its own references are on record before anything is accepted.
+        let own = deployments
+            .imported(&self.kinds)
+            .remove(&deployments.home_peer());
+        if let Some(kinds) = own {
+            let watched = Change::Watched {
+                importer: deployments.home.clone(),
+                kinds,
+                now: self.clock.now(),
+            };
+            self.commit_until_done(vec![watched]).await?;
+        }
+        let importers = self.ledger.importers().await?;
+        deployments
+            .any_importer
+            .store(!importers.is_empty(), Ordering::Relaxed);
+        let mut importing = deployments.importing();
+        for importer in importers {
+            let name = importer.deployment.name;
+            importing.entry(name).or_default().hinted = true;
+        }
+        Ok(())
+    }
+
+    /// What an importer hears. It is on record before it hears anything (G12).
+    pub(in crate::engine) async fn news_for(&self, watch: Watch) -> Result<News, ControlError> {
+        let deployments = self.deployments()?;
+        self.record(deployments, &watch).await?;
+        let since = (watch.ledger.clone(), watch.after);
+        let wait = Duration::from_millis(watch.wait_ms).min(WAIT_MAX);
+        let deadline = tokio::time::Instant::now() + wait;
+        let mut committed = self.committed.subscribe();
+        loop {
+            committed.mark_unchanged();
+            let from = deployments.home.clone();
+            let news = self
+                .ledger
+                .news(from, since.clone(), watch.kinds.clone(), NEWS_MAX);
+            let news = news.await.map_err(ledger_error)?;
+            // Also that there is nothing of its kinds is news: so far it has heard us.
+            if news.ledger != watch.ledger || news.seq != watch.after {
+                return Ok(news);
+            }
+            if tokio::time::timeout_at(deadline, committed.changed())
+                .await
+                .is_err()
+            {
+                return Ok(news);
+            }
+            tokio::time::sleep(GATHER).await;
+        }
+    }
+
+    async fn record(&self, deployments: &Deployments, watch: &Watch) -> Result<(), ControlError> {
+        let name = watch.from.name.clone();
+        let known = deployments.importing().contains_key(&name);
+        let kinds_changed = || async {
+            let importers = self.ledger.importers().await.map_err(ledger_error)?;
+            let recorded = importers.iter().find(|it| it.deployment == watch.from);
+            Ok::<_, ControlError>(recorded.is_none_or(|it| it.kinds != watch.kinds))
+        };
+        // Of a watch that goes on nothing is new.
+        let begins = watch.ledger.is_empty() || !known || watch.wait_ms == 0;
+        if begins && kinds_changed().await? {
+            let watched = Change::Watched {
+                importer: watch.from.clone(),
+                kinds: watch.kinds.clone(),
+                now: self.clock.now(),
+            };
+            let applied = self.commit(vec![watched]).await.map_err(ledger_error)?;
+            if let Some(Applied::Refused(message)) = applied.into_iter().next() {
+                return Err(ControlError::Conflict { message });
+            }
+            deployments.any_importer.store(true, Ordering::Relaxed);
+        }
+        let mut importing = deployments.importing();
+        let seen = importing.entry(name).or_default();
+        seen.seen_at = Some(self.clock.now());
+        // What it hears later than we asked it may change its answer.
+        seen.hinted |= seen.seq != watch.after || begins;
+        seen.seq = watch.after;
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    pub(in crate::engine) fn hinted(&self, from: &Deployment) -> Result<(), ControlError> {
+        let deployments = self.deployments()?;
+        if let Some(importing) = deployments.importing().get_mut(&from.name) {
+            importing.hinted = true;
+        }
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Adds to a plan what blocks it elsewhere (G2). Who does not answer is not clear.
+    pub(in crate::engine) async fn blocked_elsewhere(&self, plan: &mut Plan) {
+        let Some(deployments) = &self.deployments else {
+            return;
+        };
+        if plan.options.chained || !deployments.any_importer() {
+            return;
+        }
+        let mut refused = match self.importers_of(plan).await {
+            Ok(importers) => {
+                let asked = importers
+                    .iter()
+                    .map(|importer| self.blocked_at(importer, plan));
+                join_all(asked).await.into_iter().flatten().collect()
+            }
+            Err(error) => not_clear(plan, &error.to_string()),
+        };
+        plan.refused.append(&mut refused);
+    }
+
+    /// Those on record whose kinds refer to what this plan deletes; not this deployment, whose own
+    /// references the plan has seen.
+    async fn importers_of(&self, plan: &Plan) -> Result<Vec<Importer>, LedgerError> {
+        let home = self.home();
+        let kinds: BTreeSet<&KindName> = plan.steps.iter().map(|step| &step.kind).collect();
+        let mut importers = self.ledger.importers().await?;
+        importers.retain(|importer| {
+            Some(importer.deployment.site()) != home
+                && importer.kinds.iter().any(|kind| kinds.contains(kind))
+        });
+        Ok(importers)
+    }
+
+    async fn blocked_at(&self, importer: &Importer, plan: &Plan) -> Vec<Refusal> {
+        let steps: Vec<&PlanStep> = plan
+            .steps
+            .iter()
+            .filter(|step| importer.kinds.contains(&step.kind) && takes_away(step.action))
+            .collect();
+        let mut refused = Vec::new();
+        for steps in steps.chunks(ASKED_TOGETHER) {
+            match self.asked_at_accept(importer, steps).await {
+                Ok(answers) => {
+                    for (step, answered) in steps.iter().zip(answers) {
+                        refused.extend(blocking(step, &answered));
+                    }
+                }
+                Err(why) => return not_clear(plan, &why),
+            }
+            if refused.len() > REFUSALS_MAX {
+                break;
+            }
+        }
+        refused
+    }
+
+    async fn asked_at_accept(
+        &self,
+        importer: &Importer,
+        steps: &[&PlanStep],
+    ) -> Result<Vec<Answered>, String> {
+        let told = self.ledger.told_to_importers().await;
+        let (ledger, seq) = told.map_err(|error| error.to_string())?;
+        let about = steps.iter().map(|step| Asked {
+            key: step.key(),
+            deletion: None,
+            incarnation: 0,
+            root: String::new(),
+        });
+        self.answers(importer, (ledger, seq), about.collect()).await
+    }
+
+    /// The whole answer to a question, or why there is none.
+    async fn answers(
+        &self,
+        importer: &Importer,
+        (ledger, seq): (String, i64),
+        about: Vec<Asked>,
+    ) -> Result<Vec<Answered>, String> {
+        let name = &importer.deployment.name;
+        let deployments = self.neighbours().map_err(|failure| failure.message)?;
+        let question = Question {
+            from: deployments.home.clone(),
+            ledger,
+            seq,
+            about,
+        };
+        let peer = Peer::from(&importer.deployment);
+        let answers = self.ask(&peer, question.clone()).await;
+        let answers =
+            answers.map_err(|failure| format!("deployment {name} does not answer: {failure}"))?;
+        if answers.from != importer.deployment {
+            return Err(format!(
+                "deployment {name} is on record there, but {} answers",
+                escape(&answers.from.name)
+            ));
+        }
+        answers
+            .check(&question)
+            .map_err(|why| format!("deployment {name} gave no answer that counts: {why}"))?;
+        Ok(answers.about)
+    }
+
+    /// What only importers hold is not sent: it waits for their word. None: it may be sent.
+    pub(in crate::engine) async fn awaits_word(&self, step: &ClaimedStep) -> Option<Change> {
+        let deployments = self.deployments.as_ref()?;
+        if !deployments.any_importer() || !takes_away(step.action) {
+            return None;
+        }
+        let awaited = match self.ledger.awaited_by(step.id).await {
+            Ok(awaited) if awaited.is_empty() => return None,
+            Ok(awaited) => awaited,
+            // What is not known is no word.
+            Err(error) => {
+                tracing::error!(%error, step = step.id, "whose word it waits for was not read");
+                Vec::new()
+            }
+        };
+        let (message, blockers) = awaiting(&awaited);
+        let failure = Failure {
+            retry: Retry::Awaited,
+            error: StepError {
+                class: ErrorClass::Blocked,
+                status: None,
+                kind: AWAITED.to_owned(),
+                message: message.clone(),
+                request_id: String::new(),
+                at: self.clock.now(),
+            },
+            blockers,
+            retry_after: None,
+        };
+        let decision = after_call(
+            facts(step),
+            Outcome::Failed(failure),
+            self.clock.now(),
+            &self.schedule(&step.key.kind),
+            self.clock.chance(),
+        );
+        let line = format!("not sent: {message}");
+        Some(self.settled(step, decision, line, Some(Answer::default())))
+    }
+
+    /// Asks importers whose word is waited for: those that hint, that have something new to say a word on,
+    /// and each by itself at every heartbeat (G5). Says how long none is due.
+    pub(in crate::engine) fn ask_importers(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Done>,
+    ) -> Duration {
+        let Some(deployments) = &self.deployments else {
+            return Duration::MAX;
+        };
+        let now = self.clock.now();
+        let heartbeat = TimeDelta::from_std(deployments.heartbeat).unwrap_or(TimeDelta::MAX);
+        let mut next = Duration::MAX;
+        for (name, importing) in deployments.importing().iter_mut() {
+            if importing.asking {
+                continue;
+            }
+            let due = importing.asked_at.map(|at| at + heartbeat);
+            let is_due = due.is_none_or(|due| due <= now);
+            if !importing.hinted && !is_due {
+                let left = due.and_then(|due| (due - now).to_std().ok());
+                next = next.min(left.unwrap_or_default());
+                continue;
+            }
+            importing.asking = true;
+            importing.hinted = false;
+            importing.asked_at = Some(now);
+            next = next.min(deployments.heartbeat);
+            let (shared, name) = (self.clone(), name.clone());
+            tasks.spawn(async move {
+                shared.ask_importer(&name).await;
+                Done::Asked
+            });
+        }
+        next
+    }
+
+    async fn ask_importer(&self, name: &str) {
+        let asked = self.ask_all(name).await;
+        let Some(deployments) = &self.deployments else {
+            return;
+        };
+        if let Some(importing) = deployments.importing().get_mut(name) {
+            importing.asking = false;
+            importing.reason = asked.err().unwrap_or_default();
+        }
+    }
+
+    async fn ask_all(&self, name: &str) -> Result<(), String> {
+        let Some(home) = self.home() else {
+            return Ok(());
+        };
+        let said = |error: LedgerError| error.to_string();
+        let importers = self.ledger.importers().await.map_err(said)?;
+        let Some(importer) = importers.into_iter().find(|it| it.deployment.name == name) else {
+            return Ok(());
+        };
+        if importer.awaited == 0 {
+            return Ok(());
+        }
+        let (ledger, _) = self.ledger.told_to_importers().await.map_err(said)?;
+        let mut after = 0;
+        loop {
+            let page = self
+                .ledger
+                .awaited(home.clone(), name, after, ASKED_TOGETHER);
+            let (steps, seq) = page.await.map_err(said)?;
+            let Some((last, _)) = steps.last() else {
+                return Ok(());
+            };
+            after = *last;
+            let (ids, about): (Vec<i64>, Vec<Asked>) = steps.into_iter().unzip();
+            let answers = self
+                .answers(&importer, (ledger.clone(), seq), about)
+                .await?;
+            let answered = Change::Answered {
+                importer: name.to_owned(),
+                answers: ids.into_iter().zip(answers).collect(),
+                now: self.clock.now(),
+            };
+            let applied = self.ledger.commit(vec![answered]).await.map_err(said)?;
+            // What says the same again is news for nobody.
+            if applied.iter().any(|it| *it != Applied::Moved(0)) {
+                self.committed();
+            }
+        }
+    }
+
+    /// A person says that an importer is gone for good (G12).
+    pub(in crate::engine) async fn release_importer(
+        &self,
+        envelope: &Envelope,
+        name: &str,
+    ) -> Result<Receipt, ControlError> {
+        let deployments = self.deployments()?;
+        let release = Change::ReleaseImporter {
+            name: name.to_owned(),
+            audit: audit(envelope, "release", &format!("deployment {name}")),
+            now: self.clock.now(),
+        };
+        let receipt = self.moved(release).await?;
+        deployments.importing().remove(name);
+        Ok(receipt)
+    }
+}
+
+fn not_clear(plan: &Plan, why: &str) -> Vec<Refusal> {
+    let refusal = plan.targets.first().map(|resource| Refusal {
+        resource: resource.clone(),
+        rule: RefusalRule::Unreadable,
+        reason: format!(
+            "{why}; whether something there blocks this is not known. If it is gone for good, release it"
+        ),
+        blocker: None,
+    });
+    refusal.into_iter().collect()
+}
+
+fn takes_away(action: Action) -> bool {
+    matches!(action, Action::Delete | Action::Detach)
+}
+
+fn blocking(step: &PlanStep, answered: &Answered) -> Vec<Refusal> {
+    let resource = Target {
+        key: step.key(),
+        name: step.name.clone(),
+    };
+    let refusal = |holder: &Holder| Refusal {
+        resource: resource.clone(),
+        rule: RefusalRule::InUse,
+        reason: format!(
+            "{} {} is in use: {} {} of deployment {} points at it, and only goes by itself",
+            step.kind,
+            escape(match step.name.as_str() {
+                "" => &step.resource_id,
+                name => name,
+            }),
+            holder.key.kind,
+            escape(match holder.name.as_str() {
+                "" => &holder.key.id,
+                name => name,
+            }),
+            holder.key.site,
+        ),
+        blocker: Some(holder.blocker()),
+    };
+    answered.blocking().map(refusal).collect()
+}

@@ -1,0 +1,275 @@
+//! As an importer: what here points at resources of the deployment that asks (G5, G7, G13).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Deployments;
+use crate::control::ControlError;
+use crate::domain::kinds::{IN_USE, Kind, OnDelete, base};
+use crate::domain::ladder::HELD;
+use crate::domain::model::{Action, KindName, ResourceKey, Site, StepState};
+use crate::domain::peers::{
+    ASKED_TOGETHER, AWAITED, Answered, Answers, Asked, CIRCLE_MAX, HOLDERS_MAX, Holder, Question,
+    Waits,
+};
+use crate::engine::Shared;
+use crate::engine::handle::ledger_error;
+use crate::ledger::{PointedAt, Referrer, Standing};
+use crate::peers::Peer;
+
+/// A question that came before what it is about was heard waits so long for that.
+const HEARD_WITHIN: Duration = Duration::from_secs(2);
+
+impl Shared {
+    /// Answers only from a view that has heard what the question is about (G7).
+    pub(in crate::engine) async fn points_at(
+        &self,
+        question: Question,
+    ) -> Result<Answers, ControlError> {
+        let deployments = self.deployments()?;
+        if question.about.len() > ASKED_TOGETHER {
+            return Err(ControlError::Usage {
+                message: format!(
+                    "{} resources in one question; at most {ASKED_TOGETHER}",
+                    question.about.len()
+                ),
+            });
+        }
+        let view = deployments.view(&question).await?;
+        let keys: Vec<ResourceKey> = question.about.iter().map(|it| it.key.clone()).collect();
+        let fields = self.pointing_fields();
+        let pointed = self.ledger.pointed_at(keys, fields, HOLDERS_MAX + 1);
+        let pointed = pointed.await.map_err(ledger_error)?;
+        let mut about = Vec::with_capacity(question.about.len());
+        for (asked, pointed) in question.about.into_iter().zip(pointed) {
+            about.push(
+                self.answered(&deployments.home.site(), asked, pointed)
+                    .await?,
+            );
+        }
+        Ok(Answers {
+            from: deployments.home.clone(),
+            ledger: question.ledger,
+            seq: view,
+            about,
+        })
+    }
+
+    async fn answered(
+        &self,
+        home: &Site,
+        asked: Asked,
+        pointed: PointedAt,
+    ) -> Result<Answered, ControlError> {
+        let PointedAt { named, count } = pointed;
+        let mut by_key: BTreeMap<&ResourceKey, Vec<&Referrer>> = BTreeMap::new();
+        for referrer in &named {
+            by_key.entry(&referrer.key).or_default().push(referrer);
+        }
+        let keys: Vec<ResourceKey> = by_key.keys().map(|key| (*key).clone()).collect();
+        let standing = self
+            .ledger
+            .standing(home.clone(), keys)
+            .await
+            .map_err(ledger_error)?;
+        let mut holders = Vec::with_capacity(by_key.len());
+        for ((key, referrers), standing) in by_key.into_iter().zip(standing) {
+            holders.push(self.holder(key, &referrers, standing).await?);
+        }
+        Ok(Answered::of(asked, holders, count))
+    }
+
+    async fn holder(
+        &self,
+        key: &ResourceKey,
+        referrers: &[&Referrer],
+        standing: Option<Standing>,
+    ) -> Result<Holder, ControlError> {
+        let goes = standing.filter(|it| it.action != Action::Enable);
+        let why = match &goes {
+            Some(standing) if matches!(standing.state, StepState::Blocked | StepState::Stuck) => {
+                held_up(standing)
+            }
+            _ => String::new(),
+        };
+        let waits = match &goes {
+            Some(standing) if standing.action != Action::Unset => {
+                self.waits(key, &standing.root).await?
+            }
+            _ => Waits::default(),
+        };
+        Ok(Holder {
+            key: key.clone(),
+            name: referrers
+                .first()
+                .map(|it| it.name.clone())
+                .unwrap_or_default(),
+            project_id: String::new(),
+            blocks: referrers.iter().any(|it| self.blocks(it)),
+            root: goes.map(|standing| standing.root),
+            waits,
+            why,
+        })
+    }
+
+    /// Who waits for whom, from this resource on, as far as this deployment knows. What waits for something
+    /// else, or for what does not go under the same root, is left out, so that no circle is seen where
+    /// there is none.
+    async fn waits(&self, key: &ResourceKey, root: &str) -> Result<Waits, ControlError> {
+        let home = key.site.clone();
+        let mut waits = Waits::default();
+        let mut open = vec![key.clone()];
+        let mut seen = BTreeSet::from([key.clone()]);
+        while let Some(key) = open.pop() {
+            let standing = self.ledger.standing(home.clone(), vec![key.clone()]).await;
+            let standing = standing.map_err(ledger_error)?.into_iter().flatten().next();
+            let Some(standing) = standing.filter(|it| it.root == root) else {
+                continue;
+            };
+            let Some(here) = self.waited_for_here(&standing).await? else {
+                continue;
+            };
+            let mut on: BTreeSet<ResourceKey> = here.into_iter().collect();
+            let mut known = true;
+            let awaited = self.ledger.awaited_by(standing.step).await;
+            for awaited in awaited.map_err(ledger_error)? {
+                let Some(said) = awaited.said else {
+                    known = false;
+                    continue;
+                };
+                known &= said.count == said.holders.len() as u64;
+                for holder in said.holders {
+                    known &= holder.root.as_deref() == Some(root);
+                    waits.hear(&home, &holder.waits);
+                    on.insert(holder.key);
+                }
+            }
+            if known {
+                waits.add(key, on.clone());
+            }
+            // A circle may come through here more than once.
+            let others = waits.waited_for().filter(|it| it.site == home).cloned();
+            let next: Vec<ResourceKey> = on.into_iter().chain(others).collect();
+            for key in next.into_iter().filter(|it| it.site == home) {
+                if seen.len() < CIRCLE_MAX && seen.insert(key.clone()) {
+                    open.push(key);
+                }
+            }
+        }
+        Ok(waits)
+    }
+
+    /// What a step waits for in this deployment, its importers aside: others of its deletion that go first,
+    /// or what points at it in the registry. None: it waits for something else, or for nothing.
+    async fn waited_for_here(
+        &self,
+        standing: &Standing,
+    ) -> Result<Option<Vec<ResourceKey>>, ControlError> {
+        let error = standing.error.as_ref().map(|error| error.kind.as_str());
+        match (standing.state, error) {
+            (StepState::Waiting, _) | (StepState::Stuck, Some(HELD)) => {
+                let before = self.ledger.waited_for(standing.step).await;
+                let before = before.map_err(ledger_error)?;
+                Ok(Some(before.into_iter().map(|(_, key)| key).collect()))
+            }
+            (StepState::Blocked | StepState::Stuck, Some(AWAITED)) => Ok(Some(Vec::new())),
+            (StepState::Blocked | StepState::Stuck, Some(IN_USE)) => {
+                let blockers = standing.blockers.iter();
+                Ok(Some(
+                    blockers
+                        .map(|it| ResourceKey {
+                            site: it.site.clone(),
+                            kind: it.kind.clone(),
+                            id: it.id.clone(),
+                        })
+                        .collect(),
+                ))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether it goes only by itself: then the deletion of what it points at is refused (G2).
+    fn blocks(&self, referrer: &Referrer) -> bool {
+        let kind = self.kinds.get(&referrer.key.kind);
+        kind.is_some_and(|kind| {
+            let references = kind.spec.references.iter().filter(|reference| {
+                reference.to == referrer.to.kind
+                    && reference.field.as_deref().map(base) == Some(referrer.field.as_str())
+            });
+            references
+                .into_iter()
+                .any(|reference| match reference.on_delete {
+                    OnDelete::Block => true,
+                    OnDelete::Unset => kind.spec.requires(reference),
+                    _ => false,
+                })
+        })
+    }
+
+    /// The fields of our own kinds that point at something which must not go before they let go of it.
+    pub(in crate::engine) fn pointing_fields(&self) -> Arc<[(KindName, String)]> {
+        let fields_of = |kind: &Kind| -> Vec<(KindName, String)> {
+            let holding = kind.spec.references.iter();
+            let holding = holding.filter(|it| it.on_delete != OnDelete::Dangling);
+            let fields = holding.filter_map(|it| it.field.as_deref().map(base));
+            fields
+                .map(|field| (kind.name.clone(), field.to_owned()))
+                .collect()
+        };
+        let native = self.kinds.iter().filter(|kind| kind.is_native());
+        native.flat_map(fields_of).collect()
+    }
+}
+
+impl Deployments {
+    /// How far the asker's ledger was heard; waits for a moment if that is not far enough.
+    async fn view(&self, question: &Question) -> Result<i64, ControlError> {
+        let deadline = tokio::time::Instant::now() + HEARD_WITHIN;
+        let peer = Peer::from(&question.from);
+        loop {
+            let heard = self.heard.notified();
+            tokio::pin!(heard);
+            // From here on nothing that is heard is missed.
+            heard.as_mut().enable();
+            let Some(watching) = self.watching().get(&peer).cloned() else {
+                return Err(ControlError::NotFound {
+                    message: format!("{} does not watch {peer}", self.home.name),
+                });
+            };
+            if watching.ledger == question.ledger && watching.seq >= question.seq {
+                return Ok(watching.seq);
+            }
+            if tokio::time::timeout_at(deadline, heard).await.is_err() {
+                return Err(ControlError::Conflict {
+                    message: format!(
+                        "{} has heard {peer} up to {}, and is asked about {}",
+                        self.home.name, watching.seq, question.seq
+                    ),
+                });
+            }
+        }
+    }
+}
+
+/// In a few words: `blocked by contract c1`.
+fn held_up(standing: &Standing) -> String {
+    let state = standing.state.as_str();
+    let first = standing.blockers.first();
+    match (first, &standing.error) {
+        (Some(by), _) => {
+            let does = match by.in_plan {
+                true => "",
+                false => ", which this deletion will not remove",
+            };
+            let called = match by.name.as_str() {
+                "" => by.id.as_str(),
+                name => name,
+            };
+            format!("{state} by {} {called} at {}{does}", by.kind, by.site)
+        }
+        (None, Some(error)) => format!("{state}: {}", error.message),
+        (None, None) => state.to_owned(),
+    }
+}

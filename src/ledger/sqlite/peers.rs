@@ -1,0 +1,687 @@
+//! Other deployments: whose word a step waits for, what they are told, and what of theirs is going (G).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::json;
+
+use super::batch::{Batch, Sql};
+use super::rows;
+use crate::domain::model::{
+    DeletionState, ErrorClass, EventKind, KindName, ResourceKey, Site, StepError, StepState,
+    short_id,
+};
+use crate::domain::peers::{
+    AWAITED, Answered, Asked, Awaited, Deployment, Going, News, awaiting, is_foreign_root, root_of,
+};
+use crate::ledger::{
+    Applied, AuditEntry, Heard, Importer, NewDeletion, PointedAt, Referrer, Standing, ToSeeTo,
+};
+
+impl Batch<'_> {
+    /// An importer is on record from its first watch on (G12). For a kind that it did not refer to
+    /// before, it is told of all that is going already, and its word is waited for.
+    pub(super) fn watched(
+        &mut self,
+        importer: &Deployment,
+        kinds: &BTreeSet<KindName>,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let Deployment {
+            name,
+            service,
+            region,
+        } = importer;
+        let known: Option<(String, String)> = self
+            .db
+            .prepare_cached("SELECT service, region FROM importers WHERE name = ?1")?
+            .query_row([name], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        match known {
+            Some(before) if before != (service.clone(), region.clone()) => {
+                return Ok(Applied::Refused(format!(
+                    "deployment {name} is on record as {}/{}, not as {service}/{region}; release \
+                     that one first",
+                    before.0, before.1
+                )));
+            }
+            Some(_) => {}
+            None => {
+                self.execute(
+                    "INSERT INTO importers(name, service, region, since) VALUES(?1, ?2, ?3, ?4)",
+                    &[name, service, region, &rows::micros(now)],
+                )?;
+                let what = format!("deployment {name} ({service}/{region}) refers to what is here");
+                self.peer_event(&what, name, now)?;
+            }
+        }
+        let recorded = kinds_of(self.db, name)?;
+        for kind in recorded.difference(kinds) {
+            self.execute(
+                "DELETE FROM importer_kinds WHERE kind = ?1 AND importer = ?2",
+                &[&kind.as_str(), name],
+            )?;
+        }
+        for kind in kinds.difference(&recorded) {
+            self.execute(
+                "INSERT INTO importer_kinds(kind, importer) VALUES(?1, ?2)",
+                &[&kind.as_str(), name],
+            )?;
+            self.execute(
+                "INSERT OR IGNORE INTO peer_changes(record) SELECT record_id FROM tombstones
+                 WHERE kind = ?1 AND phase IN ('checking', 'deleting') ORDER BY record_id",
+                &[&kind.as_str()],
+            )?;
+            self.execute(
+                "INSERT OR IGNORE INTO awaited(importer, step) SELECT ?2, id FROM steps
+                 WHERE kind = ?1 AND ended_at IS NULL AND action IN ('delete', 'detach')",
+                &[&kind.as_str(), name],
+            )?;
+        }
+        Ok(Applied::Done)
+    }
+
+    /// For each kind those whose word its deletion waits for.
+    pub(super) fn importers_by_kind(&self) -> Sql<BTreeMap<KindName, Vec<String>>> {
+        let mut by_kind: BTreeMap<KindName, Vec<String>> = BTreeMap::new();
+        let mut all = self
+            .db
+            .prepare_cached("SELECT kind, importer FROM importer_kinds")?;
+        let mut found = all.query(())?;
+        while let Some(row) = found.next()? {
+            let kind = KindName::new(row.get_ref(0)?.as_str()?);
+            by_kind.entry(kind).or_default().push(row.get(1)?);
+        }
+        Ok(by_kind)
+    }
+
+    pub(super) fn await_word(&self, step: i64, importers: &[String]) -> Sql<()> {
+        let mut insert = self
+            .db
+            .prepare_cached("INSERT OR IGNORE INTO awaited(importer, step) VALUES(?1, ?2)")?;
+        for importer in importers {
+            insert.execute(params![importer, step])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the word of any importer is missing.
+    pub(super) fn awaits_word(&self, step: i64) -> Sql<bool> {
+        self.db
+            .prepare_cached("SELECT 1 FROM awaited WHERE step = ?1")?
+            .exists([step])
+    }
+
+    pub(super) fn forget_awaited(&self, step: i64) -> Sql<()> {
+        self.execute("DELETE FROM awaited WHERE step = ?1", &[&step])
+            .map(drop)
+    }
+
+    /// What an importer said of what steps delete. A word that is given stands: what is clear is waited
+    /// for no more, whatever comes late or twice.
+    pub(super) fn answered(
+        &mut self,
+        importer: &str,
+        answers: &[(i64, Answered)],
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let mut news = 0;
+        let mut free = Vec::new();
+        let mut held = Vec::new();
+        for (step, answer) in answers {
+            let changed = match answer.clear {
+                true => self.execute(
+                    "DELETE FROM awaited WHERE importer = ?1 AND step = ?2",
+                    &[&importer, step],
+                )?,
+                false => {
+                    let said = rows::json(answer)?;
+                    self.execute(
+                        "UPDATE awaited SET said = ?3
+                         WHERE importer = ?1 AND step = ?2 AND said IS NOT ?3",
+                        &[&importer, step, &said],
+                    )?
+                }
+            };
+            news += changed as u64;
+            match changed > 0 {
+                true if self.awaits_word(*step)? => held.push(*step),
+                true => free.push(*step),
+                false => {}
+            }
+        }
+        self.tell_awaiting(&held, now)?;
+        self.word_was_given(&free, now)?;
+        Ok(Applied::Moved(news))
+    }
+
+    fn word_was_given(&mut self, steps: &[i64], now: DateTime<Utc>) -> Sql<()> {
+        for step in steps {
+            self.try_what_met(*step, AWAITED, now)?;
+        }
+        Ok(())
+    }
+
+    /// A step that nothing but this held is tried now, also if it was held so long that it is stuck.
+    pub(super) fn try_what_met(&mut self, step: i64, error: &str, now: DateTime<Utc>) -> Sql<()> {
+        match self.held_by_error(step, error)? {
+            Some((_, StepState::Blocked)) => self
+                .execute(
+                    "UPDATE steps SET next_attempt_at = ?2 WHERE id = ?1",
+                    &[&step, &rows::micros(now)],
+                )
+                .map(drop),
+            // Paused or cancelled, it stays as it is.
+            Some((num, _)) => self.retry_steps(num, &[step], now).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The deletion and state of a step that such an error alone holds.
+    fn held_by_error(&self, step: i64, error: &str) -> Sql<Option<(i64, StepState)>> {
+        self.db
+            .prepare_cached(
+                "SELECT deletion, state FROM steps WHERE id = ?1 AND state IN ('blocked', 'stuck')
+                     AND last_error ->> 'type' = ?2",
+            )?
+            .query_row(params![step, error], |row| {
+                Ok((row.get(0)?, rows::word(row, 1)?))
+            })
+            .optional()
+    }
+
+    /// Who waits is told for whom and for what, as it stands now.
+    fn tell_awaiting(&mut self, steps: &[i64], now: DateTime<Utc>) -> Sql<()> {
+        for step in steps {
+            if self.held_by_error(*step, AWAITED)?.is_none() {
+                continue;
+            }
+            let (message, blockers) = awaiting(&awaited_by(self.db, *step)?);
+            let error = StepError {
+                class: ErrorClass::Blocked,
+                status: None,
+                kind: AWAITED.to_owned(),
+                message,
+                request_id: String::new(),
+                at: now,
+            };
+            self.execute(
+                "UPDATE steps SET blockers = ?2, last_error = ?3 WHERE id = ?1",
+                &[step, &rows::json(&blockers)?, &rows::json(&error)?],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// An admin says that an importer is gone for good (G12): nobody waits for its word any more.
+    pub(super) fn release_importer(
+        &mut self,
+        name: &str,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        if self.execute("DELETE FROM importers WHERE name = ?1", &[&name])? == 0 {
+            return Ok(Applied::Refused(format!("no importer {name} is on record")));
+        }
+        self.execute("DELETE FROM importer_kinds WHERE importer = ?1", &[&name])?;
+        let waited: Vec<i64> = self
+            .db
+            .prepare_cached("DELETE FROM awaited WHERE importer = ?1 RETURNING step")?
+            .query_map([name], |row| row.get(0))?
+            .collect::<Sql<_>>()?;
+        self.audit(audit, now)?;
+        let what = format!(
+            "deployment {name} was released by {}: {} steps wait for it no more",
+            audit.actor.name,
+            waited.len()
+        );
+        self.peer_event(&what, name, now)?;
+        let mut free = Vec::new();
+        let mut held = Vec::new();
+        for step in waited {
+            match self.awaits_word(step)? {
+                true => held.push(step),
+                false => free.push(step),
+            }
+        }
+        self.tell_awaiting(&held, now)?;
+        self.word_was_given(&free, now)?;
+        Ok(Applied::Done)
+    }
+
+    /// What a watch heard. What is gone or released at its owner is forgotten here.
+    pub(super) fn heard(
+        &mut self,
+        (service, region): (&str, &str),
+        news: &News,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let owner = news.from.name.as_str();
+        let before: Option<(String, i64)> = self
+            .db
+            .prepare_cached("SELECT ledger, seq FROM watches WHERE service = ?1 AND region = ?2")?
+            .query_row([service, region], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        // Another ledger, or one that was set back: what is known of it counts no more.
+        let anew = before
+            .as_ref()
+            .is_some_and(|(ledger, seq)| *ledger != news.ledger || *seq > news.seq);
+        if anew {
+            self.execute("DELETE FROM foreign_going WHERE owner = ?1", &[&owner])?;
+            let what = format!("the ledger of deployment {owner} is another one, or was set back");
+            self.peer_event(&what, owner, now)?;
+        }
+        self.execute(
+            "INSERT INTO watches(service, region, name, ledger, seq) VALUES(?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT(service, region) DO UPDATE
+             SET name = excluded.name, ledger = excluded.ledger, seq = excluded.seq",
+            &[&service, &region, &owner, &news.ledger, &news.seq],
+        )?;
+        for going in &news.changes {
+            self.hear_of(owner, going)?;
+        }
+        Ok(Applied::Done)
+    }
+
+    fn hear_of(&self, owner: &str, going: &Going) -> Sql<()> {
+        let Going {
+            key,
+            phase,
+            incarnation,
+            deletion,
+            root,
+        } = going;
+        let site = key.site.to_string();
+        if !going.is_going() {
+            return self
+                .execute(
+                    "DELETE FROM foreign_going WHERE id = ?1 AND kind = ?2 AND site = ?3",
+                    &[&key.id, &key.kind.as_str(), &site],
+                )
+                .map(drop);
+        }
+        self.db
+            .prepare_cached(
+                "INSERT INTO foreign_going(owner, site, kind, id, phase, incarnation, deletion, root)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                 ON CONFLICT(id, kind, site) DO UPDATE SET owner = excluded.owner,
+                     phase = excluded.phase, incarnation = excluded.incarnation,
+                     root = excluded.root, deletion = excluded.deletion,
+                     seen_to = iif(deletion = excluded.deletion, seen_to, NULL)",
+            )?
+            .execute(params![
+                owner,
+                site,
+                key.kind.as_str(),
+                key.id,
+                phase.as_str(),
+                incarnation,
+                deletion,
+                root
+            ])
+            .map(drop)
+    }
+
+    /// What points here at what is going elsewhere is seen to by this deletion; without one, nothing does.
+    pub(super) fn see_to(
+        &mut self,
+        keys: &[ResourceKey],
+        deletion: Option<&NewDeletion>,
+    ) -> Sql<Applied> {
+        let num = match deletion {
+            None => 0,
+            Some(wanted) => {
+                if self.find(&wanted.id)?.is_some() {
+                    return Ok(Applied::Stale);
+                }
+                let num = self.insert_deletion(wanted)?;
+                self.audit(&wanted.audit, wanted.now)?;
+                self.event(
+                    Some(num),
+                    None,
+                    EventKind::DeletionAccepted,
+                    &format!(
+                        "deletion {} sees to what points at {} resources that {} deletes",
+                        short_id(&wanted.id),
+                        wanted.targets.len(),
+                        wanted.actor.name
+                    ),
+                    &json!({"state": DeletionState::Planning.as_str(), "targets": wanted.targets.len()}),
+                    wanted.now,
+                )?;
+                num
+            }
+        };
+        for key in keys {
+            self.execute(
+                "UPDATE foreign_going SET seen_to = ?4 WHERE id = ?1 AND kind = ?2 AND site = ?3",
+                &[&key.id, &key.kind.as_str(), &key.site.to_string(), &num],
+            )?;
+        }
+        Ok(match deletion {
+            None => Applied::Done,
+            Some(wanted) => Applied::Accepted {
+                deletion_id: wanted.id.clone(),
+                existing: false,
+            },
+        })
+    }
+
+    /// Which deletion in another deployment takes this away, if one does (G10).
+    pub(super) fn goes_elsewhere(&self, key: &ResourceKey) -> Sql<Option<(String, String)>> {
+        self.db
+            .prepare_cached(
+                "SELECT deletion, owner FROM foreign_going WHERE id = ?1 AND kind = ?2 AND site = ?3",
+            )?
+            .query_row(
+                params![key.id, key.kind.as_str(), key.site.to_string()],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()
+    }
+
+    /// The root of a new deletion, from what it says of its cause: none if it is one itself.
+    pub(super) fn root_by(&self, cause: Option<&str>) -> Sql<Option<String>> {
+        let Some(cause) = cause else {
+            return Ok(None);
+        };
+        if is_foreign_root(cause) {
+            return Ok(Some(cause.to_owned()));
+        }
+        let root: Option<Option<String>> = self
+            .db
+            .prepare_cached(
+                "SELECT r.root FROM requests r JOIN deletions d ON d.num = r.num WHERE d.id = ?1",
+            )?
+            .query_row([cause], |row| row.get(0))
+            .optional()?;
+        Ok(root.flatten())
+    }
+
+    fn peer_event(&self, message: &str, name: &str, now: DateTime<Utc>) -> Sql<()> {
+        let data = json!({ "deployment": name });
+        self.event(None, None, EventKind::Deployment, message, &data, now)
+    }
+}
+
+fn kinds_of(db: &Connection, importer: &str) -> Sql<BTreeSet<KindName>> {
+    db.prepare_cached("SELECT kind FROM importer_kinds WHERE importer = ?1")?
+        .query_map([importer], |row| {
+            Ok(KindName::new(row.get_ref(0)?.as_str()?))
+        })?
+        .collect()
+}
+
+/// Those on record, with how many steps wait for the word of each.
+pub(super) fn importers(db: &Connection) -> Sql<Vec<Importer>> {
+    let found = db
+        .prepare_cached(
+            "SELECT name, service, region, since,
+                 (SELECT count(*) FROM awaited a JOIN steps s ON s.id = a.step
+                  WHERE a.importer = importers.name AND s.ended_at IS NULL)
+             FROM importers ORDER BY name",
+        )?
+        .query_map((), |row| {
+            let deployment = deployment(row, 0)?;
+            Ok((deployment, rows::time(row, 3)?, rows::number(row, 4)?))
+        })?
+        .collect::<Sql<Vec<_>>>()?;
+    found
+        .into_iter()
+        .map(|(deployment, since, awaited)| {
+            Ok(Importer {
+                kinds: kinds_of(db, &deployment.name)?,
+                deployment,
+                since,
+                awaited,
+            })
+        })
+        .collect()
+}
+
+fn deployment(row: &Row, first: usize) -> Sql<Deployment> {
+    Ok(Deployment {
+        name: row.get(first)?,
+        service: row.get(first + 1)?,
+        region: row.get(first + 2)?,
+    })
+}
+
+/// How far each watch has heard its owner.
+pub(super) fn watches(db: &Connection) -> Sql<Vec<Heard>> {
+    db.prepare_cached("SELECT name, service, region, ledger, seq FROM watches")?
+        .query_map((), |row| {
+            Ok(Heard {
+                owner: deployment(row, 0)?,
+                ledger: row.get(3)?,
+                seq: row.get(4)?,
+            })
+        })?
+        .collect()
+}
+
+/// The ledger's id, and the newest sequence.
+pub(super) fn position(db: &Connection) -> Sql<(String, i64)> {
+    db.prepare_cached(
+        "SELECT id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'peer_changes'), 0)
+         FROM identity",
+    )?
+    .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// What changed of these kinds after a sequence, at most `limit`.
+pub(super) fn news(
+    db: &Connection,
+    from: &Deployment,
+    (ledger, after): (&str, i64),
+    kinds: &BTreeSet<KindName>,
+    limit: usize,
+) -> Sql<News> {
+    let (own, newest) = position(db)?;
+    // Of another ledger, or of a time that this one has not seen: from the start.
+    let after = match own == ledger && after <= newest {
+        true => after,
+        false => 0,
+    };
+    let mut changes: Vec<(i64, Going)> = db
+        .prepare_cached(
+            "SELECT c.seq, t.site, t.kind, t.id, t.phase, t.incarnation, coalesce(d.id, ''), r.root
+             FROM peer_changes c JOIN tombstones t ON t.record_id = c.record
+             LEFT JOIN deletions d ON d.num = t.deletion LEFT JOIN requests r ON r.num = d.num
+             WHERE c.seq > ?1 AND t.kind IN (SELECT value FROM json_each(?2))
+             ORDER BY c.seq LIMIT ?3",
+        )?
+        .query_map(
+            params![after, rows::json(kinds)?, limit as i64 + 1],
+            |row| {
+                let deletion: String = row.get(6)?;
+                let root: Option<String> = row.get(7)?;
+                let going = Going {
+                    key: rows::key(row, 1)?,
+                    phase: rows::word(row, 4)?,
+                    incarnation: rows::number(row, 5)?,
+                    root: root_of(&from.site(), root.as_deref(), &deletion),
+                    deletion,
+                };
+                Ok((row.get(0)?, going))
+            },
+        )?
+        .collect::<Sql<_>>()?;
+    let more = changes.len() > limit;
+    changes.truncate(limit);
+    Ok(News {
+        from: from.clone(),
+        ledger: own,
+        seq: match (more, changes.last()) {
+            (true, Some((seq, _))) => *seq,
+            _ => newest,
+        },
+        changes: changes.into_iter().map(|(_, going)| going).collect(),
+        more,
+    })
+}
+
+/// The steps that wait for an importer's word, after this one: what they delete, and the newest sequence
+/// under which their importers heard of them.
+pub(super) fn awaited(
+    db: &Connection,
+    home: &Site,
+    importer: &str,
+    after: i64,
+    limit: usize,
+) -> Sql<(Vec<(i64, Asked)>, i64)> {
+    let found: Vec<(i64, Asked, i64)> = db
+        .prepare_cached(
+            "SELECT s.id, s.site, s.kind, s.resource, d.id, coalesce(t.incarnation, 1), r.root,
+                 coalesce(c.seq, 0)
+             FROM awaited a JOIN steps s ON s.id = a.step
+             JOIN deletions d ON d.num = s.deletion JOIN requests r ON r.num = d.num
+             LEFT JOIN tombstones t ON t.record_id = s.record
+             LEFT JOIN peer_changes c ON c.record = s.record
+             WHERE a.importer = ?1 AND a.step > ?2 AND s.ended_at IS NULL
+             ORDER BY a.step LIMIT ?3",
+        )?
+        .query_map(params![importer, after, limit as i64], |row| {
+            let deletion: String = row.get(4)?;
+            let root: Option<String> = row.get(6)?;
+            let asked = Asked {
+                key: rows::key(row, 1)?,
+                incarnation: rows::number(row, 5)?,
+                root: root_of(home, root.as_deref(), &deletion),
+                deletion: Some(deletion),
+            };
+            Ok((row.get(0)?, asked, row.get(7)?))
+        })?
+        .collect::<Sql<_>>()?;
+    let seq = found.iter().map(|(_, _, seq)| *seq).max().unwrap_or(0);
+    let steps = found.into_iter().map(|(step, asked, _)| (step, asked));
+    Ok((steps.collect(), seq))
+}
+
+/// Whose word a step waits for, and what they said last.
+pub(super) fn awaited_by(db: &Connection, step: i64) -> Sql<Vec<Awaited>> {
+    db.prepare_cached("SELECT importer, said FROM awaited WHERE step = ?1 ORDER BY importer")?
+        .query_map([step], |row| {
+            Ok(Awaited {
+                importer: row.get(0)?,
+                said: rows::from_json_opt(row, 1)?,
+            })
+        })?
+        .collect()
+}
+
+/// What of the registry points at each of these from one of these fields: the first few, and how many.
+pub(super) fn pointed_at(
+    db: &Connection,
+    to: &[ResourceKey],
+    fields: &[(KindName, String)],
+    named_max: usize,
+) -> Sql<Vec<PointedAt>> {
+    let fields = rows::json(fields)?;
+    let mut named = db.prepare_cached(
+        "SELECT h.site, h.kind, h.id, h.name, r.field FROM native_references r
+         JOIN native h ON h.num = r.num
+         WHERE r.id = ?1 AND r.kind = ?2 AND r.site = ?3
+             AND EXISTS (SELECT 1 FROM json_each(?4) j
+                 WHERE j.value ->> 0 = h.kind AND j.value ->> 1 = r.field)
+         ORDER BY h.num LIMIT ?5",
+    )?;
+    let mut count = db.prepare_cached(
+        "SELECT count(DISTINCT h.num) FROM native_references r JOIN native h ON h.num = r.num
+         WHERE r.id = ?1 AND r.kind = ?2 AND r.site = ?3
+             AND EXISTS (SELECT 1 FROM json_each(?4) j
+                 WHERE j.value ->> 0 = h.kind AND j.value ->> 1 = r.field)",
+    )?;
+    to.iter()
+        .map(|to| {
+            let (kind, site) = (to.kind.as_str(), to.site.to_string());
+            let limit = named_max as i64;
+            let named: Vec<Referrer> = named
+                .query_map(params![to.id, kind, site, fields, limit], |row| {
+                    Ok(Referrer {
+                        key: rows::key(row, 0)?,
+                        name: row.get(3)?,
+                        field: row.get(4)?,
+                        to: to.clone(),
+                    })
+                })?
+                .collect::<Sql<_>>()?;
+            let mut distinct: Vec<&ResourceKey> = named.iter().map(|it| &it.key).collect();
+            distinct.dedup();
+            let count = match named.len() < named_max {
+                true => distinct.len() as u64,
+                false => count.query_row(params![to.id, kind, site, fields], |row| {
+                    rows::number(row, 0)
+                })?,
+            };
+            Ok(PointedAt { named, count })
+        })
+        .collect()
+}
+
+/// What is going elsewhere, under one root, and is not yet seen to here: the oldest first.
+pub(super) fn to_see_to(db: &Connection, limit: usize) -> Sql<Option<ToSeeTo>> {
+    let root: Option<(String, String)> = db
+        .prepare_cached(
+            "SELECT root, owner FROM foreign_going
+             WHERE phase = 'deleting' AND seen_to IS NULL ORDER BY root, num LIMIT 1",
+        )?
+        .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((root, owner)) = root else {
+        return Ok(None);
+    };
+    let keys = db
+        .prepare_cached(
+            "SELECT site, kind, id FROM foreign_going
+             WHERE phase = 'deleting' AND seen_to IS NULL AND root = ?1 AND owner = ?2
+             ORDER BY root, num LIMIT ?3",
+        )?
+        .query_map(params![root, owner, limit as i64], |row| rows::key(row, 0))?
+        .collect::<Sql<_>>()?;
+    Ok(Some(ToSeeTo { owner, root, keys }))
+}
+
+/// The deployments of which something is going.
+pub(super) fn owners_going(db: &Connection) -> Sql<BTreeSet<String>> {
+    db.prepare_cached("SELECT DISTINCT owner FROM foreign_going")?
+        .query_map((), |row| row.get(0))?
+        .collect()
+}
+
+/// Where what points at something stands, if it is being deleted, or loses its reference, itself.
+pub(super) fn standing(db: &Connection, home: &Site, key: &ResourceKey) -> Sql<Option<Standing>> {
+    db.prepare_cached(
+        "SELECT s.id, s.state, s.action, s.blockers, s.last_error, d.id, r.root, d.state
+         FROM steps s JOIN deletions d ON d.num = s.deletion JOIN requests r ON r.num = d.num
+         WHERE s.resource = ?1 AND s.kind = ?2 AND s.site = ?3 AND s.ended_at IS NULL
+         ORDER BY s.action = 'unset', s.id LIMIT 1",
+    )?
+    .query_row(
+        params![key.id, key.kind.as_str(), key.site.to_string()],
+        |row| {
+            let deletion: String = row.get(5)?;
+            let root: Option<String> = row.get(6)?;
+            Ok(Standing {
+                step: row.get(0)?,
+                state: rows::word(row, 1)?,
+                action: rows::word(row, 2)?,
+                blockers: rows::from_json_opt(row, 3)?,
+                error: rows::from_json_opt(row, 4)?,
+                root: root_of(home, root.as_deref(), &deletion),
+            })
+        },
+    )
+    .optional()
+}
+
+/// The steps that a step of the same deletion waits for: what each deletes, and where it stands.
+pub(super) fn waited_for(db: &Connection, step: i64) -> Sql<Vec<(i64, ResourceKey)>> {
+    db.prepare_cached(
+        "SELECT s.id, s.site, s.kind, s.resource FROM edges e JOIN steps s ON s.id = e.dependency
+         WHERE e.dependent = ?1 AND s.ended_at IS NULL",
+    )?
+    .query_map([step], |row| Ok((row.get(0)?, rows::key(row, 1)?)))?
+    .collect()
+}

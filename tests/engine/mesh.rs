@@ -1,0 +1,469 @@
+//! Several deployments in one process, each with its ledger and kinds, on one paused clock; and what can
+//! happen between them: lost, late, doubled and old messages, cuts, crashes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use gone::cloud::{Cloud, Registry};
+use gone::control::{
+    Command, Control, ControlError, DeploymentStatus, Envelope, Page, Query, Receipt,
+};
+use gone::domain::kinds::{Home, Kinds, Source};
+use gone::domain::model::{Actor, Deletion, Origin};
+use gone::domain::peers::{Answers, Deployment, News, Question, Watch};
+use gone::engine::{Engine, Neighbours, Parts};
+use gone::ledger::sqlite::{InlineLedger, Options, Store};
+use gone::peers::{Peer, PeerFailure, Peers};
+use gone::system::clock::Clock;
+use gone::system::config::Settings;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::client::{Client, cascade, target};
+
+const HEARTBEAT: Duration = Duration::from_secs(30);
+
+/// What messages meet, each with this chance; seeded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weather {
+    /// The request does not come, or its answer does not.
+    pub lost: f64,
+    /// The request comes twice.
+    pub doubled: f64,
+    /// Something that was answered before comes in place of the answer.
+    pub old: f64,
+    /// Up to so long on each way.
+    pub late: Duration,
+}
+
+/// The network between deployments.
+pub struct Mesh {
+    up: Mutex<BTreeMap<Peer, Arc<dyn Control>>>,
+    cuts: Mutex<Vec<(Peer, Peer)>>,
+    weather: Mutex<Weather>,
+    dice: Mutex<fastrand::Rng>,
+    /// By who asked whom.
+    answered: Mutex<BTreeMap<(Peer, Peer), Answers>>,
+    /// How many questions and answers there were.
+    pub questions: Mutex<u64>,
+}
+
+impl Mesh {
+    fn chance(&self, of: f64) -> bool {
+        self.dice.lock().unwrap().f64() < of
+    }
+
+    fn weather(&self) -> Weather {
+        *self.weather.lock().unwrap()
+    }
+
+    async fn way(&self) {
+        let late = self.weather().late;
+        if !late.is_zero() {
+            let part = self.dice.lock().unwrap().f64();
+            tokio::time::sleep(late.mul_f64(part)).await;
+        }
+    }
+
+    fn reach(&self, from: &Peer, to: &Peer) -> Result<Arc<dyn Control>, PeerFailure> {
+        let lost = || PeerFailure::new(format!("{to} does not answer"));
+        let cut = |(a, b): &(Peer, Peer)| (a, b) == (from, to) || (b, a) == (from, to);
+        if self.cuts.lock().unwrap().iter().any(cut) || self.chance(self.weather().lost) {
+            return Err(lost());
+        }
+        self.up.lock().unwrap().get(to).cloned().ok_or_else(lost)
+    }
+
+    /// The way back: the answer may be lost.
+    async fn back<T>(&self, to: &Peer, answer: Result<T, ControlError>) -> Result<T, PeerFailure> {
+        self.way().await;
+        if self.chance(self.weather().lost) {
+            return Err(PeerFailure::new(format!("the answer of {to} was lost")));
+        }
+        answer.map_err(|error| PeerFailure::new(error.to_string()))
+    }
+}
+
+/// The mesh as one deployment sees it.
+struct Line {
+    own: Peer,
+    known: Vec<Peer>,
+    mesh: Arc<Mesh>,
+}
+
+fn envelope(command: Command) -> Envelope {
+    Envelope {
+        command,
+        actor: Actor {
+            name: "peer".into(),
+            origin: Origin::Peer,
+        },
+        reason: String::new(),
+        idempotency_key: None,
+    }
+}
+
+#[async_trait]
+impl Peers for Line {
+    fn known(&self) -> Vec<Peer> {
+        self.known.clone()
+    }
+
+    async fn watch(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {
+        self.mesh.way().await;
+        let there = self.mesh.reach(&self.own, peer)?;
+        let call = || {
+            there.submit(envelope(Command::Watch {
+                watch: watch.clone(),
+            }))
+        };
+        let limit = Duration::from_millis(watch.wait_ms) + Duration::from_secs(10);
+        if self.mesh.chance(self.mesh.weather().doubled) {
+            // Answered to nobody.
+            let _ = tokio::time::timeout(Duration::from_secs(1), call()).await;
+        }
+        let answer = tokio::time::timeout(limit, call()).await;
+        let answer = answer.map_err(|_| PeerFailure::new(format!("{peer} took too long")))?;
+        match self.mesh.back(peer, answer).await? {
+            Receipt::News(news) => Ok(*news),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure> {
+        *self.mesh.questions.lock().unwrap() += 1;
+        self.mesh.way().await;
+        let there = self.mesh.reach(&self.own, peer)?;
+        let ways = (self.own.clone(), peer.clone());
+        if self.mesh.chance(self.mesh.weather().old)
+            && let Some(old) = self.mesh.answered.lock().unwrap().get(&ways)
+        {
+            return Ok(old.clone());
+        }
+        let call = || {
+            there.query(Query::PointsAt {
+                question: question.clone(),
+            })
+        };
+        if self.mesh.chance(self.mesh.weather().doubled) {
+            let _ = call().await;
+        }
+        let answer = tokio::time::timeout(Duration::from_secs(10), call()).await;
+        let answer = answer.map_err(|_| PeerFailure::new(format!("{peer} took too long")))?;
+        match self.mesh.back(peer, answer).await? {
+            Page::Answers { answers } => {
+                self.mesh
+                    .answered
+                    .lock()
+                    .unwrap()
+                    .insert(ways, answers.clone());
+                Ok(answers)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn hint(&self, peer: &Peer, from: Deployment) -> Result<(), PeerFailure> {
+        self.mesh.way().await;
+        let there = self.mesh.reach(&self.own, peer)?;
+        let answer = there.submit(envelope(Command::Hint { from })).await;
+        self.mesh.back(peer, answer).await.map(drop)
+    }
+}
+
+/// A deployment, running or not.
+struct Member {
+    deployment: Deployment,
+    kinds: Arc<Kinds>,
+    ledger: PathBuf,
+    clock: Clock,
+    running: Option<Running>,
+}
+
+struct Running {
+    control: Arc<dyn Control>,
+    engine: JoinHandle<()>,
+    /// Open for as long as anything of the engine is left.
+    ledger: Weak<InlineLedger>,
+}
+
+pub struct Deployments {
+    members: BTreeMap<String, Member>,
+    pub mesh: Arc<Mesh>,
+    pub settings: Settings,
+    _folder: tempfile::TempDir,
+}
+
+impl Deployments {
+    /// `services`: each with the text of its kinds; `places`: name, service and region of each
+    /// deployment. Each knows its own kinds and those that it imports, however far, and no others (G8).
+    pub fn new(seed: u64, services: &[(&str, &str)], places: &[(&str, &str, &str)]) -> Self {
+        let memory = std::path::Path::new("/dev/shm");
+        let folder = match memory.is_dir() {
+            true => tempfile::tempdir_in(memory).unwrap(),
+            false => tempfile::tempdir().unwrap(),
+        };
+        let text_of = |service: &str| {
+            let found = services.iter().find(|(name, _)| *name == service);
+            found.unwrap().1
+        };
+        let imports_of = |service: &str| {
+            let list = text_of(service).lines();
+            let list = list.filter_map(|line| line.strip_prefix("imports = "));
+            let list = list.map(|list| serde_json::from_str::<Vec<String>>(list).unwrap());
+            list.flatten().collect::<Vec<String>>()
+        };
+        let kinds_of = |service: &str| {
+            let mut wanted = vec![service.to_owned()];
+            let mut at = 0;
+            while let Some(service) = wanted.get(at).cloned() {
+                at += 1;
+                for imported in imports_of(&service) {
+                    if !wanted.contains(&imported) {
+                        wanted.push(imported);
+                    }
+                }
+            }
+            let sources = wanted.iter().map(|service| Source {
+                file: format!("{service}.toml"),
+                text: format!("service = \"{service}\"\n{}", text_of(service)),
+            });
+            Kinds::from_sources(sources.collect::<Vec<_>>()).unwrap()
+        };
+        let start: DateTime<Utc> = "2026-01-02T03:04:05Z".parse().unwrap();
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let members = places.iter().map(|(name, service, region)| {
+            let deployment = Deployment {
+                name: (*name).to_owned(),
+                service: (*service).to_owned(),
+                region: (*region).to_owned(),
+            };
+            let home = Home {
+                site: deployment.site(),
+                service: (*service).to_owned(),
+            };
+            // Their clocks are up to an hour apart.
+            let apart = TimeDelta::seconds(dice.i64(-3600..3600));
+            let member = Member {
+                kinds: Arc::new(kinds_of(service).at_home(Some(home))),
+                ledger: folder.path().join(format!("{name}.db")),
+                clock: Clock::simulated(start + apart, dice.u64(..)),
+                running: None,
+                deployment,
+            };
+            ((*name).to_owned(), member)
+        });
+        let members = members.collect();
+        let mut settings = Settings::default();
+        settings.gc.jitter = 0.1;
+        Self {
+            members,
+            mesh: Arc::new(Mesh {
+                up: Mutex::default(),
+                cuts: Mutex::default(),
+                weather: Mutex::default(),
+                dice: Mutex::new(dice),
+                answered: Mutex::default(),
+                questions: Mutex::default(),
+            }),
+            settings,
+            _folder: folder,
+        }
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.members.keys().cloned().collect()
+    }
+
+    pub fn start_all(&mut self) {
+        for name in self.names() {
+            self.start(&name);
+        }
+    }
+
+    pub fn start(&mut self, name: &str) {
+        let known = self.members.values();
+        let known: Vec<Peer> = known.map(|it| Peer::from(&it.deployment)).collect();
+        let member = self.members.get_mut(name).unwrap();
+        let own = Peer::from(&member.deployment);
+        let known = known.into_iter().filter(|peer| *peer != own).collect();
+        let ledger = InlineLedger::new(Store::open(&member.ledger, Options::default()).unwrap());
+        let epoch = ledger.epoch();
+        let ledger = Arc::new(ledger);
+        let weak = Arc::downgrade(&ledger);
+        let site = member.deployment.site();
+        let registry = Registry::new(
+            site,
+            member.kinds.clone(),
+            ledger.clone(),
+            member.clock.clone(),
+        );
+        let cloud: Arc<dyn Cloud> = Arc::new(registry);
+        let engine = Engine::new(Parts {
+            neighbours: Some(Neighbours {
+                home: member.deployment.clone(),
+                peers: Arc::new(Line {
+                    own: own.clone(),
+                    known,
+                    mesh: self.mesh.clone(),
+                }),
+                heartbeat: HEARTBEAT,
+            }),
+            tombstones: None,
+            gates: Arc::default(),
+            ledger,
+            cloud,
+            kinds: member.kinds.clone(),
+            clock: member.clock.clone(),
+            settings: self.settings.clone(),
+            ledger_name: "simulation".into(),
+            epoch,
+        });
+        let control = engine.control();
+        self.mesh.up.lock().unwrap().insert(own, control.clone());
+        let run = tokio::spawn(async move {
+            engine.run().await.unwrap();
+        });
+        member.running = Some(Running {
+            control,
+            engine: run,
+            ledger: weak,
+        });
+    }
+
+    /// As a crash would end it.
+    pub async fn kill(&mut self, name: &str) {
+        let member = self.members.get_mut(name).unwrap();
+        let own = Peer::from(&member.deployment);
+        self.mesh.up.lock().unwrap().remove(&own);
+        let Some(Running {
+            control,
+            engine,
+            ledger,
+        }) = member.running.take()
+        else {
+            return;
+        };
+        engine.abort();
+        let _ = engine.await;
+        drop(control);
+        // Whoever asked it meanwhile gets no answer.
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(120);
+        while ledger.strong_count() > 0 {
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "{name} does not end"
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    pub fn weather(&self, weather: Weather) {
+        *self.mesh.weather.lock().unwrap() = weather;
+    }
+
+    pub fn cut(&self, a: &str, b: &str) {
+        let peer = |name: &str| Peer::from(&self.members[name].deployment);
+        self.cuts().push((peer(a), peer(b)));
+    }
+
+    pub fn mend(&self) {
+        self.cuts().clear();
+    }
+
+    fn cuts(&self) -> MutexGuard<'_, Vec<(Peer, Peer)>> {
+        self.mesh.cuts.lock().unwrap()
+    }
+
+    pub fn is_up(&self, name: &str) -> bool {
+        self.members[name].running.is_some()
+    }
+
+    pub fn at(&self, name: &str) -> Client {
+        let running = self.members[name].running.as_ref();
+        Client {
+            control: running.expect("it runs").control.clone(),
+        }
+    }
+
+    pub async fn try_create(
+        &self,
+        name: &str,
+        kind: &str,
+        body: Value,
+    ) -> Result<(), ControlError> {
+        let kind = kind.to_owned();
+        let command = Command::Create { kind, body };
+        self.at(name).submit(command).await.map(drop)
+    }
+
+    /// Once its watches are heard.
+    pub async fn create(&self, name: &str, kind: &str, body: Value) {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
+        loop {
+            match self.try_create(name, kind, body.clone()).await {
+                Ok(()) => return,
+                Err(error @ ControlError::Unreachable { .. }) => {
+                    assert!(tokio::time::Instant::now() < deadline, "{error}");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Err(error) => panic!("{name} {kind} {body}: {error}"),
+            }
+        }
+    }
+
+    /// The rows that a deployment keeps of a kind.
+    pub async fn kept(&self, name: &str, kind: &str) -> Vec<Value> {
+        let query = Query::Native {
+            kind: kind.to_owned(),
+            by: Vec::new(),
+            cursor: None,
+            limit: 500,
+        };
+        match self.at(name).control.query(query).await.unwrap() {
+            Page::Native { rows, .. } => rows,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn exists(&self, name: &str, kind: &str, id: &str) -> bool {
+        let rows = self.kept(name, kind).await;
+        rows.iter().any(|row| row["id"] == json!(id))
+    }
+
+    pub async fn delete(&self, name: &str, kind: &str, id: &str) -> String {
+        let command = Command::Delete {
+            targets: vec![target(kind, id)],
+            options: cascade(),
+        };
+        match self.at(name).submit(command).await.unwrap() {
+            Receipt::Accepted { deletion_id, .. } => deletion_id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn statuses(&self, name: &str) -> Vec<DeploymentStatus> {
+        match self
+            .at(name)
+            .control
+            .query(Query::Deployments)
+            .await
+            .unwrap()
+        {
+            Page::Deployments { rows } => rows,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn deletion(&self, name: &str, id: &str) -> Deletion {
+        let query = Query::Deletion { id: id.to_owned() };
+        match self.at(name).control.query(query).await.unwrap() {
+            Page::Deletion { row } => *row,
+            other => panic!("{other:?}"),
+        }
+    }
+}
