@@ -8,10 +8,8 @@ use async_trait::async_trait;
 use super::{
     Acted, Asked, Call, Cloud, CloudFailure, ListRows, Listed, Names, PAGE_ROWS, Row, SignedIn,
 };
-use crate::domain::kinds::{IN_USE, INCARNATION, Kind, Kinds, NOT_FOUND, OnDelete, base};
-use crate::domain::model::{
-    Action, Answer, ErrorClass, Identity, KindName, ResourceKey, Site, StepError,
-};
+use crate::domain::kinds::{IN_USE, INCARNATION, Kind, Kinds, NOT_FOUND};
+use crate::domain::model::{Action, Answer, ErrorClass, Identity, ResourceKey, Site, StepError};
 use crate::domain::native::{Native, unset_of};
 use crate::domain::plan::Filter;
 use crate::domain::policy::{Failure, Outcome, Retry};
@@ -42,20 +40,6 @@ impl Registry {
             project_id: String::new(),
             roles: Vec::new(),
         }
-    }
-
-    /// The fields that hold what they point at, while they do: it goes after them.
-    fn holding(&self, to: &KindName) -> Arc<[(KindName, String)]> {
-        let referrers = self.kinds.referrers(to);
-        let holding = referrers.filter(|(kind, reference)| {
-            // What is asynchronous gives its word before the call is sent.
-            kind.is_native() && reference.on_delete != OnDelete::Dangling && !reference.asynchronous
-        });
-        let fields = holding.filter_map(|(kind, reference)| {
-            let field = reference.field.as_deref().map(base)?;
-            Some((kind.name.clone(), field.to_owned()))
-        });
-        fields.collect()
     }
 
     async fn one(&self, kind: &Kind, id: &str) -> Result<Option<Native>, LedgerError> {
@@ -165,7 +149,7 @@ impl Cloud for Registry {
                 now: self.clock.now(),
             },
             _ => Change::LetGo {
-                unless: self.holding(&key.kind),
+                unless: self.kinds.holding(&key.kind),
                 key,
                 incarnation: incarnation(call.vars),
                 now: self.clock.now(),

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use gone::domain::model::{DeletionState, RefusalRule, StepState};
+use gone::control::{Command, Page, Query};
+use gone::domain::model::{DeletionState, RefusalRule, Step, StepState};
 use serde_json::json;
 
 use super::harness::paused;
@@ -189,6 +190,265 @@ fn g11_what_goes_and_is_blocked_by_what_stays_is_named_from_end_to_end() {
         all.at("d0-1").until_state(&d1, DeletionState::Gone).await;
         all.at("d1-1").until_state(&id, DeletionState::Gone).await;
         assert!(!all.exists("d0-1", "c", "c1").await);
-        tokio::time::sleep(Duration::from_secs(1)).await;
+    });
+}
+
+/// Within one registry: what is asynchronous is no part of the plan, and is seen to afterwards.
+#[test]
+fn g03_an_asynchronous_reference_does_not_refuse_and_is_seen_to_by_a_deletion_of_its_own() {
+    const KINDS: &str = r#"
+[kind.project.native]
+[kind.invoice.native.fields]
+project = {}
+[[kind.invoice.reference]]
+to = "project"
+field = "project"
+on_delete = "cascade"
+asynchronous = true
+says = "of"
+[kind.report.native.fields]
+projects = {}
+[[kind.report.reference]]
+to = "project"
+field = "projects[]"
+on_delete = "unset"
+asynchronous = true
+says = "sums up"
+"#;
+    paused(async {
+        let mut all = Deployments::new(5, &[("s0", KINDS)], &[("d0", "s0", "r1")]);
+        all.start_all();
+        all.create("d0", "project", json!({"id": "p"})).await;
+        all.create("d0", "invoice", json!({"id": "i", "project": "p"}))
+            .await;
+        all.create("d0", "report", json!({"id": "r", "projects": ["p"]}))
+            .await;
+        let plan = all.at("d0").plan("project", "p").await;
+        assert_eq!((plan.steps.len(), plan.refused.len()), (1, 0));
+        let id = all.delete("d0", "project", "p").await;
+        all.at("d0").until_state(&id, DeletionState::Gone).await;
+        assert!(all.kept("d0", "invoice").await.is_empty());
+        assert_eq!(all.kept("d0", "report").await[0]["projects"], json!([]));
+        let chained = all.at("d0").caused_by(&format!("d0/{id}")).await;
+        assert_eq!(chained.len(), 1);
+        assert_eq!(chained[0].requested_by.name, "deployment d0");
+    });
+}
+
+/// Six levels over five deployments, and back to where it began.
+#[test]
+fn g09_a_chain_of_any_depth_over_any_number_of_deployments_goes_from_its_end() {
+    paused(async {
+        // Of service s(n) the kind k(n) belongs to k(n-1); k5 is kept where k0 is.
+        let service = |nth: usize| {
+            let mut text = match nth {
+                0 => "imports = [\"s4\"]\n[kind.k0.native]\n".to_owned(),
+                _ => format!("imports = [\"s{}\"]\n", nth - 1),
+            };
+            let kinds: &[usize] = if nth == 0 { &[5] } else { &[nth] };
+            for kind in kinds {
+                let to = kind - 1;
+                text += &format!(
+                    "[kind.k{kind}.native.fields]\nof = {{}}\n[[kind.k{kind}.reference]]\n\
+                     to = \"k{to}\"\nfield = \"of\"\non_delete = \"cascade\"\nsays = \"of\"\n"
+                );
+            }
+            text
+        };
+        let texts: Vec<(String, String)> = (0..5).map(|n| (format!("s{n}"), service(n))).collect();
+        let services: Vec<(&str, &str)> = texts
+            .iter()
+            .map(|(a, b)| (a.as_str(), b.as_str()))
+            .collect();
+        let names: Vec<String> = (0..5).map(|n| format!("d{n}")).collect();
+        let places: Vec<(&str, &str, &str)> = (0..5)
+            .map(|n| (names[n].as_str(), services[n].0, "r1"))
+            .collect();
+        let mut all = Deployments::new(6, &services, &places);
+        all.start_all();
+        all.create("d0", "k0", json!({"id": "x"})).await;
+        for level in 1..6 {
+            let (at, before) = (format!("d{}", level % 5), format!("d{}", level - 1));
+            let body = json!({"id": "x", "of": format!("x@{before}")});
+            all.create(&at, &format!("k{level}"), body).await;
+        }
+        let began = tokio::time::Instant::now();
+        let id = all.delete("d0", "k0", "x").await;
+        all.at("d0").until_state(&id, DeletionState::Gone).await;
+        // Each level tells the one above it, which need not wait for its poll.
+        assert!(
+            began.elapsed() < Duration::from_secs(25),
+            "{:?}",
+            began.elapsed()
+        );
+        for level in 1..6 {
+            let at = format!("d{}", level % 5);
+            assert!(
+                all.kept(&at, &format!("k{level}")).await.is_empty(),
+                "k{level}"
+            );
+        }
+        // Each knows what it all began with.
+        let chained = all.at("d3").caused_by(&format!("d0/{id}")).await;
+        assert_eq!(chained.len(), 1);
+    });
+}
+
+const CIRCLE: [(&str, &str); 2] = [
+    (
+        "s0",
+        r#"
+imports = ["s1"]
+[kind.a.native.fields]
+to = {}
+[[kind.a.reference]]
+to = "b"
+field = "to"
+on_delete = "cascade"
+says = "with"
+[kind.n.native.fields]
+a = {}
+[[kind.n.reference]]
+to = "a"
+field = "a"
+on_delete = "block"
+says = "needs"
+"#,
+    ),
+    (
+        "s1",
+        r#"
+imports = ["s0"]
+[kind.b.native.fields]
+to = {}
+[[kind.b.reference]]
+to = "a"
+field = "to"
+on_delete = "cascade"
+says = "with"
+"#,
+    ),
+];
+
+#[test]
+fn g13_a_circle_over_deployments_ends_with_a_bounded_number_of_questions() {
+    paused(async {
+        let mut all = Deployments::new(7, &CIRCLE, &[("d0", "s0", "r1"), ("d1", "s1", "r1")]);
+        all.start_all();
+        all.create("d0", "a", json!({"id": "a", "to": "b@d1"}))
+            .await;
+        all.create("d1", "b", json!({"id": "b", "to": "a@d0"}))
+            .await;
+        let before = *all.mesh.questions.lock().unwrap();
+        let id = all.delete("d0", "a", "a").await;
+        all.at("d0").until_state(&id, DeletionState::Gone).await;
+        let chained = all.at("d1").caused_by(&format!("d0/{id}")).await;
+        all.at("d1").gone(&chained[0].id).await;
+        assert!(!all.exists("d1", "b", "b").await);
+        let asked = *all.mesh.questions.lock().unwrap() - before;
+        assert!(asked <= 20, "{asked} questions");
+    });
+}
+
+#[test]
+fn g13_a_circle_waits_for_what_is_no_part_of_it() {
+    paused(async {
+        let mut all = Deployments::new(8, &CIRCLE, &[("d0", "s0", "r1"), ("d1", "s1", "r1")]);
+        all.start_all();
+        all.create("d0", "a", json!({"id": "a", "to": "b@d1"}))
+            .await;
+        all.create("d1", "b", json!({"id": "b", "to": "a@d0"}))
+            .await;
+        all.create("d0", "n", json!({"id": "n", "a": "a"})).await;
+        // b is asked for: a goes with it, and is held by n, which stays.
+        let id = all.delete("d1", "b", "b").await;
+        let names_it = |step: &Step| {
+            let error = step.last_error.as_ref();
+            error.is_some_and(|error| error.message.contains("n n"))
+        };
+        let step = all.at("d1").until_any(&id, names_it).await;
+        let said = step.last_error.unwrap().message;
+        assert!(said.contains("will not remove"), "{said}");
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        assert!(all.exists("d0", "a", "a").await && all.exists("d1", "b", "b").await);
+    });
+}
+
+#[test]
+fn g10_who_has_not_heard_for_too_long_refers_to_nothing_new() {
+    paused(async {
+        let all = example(9);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        all.cut("d0-1", "d1-1");
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        let refused = all
+            .try_create("d0-1", "a", json!({"id": "a2", "rx": "x@d1-1"}))
+            .await;
+        let said = refused.unwrap_err().to_string();
+        assert!(
+            said.contains("deployment d1-1 was not heard for too long"),
+            "{said}"
+        );
+        // Of another one it has.
+        all.create("d0-1", "a", json!({"id": "a3", "rx": "x@d1-2"}))
+            .await;
+        all.mend();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        all.create("d0-1", "a", json!({"id": "a2", "rx": "x@d1-1"}))
+            .await;
+        let nowhere = all
+            .try_create("d0-1", "a", json!({"id": "a4", "rx": "x@d9"}))
+            .await;
+        let said = nowhere.unwrap_err().to_string();
+        assert!(said.contains("no deployment d9"), "{said}");
+    });
+}
+
+#[test]
+fn g12_who_watched_once_is_waited_for_after_a_restart_until_an_admin_releases_it() {
+    paused(async {
+        let mut all = example(10);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        let id = all.delete("d1-1", "rx", "x").await;
+        all.at("d1-1")
+            .until_state(&id, DeletionState::Running)
+            .await;
+        all.kill("d0-1").await;
+        all.kill("d1-1").await;
+        all.start("d1-1");
+        all.at("d1-1").until_state(&id, DeletionState::Stuck).await;
+        assert!(all.exists("d1-1", "rx", "x").await);
+        // Nor is anything else accepted.
+        all.create("d1-1", "rx", json!({"id": "y"})).await;
+        let other = all.delete("d1-1", "rx", "y").await;
+        let refused = all.at("d1-1").refused(&other).await.refused;
+        assert!(
+            refused[0].reason.contains("deployment d0-1"),
+            "{}",
+            refused[0].reason
+        );
+        let release = |name: &str| Command::ReleaseImporter { name: name.into() };
+        let unknown = all.at("d1-1").submit(release("d0-2")).await;
+        assert!(
+            unknown
+                .unwrap_err()
+                .to_string()
+                .contains("no importer d0-2")
+        );
+        all.at("d1-1").submit(release("d0-1")).await.unwrap();
+        all.at("d1-1").until_state(&id, DeletionState::Gone).await;
+        let query = Query::Audit { after: 0 };
+        let Page::Audit { rows } = all.at("d1-1").control.query(query).await.unwrap() else {
+            panic!("no audit");
+        };
+        let last = rows.last().unwrap();
+        assert_eq!(
+            (&last["action"], &last["target"]),
+            (&json!("release"), &json!("deployment d0-1"))
+        );
     });
 }

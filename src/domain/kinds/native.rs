@@ -1,10 +1,11 @@
 //! Kinds of our own: what follows from a file's `native`, and how their references are written.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::spec::{CallTemplate, Find, KindSpec, ListSpec, OnDelete, Reference};
 use super::{Home, Kind, Kinds};
-use crate::domain::model::Site;
+use crate::domain::model::{KindName, Site};
 use crate::domain::text::did_you_mean;
 
 /// The type of the error that says: no such resource.
@@ -62,6 +63,19 @@ impl Kinds {
     /// Whether resources of this kind can be at this site.
     pub fn may_be_at(&self, kind: &Kind, site: &Site) -> bool {
         self.referring_site(kind, site) == Some(site)
+    }
+
+    /// The fields of our own kinds that hold what they point at, in the same registry, while they do. What
+    /// is asynchronous is seen to by a deletion of its own, and gives its word before.
+    pub fn holding(&self, to: &KindName) -> Arc<[(KindName, String)]> {
+        let holding = self.referrers(to).filter(|(kind, reference)| {
+            kind.is_native() && reference.on_delete != OnDelete::Dangling && !reference.asynchronous
+        });
+        let fields = holding.filter_map(|(kind, reference)| {
+            let field = reference.field.as_deref().map(base)?;
+            Some((kind.name.clone(), field.to_owned()))
+        });
+        fields.collect()
     }
 
     /// The kinds of our own that this service offers.

@@ -13,11 +13,14 @@ use crate::domain::peers::{
     ASKED_TOGETHER, AWAITED, Answered, Answers, Asked, CIRCLE_MAX, HOLDERS_MAX, Holder, Question,
     Waits,
 };
+use crate::domain::text::escape;
 use crate::engine::Shared;
 use crate::engine::handle::ledger_error;
 use crate::ledger::{PointedAt, Referrer, Standing};
 use crate::peers::Peer;
 
+/// What stays and is in the way is named up to this many.
+const NAMED_MAX: usize = 3;
 /// A question that came before what it is about was heard waits so long for that.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
@@ -89,7 +92,10 @@ impl Shared {
         let goes = standing.filter(|it| it.action != Action::Enable);
         let why = match &goes {
             Some(standing) if matches!(standing.state, StepState::Blocked | StepState::Stuck) => {
-                held_up(standing)
+                let stays = self.held_by_what_stays(key).await?;
+                stays
+                    .first()
+                    .map_or_else(|| held_up(standing), stays_in_the_way)
             }
             _ => String::new(),
         };
@@ -127,7 +133,7 @@ impl Shared {
             let Some(standing) = standing.filter(|it| it.root == root) else {
                 continue;
             };
-            let Some(here) = self.waited_for_here(&standing).await? else {
+            let Some(here) = self.waited_for_here(&key, &standing).await? else {
                 continue;
             };
             let mut on: BTreeSet<ResourceKey> = here.into_iter().collect();
@@ -161,33 +167,59 @@ impl Shared {
     }
 
     /// What a step waits for in this deployment, its importers aside: others of its deletion that go first,
-    /// or what points at it in the registry. None: it waits for something else, or for nothing.
+    /// and what of the registry points at it. None: it waits for something else, or for nothing.
     async fn waited_for_here(
         &self,
+        key: &ResourceKey,
         standing: &Standing,
     ) -> Result<Option<Vec<ResourceKey>>, ControlError> {
         let error = standing.error.as_ref().map(|error| error.kind.as_str());
-        match (standing.state, error) {
+        let before = match (standing.state, error) {
             (StepState::Waiting, _) | (StepState::Stuck, Some(HELD)) => {
-                let before = self.ledger.waited_for(standing.step).await;
-                let before = before.map_err(ledger_error)?;
-                Ok(Some(before.into_iter().map(|(_, key)| key).collect()))
+                self.ledger.waited_for(standing.step).await
             }
-            (StepState::Blocked | StepState::Stuck, Some(AWAITED)) => Ok(Some(Vec::new())),
-            (StepState::Blocked | StepState::Stuck, Some(IN_USE)) => {
-                let blockers = standing.blockers.iter();
-                Ok(Some(
-                    blockers
-                        .map(|it| ResourceKey {
-                            site: it.site.clone(),
-                            kind: it.kind.clone(),
-                            id: it.id.clone(),
-                        })
-                        .collect(),
-                ))
-            }
-            _ => Ok(None),
+            (StepState::Blocked | StepState::Stuck, Some(AWAITED | IN_USE)) => Ok(Vec::new()),
+            _ => return Ok(None),
+        };
+        let before = before.map_err(ledger_error)?;
+        let held = self.held_here(key).await?;
+        let all_named = held.count <= held.named.len() as u64;
+        let holders = held.named.into_iter().map(|it| it.key);
+        let before = before.into_iter().map(|(_, key)| key);
+        Ok(all_named.then(|| before.chain(holders).collect()))
+    }
+
+    /// What of the registry points at a resource of its own, and must let go of it first.
+    pub(in crate::engine) async fn held_here(
+        &self,
+        key: &ResourceKey,
+    ) -> Result<PointedAt, ControlError> {
+        let fields = self.kinds.holding(&key.kind);
+        let held = self
+            .ledger
+            .pointed_at(vec![key.clone()], fields, HOLDERS_MAX);
+        let held = held.await.map_err(ledger_error)?;
+        Ok(held.into_iter().next().unwrap_or_default())
+    }
+
+    /// Of that, a few that do not go by the same root.
+    pub(in crate::engine) async fn held_by_what_stays(
+        &self,
+        key: &ResourceKey,
+    ) -> Result<Vec<Referrer>, ControlError> {
+        let mut held = self.held_here(key).await?.named;
+        if held.is_empty() {
+            return Ok(held);
         }
+        let own = std::iter::once(key).chain(held.iter().map(|it| &it.key));
+        let standing = self
+            .ledger
+            .standing(key.site.clone(), own.cloned().collect());
+        let mut standing = standing.await.map_err(ledger_error)?.into_iter();
+        let root = standing.next().flatten().map(|it| it.root);
+        held.retain(|_| standing.next().flatten().map(|it| it.root) != root);
+        held.truncate(NAMED_MAX);
+        Ok(held)
     }
 
     /// Whether it goes only by itself: then the deletion of what it points at is refused (G2).
@@ -253,6 +285,18 @@ impl Deployments {
     }
 }
 
+/// `blocked by contract c1 at d0-1, which this deletion will not remove`
+pub(in crate::engine) fn stays_in_the_way(held: &Referrer) -> String {
+    let Referrer { key, name, .. } = held;
+    let called = if name.is_empty() { &key.id } else { name };
+    format!(
+        "blocked by {} {} at {}, which this deletion will not remove",
+        key.kind,
+        escape(called),
+        key.site
+    )
+}
+
 /// In a few words: `blocked by contract c1`.
 fn held_up(standing: &Standing) -> String {
     let state = standing.state.as_str();
@@ -267,7 +311,12 @@ fn held_up(standing: &Standing) -> String {
                 "" => by.id.as_str(),
                 name => name,
             };
-            format!("{state} by {} {called} at {}{does}", by.kind, by.site)
+            format!(
+                "{state} by {} {} at {}{does}",
+                by.kind,
+                escape(called),
+                by.site
+            )
         }
         (None, Some(error)) => format!("{state}: {}", error.message),
         (None, None) => state.to_owned(),

@@ -191,11 +191,16 @@ impl Batch<'_> {
             .optional()
     }
 
-    /// Who waits is told for whom and for what, as it stands now.
+    /// Who waits is told for whom and for what, as it stands now: what is only blocked finds that out when
+    /// it is tried.
     fn tell_awaiting(&mut self, steps: &[i64], now: DateTime<Utc>) -> Sql<()> {
         for step in steps {
-            if self.held_by_error(*step, AWAITED)?.is_none() {
-                continue;
+            match self.held_by_error(*step, AWAITED)? {
+                Some((_, StepState::Stuck)) => {}
+                _ => {
+                    self.try_what_met(*step, AWAITED, now)?;
+                    continue;
+                }
             }
             let (message, blockers) = awaiting(&awaited_by(self.db, *step)?);
             let error = StepError {
