@@ -115,3 +115,37 @@ fn g07_an_answer_counts_only_if_it_is_whole_late_enough_and_about_what_was_asked
         assert!(answer.check(&question).is_err(), "{what}");
     }
 }
+
+#[test]
+fn g13_what_is_nearer_is_newer_and_an_echo_dies_out() {
+    let home = Site::Deployment { name: "d9".into() };
+    let told = |id: &str, on: &str| {
+        let mut waits = Waits::default();
+        waits.add(key(id), [key(on)].into());
+        waits
+    };
+    // Over one more deployment each time.
+    let over = |mut told: Waits, deployments: usize| {
+        for _ in 0..deployments {
+            let mut next = Waits::default();
+            next.hear(&home, &told);
+            told = next;
+        }
+        told
+    };
+    let on = |waits: &Waits| waits.of(&key("a")).cloned();
+    for (first, then) in [(2, 0), (0, 2)] {
+        let (far, near) = (over(told("a", "old"), 2), told("a", "new"));
+        let mut waits = Waits::default();
+        for nth in [first, then] {
+            waits.hear(&home, if nth == 2 { &far } else { &near });
+        }
+        assert_eq!(on(&waits), Some([key("new")].into()));
+    }
+    assert!(on(&over(told("a", "b"), 60)).is_some());
+    assert_eq!(on(&over(told("a", "b"), 70)), None);
+    // Of its own each knows best.
+    let mut own = Waits::default();
+    own.hear(&key("a").site, &told("a", "b"));
+    assert_eq!(on(&own), None);
+}

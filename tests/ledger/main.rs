@@ -12,6 +12,7 @@ mod durability;
 mod gantt;
 mod invariants;
 mod outline;
+mod peers;
 mod prune;
 mod purge;
 mod reads;
