@@ -304,4 +304,15 @@ fn what_does_not_go_with_native_is_named_with_its_line() {
         message.contains("\"asynchronous\" goes with \"native\" alone"),
         "{message}"
     );
+    let message = error_of(format!(
+        "{}\n[kind.customer.native]\n",
+        with_a_thing(
+            DELETE,
+            "[[kind.thing.reference]]\nto = \"customer\"\nfield = \"customer\"\non_delete = \"block\"\nsays = \"of\""
+        )
+    ));
+    assert!(
+        message.contains("reference to \"customer\": that is native, and no cloud knows of it"),
+        "{message}"
+    );
 }

@@ -239,7 +239,12 @@ impl Kinds {
 
     fn validate_reference(&self, spec: &KindSpec, reference: &Reference) -> Result<(), String> {
         let Reference { to, matches, .. } = reference;
-        self.known("reference.to", to)?;
+        let target = self.known("reference.to", to)?;
+        if target.is_native() && spec.native.is_none() {
+            return Err(format!(
+                "reference to \"{to}\": that is native, and no cloud knows of it"
+            ));
+        }
         if reference.field.is_none() == matches.is_empty() {
             return Err(format!(
                 "reference to \"{to}\" needs \"field\" or \"match\", one of them"
