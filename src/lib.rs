@@ -153,6 +153,10 @@
 //! **A reason is asked for where something begins to go.** A retry, a pause or a cancellation belongs to what
 //! was approved with one. Clients of a gate have no way to say why, and are not asked.
 //!
+//! **What kinds allow is decided by walks over kinds, and tried out only in a test.** So forty kinds take no
+//! time, and the examples are the smallest; that the walks are right a test shows by all small instances
+//! ([`domain::check`]). References of which a cloud has only some together would want their conditions read.
+//!
 //! **The simulation drives everything but the sockets.** Auth, paging and error code are the real
 //! client over a `Transport` that calls the sandbox's core, on a paused clock. Its ledger is the real
 //! store called inline, so a crash is a dropped future and a reopened file.

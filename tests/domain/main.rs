@@ -3,9 +3,11 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     unreachable_pub
 )]
 
+mod check_kinds;
 mod kinds;
 mod ladder;
 mod nesting;

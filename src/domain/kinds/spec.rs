@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::model::KindName;
@@ -323,7 +323,7 @@ fn id_path() -> String {
     "id".into()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDelete {
     /// Whoever points at it must be gone before, and goes only by himself.
@@ -338,6 +338,20 @@ pub enum OnDelete {
     Unset,
     /// The reference stays and points at nothing.
     Dangling,
+}
+
+impl OnDelete {
+    /// As the files write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Cascade => "cascade",
+            Self::Automatic => "automatic",
+            Self::WithCascade => "with_cascade",
+            Self::Unset => "unset",
+            Self::Dangling => "dangling",
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

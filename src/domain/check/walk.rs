@@ -1,0 +1,38 @@
+//! Shortest walks, breadth first.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// All states that can be reached from one, each by a shortest walk.
+pub(super) struct Reached<State, Step> {
+    /// The last step to each, and where that came from; none for the start.
+    came_by: BTreeMap<State, Option<(Step, State)>>,
+}
+
+impl<State: Copy + Ord, Step: Copy> Reached<State, Step> {
+    /// Of several shortest walks to a state, it knows the one whose steps come first in `next`.
+    pub(super) fn from(start: State, next: impl Fn(State) -> Vec<(Step, State)>) -> Self {
+        let mut came_by = BTreeMap::from([(start, None)]);
+        let mut open = VecDeque::from([start]);
+        while let Some(here) = open.pop_front() {
+            for (step, there) in next(here) {
+                came_by.entry(there).or_insert_with(|| {
+                    open.push_back(there);
+                    Some((step, here))
+                });
+            }
+        }
+        Self { came_by }
+    }
+
+    /// The steps to a state, none of them to the start; none if it cannot be reached.
+    pub(super) fn way_to(&self, state: State) -> Option<Vec<Step>> {
+        let mut last = *self.came_by.get(&state)?;
+        let mut steps = Vec::new();
+        while let Some((step, before)) = last {
+            steps.push(step);
+            last = *self.came_by.get(&before)?;
+        }
+        steps.reverse();
+        Some(steps)
+    }
+}
