@@ -31,8 +31,8 @@ use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::model::Origin;
 use crate::faces::cli::args::{
-    Cli, CompletionsArgs, Format, Global, LedgerWork, ManArgs, NotifyWork, OnOff, ReplayArgs,
-    SandboxArgs, Verb,
+    CheckWork, Cli, CompletionsArgs, Format, Global, LedgerWork, ManArgs, NotifyWork, OnOff,
+    ReplayArgs, SandboxArgs, Verb,
 };
 use crate::faces::cli::output::{Style, Tolerant};
 use crate::faces::cli::{self, Exit, Failure, ReadLine, Session, describe};
@@ -99,6 +99,7 @@ pub enum Mode {
     Engine,
     /// The practice cloud alone.
     SandboxServer(SandboxArgs),
+    CheckKinds,
     Doctor,
     Ledger(LedgerWork),
     Replay(ReplayArgs),
@@ -117,6 +118,9 @@ pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode
         (true, false, None) => Ok(Mode::Engine),
         (false, false, None) => Ok(Mode::Console),
         (false, false, Some(Verb::Sandbox(args))) => Ok(Mode::SandboxServer(args)),
+        (false, false, Some(Verb::Check(args))) => Ok(match args.work {
+            CheckWork::Kinds => Mode::CheckKinds,
+        }),
         (false, false, Some(Verb::Doctor)) => Ok(Mode::Doctor),
         (false, false, Some(Verb::Ledger(args))) => Ok(match args.work {
             LedgerWork::Prune(_) => Mode::Client(Verb::Ledger(args)),
@@ -258,6 +262,7 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
         Mode::Ledger(work) => upkeep::run(&global, around, style, &work),
         Mode::Replay(args) => replay::run(&global, around, style, &args),
         Mode::Notify(NotifyWork::Test) => runtime()?.block_on(notify::test(&global, around, style)),
+        Mode::CheckKinds => examine::check_kinds(&global, around, style),
         Mode::Doctor => runtime()?.block_on(examine::examine(&global, around, style)),
         Mode::Client(verb) => {
             log_to_stderr(&global, style, false)?;

@@ -1,12 +1,13 @@
-//! `gone doctor`: gathers the facts.
+//! `gone doctor` and `gone check kinds`: gathers the facts.
 
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 use super::clouds::{chosen_sites, connect};
-use super::{Places, places, read_settings};
+use super::{Places, embedded, places, read_settings};
 use crate::cloud::openstack;
 use crate::control::remote::RemoteControl;
+use crate::domain::check;
 use crate::domain::model::ErrorClass;
 use crate::faces::cli::args::Global;
 use crate::faces::cli::output::{Style, Tolerant};
@@ -48,6 +49,22 @@ pub(super) async fn examine(
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
     let next = "Next: `gone` opens the console; `gone plan` shows what a deletion does.";
     let exit = cli::doctor::report(&mut out, style, global.output, &checks, next)?;
+    out.flush()?;
+    Ok(exit)
+}
+
+/// Of the kinds alone: it asks no cloud, and reads neither settings nor ledger.
+pub(super) fn check_kinds(
+    global: &Global,
+    around: &Surroundings,
+    style: Style,
+) -> Result<Exit, Failure> {
+    cli::no_drawing(global.output)?;
+    let kinds = embedded::kinds(around)?;
+    let findings = check::check(&kinds);
+    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
+    let count = kinds.iter().count();
+    let exit = cli::check::report(&mut out, style, global.output, count, &findings)?;
     out.flush()?;
     Ok(exit)
 }

@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod check;
 mod config;
 mod deleting;
 mod exit;

@@ -108,6 +108,7 @@ fn each_mode_is_one() {
     assert!(matches!(of("--engine --sandbox"), Ok(Mode::Engine)));
     assert!(matches!(of("--print-config"), Ok(Mode::PrintConfig)));
     assert!(matches!(of("doctor"), Ok(Mode::Doctor)));
+    assert!(matches!(of("check kinds"), Ok(Mode::CheckKinds)));
     assert!(matches!(
         of("sandbox --listen 127.0.0.1:0"),
         Ok(Mode::SandboxServer(_))

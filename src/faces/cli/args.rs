@@ -165,6 +165,9 @@ pub enum Verb {
     /// Go on after a pause
     #[command(after_help = RESUME_EXAMPLES)]
     Resume(PauseArgs),
+    /// Check what the kinds let happen: deletions that could never end, and how to mend that
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
     /// Check clouds, rights, ledger, socket and terminal, and say what to do
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor,
@@ -273,6 +276,14 @@ const RESUME_EXAMPLES: &str = "\
 Examples:
   gone resume 9f86d081
   gone resume prod/RegionOne";
+
+const CHECK_EXAMPLES: &str = "\
+Looks at the kinds alone, those that it brings and those of $XDG_CONFIG_HOME/gone/kinds: no cloud is
+asked. Exit 2 if there is an error, or a file that cannot be read; notes are 0.
+
+Examples:
+  gone check kinds                      each finding with its smallest example, and the fix
+  gone check kinds -o json | jq '.[] | select(.severity == \"error\").fix'";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -591,6 +602,18 @@ pub struct NotifyArgs {
 pub enum NotifyWork {
     /// Send a test message by each channel; exit 2 if there is none, 5 if one cannot be reached
     Test,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CheckArgs {
+    #[command(subcommand)]
+    pub work: CheckWork,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum CheckWork {
+    /// All kinds: cascades that get stuck, cycles, and references that cannot do what they say
+    Kinds,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -5,6 +5,7 @@
 
 mod act;
 pub mod args;
+pub mod check;
 mod delete;
 pub mod describe;
 pub mod doctor;
@@ -34,7 +35,8 @@ use args::{Format, LedgerArgs, LedgerWork, Verb};
 
 /// Carries out a verb that needs the control, and tells on standard error what went wrong.
 ///
-/// `doctor`, `ledger` but for `prune`, `replay`, `notify`, `sandbox`, `completions` and `man` need none, and are not for here.
+/// `check`, `doctor`, `ledger` but for `prune`, `replay`, `notify`, `sandbox`, `completions` and `man`
+/// need none, and are not for here.
 pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
     let session = &mut session;
     let done = match check_format(session, &verb) {
@@ -56,7 +58,8 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
             Verb::Ledger(LedgerArgs {
                 work: LedgerWork::Prune(args),
             }) => act::prune(session, &args).await,
-            Verb::Doctor
+            Verb::Check(_)
+            | Verb::Doctor
             | Verb::Ledger(_)
             | Verb::Replay(_)
             | Verb::Notify(_)
@@ -77,15 +80,23 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
 }
 
 fn check_format(session: &Session<'_>, verb: &Verb) -> Result<(), Failure> {
-    let draws = matches!(session.global.output, Format::Dot | Format::Mermaid);
-    if draws && !matches!(verb, Verb::Plan(_)) {
-        return Err(Failure::usage(
+    match verb {
+        Verb::Plan(_) => Ok(()),
+        _ => no_drawing(session.global.output),
+    }
+}
+
+/// # Errors
+/// The format is one for plans.
+pub fn no_drawing(format: Format) -> Result<(), Failure> {
+    match format {
+        Format::Dot | Format::Mermaid => Err(Failure::usage(
             "write the result",
             "dot and mermaid draw plans only",
             "Use -o table, json, jsonl, csv or yaml.",
-        ));
+        )),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// RFC 3339 in UTC, to the second.

@@ -265,8 +265,10 @@ pub(super) fn cut(text: &str, width: usize, ascii: bool) -> Cow<'_, str> {
 /// Red for what needs a person, yellow for what waits, green for what is well.
 fn tone(state: &str) -> &'static str {
     match state {
-        "stuck" | "refused" | "unreachable" | "fail" => "31",
-        "blocked" | "paused" | "purged" | "cancelled" | "awaiting_approval" | "warn" => "33",
+        "stuck" | "refused" | "unreachable" | "fail" | "error" => "31",
+        "blocked" | "paused" | "purged" | "cancelled" | "awaiting_approval" | "warn" | "note" => {
+            "33"
+        }
         "gone" | "reachable" | "ok" => "32",
         _ => "",
     }
