@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -50,9 +51,14 @@ pub struct Mesh {
     answered: Mutex<BTreeMap<(Peer, Peer), Answers>>,
     /// How many questions and answers there were.
     pub questions: Mutex<u64>,
+    hints_lost: AtomicBool,
 }
 
 impl Mesh {
+    pub fn lose_hints(&self) {
+        self.hints_lost.store(true, Ordering::Relaxed);
+    }
+
     fn chance(&self, of: f64) -> bool {
         self.dice.lock().unwrap().f64() < of
     }
@@ -168,6 +174,9 @@ impl Peers for Line {
     }
 
     async fn hint(&self, peer: &Peer, from: Deployment) -> Result<(), PeerFailure> {
+        if self.mesh.hints_lost.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         self.mesh.way().await;
         let there = self.mesh.reach(&self.own, peer)?;
         let answer = there.submit(envelope(Command::Hint { from })).await;
@@ -269,6 +278,7 @@ impl Deployments {
                 dice: Mutex::new(dice),
                 answered: Mutex::default(),
                 questions: Mutex::default(),
+                hints_lost: AtomicBool::new(false),
             }),
             settings,
             _folder: folder,

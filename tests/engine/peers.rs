@@ -63,6 +63,12 @@ const PLACES: [(&str, &str, &str); 5] = [
     ("d2-2", "s2", "r2"),
 ];
 
+/// Whether what holds it up says this.
+fn says(step: &Step, what: &str) -> bool {
+    let error = step.last_error.as_ref();
+    error.is_some_and(|error| error.message.contains(what))
+}
+
 fn example(seed: u64) -> Deployments {
     let mut deployments = Deployments::new(seed, &SERVICES, &PLACES);
     deployments.start_all();
@@ -70,7 +76,7 @@ fn example(seed: u64) -> Deployments {
 }
 
 #[test]
-fn g04_g06_g07_what_points_at_it_elsewhere_is_deleted_or_unset_and_it_goes_last() {
+fn g06_g07_what_points_at_it_elsewhere_is_deleted_or_unset_and_it_goes_last() {
     paused(async {
         let all = example(1);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -126,7 +132,7 @@ fn g02_a_blocker_elsewhere_refuses_and_is_named_and_who_does_not_answer_is_not_c
 }
 
 #[test]
-fn g07_g05_a_silent_importer_holds_it_and_is_named_and_its_word_frees_it() {
+fn g07_a_silent_importer_holds_it_and_is_named_and_its_word_frees_it() {
     paused(async {
         let mut all = example(3);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -167,10 +173,7 @@ fn g11_what_goes_and_is_blocked_by_what_stays_is_named_from_end_to_end() {
         let id = all.delete("d1-1", "rx", "x").await;
         let held = all
             .at("d1-1")
-            .until_any(&id, |step| {
-                let error = step.last_error.as_ref();
-                error.is_some_and(|error| error.message.contains("d1 at d0-1"))
-            })
+            .until_any(&id, |step| says(step, "d1 at d0-1"))
             .await;
         let said = held.last_error.unwrap().message;
         assert!(said.contains("c c1"), "{said}");
@@ -178,18 +181,84 @@ fn g11_what_goes_and_is_blocked_by_what_stays_is_named_from_end_to_end() {
             said.contains("which this deletion will not remove"),
             "{said}"
         );
-        // It is marked, and nothing new may refer to it.
+    });
+}
+
+/// c1 is marked, since d1 blocks it; then d1 goes.
+#[test]
+fn g06_what_is_marked_for_deletion_goes_once_nothing_holds_it() {
+    paused(async {
+        let all = example(12);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
+            .await;
+        all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
+            .await;
+        let id = all.delete("d1-1", "rx", "x").await;
+        all.at("d1-1")
+            .until_any(&id, |step| says(step, "c c1"))
+            .await;
         let c1 = all.kept("d0-1", "c").await.remove(0);
         assert_eq!(c1["status"], "DELETING");
-        let more = all
-            .try_create("d0-1", "c", json!({"id": "c2", "rx": "x@d1-1"}))
-            .await;
-        assert!(more.unwrap_err().to_string().contains("is being deleted"));
-        // Once what blocks goes, all goes by itself.
         let d1 = all.delete("d0-1", "d", "d1").await;
         all.at("d0-1").until_state(&d1, DeletionState::Gone).await;
         all.at("d1-1").until_state(&id, DeletionState::Gone).await;
         assert!(!all.exists("d0-1", "c", "c1").await);
+    });
+}
+
+#[test]
+fn g10_what_goes_elsewhere_is_not_referred_to_anew() {
+    paused(async {
+        let all = example(13);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
+            .await;
+        all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
+            .await;
+        let id = all.delete("d1-1", "rx", "x").await;
+        all.at("d1-1")
+            .until_any(&id, |step| says(step, "c c1"))
+            .await;
+        let more = all
+            .try_create("d0-1", "c", json!({"id": "c2", "rx": "x@d1-1"}))
+            .await;
+        let said = more.unwrap_err().to_string();
+        assert!(said.contains("is being deleted by deletion"), "{said}");
+        assert!(said.contains("of deployment d1-1"), "{said}");
+    });
+}
+
+#[test]
+fn g05_what_no_hint_tells_is_found_by_the_poll() {
+    paused(async {
+        let all = example(14);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        all.mesh.lose_hints();
+        let began = tokio::time::Instant::now();
+        let id = all.delete("d1-1", "rx", "x").await;
+        all.at("d1-1").gone(&id).await;
+        let polls = began.elapsed().as_secs() / 30;
+        assert!((1..=2).contains(&polls), "{:?}", began.elapsed());
+    });
+}
+
+/// What points at two things that go at once, by two deletions.
+#[test]
+fn g06_what_loses_two_references_at_once_loses_both() {
+    paused(async {
+        let all = example(15);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d1-2", "rx", json!({"id": "x"})).await;
+        let both = json!({"id": "b1", "rxs": ["x@d1-1", "x@d1-2"]});
+        all.create("d0-1", "b", both).await;
+        let first = all.delete("d1-1", "rx", "x").await;
+        let second = all.delete("d1-2", "rx", "x").await;
+        all.at("d1-1").gone(&first).await;
+        all.at("d1-2").gone(&second).await;
+        assert_eq!(all.kept("d0-1", "b").await[0]["rxs"], json!([]));
     });
 }
 
@@ -362,11 +431,7 @@ fn g13_a_circle_waits_for_what_is_no_part_of_it() {
         all.create("d0", "n", json!({"id": "n", "a": "a"})).await;
         // b is asked for: a goes with it, and is held by n, which stays.
         let id = all.delete("d1", "b", "b").await;
-        let names_it = |step: &Step| {
-            let error = step.last_error.as_ref();
-            error.is_some_and(|error| error.message.contains("n n"))
-        };
-        let step = all.at("d1").until_any(&id, names_it).await;
+        let step = all.at("d1").until_any(&id, |step| says(step, "n n")).await;
         let said = step.last_error.unwrap().message;
         assert!(said.contains("will not remove"), "{said}");
         tokio::time::sleep(Duration::from_secs(3_600)).await;

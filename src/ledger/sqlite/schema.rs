@@ -330,9 +330,13 @@ CREATE INDEX native_references_to ON native_references(id, kind, site);
 /// word is still missing (`awaited`). What they are told: each tombstone of a kind that one of them refers
 /// to, under a new sequence whenever its phase changes, and only then. Of those that we import from: how far
 /// we have heard them, and what of theirs is going (`seen_to`: the deletion of what points at it here; 0: none
-/// does). `requests.root` says which deletion it all began with, if not with itself.
+/// does). `requests.root` says which deletion it all began with, if not with itself. Two deletions may take
+/// away what one resource points at: what a step unsets is part of which step it is (I9).
 const PEERS: &str = "
 ALTER TABLE requests ADD COLUMN root TEXT;
+DROP INDEX steps_live;
+CREATE UNIQUE INDEX steps_live
+    ON steps(resource, kind, site, action, iif(action = 'unset', vars, '')) WHERE ended_at IS NULL;
 CREATE TABLE importers(
     name TEXT PRIMARY KEY,
     service TEXT NOT NULL,

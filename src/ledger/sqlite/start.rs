@@ -74,7 +74,7 @@ impl Batch<'_> {
         let mut fences = Fences::prepare(self.db)?;
         let mut live = self.db.prepare_cached(
             "SELECT 1 FROM steps WHERE resource = ?1 AND kind = ?2 AND site = ?3 AND action = ?4
-                 AND ended_at IS NULL",
+                 AND iif(action = 'unset', vars, '') = ?5 AND ended_at IS NULL",
         )?;
         plan.steps
             .iter()
@@ -85,8 +85,12 @@ impl Batch<'_> {
                     let record = fences.raise(num, identity, Phase::Deleting, now)?;
                     return Ok(record.map_or(Share::Theirs, |record| Share::Ours(Some(record))));
                 }
-                let theirs =
-                    live.exists(params![id, step.kind.as_str(), site, step.action.as_str()])?;
+                let unsets = match step.action {
+                    Action::Unset => rows::json(&step.vars)?,
+                    _ => String::new(),
+                };
+                let (kind, action) = (step.kind.as_str(), step.action.as_str());
+                let theirs = live.exists(params![id, kind, site, action, unsets])?;
                 Ok(if theirs {
                     Share::Theirs
                 } else {
