@@ -1,16 +1,19 @@
 //! Settings: an embedded default for every key, patched by the user's file.
 
+mod address;
 mod deployment;
 mod gate;
 mod load;
 mod notify;
 mod paths;
+mod secret;
 
-pub use deployment::DeploymentSettings;
+pub use deployment::{DeploymentSettings, PeerSettings};
 pub use gate::{GateSettings, GateSource, Trust, Upstream};
 pub use load::{ConfigError, DEFAULTS, load, parse, wrong};
-pub use notify::{MailSettings, MailTls, NotifySettings, WebhookSettings, secret_in};
+pub use notify::{MailSettings, MailTls, NotifySettings, WebhookSettings};
 pub use paths::{Surroundings, private_folder};
+pub use secret::secret_in;
 
 use std::collections::BTreeMap;
 use std::fmt;

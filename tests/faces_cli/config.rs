@@ -30,6 +30,23 @@ fn the_printed_defaults_name_every_key() {
         project = 'd'
         younger_than = '1m'
         older_than = '1m'
+        [deployment]
+        name = 'd'
+        service = 's'
+        region = 'r'
+        listen = '[::1]:1'
+        heartbeat = '1s'
+        certificate_file = '/c'
+        key_file = '/k'
+        client_ca_file = '/ca'
+        [[deployment.peers]]
+        url = 'https://h'
+        service = 't'
+        region = 'r'
+        token_file = '/t'
+        ca_file = '/ca'
+        certificate_file = '/c'
+        key_file = '/k'
         [notify.webhook]
         url = 'https://h/p'
         token_file = '/t'
@@ -298,6 +315,187 @@ fn a_deployment_has_a_name_that_can_stand_in_a_target() {
     );
     let wrong = error("[deployment]\nname = 'billing-1'\nservice = ''");
     assert_eq!(wrong.key, "deployment.service");
+}
+
+/// A deployment with two peers, after these changes to the text.
+fn peered(changes: &[(&str, &str)]) -> String {
+    let text = "[deployment]
+name = 'billing-1'
+service = 'billing'
+region = 'eu-1'
+peers = [
+  { url = 'https://n.example', service = 'network', region = 'eu-1', token_file = '/n' },
+  { url = 'http://127.0.0.1:7662', service = 'orders', region = 'eu-1', token_file = '/o' },
+]
+";
+    let replace = |text: String, (from, to): &(&str, &str)| text.replacen(from, to, 1);
+    changes.iter().fold(text.to_owned(), replace)
+}
+
+#[test]
+fn g01_a_deployment_has_defaults_and_peers() {
+    let settings = config::parse(&peered(&[]), Path::new("c.toml")).unwrap();
+    let deployment = settings.deployment.unwrap();
+    assert_eq!(deployment.listen.to_string(), "127.0.0.1:7661");
+    assert_eq!(deployment.heartbeat.as_secs(), 30);
+    assert_eq!(deployment.deployment().region, "eu-1");
+    let local: Vec<bool> = deployment.peers.iter().map(|it| it.is_local()).collect();
+    assert_eq!(local, [false, true]);
+    let alone = "[deployment]\nname = 'b'\nservice = 'b'";
+    let settings = config::parse(alone, Path::new("c.toml")).unwrap();
+    assert!(settings.deployment.unwrap().peers.is_empty());
+    let tls = "region = 'eu-1'\nlisten = '0.0.0.0:7661'\ncertificate_file = '/c'\nkey_file = '/k'\n\
+               client_ca_file = '/a'";
+    let by_certificate = peered(&[("region = 'eu-1'", tls), (", token_file = '/n'", "")]);
+    config::parse(&by_certificate, Path::new("c.toml")).unwrap();
+}
+
+#[test]
+fn g01_peers_are_checked_to_the_field() {
+    for (from, to, key, line, word) in [
+        ("region = 'eu-1'\n", "", "region", None, "is missing"),
+        (
+            "region = 'eu-1'\n",
+            "region = 'eu-1'\nlisten = '192.0.2.1:7661'\n",
+            "listen",
+            Some(5),
+            "certificate_file",
+        ),
+        (
+            "peers",
+            "heartbeat = '0s'\npeers",
+            "heartbeat",
+            Some(5),
+            "longer than nothing",
+        ),
+        (
+            "peers",
+            "certificate_file = '/c'\npeers",
+            "key_file",
+            None,
+            "is missing",
+        ),
+        (
+            "peers",
+            "key_file = '/k'\npeers",
+            "certificate_file",
+            None,
+            "is missing",
+        ),
+        (
+            "peers",
+            "client_ca_file = '/a'\npeers",
+            "client_ca_file",
+            Some(5),
+            "needs certificate_file",
+        ),
+        (
+            "https://n",
+            "http://n",
+            "peers[0].url",
+            Some(6),
+            "must be https://",
+        ),
+        (
+            "https://n",
+            "https://ada:pw@n",
+            "peers[0].url",
+            Some(6),
+            "token_file",
+        ),
+        ("https://n.example", "", "peers[0].url", Some(6), "missing"),
+        (
+            "n.example",
+            "n.example/?a=b",
+            "peers[0].url",
+            Some(6),
+            "paths come after",
+        ),
+        (
+            "'network'",
+            "''",
+            "peers[0].service",
+            Some(6),
+            "must not be empty",
+        ),
+        (
+            "'orders'",
+            "'network'",
+            "peers[1].region",
+            Some(7),
+            "peers[0] already",
+        ),
+        (
+            "'orders'",
+            "'billing'",
+            "peers[1].region",
+            Some(7),
+            "this deployment itself",
+        ),
+        (
+            ", token_file = '/o'",
+            "",
+            "peers[1].token_file",
+            None,
+            "anyone could say",
+        ),
+        (
+            "'/o'",
+            "'/o', ca_file = '/a'",
+            "peers[1].ca_file",
+            Some(7),
+            "http://",
+        ),
+        (
+            "'/n'",
+            "'/n', key_file = '/k'",
+            "peers[0].certificate_file",
+            None,
+            "is missing",
+        ),
+        (
+            "token_file = '/n'",
+            "tokn_file = '/n'",
+            "peers[0].tokn_file",
+            Some(6),
+            "did you mean \"token_file\"?",
+        ),
+        (
+            "peers",
+            "hartbeat = '1s'\npeers",
+            "hartbeat",
+            Some(5),
+            "did you mean \"heartbeat\"?",
+        ),
+    ] {
+        let error = error(&peered(&[(from, to)]));
+        assert_eq!(error.key, format!("deployment.{key}"), "{error}");
+        assert!(line.is_none_or(|line| error.line == Some(line)), "{error}");
+        assert!(error.message.contains(word), "{error}");
+        assert!(!error.to_string().contains("pw@"), "{error}");
+    }
+}
+
+#[test]
+fn g01_a_token_that_others_can_read_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let token = |name: &str, mode| {
+        std::fs::write(path(name), "tok-9Zx").unwrap();
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(path(name), mode).unwrap();
+    };
+    let named = |name: &str| format!("'{}'", path(name).display());
+    let text = peered(&[("'/n'", &named("n")), ("'/o'", &named("o"))]);
+    std::fs::write(path("config.toml"), text).unwrap();
+    let load = || config::load(Some(&path("config.toml")), &Surroundings::default());
+    token("n", 0o600);
+    token("o", 0o640);
+    let error = load().unwrap_err();
+    assert_eq!(error.key, "deployment.peers[1].token_file");
+    assert!(error.message.contains("chmod 600"), "{error}");
+    token("o", 0o600);
+    load().unwrap();
 }
 
 #[test]

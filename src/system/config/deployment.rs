@@ -1,9 +1,18 @@
-//! `[deployment]`: this engine as one of several, and the service that it offers.
+//! `[deployment]`: this engine as one of several, the service that it offers, and the others.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
+use super::address::{is_this_machine, wrong_url};
+use super::duration;
 use super::load::nonsense;
+use super::secret::exposed;
 use crate::domain::model::Site;
+use crate::domain::peers::Deployment;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,6 +23,51 @@ pub struct DeploymentSettings {
     pub service: String,
     #[serde(default)]
     pub region: String,
+    /// Where the peers reach it. Port 0 takes a free one.
+    #[serde(default = "listen")]
+    pub listen: SocketAddr,
+    /// How long a watch waits for news, and how often an owner asks by itself (G5).
+    #[serde(default = "heartbeat", with = "duration")]
+    pub heartbeat: Duration,
+    /// PEM: what it shows to those who call it, its own certificate first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
+    /// PEM: who must have vouched for those who call it (mutual TLS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_ca_file: Option<PathBuf>,
+    #[serde(default)]
+    pub peers: Vec<PeerSettings>,
+}
+
+/// Another deployment, which calls us and which we call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerSettings {
+    /// What comes before `/peer/v1`. Over https; http only to this machine.
+    pub url: String,
+    pub service: String,
+    pub region: String,
+    /// What it holds is sent there as `Authorization: Bearer`, and must come from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    /// PEM: who must have vouched for it; the system's authorities if not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+    /// PEM: what we show there (mutual TLS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
+}
+
+fn listen() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 7661))
+}
+
+fn heartbeat() -> Duration {
+    Duration::from_secs(30)
 }
 
 impl DeploymentSettings {
@@ -21,6 +75,26 @@ impl DeploymentSettings {
         Site::Deployment {
             name: self.name.as_str().into(),
         }
+    }
+
+    /// As others know it.
+    pub fn deployment(&self) -> Deployment {
+        Deployment {
+            name: self.name.clone(),
+            service: self.service.clone(),
+            region: self.region.clone(),
+        }
+    }
+}
+
+impl PeerSettings {
+    /// Whether nothing leaves this machine.
+    pub fn is_local(&self) -> bool {
+        Url::parse(&self.url).is_ok_and(|url| url.host().is_some_and(|host| is_this_machine(&host)))
+    }
+
+    fn is_secured(&self) -> bool {
+        Url::parse(&self.url).is_ok_and(|url| url.scheme() == "https")
     }
 }
 
@@ -32,8 +106,107 @@ pub(super) fn first_nonsense(deployment: &DeploymentSettings) -> Option<(String,
         let message = "must be letters, digits, \".\", \"_\" or \"-\"";
         return nonsense("deployment.name", message);
     }
-    match service.is_empty() {
-        true => nonsense("deployment.service", "must not be empty"),
-        false => None,
+    if service.is_empty() {
+        return nonsense("deployment.service", "must not be empty");
     }
+    if deployment.heartbeat.is_zero() {
+        return nonsense("deployment.heartbeat", "must be longer than nothing");
+    }
+    if let Some((key, why)) = wrong_listener(deployment) {
+        return nonsense(&format!("deployment.{key}"), why);
+    }
+    if deployment.region.is_empty() && !deployment.peers.is_empty() {
+        let message = "is missing: peers know each other by service and region";
+        return nonsense("deployment.region", message);
+    }
+    (0..deployment.peers.len()).find_map(|position| {
+        let (key, why) = wrong_peer(deployment, position)?;
+        nonsense(&format!("deployment.peers[{position}].{key}"), &why)
+    })
+}
+
+fn wrong_listener(deployment: &DeploymentSettings) -> Option<(&'static str, &'static str)> {
+    let certificate = deployment.certificate_file.as_deref();
+    let half = half_identity(certificate, deployment.key_file.as_deref());
+    if half.is_some() {
+        return half;
+    }
+    if deployment.client_ca_file.is_some() && certificate.is_none() {
+        let why = "needs certificate_file and key_file: clients show a certificate in TLS only";
+        return Some(("client_ca_file", why));
+    }
+    (certificate.is_none() && !deployment.listen.ip().is_loopback()).then_some((
+        "listen",
+        "must be an address of this machine alone (127.0.0.1, [::1]) unless certificate_file and \
+         key_file are set: tokens must not cross a network in the clear",
+    ))
+}
+
+fn wrong_peer(deployment: &DeploymentSettings, position: usize) -> Option<(&'static str, String)> {
+    let peer = deployment.peers.get(position)?;
+    if let Some(why) = wrong_url(&peer.url) {
+        return Some(("url", why));
+    }
+    if peer.url.contains(['?', '#']) {
+        return Some((
+            "url",
+            "must hold no \"?\" and \"#\": paths come after it".to_owned(),
+        ));
+    }
+    for (key, value) in [("service", &peer.service), ("region", &peer.region)] {
+        if value.is_empty() {
+            return Some((key, "must not be empty".to_owned()));
+        }
+    }
+    let place = |service: &str, region: &str| (peer.service == service) && (peer.region == region);
+    if place(&deployment.service, &deployment.region) {
+        let why = "this is the service and region of this deployment itself";
+        return Some(("region", why.to_owned()));
+    }
+    let mut before = deployment.peers.iter().take(position);
+    if let Some(twin) = before.position(|it| place(&it.service, &it.region)) {
+        let why = format!("this is the service and region of peers[{twin}] already");
+        return Some(("region", why));
+    }
+    if peer.token_file.is_none() && deployment.client_ca_file.is_none() {
+        let why = "is missing: without it, or deployment.client_ca_file, anyone could say that he is \
+                   this peer";
+        return Some(("token_file", why.to_owned()));
+    }
+    let certificate = peer.certificate_file.as_deref();
+    if let Some((key, why)) = half_identity(certificate, peer.key_file.as_deref()) {
+        return Some((key, why.to_owned()));
+    }
+    let for_tls = [
+        ("ca_file", &peer.ca_file),
+        ("certificate_file", &peer.certificate_file),
+    ];
+    let unused = for_tls.into_iter().find(|(_, file)| file.is_some());
+    let (key, _) = unused.filter(|_| !peer.is_secured())?;
+    Some((key, "is of no use: the url is http://".to_owned()))
+}
+
+/// A certificate without its key, or a key without its certificate.
+fn half_identity(
+    certificate: Option<&Path>,
+    key: Option<&Path>,
+) -> Option<(&'static str, &'static str)> {
+    match (certificate, key) {
+        (Some(_), None) => Some(("key_file", "is missing: there is a certificate_file")),
+        (None, Some(_)) => Some(("certificate_file", "is missing: there is a key_file")),
+        _ => None,
+    }
+}
+
+/// A file with a secret that is not there, or that others can read: its key, and what to do.
+pub(super) fn exposed_secret(deployment: &DeploymentSettings) -> Option<(String, String)> {
+    let exposed_at = |key: String, file: &Option<PathBuf>| {
+        let why = exposed(file.as_deref()?).err()?;
+        nonsense(&format!("deployment.{key}"), &why)
+    };
+    let of_peers = deployment.peers.iter().enumerate().find_map(|(n, peer)| {
+        exposed_at(format!("peers[{n}].token_file"), &peer.token_file)
+            .or_else(|| exposed_at(format!("peers[{n}].key_file"), &peer.key_file))
+    });
+    exposed_at("key_file".to_owned(), &deployment.key_file).or(of_peers)
 }

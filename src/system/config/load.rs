@@ -69,7 +69,7 @@ pub fn load(
     match std::fs::read_to_string(&file) {
         Ok(text) => {
             let settings = parse(&text, &file)?;
-            match notify::exposed_secret(&settings.notify) {
+            match exposed_secret(&settings) {
                 None => Ok((settings, Some(file))),
                 Some((key, message)) => Err(at_key(&text, &file, key, &message)),
             }
@@ -195,6 +195,12 @@ fn span_of(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
         }
     }
     Some(span)
+}
+
+/// The first file with a secret that others can read.
+fn exposed_secret(settings: &Settings) -> Option<(String, String)> {
+    let deployment = settings.deployment.as_ref();
+    notify::exposed_secret(&settings.notify).or_else(|| deployment::exposed_secret(deployment?))
 }
 
 /// The first value that has the right shape and no sense: its key, and why.

@@ -1,17 +1,17 @@
 //! `[notify]`: who is told that something needs a person, and by which way (I7).
 
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lettre::message::Mailbox;
-use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
+use super::address::{is_this_machine, wrong_url};
 use super::duration;
 use super::load::nonsense;
+use super::secret::exposed;
 use crate::domain::duration::{HOUR, MINUTE};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -115,31 +115,6 @@ pub(super) fn first_nonsense(notify: &NotifySettings) -> Option<(String, String)
     nonsense(&format!("notify.mail.{key}"), &why)
 }
 
-fn wrong_url(text: &str) -> Option<String> {
-    if text.is_empty() {
-        return Some("is missing; write url = \"https://HOST/PATH\"".to_owned());
-    }
-    // The text may hold a secret: it is not repeated.
-    let Ok(url) = Url::parse(text) else {
-        return Some("is no address; write https://HOST/PATH".to_owned());
-    };
-    if !url.username().is_empty() || url.password().is_some() {
-        return Some(
-            "must hold no user and password; put a token into a file and name it as token_file"
-                .to_owned(),
-        );
-    }
-    match (url.scheme(), url.host()) {
-        ("https", Some(_)) => None,
-        ("http", Some(host)) if is_this_machine(&host) => None,
-        ("http", Some(_)) => Some(
-            "must be https:// (http:// only to this machine: 127.0.0.1, [::1] or localhost)"
-                .to_owned(),
-        ),
-        (scheme, _) => Some(format!("must be https://HOST/PATH, not {scheme}:")),
-    }
-}
-
 fn wrong_mail(mail: &MailSettings) -> Option<(String, String)> {
     let wrong = |key: &str, why: String| Some((key.to_owned(), why));
     if let Some(why) = wrong_address(&mail.from) {
@@ -193,14 +168,6 @@ fn wrong_address(text: &str) -> Option<String> {
     }
 }
 
-fn is_this_machine(host: &Host<&str>) -> bool {
-    match host {
-        Host::Domain(name) => *name == "localhost",
-        Host::Ipv4(address) => address.is_loopback(),
-        Host::Ipv6(address) => address.is_loopback(),
-    }
-}
-
 /// A file with a secret that is not there, or that others can read: its key, and what to do.
 pub(super) fn exposed_secret(notify: &NotifySettings) -> Option<(String, String)> {
     let webhook = notify.webhook.as_ref();
@@ -221,37 +188,4 @@ pub(super) fn exposed_secret(notify: &NotifySettings) -> Option<(String, String)
         }
     }
     None
-}
-
-fn exposed(file: &Path) -> Result<(), String> {
-    let shown = file.display();
-    match std::fs::metadata(file) {
-        // A verb of another user, who attaches and sends nothing, need not see the secret.
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
-        Err(error) => Err(format!("{shown} cannot be read: {error}")),
-        Ok(found) if !found.is_file() => Err(format!("{shown} is no file")),
-        Ok(found) => match found.permissions().mode() & 0o777 {
-            mode if mode & 0o077 != 0 => Err(format!(
-                "{shown} may be read by others (mode {mode:03o}): chmod 600 {shown}"
-            )),
-            _ => Ok(()),
-        },
-    }
-}
-
-/// The secret in a private file, without the end of its line.
-///
-/// # Errors
-/// The file cannot be read, others can read it, or it holds no one line of text.
-pub fn secret_in(file: &Path) -> Result<SecretString, String> {
-    exposed(file)?;
-    let shown = file.display();
-    let text = std::fs::read_to_string(file)
-        .map(SecretString::from)
-        .map_err(|error| format!("{shown} cannot be read: {error}"))?;
-    let secret = text.expose_secret().trim();
-    if secret.is_empty() || secret.chars().any(char::is_control) {
-        return Err(format!("{shown} must hold one line with the secret"));
-    }
-    Ok(secret.into())
 }

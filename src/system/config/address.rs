@@ -1,0 +1,36 @@
+//! Addresses that secrets are sent to: over TLS, or to this machine.
+
+use url::{Host, Url};
+
+/// What is wrong with it. The text may hold a secret: it is not repeated.
+pub(super) fn wrong_url(text: &str) -> Option<String> {
+    if text.is_empty() {
+        return Some("is missing; write url = \"https://HOST/PATH\"".to_owned());
+    }
+    let Ok(url) = Url::parse(text) else {
+        return Some("is no address; write https://HOST/PATH".to_owned());
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        return Some(
+            "must hold no user and password; put a token into a file and name it as token_file"
+                .to_owned(),
+        );
+    }
+    match (url.scheme(), url.host()) {
+        ("https", Some(_)) => None,
+        ("http", Some(host)) if is_this_machine(&host) => None,
+        ("http", Some(_)) => Some(
+            "must be https:// (http:// only to this machine: 127.0.0.1, [::1] or localhost)"
+                .to_owned(),
+        ),
+        (scheme, _) => Some(format!("must be https://HOST/PATH, not {scheme}:")),
+    }
+}
+
+pub(super) fn is_this_machine(host: &Host<&str>) -> bool {
+    match host {
+        Host::Domain(name) => *name == "localhost",
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.is_loopback(),
+    }
+}
