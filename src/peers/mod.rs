@@ -4,12 +4,77 @@
 //! owner asks what points at it, and an importer hints that asking is worth it. Whatever is lost, late,
 //! doubled or out of order costs time and nothing else: both sides ask for what they do not know, and
 //! an answer counts only for what it says it is about ([`Answers::check`](crate::domain::peers::Answers)).
+//!
+//! # The protocol
+//!
+//! | call | body | answer |
+//! |---|---|---|
+//! | `GET /peer/v1` | | 200 `{"protocol": 1}`; the only one without authentication |
+//! | `POST /peer/v1/watch` | [`Watch`] | 200 [`News`], after `wait_ms` (at most a minute) if nothing is new |
+//! | `POST /peer/v1/points-at` | [`Question`] | 200 [`Answers`] |
+//! | `POST /peer/v1/hint` | `{"from": `[`Deployment`]`}` | 204 |
+//!
+//! Bodies are JSON. Fields that are not known are ignored, so that a later version may add some; one that
+//! is missing is an error. Requests weigh at most 8 MiB, answers 64 MiB.
+//!
+//! **Version.** Requests and answers, refusals too, carry `gone-protocol: 1`. What does not is a proxy's or
+//! somebody else's, and means nothing. A protocol that cannot be understood so gets another path
+//! (`/peer/v2`), beside this one as long as there are deployments that know no other.
+//!
+//! **Who calls.** Each message says in `from` which deployment sends it; its service and region name an
+//! entry of `[deployment] peers`. Where that has a `token_file`, `Authorization: Bearer` must hold the same
+//! token: one secret for two deployments, in both directions. Where it has none, the certificate that the
+//! caller has shown must be for the host of the entry's URL, and of the authority in `client_ca_file`. With
+//! that, nobody else gets as far as a request.
+//!
+//! **Refusals** are RFC 9457 problem documents.
+//!
+//! | why | status |
+//! |---|---|
+//! | no `gone-protocol: 1`, or no JSON | 400 |
+//! | unknown peer, wrong token, or another's name: always the same words | 401 |
+//! | no such path, no such method | 404, 405 |
+//! | the body did not come within 10 s, or is too large | 408, 413 |
+//! | a field is missing or of the wrong shape, and which; not what a deployment can do | 422 |
+//! | in conflict with what is on record (a name that another deployment has) | 409 |
+//! | the engine failed, or ends just now | 500, 503 |
+//!
+//! **Transport.** HTTP/1.1, over TLS but on loopback. Redirects are not followed.
+
+mod admission;
+mod calls;
+mod client;
+mod listen;
+mod problem;
+mod tls;
+mod token;
 
 use std::fmt;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
+use crate::system::config::PeerSettings;
+pub use client::{HttpPeers, Limits, SetupError};
+pub use listen::{ListenError, ListenHandle, listen};
+pub use tls::TlsError;
+
+/// Said by every request and answer.
+pub const PROTOCOL_HEADER: &str = "gone-protocol";
+pub const PROTOCOL: u32 = 1;
+
+/// The answer to `GET /peer/v1`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Spoken {
+    protocol: u32,
+}
+
+/// "Asking me again is worth it."
+#[derive(Debug, Serialize, Deserialize)]
+struct Hint {
+    from: Deployment,
+}
 
 /// How another deployment is found: of these there is one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +94,15 @@ impl From<&Deployment> for Peer {
         Self {
             service: deployment.service.clone(),
             region: deployment.region.clone(),
+        }
+    }
+}
+
+impl From<&PeerSettings> for Peer {
+    fn from(settings: &PeerSettings) -> Self {
+        Self {
+            service: settings.service.clone(),
+            region: settings.region.clone(),
         }
     }
 }

@@ -1,0 +1,236 @@
+//! The calls of `/peer/v1`, each carried to the engine.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Json, Router, middleware};
+use bytes::Bytes;
+use http::StatusCode;
+use rustls::pki_types::CertificateDer;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use tokio_util::sync::CancellationToken;
+
+use super::admission::Admission;
+use super::problem::Problem;
+use super::{Hint, PROTOCOL, PROTOCOL_HEADER, Peer, Spoken};
+use crate::control::{Command, Control, Envelope, Page, Query, Receipt};
+use crate::domain::model::{Actor, Origin};
+use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
+use crate::domain::text::escape;
+
+/// A question about a thousand resources whose ids and roots have 255 bytes each is a tenth of it.
+const BODY_BYTES_MAX: usize = 8 << 20;
+/// A caller that has not sent its whole message by then has gone.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the calls work with.
+pub(super) struct Calls {
+    pub(super) control: Arc<dyn Control>,
+    pub(super) admission: Admission,
+    /// A watch would wait for longer than the end may take.
+    pub(super) stop: CancellationToken,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) address: SocketAddr,
+    /// Its own, which the configured authority vouches for.
+    pub(super) certificate: Option<CertificateDer<'static>>,
+}
+
+/// A message says who sends it.
+trait Message: DeserializeOwned {
+    fn sender(&self) -> &Deployment;
+}
+
+impl Message for Watch {
+    fn sender(&self) -> &Deployment {
+        &self.from
+    }
+}
+
+impl Message for Question {
+    fn sender(&self) -> &Deployment {
+        &self.from
+    }
+}
+
+impl Message for Hint {
+    fn sender(&self) -> &Deployment {
+        &self.from
+    }
+}
+
+/// Each request has a [`Caller`] among its extensions.
+pub(super) fn router(calls: Arc<Calls>) -> Router {
+    Router::new()
+        .route("/peer/v1", get(protocol))
+        .route("/peer/v1/watch", post(watch))
+        .route("/peer/v1/points-at", post(points_at))
+        .route("/peer/v1/hint", post(hint))
+        .fallback(nothing_there)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::map_response(with_protocol))
+        .with_state(calls)
+}
+
+async fn protocol() -> Json<Spoken> {
+    Json(Spoken { protocol: PROTOCOL })
+}
+
+async fn watch(
+    State(calls): State<Arc<Calls>>,
+    request: Request,
+) -> Result<Json<Box<News>>, Problem> {
+    let watch: Watch = calls.message(request).await?;
+    let actor = actor(&watch.from);
+    let heard = calls.submit(Command::Watch { watch }, actor);
+    let receipt = tokio::select! {
+        receipt = heard => receipt?,
+        () = calls.stop.cancelled() => return Err(Problem::unavailable("this deployment ends")),
+    };
+    match receipt {
+        Receipt::News(news) => Ok(Json(news)),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+async fn points_at(
+    State(calls): State<Arc<Calls>>,
+    request: Request,
+) -> Result<Json<Answers>, Problem> {
+    let question: Question = calls.message(request).await?;
+    match calls.control.query(Query::PointsAt { question }).await? {
+        Page::Answers { answers } => Ok(Json(answers)),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+async fn hint(State(calls): State<Arc<Calls>>, request: Request) -> Result<StatusCode, Problem> {
+    let Hint { from } = calls.message(request).await?;
+    let actor = actor(&from);
+    calls.submit(Command::Hint { from }, actor).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn nothing_there(request: Request) -> Problem {
+    let asked = format!(
+        "nothing answers {} {}",
+        request.method(),
+        request.uri().path()
+    );
+    Problem::new(StatusCode::NOT_FOUND, "not-found", asked)
+}
+
+async fn wrong_method(request: Request) -> Problem {
+    let asked = format!("no {} {}", request.method(), request.uri().path());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", asked)
+}
+
+/// Refusals carry it too: so a caller knows whose they are.
+async fn with_protocol(mut response: Response) -> Response {
+    response
+        .headers_mut()
+        .insert(PROTOCOL_HEADER, PROTOCOL.into());
+    response
+}
+
+fn actor(from: &Deployment) -> Actor {
+    Actor {
+        name: format!("deployment {}", from.name),
+        origin: Origin::Peer,
+    }
+}
+
+impl Calls {
+    async fn submit(&self, command: Command, actor: Actor) -> Result<Receipt, Problem> {
+        let envelope = Envelope {
+            command,
+            actor,
+            reason: String::new(),
+            idempotency_key: None,
+        };
+        Ok(self.control.submit(envelope).await?)
+    }
+
+    /// The message of a caller who may speak for whom it is from.
+    async fn message<M: Message>(&self, request: Request) -> Result<M, Problem> {
+        let (head, body) = request.into_parts();
+        let spoken = head.headers.get(PROTOCOL_HEADER);
+        if spoken.is_none_or(|spoken| *spoken != *PROTOCOL.to_string()) {
+            let detail = format!("this path speaks {PROTOCOL_HEADER}: {PROTOCOL}; say so");
+            return Err(Problem::invalid(detail));
+        }
+        let caller = head.extensions.get::<Caller>();
+        let address = caller.map(|caller| caller.address);
+        let certificate = caller.and_then(|caller| caller.certificate.as_ref());
+        let may_be = self.admission.of_caller(&head.headers, certificate).await;
+        if may_be.is_empty() {
+            tracing::warn!(?address, "a stranger was refused");
+            return Err(Problem::stranger());
+        }
+        let message: M = parsed(&whole(body).await?)?;
+        let claimed = Peer::from(message.sender());
+        if !may_be.contains(&claimed) {
+            let claimed = escape(&claimed.to_string()).into_owned();
+            tracing::warn!(
+                ?address,
+                claimed,
+                "a peer was refused: it says that it is another"
+            );
+            return Err(Problem::stranger());
+        }
+        Ok(message)
+    }
+}
+
+async fn whole(body: Body) -> Result<Bytes, Problem> {
+    // One byte more than may be: else what is too large could not be told from what was cut off.
+    let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, BODY_BYTES_MAX + 1)).await;
+    match read {
+        Ok(Ok(bytes)) if bytes.len() <= BODY_BYTES_MAX => Ok(bytes),
+        Ok(Ok(_)) => Err(Problem::too_large(BODY_BYTES_MAX)),
+        Ok(Err(error)) => {
+            let cause = std::error::Error::source(&error);
+            let is_too_large =
+                cause.is_some_and(|cause| cause.is::<http_body_util::LengthLimitError>());
+            Err(match is_too_large {
+                true => Problem::too_large(BODY_BYTES_MAX),
+                false => Problem::invalid("the body was cut off"),
+            })
+        }
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "timeout",
+            format!("the body did not come within {} s", BODY_TIMEOUT.as_secs()),
+        )),
+    }
+}
+
+/// Fields that are not known are of a later version of the same protocol.
+fn parsed<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, Problem> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let message = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let at = match error.path().to_string() {
+            path if path == "." => "the body".to_owned(),
+            path => format!("\"{path}\""),
+        };
+        let detail = format!("{at}: {}", error.inner());
+        match error.inner().classify() {
+            Category::Data => {
+                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unprocessable", detail)
+            }
+            Category::Io | Category::Syntax | Category::Eof => Problem::invalid(detail),
+        }
+    })?;
+    let end = reader.end();
+    end.map_err(|error| Problem::invalid(format!("the body: {error}")))?;
+    Ok(message)
+}

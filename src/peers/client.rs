@@ -1,0 +1,422 @@
+//! Calls to other deployments.
+
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::tls::{TlsError, client_config};
+use super::token::Token;
+use super::{Hint, PROTOCOL, PROTOCOL_HEADER, Peer, PeerFailure, Peers, Spoken};
+use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
+use crate::domain::text::escape;
+use crate::system::config::PeerSettings;
+
+/// A host that does not answer a SYN in this time is down.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Sooner than a listener lets go of it, and longer than an owner's poll of 30 s.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Of what a peer says for its refusal.
+const DETAIL_CHARS_MAX: usize = 300;
+/// Of the answer to a refused call.
+const PROBLEM_BYTES_MAX: usize = 64 << 10;
+
+/// What is waited for, and what is taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For an answer, beside what a watch asks to wait for news.
+    pub answer: Duration,
+    /// Of one answer: a thousand resources, each with twenty holders that wait in circles, are a tenth.
+    pub bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            answer: Duration::from_secs(10),
+            bytes_max: 64 << 20,
+        }
+    }
+}
+
+/// The configured peers, over HTTP/1.1 with kept connections.
+pub struct HttpPeers {
+    remotes: BTreeMap<Peer, Remote>,
+    limits: Limits,
+}
+
+struct Remote {
+    /// Without a `/` at its end.
+    url: String,
+    client: reqwest::Client,
+    token: Option<Token>,
+}
+
+/// Why a peer cannot be called as it is configured.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    #[error("deployment.peers[{position}].{source}")]
+    Tls { position: usize, source: TlsError },
+    #[error("deployment.peers[{position}].url: it cannot be called: {why}")]
+    Client { position: usize, why: String },
+}
+
+impl HttpPeers {
+    /// Calls nobody yet.
+    ///
+    /// # Errors
+    /// A certificate or key cannot be read or used.
+    pub fn new(peers: &[PeerSettings], limits: Limits) -> Result<Self, SetupError> {
+        let mut clients = Clients::default();
+        let mut remotes = BTreeMap::new();
+        for (position, settings) in peers.iter().enumerate() {
+            let remote = Remote {
+                url: settings.url.trim_end_matches('/').to_owned(),
+                client: clients.of(position, settings)?,
+                token: settings.token_file.clone().map(Token::in_file),
+            };
+            remotes.insert(Peer::from(settings), remote);
+        }
+        Ok(Self { remotes, limits })
+    }
+
+    /// Whether it is there and speaks this protocol; without a token.
+    ///
+    /// # Errors
+    /// What was tried, and why it failed.
+    pub async fn probe(&self, peer: &Peer) -> Result<(), PeerFailure> {
+        let call = Call {
+            method: Method::GET,
+            path: "",
+            body: Vec::new(),
+            wait: Duration::ZERO,
+        };
+        let Spoken { protocol } = self.remote(peer)?.answer(call, None, self.limits).await?;
+        match protocol {
+            PROTOCOL => Ok(()),
+            other => Err(PeerFailure::new(format!(
+                "{peer} speaks protocol {other}, and this version {PROTOCOL}"
+            ))),
+        }
+    }
+
+    fn remote(&self, peer: &Peer) -> Result<&Remote, PeerFailure> {
+        self.remotes.get(peer).ok_or_else(|| {
+            let why = format!("{peer} is none of [deployment] peers");
+            PeerFailure::new(why)
+        })
+    }
+
+    async fn post<A: DeserializeOwned>(
+        &self,
+        peer: &Peer,
+        path: &'static str,
+        message: &(impl Serialize + Sync),
+        wait: Duration,
+    ) -> Result<A, PeerFailure> {
+        let call = Call::post(path, message, wait)?;
+        let remote = self.remote(peer)?;
+        let token = remote.token().await?;
+        remote.answer(call, token, self.limits).await
+    }
+}
+
+#[async_trait]
+impl Peers for HttpPeers {
+    fn known(&self) -> Vec<Peer> {
+        self.remotes.keys().cloned().collect()
+    }
+
+    async fn watch(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {
+        let wait = Duration::from_millis(watch.wait_ms);
+        self.post(peer, "/watch", &watch, wait).await
+    }
+
+    async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure> {
+        self.post(peer, "/points-at", &question, Duration::ZERO)
+            .await
+    }
+
+    async fn hint(&self, peer: &Peer, from: Deployment) -> Result<(), PeerFailure> {
+        let call = Call::post("/hint", &Hint { from }, Duration::ZERO)?;
+        let remote = self.remote(peer)?;
+        let token = remote.token().await?;
+        let tried = remote.tried(&call);
+        let answer = remote.exchange(&call, token, self.limits).await;
+        answer
+            .and_then(|answer| answer.expect(StatusCode::NO_CONTENT))
+            .map(drop)
+            .map_err(|why| PeerFailure::new(format!("{tried}: {why}")))
+    }
+}
+
+/// Peers with the same files share a client: each holds all authorities that it trusts.
+#[derive(Default)]
+struct Clients(BTreeMap<Files, reqwest::Client>);
+
+/// Whether it is on this machine; authorities, certificate and key.
+type Files = (bool, Option<PathBuf>, Option<PathBuf>, Option<PathBuf>);
+
+impl Clients {
+    fn of(
+        &mut self,
+        position: usize,
+        settings: &PeerSettings,
+    ) -> Result<reqwest::Client, SetupError> {
+        let files = (
+            settings.is_local(),
+            settings.ca_file.clone(),
+            settings.certificate_file.clone(),
+            settings.key_file.clone(),
+        );
+        if let Some(client) = self.0.get(&files) {
+            return Ok(client.clone());
+        }
+        let tls = client_config(settings).map_err(|source| SetupError::Tls { position, source })?;
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("gone/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            // A token must not go to another host, and a redirected POST becomes a GET.
+            .redirect(reqwest::redirect::Policy::none())
+            .https_only(!settings.is_local())
+            .tls_backend_preconfigured(tls);
+        if settings.is_local() {
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().map_err(|error| SetupError::Client {
+            position,
+            why: innermost(&error),
+        })?;
+        self.0.insert(files, client.clone());
+        Ok(client)
+    }
+}
+
+struct Call {
+    method: Method,
+    /// Below `/peer/v1`.
+    path: &'static str,
+    body: Vec<u8>,
+    /// How long the peer was asked to wait.
+    wait: Duration,
+}
+
+impl Call {
+    fn post(
+        path: &'static str,
+        message: &impl Serialize,
+        wait: Duration,
+    ) -> Result<Self, PeerFailure> {
+        let body = serde_json::to_vec(message)
+            .map_err(|error| PeerFailure::new(format!("write a message for {path}: {error}")))?;
+        Ok(Self {
+            method: Method::POST,
+            path,
+            body,
+            wait,
+        })
+    }
+}
+
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    /// What must not be shown, should the peer repeat it.
+    token: Option<SecretString>,
+}
+
+impl Remote {
+    async fn token(&self) -> Result<Option<SecretString>, PeerFailure> {
+        match &self.token {
+            None => Ok(None),
+            Some(token) => token.current().await.map(Some).map_err(PeerFailure::new),
+        }
+    }
+
+    fn tried(&self, call: &Call) -> String {
+        format!("{} {}/peer/v1{}", call.method, self.url, call.path)
+    }
+
+    async fn answer<A: DeserializeOwned>(
+        &self,
+        call: Call,
+        token: Option<SecretString>,
+        limits: Limits,
+    ) -> Result<A, PeerFailure> {
+        let answer = self.exchange(&call, token, limits).await;
+        answer
+            .and_then(|answer| answer.expect(StatusCode::OK)?.json())
+            .map_err(|why| PeerFailure::new(format!("{}: {why}", self.tried(&call))))
+    }
+
+    /// Once more with what the token's file holds now, if that is another: it may have been rolled.
+    async fn exchange(
+        &self,
+        call: &Call,
+        token: Option<SecretString>,
+        limits: Limits,
+    ) -> Result<Answer, String> {
+        let answer = self.in_time(call, token.as_ref(), limits).await?;
+        let (Some(file), Some(sent)) = (&self.token, token) else {
+            return Ok(answer);
+        };
+        if answer.status != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        let renewed = file.renewed().await?;
+        match renewed.expose_secret() == sent.expose_secret() {
+            true => Ok(answer),
+            false => self.in_time(call, Some(&renewed), limits).await,
+        }
+    }
+
+    async fn in_time(
+        &self,
+        call: &Call,
+        token: Option<&SecretString>,
+        limits: Limits,
+    ) -> Result<Answer, String> {
+        let timeout = call.wait + limits.answer;
+        let answer = tokio::time::timeout(timeout, self.send(call, token, limits.bytes_max));
+        answer
+            .await
+            .unwrap_or_else(|_| Err(format!("no answer within {} s", timeout.as_secs_f32())))
+    }
+
+    async fn send(
+        &self,
+        call: &Call,
+        token: Option<&SecretString>,
+        bytes_max: usize,
+    ) -> Result<Answer, String> {
+        let url = format!("{}/peer/v1{}", self.url, call.path);
+        let mut request = self
+            .client
+            .request(call.method.clone(), url)
+            .header(PROTOCOL_HEADER, PROTOCOL)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(call.body.clone());
+        if let Some(token) = token {
+            let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()));
+            let mut bearer =
+                bearer.map_err(|_| "the token holds what no header may hold".to_owned())?;
+            bearer.set_sensitive(true);
+            request = request.header(header::AUTHORIZATION, bearer);
+        }
+        let mut answer = request.send().await.map_err(|error| innermost(&error))?;
+        let status = answer.status();
+        let bytes_max = match status.is_success() {
+            true => bytes_max,
+            false => PROBLEM_BYTES_MAX.min(bytes_max),
+        };
+        let mut body = Vec::new();
+        while let Some(chunk) = next_chunk(&mut answer, status).await? {
+            if body.len() + chunk.len() > bytes_max {
+                return Err(format!(
+                    "{status}: the answer is larger than {bytes_max} bytes"
+                ));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer {
+            status,
+            headers: std::mem::take(answer.headers_mut()),
+            body,
+            token: token.cloned(),
+        })
+    }
+}
+
+async fn next_chunk(
+    answer: &mut reqwest::Response,
+    status: StatusCode,
+) -> Result<Option<bytes::Bytes>, String> {
+    let chunk = answer.chunk().await;
+    chunk.map_err(|error| format!("{status}: the answer was cut off: {}", innermost(&error)))
+}
+
+impl Answer {
+    fn expect(self, expected: StatusCode) -> Result<Self, String> {
+        let status = self.status;
+        let spoken = self.headers.get(PROTOCOL_HEADER);
+        let is_ours = spoken.is_some_and(|spoken| *spoken == *PROTOCOL.to_string());
+        match status {
+            _ if status.is_redirection() => Err(format!(
+                "{status}: redirects are not followed: write where it leads as url"
+            )),
+            _ if !is_ours => Err(format!(
+                "{status}: the answer does not say {PROTOCOL_HEADER}: {PROTOCOL}: whose URL is this?"
+            )),
+            _ if status == expected => Ok(self),
+            _ if status.is_success() => Err(format!("{status} is no answer to this")),
+            _ => Err(match self.detail() {
+                Some(detail) => format!("{status}: {detail}"),
+                None => status.to_string(),
+            }),
+        }
+    }
+
+    fn json<A: DeserializeOwned>(&self) -> Result<A, String> {
+        let content = self.headers.get(header::CONTENT_TYPE);
+        let content = content.and_then(|content| content.to_str().ok());
+        let content = content.unwrap_or_default();
+        if content.split(';').next().map(str::trim) != Some("application/json") {
+            return Err(format!(
+                "{}: the answer is no JSON: {}",
+                self.status,
+                self.shown(content)
+            ));
+        }
+        serde_json::from_slice(&self.body).map_err(|error| {
+            let why = error.to_string();
+            format!(
+                "{}: the answer cannot be read: {}",
+                self.status,
+                self.shown(&why)
+            )
+        })
+    }
+
+    /// Why the peer refuses.
+    fn detail(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Problem {
+            detail: String,
+        }
+        let problem: Problem = serde_json::from_slice(&self.body).ok()?;
+        Some(self.shown(&problem.detail))
+    }
+
+    /// Cut, safe to show, and without the token.
+    fn shown(&self, text: &str) -> String {
+        let text = match &self.token {
+            Some(token) => text.replace(token.expose_secret(), "…"),
+            None => text.to_owned(),
+        };
+        let cut = match text.char_indices().nth(DETAIL_CHARS_MAX) {
+            Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+            None => text,
+        };
+        escape(&cut).into_owned()
+    }
+}
+
+/// The cause at the end of the chain: the outer ones repeat the address.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    if let Some(source) = error.source() {
+        cause = source;
+    }
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    escape(&cause.to_string()).into_owned()
+}
