@@ -13,6 +13,7 @@ mod embedded;
 mod examine;
 mod gates;
 mod notify;
+mod peers;
 mod replay;
 mod upkeep;
 

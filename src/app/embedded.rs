@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 use super::Places;
 use super::clouds::{chosen_sites, connect};
 use super::gates::Gates;
+use super::peers;
 use crate::cloud::openstack::{self, CloudsConfig};
 use crate::cloud::{Cloud, Registry, Together};
 use crate::control::Control;
@@ -21,9 +22,12 @@ use crate::faces::notify::Notifier;
 use crate::ledger::LedgerError;
 use crate::ledger::sqlite::{Options, SqliteLedger, owner};
 use crate::ledger::tombstones::Tombstones;
+use crate::peers::ListenHandle;
 use crate::sandbox::{self, Scenario, ServerHandle, WorldOptions};
 use crate::system::clock::Clock;
-use crate::system::config::{NotifySettings, Settings, Surroundings, private_folder};
+use crate::system::config::{
+    DeploymentSettings, NotifySettings, Settings, Surroundings, private_folder,
+};
 
 /// Runs until [`Embedded::stop`], or until this process ends.
 pub(super) struct Embedded {
@@ -32,6 +36,8 @@ pub(super) struct Embedded {
     engine: JoinHandle<Result<(), LedgerError>>,
     api: ApiHandle,
     gates: Vec<GateHandle>,
+    /// None without peers, and for the length of one verb.
+    peers: Option<ListenHandle>,
     /// None for the length of one verb, which is gone before an answer comes.
     notifier: Option<Notifier>,
     /// Lives as long as its engine.
@@ -59,7 +65,12 @@ impl Embedded {
             }
         };
         let closed = futures_util::future::join_all(self.gates.into_iter().map(GateHandle::stop));
-        tokio::join!(self.api.stop(), told, closed);
+        let deaf = async {
+            if let Some(peers) = self.peers {
+                peers.stop().await;
+            }
+        };
+        tokio::join!(self.api.stop(), told, closed, deaf);
         self.engine.abort();
         // Aborted: nothing to learn from how it ended.
         let _ = self.engine.await;
@@ -68,7 +79,14 @@ impl Embedded {
     }
 }
 
-/// For the length of one verb: it tells nobody, and opens no gate.
+/// What only an engine does that stays.
+struct Stay {
+    notify: Option<NotifySettings>,
+    /// For peers.
+    listen: bool,
+}
+
+/// For the length of one verb: it tells nobody, opens no gate and listens for no peer.
 pub(super) async fn embed(
     global: &Global,
     settings: Settings,
@@ -77,27 +95,53 @@ pub(super) async fn embed(
 ) -> Result<Embedded, Failure> {
     let settings = Settings {
         gate: Vec::new(),
+        deployment: settings.deployment.map(|it| alone_for_practice(it, global)),
         ..settings
     };
-    wire(global, settings, places, around, None).await
+    let stay = Stay {
+        notify: None,
+        listen: false,
+    };
+    wire(global, settings, places, around, stay).await
 }
 
-/// For good: people are told of what needs them, and gates are open. Neither for a practice cloud,
-/// unless the settings were named for it.
+/// For good: people are told of what needs them, gates are open, and peers are heard. Nothing of it for a
+/// practice cloud, unless the settings were named for it.
 pub(super) async fn embed_to_stay(
     global: &Global,
     settings: Settings,
     places: &Places,
     around: &Surroundings,
 ) -> Result<Embedded, Failure> {
-    let practice = global.sandbox.is_some() && global.config.is_none();
+    let practice = is_practice(global);
     let notify = (!practice).then(|| settings.notify.clone());
     let gate = match practice {
         true => Vec::new(),
         false => settings.gate,
     };
-    let settings = Settings { gate, ..settings };
-    wire(global, settings, places, around, notify).await
+    let settings = Settings {
+        gate,
+        deployment: settings.deployment.map(|it| alone_for_practice(it, global)),
+        ..settings
+    };
+    let listen = true;
+    wire(global, settings, places, around, Stay { notify, listen }).await
+}
+
+/// On a practice cloud, with settings that were not named for it.
+fn is_practice(global: &Global) -> bool {
+    global.sandbox.is_some() && global.config.is_none()
+}
+
+/// A practice ledger must not speak to real deployments in the name of this one.
+fn alone_for_practice(deployment: DeploymentSettings, global: &Global) -> DeploymentSettings {
+    match is_practice(global) {
+        true => DeploymentSettings {
+            peers: Vec::new(),
+            ..deployment
+        },
+        false => deployment,
+    }
 }
 
 async fn wire(
@@ -105,7 +149,7 @@ async fn wire(
     settings: Settings,
     places: &Places,
     around: &Surroundings,
-    notify: Option<NotifySettings>,
+    stay: Stay,
 ) -> Result<Embedded, Failure> {
     prepare_folders(places)?;
     let clock = Clock::system();
@@ -139,8 +183,9 @@ async fn wire(
         }
     };
     let uids = settings.api.uids.clone();
+    let deployment = settings.deployment.clone();
     let engine = Engine::new(Parts {
-        neighbours: None,
+        neighbours: peers::neighbours(deployment.as_ref())?,
         ledger: ledger.clone(),
         cloud,
         kinds: kinds.clone(),
@@ -166,13 +211,17 @@ async fn wire(
     ledger
         .set_socket(places.serve.to_str())
         .map_err(|error| ledger_failure(&error))?;
-    let notifier = match &notify {
+    let notifier = match &stay.notify {
         Some(notify) => Some(super::notify::start(control.clone(), notify).await?),
         None => None,
     };
     let gates = gates
         .open(&kinds, &mapping, &control, &clock, call_timeout)
         .await?;
+    let peers = match deployment.filter(|_| stay.listen) {
+        Some(deployment) => peers::listen(&deployment, &control).await?,
+        None => None,
+    };
     let engine = tokio::spawn(async move { engine.run().await });
     Ok(Embedded {
         control,
@@ -180,6 +229,7 @@ async fn wire(
         engine,
         api,
         gates,
+        peers,
         notifier,
         sandbox,
     })

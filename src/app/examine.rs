@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 use super::clouds::{chosen_sites, connect};
-use super::{Places, embedded, places, read_settings};
+use super::{Places, embedded, peers, places, read_settings};
 use crate::cloud::openstack;
 use crate::control::remote::RemoteControl;
 use crate::domain::check;
@@ -38,6 +38,10 @@ pub(super) async fn examine(
         engine: Some(engine_facts(&places).await),
         notify: Some(notify_facts(&settings, &places.ledger).await),
         terminal: Some(terminal_facts(around, style)),
+        peers: match &settings.deployment {
+            Some(deployment) => peers::facts(deployment).await,
+            None => Vec::new(),
+        },
         mapping: settings.mapping.clone(),
         ..doctor::Facts::default()
     };

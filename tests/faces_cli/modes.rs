@@ -11,8 +11,8 @@ use gone::faces::cli::args::{Cli, Format, Global, Verb, Wait};
 use gone::faces::cli::output::Style;
 use gone::faces::cli::{Exit, describe, doctor as view};
 use gone::faces::offline::doctor::{
-    EngineFacts, Facts, FoundCloud, Health, LedgerFacts, Login, NotifyFacts, TerminalFacts,
-    can_write, examine,
+    EngineFacts, Facts, FoundCloud, Health, LedgerFacts, Login, NotifyFacts, PeerFacts,
+    TerminalFacts, can_write, examine,
 };
 use gone::system::config::{self, Settings, Surroundings};
 
@@ -206,6 +206,12 @@ fn well() -> Facts {
             channel: "mail to ops".into(),
             failing: String::new(),
         }]),
+        peers: vec![PeerFacts {
+            peer: "orders/eu-1".into(),
+            url: "https://o.example".into(),
+            known_by: "/etc/gone/o.token (mode 600)".into(),
+            answer: Ok(()),
+        }],
         terminal: Some(TerminalFacts {
             name: Some("xterm".into()),
             is_terminal: true,
@@ -228,7 +234,21 @@ fn mapping(cloud: &str, region: &str) -> Mapping {
 
 #[test]
 fn doctor_judges_what_it_finds() {
-    let table: [(&str, Change, Health, Exit, &str); 17] = [
+    let table: [(&str, Change, Health, Exit, &str); 19] = [
+        (
+            "peer orders/eu-1",
+            |_| {},
+            Health::Ok,
+            Exit::Done,
+            "https://o.example answers; known by /etc/gone/o.token (mode 600)",
+        ),
+        (
+            "peer orders/eu-1",
+            |facts| facts.peers[0].answer = Err("GET https://o.example/peer/v1: refused".into()),
+            Health::Fail,
+            Exit::Unreachable,
+            "/peer/v1: refused",
+        ),
         ("terminal", |_| {}, Health::Ok, Exit::Done, "xterm, 80x24"),
         ("notify", |_| {}, Health::Ok, Exit::Done, "mail to ops"),
         (

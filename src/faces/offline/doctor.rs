@@ -68,7 +68,20 @@ pub struct Facts {
     pub engine: Option<EngineFacts>,
     /// Each way by which people are told of what needs them; none if that is not known.
     pub notify: Option<Vec<NotifyFacts>>,
+    /// The other deployments of the settings.
+    pub peers: Vec<PeerFacts>,
     pub terminal: Option<TerminalFacts>,
+}
+
+#[derive(Clone, Debug)]
+pub struct PeerFacts {
+    /// By service and region.
+    pub peer: String,
+    pub url: String,
+    /// The token's file with its mode, or its certificate.
+    pub known_by: String,
+    /// Whether it answers in our protocol, or what was tried and why it failed.
+    pub answer: Result<(), String>,
 }
 
 #[derive(Clone, Debug)]
@@ -146,6 +159,7 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
         checks.extend(ledger_checks(ledger));
     }
     checks.extend(facts.engine.as_ref().map(engine_check));
+    checks.extend(facts.peers.iter().map(peer_check));
     if let Some(channels) = &facts.notify {
         checks.extend(notify_checks(channels));
     }
@@ -286,6 +300,24 @@ fn engine_check(engine: &EngineFacts) -> Check {
         (Err(_), None) => ok(
             "engine",
             &format!("none runs; `gone` brings its own, and serves {socket}"),
+        ),
+    }
+}
+
+fn peer_check(facts: &PeerFacts) -> Check {
+    let name = format!("peer {}", facts.peer);
+    let known_by = &facts.known_by;
+    match &facts.answer {
+        Ok(()) => ok(
+            &name,
+            &format!("{} answers; known by {known_by}", facts.url),
+        ),
+        Err(why) => fail(
+            &name,
+            Trouble::Unreachable,
+            &format!("{why}; known by {known_by}"),
+            "See whether it runs and listens there, and its ca_file; nothing that it may refer to goes \
+             before it has answered.",
         ),
     }
 }

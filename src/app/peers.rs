@@ -1,0 +1,82 @@
+//! The other deployments of the settings: how we call them, and where they reach us.
+
+use std::sync::Arc;
+
+use crate::control::Control;
+use crate::engine::Neighbours;
+use crate::faces::cli::Failure;
+use crate::faces::offline::doctor::PeerFacts;
+use crate::peers::{HttpPeers, Limits, ListenError, ListenHandle, Peer, listen as listen_for};
+use crate::system::config::{DeploymentSettings, PeerSettings};
+
+/// What the engine knows of others; a deployment without peers may still refer to its own.
+pub(super) fn neighbours(
+    deployment: Option<&DeploymentSettings>,
+) -> Result<Option<Neighbours>, Failure> {
+    let Some(deployment) = deployment else {
+        return Ok(None);
+    };
+    let peers = HttpPeers::new(&deployment.peers, Limits::default()).map_err(|error| {
+        let advice = "Correct the settings, or the file that they name; `gone doctor` says more.";
+        Failure::usage("prepare to call the peers", error.to_string(), advice)
+    })?;
+    Ok(Some(Neighbours {
+        home: deployment.deployment(),
+        peers: Arc::new(peers),
+        heartbeat: deployment.heartbeat,
+    }))
+}
+
+/// Opens no port where nobody may call.
+pub(super) async fn listen(
+    deployment: &DeploymentSettings,
+    control: &Arc<dyn Control>,
+) -> Result<Option<ListenHandle>, Failure> {
+    if deployment.peers.is_empty() {
+        return Ok(None);
+    }
+    let listening = listen_for(deployment, control.clone()).await;
+    listening.map(Some).map_err(|error| {
+        let advice = match error {
+            ListenError::Listen { .. } => {
+                "End what listens there, or give [deployment] listen another address."
+            }
+            ListenError::InTheClear { .. } | ListenError::Tls(_) => {
+                "Correct [deployment] in the settings, or the file that it names."
+            }
+        };
+        Failure::usage("listen for the peers", error.to_string(), advice)
+    })
+}
+
+/// For `gone doctor`: each peer, asked all at once.
+pub(super) async fn facts(deployment: &DeploymentSettings) -> Vec<PeerFacts> {
+    let peers = HttpPeers::new(&deployment.peers, Limits::default());
+    let peers = peers.map_err(|error| error.to_string());
+    let facts = deployment.peers.iter().map(async |settings| {
+        let peer = Peer::from(settings);
+        let answer = match &peers {
+            Ok(peers) => peers.probe(&peer).await.map_err(|failure| failure.message),
+            Err(why) => Err(why.clone()),
+        };
+        PeerFacts {
+            peer: peer.to_string(),
+            url: settings.url.clone(),
+            known_by: known_by(settings),
+            answer,
+        }
+    });
+    futures_util::future::join_all(facts).await
+}
+
+fn known_by(settings: &PeerSettings) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(file) = &settings.token_file else {
+        return "its certificate".to_owned();
+    };
+    let shown = file.display();
+    match std::fs::metadata(file) {
+        Ok(found) => format!("{shown} (mode {:03o})", found.permissions().mode() & 0o777),
+        Err(error) => format!("{shown} ({error})"),
+    }
+}
