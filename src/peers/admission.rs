@@ -18,9 +18,9 @@ use crate::system::config::{PeerSettings, secret_in};
 
 /// How long a token that was taken from its file may still be good for: who rolls a leaked one waits no
 /// longer.
-const READ_EVERY: Duration = Duration::from_secs(10);
+const READ_EVERY: Duration = Duration::from_secs(2);
 /// When no token fits, the files may have just changed. Strangers make us read them no more often.
-const READ_AGAIN: Duration = Duration::from_secs(1);
+const READ_AGAIN: Duration = Duration::from_millis(500);
 
 /// The configured peers, and by what each is known.
 pub(super) struct Admission {

@@ -1,0 +1,247 @@
+//! What counts as an answer of a peer, and what never does.
+
+use std::time::{Duration, Instant};
+
+use gone::domain::peers::Answers;
+use gone::peers::{HttpPeers, Limits, PeerFailure, Peers as _};
+use tokio::net::TcpListener;
+
+use crate::fake::{Fake, answers, news};
+use crate::support::*;
+
+/// What a question to a peer that says this comes to.
+async fn asked_of(answer: impl Into<Vec<u8>>) -> Result<Answers, PeerFailure> {
+    let files = Files::new();
+    let url = stub(answer).await;
+    let peers = caller(files.peer("s1", &url, "token"));
+    let answer = peers.ask(&peer("s1"), question("s0")).await;
+    answer.inspect_err(|failure| {
+        let tried = format!("POST {url}/peer/v1/points-at: ");
+        assert!(failure.message.starts_with(&tried), "{failure}");
+        assert!(!failure.message.contains(TOKEN), "{failure}");
+    })
+}
+
+async fn failed(answer: impl Into<Vec<u8>>) -> String {
+    let failure = asked_of(answer).await.unwrap_err();
+    let (_, why) = failure.message.split_once("points-at: ").unwrap();
+    why.to_owned()
+}
+
+fn json_of(answers: &Answers) -> String {
+    serde_json::to_string(answers).unwrap()
+}
+
+#[tokio::test]
+async fn g07_an_answer_passes_as_it_is_whatever_it_is_about() {
+    let mut other = answers(&question("s0"));
+    assert_eq!(
+        asked_of(answer("200 OK", "", &json_of(&other))).await,
+        Ok(other.clone())
+    );
+    // The engine holds it against the question.
+    other.about[0].asked = asked("rx-2");
+    other.seq = -1;
+    let said = asked_of(answer("200 OK", "", &json_of(&other)))
+        .await
+        .unwrap();
+    assert_eq!(said, other);
+    assert!(said.check(&question("s0")).is_err());
+}
+
+#[tokio::test]
+async fn g07_fields_of_a_later_version_are_ignored() {
+    let known = answers(&question("s0"));
+    let later = json_of(&known).replacen('{', "{\"mood\":\"good\",", 2);
+    assert_eq!(asked_of(answer("200 OK", "", &later)).await, Ok(known));
+}
+
+#[tokio::test]
+async fn g07_an_empty_body_is_no_answer() {
+    let why = failed(answer("200 OK", "", "")).await;
+    assert!(
+        why.starts_with("200 OK: the answer cannot be read: EOF"),
+        "{why}"
+    );
+    assert!(failed("").await.contains("closed"), "a closed connection");
+    let why = failed(answer("204 No Content", "", "")).await;
+    assert_eq!(why, "204 No Content is no answer to this");
+    let why = failed(answer("200 OK", "", "{}")).await;
+    assert!(why.contains("missing field `from`"), "{why}");
+    let why = failed(answer("200 OK", "", "null")).await;
+    assert!(why.contains("cannot be read"), "{why}");
+}
+
+#[tokio::test]
+async fn g07_half_an_answer_is_none() {
+    let whole = json_of(&answers(&question("s0")));
+    let half = &whole[..whole.len() / 2];
+    let why = failed(answer("200 OK", "", half)).await;
+    assert!(
+        why.starts_with("200 OK: the answer cannot be read: EOF"),
+        "{why}"
+    );
+    let cut = answer("200 OK", "", &whole);
+    let why = failed(&cut.as_bytes()[..cut.len() - 9]).await;
+    assert!(why.starts_with("200 OK: the answer was cut off: "), "{why}");
+    let why = failed(answer("200 OK", "", &format!("{whole}{whole}"))).await;
+    assert!(why.contains("trailing characters"), "{why}");
+}
+
+#[tokio::test]
+async fn g07_a_page_of_somebody_else_is_no_answer() {
+    let page = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>";
+    let why = failed(page).await;
+    assert_eq!(
+        why,
+        "200 OK: the answer does not say gone-protocol: 1: whose URL is this?"
+    );
+    let whole = answer("200 OK", "", &json_of(&answers(&question("s0"))));
+    let why = failed(whole.replace("gone-protocol: 1\r\n", "")).await;
+    assert!(why.contains("does not say gone-protocol: 1"), "{why}");
+    let why = failed(whole.replace("gone-protocol: 1", "gone-protocol: 2")).await;
+    assert!(why.contains("does not say gone-protocol: 1"), "{why}");
+    let why = failed(whole.replace("application/json", "text/html")).await;
+    assert_eq!(why, "200 OK: the answer is no JSON: text/html");
+    let why = failed("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n").await;
+    assert!(why.starts_with("502 Bad Gateway: "), "{why}");
+    assert!(!failed("220 mail.example ESMTP\r\n").await.is_empty());
+}
+
+#[tokio::test]
+async fn g07_a_redirect_is_not_followed() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let location = format!("location: http://{}/\r\n", elsewhere.local_addr().unwrap());
+    for status in ["301 Moved Permanently", "307 Temporary Redirect"] {
+        let why = failed(answer(status, &location, "")).await;
+        assert_eq!(
+            why,
+            format!("{status}: redirects are not followed: write where it leads as url")
+        );
+    }
+    let came = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
+    assert!(came.is_err(), "the token would have gone there");
+}
+
+#[tokio::test]
+async fn g07_an_answer_that_is_too_large_is_none() {
+    let why = failed(
+        "HTTP/1.1 200 OK\r\ngone-protocol: 1\r\ncontent-type: application/json\r\n\r\n"
+            .bytes()
+            .chain(std::iter::repeat_n(b' ', (64 << 20) + 1))
+            .collect::<Vec<u8>>(),
+    )
+    .await;
+    assert_eq!(why, "200 OK: the answer is larger than 67108864 bytes");
+}
+
+#[tokio::test]
+async fn g07_a_refusal_says_why_safely_and_in_short() {
+    let detail = format!("\\u001b[2J{TOKEN} and {}", "on ".repeat(500));
+    let why = failed(answer(
+        "409 Conflict",
+        "",
+        &format!("{{\"detail\": \"{detail}\"}}"),
+    ))
+    .await;
+    assert!(
+        why.starts_with("409 Conflict: \\u{1b}[2J… and on on"),
+        "{why}"
+    );
+    assert!(why.len() < 400 && why.ends_with('…'), "{why}");
+    assert_eq!(
+        failed(answer("500 Internal Server Error", "", "<html>")).await,
+        "500 Internal Server Error"
+    );
+}
+
+#[tokio::test]
+async fn g05_a_hint_is_answered_by_204_and_nothing_else() {
+    let files = Files::new();
+    let hinted = async |said: String| {
+        let peers = caller(files.peer("s1", &stub(said).await, "token"));
+        peers.hint(&peer("s1"), deployment("s0")).await
+    };
+    let done = "HTTP/1.1 204 No Content\r\ngone-protocol: 1\r\n\r\n".to_owned();
+    assert_eq!(hinted(done).await, Ok(()));
+    let failure = hinted(answer("200 OK", "", "{}")).await.unwrap_err();
+    assert!(
+        failure
+            .message
+            .ends_with("/peer/v1/hint: 200 OK is no answer to this")
+    );
+}
+
+#[tokio::test]
+async fn g07_a_peer_that_does_not_answer_is_given_up_in_time() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let files = Files::new();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let limits = Limits {
+        answer: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let peers = HttpPeers::new(&[files.peer("s1", &url, "token")], limits).unwrap();
+    let failure = peers.ask(&peer("s1"), question("s0")).await.unwrap_err();
+    assert!(
+        failure.message.ends_with("no answer within 0.05 s"),
+        "{failure}"
+    );
+    // A watch waits there for so much longer.
+    let mut patient = watch("s0");
+    patient.wait_ms = 200;
+    let since = Instant::now();
+    let failure = peers.watch(&peer("s1"), patient).await.unwrap_err();
+    assert!(
+        failure.message.ends_with("no answer within 0.25 s"),
+        "{failure}"
+    );
+    assert!(since.elapsed() >= Duration::from_millis(250));
+    assert_eq!(Limits::default().answer, Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn g07_nobody_there_is_said_with_the_address() {
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let files = Files::new();
+    let peers = caller(files.peer("s1", &url, "token"));
+    let failure = peers.ask(&peer("s1"), question("s0")).await.unwrap_err();
+    let tried = format!("POST {url}/peer/v1/points-at: ");
+    assert!(failure.message.starts_with(&tried), "{failure}");
+    assert!(failure.message.contains("refused"), "{failure}");
+    let failure = peers.ask(&peer("s9"), question("s0")).await.unwrap_err();
+    assert_eq!(failure.message, "s9/r is none of [deployment] peers");
+    let none = HttpPeers::new(&[], Limits::default()).unwrap();
+    assert!(none.known().is_empty());
+}
+
+#[tokio::test]
+async fn g01_a_rolled_token_is_read_anew_by_both() {
+    let files = Files::new();
+    files.write("ours", "old");
+    files.write("theirs", "old");
+    let settings = settings(vec![files.peer("s0", "http://127.0.0.1:1", "theirs")]);
+    let control = Fake::new();
+    let listening = serve(control.clone(), &settings).await;
+    let url = format!("http://{}/", listening.address());
+    let peers = caller(files.peer("s1", &url, "ours"));
+    let call = async || peers.watch(&peer("s1"), watch("s0")).await;
+    assert_eq!(call().await, Ok(news(&watch("s0"))));
+    files.write("theirs", "new");
+    let since = Instant::now();
+    while call().await.is_ok() {
+        assert!(since.elapsed() < DEADLINE, "the old token is good for ever");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    files.write("ours", "new");
+    assert_eq!(call().await, Ok(news(&watch("s0"))));
+    std::fs::remove_file(files.path("ours")).unwrap();
+    assert_eq!(
+        call().await,
+        Ok(news(&watch("s0"))),
+        "what was read is kept"
+    );
+    listening.stop().await;
+}

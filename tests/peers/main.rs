@@ -1,0 +1,14 @@
+//! The protocol between deployments over real sockets, and two engines that speak it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub
+)]
+
+mod calls;
+mod fake;
+mod listener;
+mod support;
+mod tls;
