@@ -8,7 +8,9 @@
 )]
 
 mod calls;
+mod engines;
 mod fake;
 mod listener;
+mod processes;
 mod support;
 mod tls;
