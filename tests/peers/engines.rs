@@ -65,7 +65,7 @@ fn g06_what_points_across_deployments_is_deleted_or_unset() {
     d0.create("note", &json!({"id": "n1", "rx": "r1@d1"}));
     d1.create("rx", &json!({"id": "r2"}));
     d0.create("lease", &json!({"id": "l2", "rx": "r2@d1"}));
-    delete_r1(&d1, "--wait=50s").ends_with(0);
+    delete_r1(&d1, "--wait").ends_with(0);
     assert_eq!(d1.kept("rx", "r1"), None);
     // Clear was said by who had seen to it.
     assert_eq!(d0.kept("lease", "l1"), None);
@@ -124,16 +124,16 @@ fn g07_nothing_goes_before_a_killed_importer_is_back() {
 fn g02_nothing_is_accepted_that_someone_elsewhere_blocks_or_may_block() {
     let [d0, d1] = importer_and_owner();
     d0.create("contract", &json!({"id": "c1", "rx": "r1@d1"}));
-    delete_r1(&d1, "")
+    delete_r1(&d1, "--wait=50s")
         .ends_with(6)
         .says(&["contract", "c1", "d0"]);
     d0.gone("delete contract/c1 --yes --wait=50s").ends_with(0);
     d0.freeze();
-    delete_r1(&d1, "")
-        .ends_with(6)
-        .says(&["d0", "no answer within"]);
+    delete_r1(&d1, "--wait=50s")
+        .ends_with(5)
+        .says(&["deployment d0 does not answer", "no answer within"]);
     d0.thaw();
-    delete_r1(&d1, "--wait=50s").ends_with(0);
+    delete_r1(&d1, "--wait").ends_with(0);
     assert_eq!(d1.kept("rx", "r1"), None);
 }
 
@@ -144,4 +144,14 @@ fn g10_nothing_new_points_at_what_goes() {
     let (status, said) = d0.api("POST", "resources/lease", &more);
     assert_eq!(status, 409, "{said}");
     released(&d0, &d1);
+}
+
+#[test]
+fn g01_a_doctor_and_the_log_tell_of_peers() {
+    let [mut d0, d1] = importer_and_owner();
+    assert!(d1.log().contains("listening for other deployments"));
+    let doctor = || d1.gone("doctor --no-color");
+    doctor().says(&["peer s0/r", "answers; known by", "token (mode 600)"]);
+    d0.kill();
+    doctor().says(&["fail", "peer s0/r", "/peer/v1: Connection refused"]);
 }
