@@ -15,6 +15,7 @@ mod gates;
 mod notify;
 mod peers;
 mod replay;
+mod scene;
 mod upkeep;
 
 use std::io::{self, BufRead as _, BufWriter, Write};

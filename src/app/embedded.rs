@@ -1,6 +1,6 @@
 //! An engine in this process: ledger, clouds, kinds and socket, wired.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
@@ -9,6 +9,7 @@ use super::Places;
 use super::clouds::{chosen_sites, connect};
 use super::gates::Gates;
 use super::peers;
+use super::scene::{Beside, Scene};
 use crate::cloud::openstack::{self, CloudsConfig};
 use crate::cloud::{Cloud, Registry, Together};
 use crate::control::Control;
@@ -40,6 +41,8 @@ pub(super) struct Embedded {
     peers: Option<ListenHandle>,
     /// None for the length of one verb, which is gone before an answer comes.
     notifier: Option<Notifier>,
+    /// Other deployments of a practice scene.
+    beside: Vec<Beside>,
     /// Lives as long as its engine.
     sandbox: Option<ServerHandle>,
 }
@@ -75,6 +78,9 @@ impl Embedded {
         // Aborted: nothing to learn from how it ended.
         let _ = self.engine.await;
         self.ledger.close().await;
+        for beside in self.beside {
+            beside.stop().await;
+        }
         drop(self.sandbox);
     }
 }
@@ -153,16 +159,29 @@ async fn wire(
 ) -> Result<Embedded, Failure> {
     prepare_folders(places)?;
     let clock = Clock::system();
-    let sandbox = match &global.sandbox {
+    let scenario = global.sandbox.as_deref().map(scenario).transpose()?;
+    let scene = scenario.as_ref().and_then(Scene::of);
+    let sandbox = match scenario {
         Some(scenario) => Some(start_sandbox(scenario, places).await?),
         None => None,
+    };
+    let settings = match &scene {
+        Some(scene) => Settings {
+            deployment: Some(scene.settings()),
+            ..settings
+        },
+        None => settings,
     };
     let clouds = clouds(global, places, settings.deployment.is_some())?;
     let home = settings.deployment.as_ref().map(|it| Home {
         site: it.site(),
         service: it.service.clone(),
     });
-    let kinds = Arc::new(kinds(around)?.at_home(home));
+    let kinds = match &scene {
+        Some(scene) => kinds_of(scene.own_kinds()?)?,
+        None => kinds(around)?,
+    };
+    let kinds = Arc::new(kinds.at_home(home));
     let gates = Gates::of(&settings.gate, &clouds, global, &clock)?;
     let ledger = open_ledger(global, places, gates.tombstones.clone()).await?;
     let (mapping, call_timeout) = (settings.mapping.clone(), settings.engine.call_timeout);
@@ -185,7 +204,10 @@ async fn wire(
     let uids = settings.api.uids.clone();
     let deployment = settings.deployment.clone();
     let engine = Engine::new(Parts {
-        neighbours: peers::neighbours(deployment.as_ref())?,
+        neighbours: match &scene {
+            Some(scene) => Some(scene.neighbours()),
+            None => peers::neighbours(deployment.as_ref())?,
+        },
         ledger: ledger.clone(),
         cloud,
         kinds: kinds.clone(),
@@ -223,7 +245,12 @@ async fn wire(
         None => None,
     };
     let engine = tokio::spawn(async move { engine.run().await });
+    let beside = match scene {
+        Some(scene) => scene.play(&control, &places.state).await?,
+        None => Vec::new(),
+    };
     Ok(Embedded {
+        beside,
         control,
         ledger,
         engine,
@@ -261,7 +288,19 @@ async fn open_ledger(
 ) -> Result<Arc<SqliteLedger>, Failure> {
     // The practice cloud begins anew each time: a ledger of what it was before would only mislead.
     let anew = global.sandbox.is_some() && global.ledger.is_none();
-    let path = places.ledger.clone();
+    open(places.ledger.clone(), tombstones, anew).await
+}
+
+/// A ledger of the practice cloud, which begins anew unless an engine has it.
+pub(super) async fn open_anew(path: PathBuf) -> Result<Arc<SqliteLedger>, Failure> {
+    open(path, None, true).await
+}
+
+async fn open(
+    path: PathBuf,
+    tombstones: Option<Arc<Tombstones>>,
+    anew: bool,
+) -> Result<Arc<SqliteLedger>, Failure> {
     let opened = tokio::task::spawn_blocking(move || {
         if anew && owner(&path).is_none() {
             for suffix in ["", "-wal", "-shm"] {
@@ -396,7 +435,15 @@ pub(super) fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
             .map_err(|error| Failure::usage(tried, format!("{file}: {error}"), advice))?;
         sources.push(Source { file, text });
     }
-    Kinds::load(&sources).map_err(|error| Failure::usage(tried, error.to_string(), advice))
+    kinds_of(sources)
+}
+
+/// What the program brings, and these.
+fn kinds_of(sources: Vec<Source>) -> Result<Kinds, Failure> {
+    Kinds::load(&sources).map_err(|error| {
+        let advice = "Correct the file, or move it away.";
+        Failure::usage("read the kinds", error.to_string(), advice)
+    })
 }
 
 fn clouds_file(places: &Places) -> std::path::PathBuf {
@@ -414,8 +461,7 @@ pub(super) fn scenario(name: &str) -> Result<Scenario, Failure> {
 }
 
 /// The practice cloud on a free port of loopback, as its scenario says.
-async fn start_sandbox(name: &str, places: &Places) -> Result<ServerHandle, Failure> {
-    let scenario = scenario(name)?;
+async fn start_sandbox(scenario: Scenario, places: &Places) -> Result<ServerHandle, Failure> {
     let options = sandbox::ServeOptions {
         listen: ([127, 0, 0, 1], 0).into(),
         world: WorldOptions {

@@ -154,6 +154,8 @@ pub struct Holder {
     pub waits: Waits,
     /// Why it does not go, if it is held up: `blocked by contract c1`.
     pub why: String,
+    /// What holds it up there, as far as its deployment knows.
+    pub held_by: Vec<Blocker>,
 }
 
 impl Holder {
@@ -331,7 +333,8 @@ pub fn awaiting(awaited: &[Awaited]) -> (String, Vec<Blocker>) {
             let Holder { key, why, root, .. } = holder;
             let does = match (why.as_str(), root) {
                 ("", Some(_)) => "which is being deleted".to_owned(),
-                ("", None) => "which this deletion will not remove".to_owned(),
+                ("", None) if holder.blocks => "which this deletion will not remove".to_owned(),
+                ("", None) => "which is not seen to yet".to_owned(),
                 (why, _) => format!("which is {why}"),
             };
             format!("{}, {does}", called(key, &holder.name))
@@ -346,6 +349,13 @@ pub fn awaiting(awaited: &[Awaited]) -> (String, Vec<Blocker>) {
             named.join("; ")
         ));
         blockers.extend(said.holders.iter().map(Holder::blocker));
+        let roots = said.holders.iter().flat_map(|holder| &holder.held_by);
+        // What will not go by itself is what a person looks for.
+        for root in roots.filter(|root| !root.in_plan) {
+            if !blockers.contains(root) {
+                blockers.insert(0, root.clone());
+            }
+        }
     }
     (lines.join(". "), blockers)
 }

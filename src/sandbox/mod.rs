@@ -27,6 +27,8 @@ mod world;
 
 use keystone::Caller;
 pub use keystone::{CREDENTIAL_ID, CREDENTIAL_SECRET};
-pub use scenario::{DEFAULT_SCENARIO, Scenario, ScenarioError};
+pub use scenario::{
+    DEFAULT_SCENARIO, Scenario, ScenarioError, SceneDeployment, SceneResource, SceneService,
+};
 pub use server::{ServeError, ServeOptions, ServerHandle, serve};
 pub use world::{Fate, Reply, World, WorldOptions};

@@ -16,7 +16,7 @@ use super::region::Service;
 use super::world::World;
 
 /// The scenarios that come with the program.
-const BUILT_IN: [(&str, &str); 7] = [
+const BUILT_IN: [(&str, &str); 8] = [
     ("quiet", include_str!("../../assets/scenarios/quiet.toml")),
     (
         "morning",
@@ -35,6 +35,10 @@ const BUILT_IN: [(&str, &str); 7] = [
     (
         "hostile",
         include_str!("../../assets/scenarios/hostile.toml"),
+    ),
+    (
+        "deployments",
+        include_str!("../../assets/scenarios/deployments.toml"),
     ),
 ];
 
@@ -75,8 +79,43 @@ pub struct Scenario {
     /// As `PUT /sandbox/v1/faults` takes them.
     #[serde(default)]
     faults: Vec<Value>,
+    /// Engines beside each other; what they are is none of a cloud's business. The first is the one that
+    /// the cloud is for.
+    #[serde(default, rename = "deployment")]
+    pub deployments: Vec<SceneDeployment>,
+    /// What they know.
+    #[serde(default, rename = "service")]
+    pub services: Vec<SceneService>,
+    /// What they keep at first, in the order in which it is created.
+    #[serde(default, rename = "resource")]
+    pub resources: Vec<SceneResource>,
     #[serde(skip)]
     name: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SceneDeployment {
+    pub name: String,
+    pub service: String,
+    pub region: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SceneService {
+    pub name: String,
+    /// The text of a kinds file.
+    pub kinds: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SceneResource {
+    /// The deployment that keeps it.
+    pub at: String,
+    pub kind: String,
+    pub body: Value,
 }
 
 /// An ordinary API call, which must be accepted.

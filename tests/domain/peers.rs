@@ -27,6 +27,7 @@ fn holder(root: Option<&str>, waits: &[(&str, &[&str])]) -> Holder {
         root: root.map(str::to_owned),
         waits: known,
         why: String::new(),
+        held_by: Vec::new(),
     }
 }
 

@@ -177,6 +177,9 @@ fn g11_what_goes_and_is_blocked_by_what_stays_is_named_from_end_to_end() {
             .await;
         let said = held.last_error.unwrap().message;
         assert!(said.contains("c c1"), "{said}");
+        let named: Vec<&str> = held.blockers.iter().map(|it| it.id.as_str()).collect();
+        assert_eq!(named, ["d1", "c1"]);
+        assert!(!held.blockers[0].in_plan);
         assert!(
             said.contains("which this deletion will not remove"),
             "{said}"

@@ -41,6 +41,7 @@ async fn said(ledger: &InlineLedger, name: &str, clear: bool) -> Applied {
             root: None,
             waits: Waits::default(),
             why: String::new(),
+            held_by: Vec::new(),
         };
         let (holders, count) = if clear {
             (vec![], 0)

@@ -14,8 +14,7 @@ use super::Deployments;
 use super::points_at::stays_in_the_way;
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::{
-    Action, Answer, Blocker, ErrorClass, KindName, Plan, PlanStep, Refusal, RefusalRule, StepError,
-    Target,
+    Action, Answer, ErrorClass, KindName, Plan, PlanStep, Refusal, RefusalRule, StepError, Target,
 };
 use crate::domain::peers::{
     ASKED_TOGETHER, AWAITED, Answered, Asked, Deployment, Holder, News, Question, Watch, awaiting,
@@ -25,7 +24,7 @@ use crate::domain::text::escape;
 use crate::engine::dispatch::facts;
 use crate::engine::handle::{audit, ledger_error};
 use crate::engine::{Done, Shared};
-use crate::ledger::{Applied, Change, ClaimedStep, Importer, LedgerError, Referrer};
+use crate::ledger::{Applied, Change, ClaimedStep, Importer, LedgerError};
 use crate::peers::Peer;
 
 /// Changes of tombstones that one answer tells.
@@ -260,7 +259,7 @@ impl Shared {
         let stays = self.held_by_what_stays(&step.key).await;
         for held in stays.iter().flatten() {
             message = format!("{}; {message}", stays_in_the_way(held));
-            blockers.insert(0, blocker(held));
+            blockers.insert(0, held.blocker());
         }
         let failure = Failure {
             retry: Retry::Awaited,
@@ -405,19 +404,6 @@ fn not_clear(plan: &Plan, why: &str) -> Vec<Refusal> {
 
 fn takes_away(action: Action) -> bool {
     matches!(action, Action::Delete | Action::Detach)
-}
-
-fn blocker(held: &Referrer) -> Blocker {
-    Blocker {
-        kind: held.key.kind.clone(),
-        id: held.key.id.clone(),
-        name: held.name.clone(),
-        site: held.key.site.clone(),
-        owner: String::new(),
-        owner_name: String::new(),
-        since: None,
-        in_plan: false,
-    }
 }
 
 fn blocking(step: &PlanStep, answered: &Answered) -> Vec<Refusal> {

@@ -90,14 +90,18 @@ impl Shared {
         standing: Option<Standing>,
     ) -> Result<Holder, ControlError> {
         let goes = standing.filter(|it| it.action != Action::Enable);
-        let why = match &goes {
+        let (why, held_by) = match &goes {
             Some(standing) if matches!(standing.state, StepState::Blocked | StepState::Stuck) => {
                 let stays = self.held_by_what_stays(key).await?;
-                stays
-                    .first()
-                    .map_or_else(|| held_up(standing), stays_in_the_way)
+                match stays.first() {
+                    Some(first) => (
+                        stays_in_the_way(first),
+                        stays.iter().map(Referrer::blocker).collect(),
+                    ),
+                    None => (held_up(standing), standing.blockers.clone()),
+                }
             }
-            _ => String::new(),
+            _ => (String::new(), Vec::new()),
         };
         let waits = match &goes {
             Some(standing) if standing.action != Action::Unset => {
@@ -116,6 +120,7 @@ impl Shared {
             root: goes.map(|standing| standing.root),
             waits,
             why,
+            held_by: held_by.into_iter().take(NAMED_MAX).collect(),
         })
     }
 

@@ -77,6 +77,21 @@ impl DeploymentSettings {
         }
     }
 
+    /// One that knows no other by a URL.
+    pub fn alone(deployment: &Deployment) -> Self {
+        Self {
+            name: deployment.name.clone(),
+            service: deployment.service.clone(),
+            region: deployment.region.clone(),
+            listen: listen(),
+            heartbeat: heartbeat(),
+            certificate_file: None,
+            key_file: None,
+            client_ca_file: None,
+            peers: Vec::new(),
+        }
+    }
+
     /// As others know it.
     pub fn deployment(&self) -> Deployment {
         Deployment {

@@ -1,0 +1,321 @@
+//! Deployments of a practice scene: engines beside the console's own, each with its ledger and its socket.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::task::JoinHandle;
+
+use super::embedded::{ledger_failure, open_anew};
+use crate::cloud::Registry;
+use crate::control::{Command, Control, ControlError, Envelope, Page, Query, Receipt};
+use crate::domain::kinds::{Home, Kinds, Source};
+use crate::domain::model::{Actor, Origin};
+use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
+use crate::engine::{Engine, Neighbours, Parts};
+use crate::faces::api::{self, ApiHandle};
+use crate::faces::cli::Failure;
+use crate::ledger::LedgerError;
+use crate::ledger::sqlite::SqliteLedger;
+use crate::peers::{Peer, PeerFailure, Peers};
+use crate::sandbox::{Scenario, SceneDeployment, SceneResource};
+use crate::system::clock::Clock;
+use crate::system::config::{DeploymentSettings, Settings};
+
+/// Newcomers watch: what is only found by a poll is found soon.
+const HEARTBEAT: Duration = Duration::from_secs(3);
+/// A resource may point at what a watch has not heard of yet.
+const HEARD_WITHIN: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_millis(20);
+const TRIED: &str = "set the scene";
+
+/// What a scenario says of deployments.
+pub(super) struct Scene {
+    own: Deployment,
+    others: Vec<Deployment>,
+    /// By service.
+    kinds: BTreeMap<String, Source>,
+    resources: Vec<SceneResource>,
+    neighbourhood: Arc<Neighbourhood>,
+}
+
+impl Scene {
+    /// None for a scenario without deployments.
+    pub(super) fn of(scenario: &Scenario) -> Option<Self> {
+        let mut deployments = scenario.deployments.iter().map(deployment);
+        let own = deployments.next()?;
+        let kinds = scenario.services.iter().map(|service| {
+            let source = Source {
+                file: format!("{}.toml", service.name),
+                text: service.kinds.clone(),
+            };
+            (service.name.clone(), source)
+        });
+        Some(Self {
+            own,
+            others: deployments.collect(),
+            kinds: kinds.collect(),
+            resources: scenario.resources.clone(),
+            neighbourhood: Arc::default(),
+        })
+    }
+
+    /// The console's engine as a deployment.
+    pub(super) fn settings(&self) -> DeploymentSettings {
+        DeploymentSettings::alone(&self.own)
+    }
+
+    /// The kinds of the console's engine, beside those of clouds.
+    pub(super) fn own_kinds(&self) -> Result<Vec<Source>, Failure> {
+        self.known_to(&self.own.service)
+    }
+
+    /// What the console's engine knows of the others.
+    pub(super) fn neighbours(&self) -> Neighbours {
+        self.neighbours_of(&self.own)
+    }
+
+    fn neighbours_of(&self, home: &Deployment) -> Neighbours {
+        let all = [&self.own].into_iter().chain(&self.others);
+        let others = all.filter(|other| *other != home).map(Peer::from);
+        Neighbours {
+            home: home.clone(),
+            peers: Arc::new(Line {
+                known: others.collect(),
+                neighbourhood: self.neighbourhood.clone(),
+            }),
+            heartbeat: HEARTBEAT,
+        }
+    }
+
+    /// Its own kinds and those that they import, however far: nobody knows more of the others (G8).
+    fn known_to(&self, service: &str) -> Result<Vec<Source>, Failure> {
+        let all = Kinds::from_sources(self.kinds.values().cloned()).map_err(wrong)?;
+        let mut wanted = vec![service.to_owned()];
+        let mut at = 0;
+        while let Some(service) = wanted.get(at).cloned() {
+            at += 1;
+            for imported in all.native_of(&service).flat_map(|kind| &kind.imports) {
+                if !wanted.contains(imported) {
+                    wanted.push(imported.clone());
+                }
+            }
+        }
+        let sources = wanted
+            .iter()
+            .filter_map(|service| self.kinds.get(service).cloned());
+        Ok(sources.collect())
+    }
+
+    /// Starts the others and creates what the scenario names, in all of them.
+    pub(super) async fn play(
+        self,
+        own: &Arc<dyn Control>,
+        state: &Path,
+    ) -> Result<Vec<Beside>, Failure> {
+        self.neighbourhood.join(&self.own, own.clone());
+        let mut beside = Vec::new();
+        for other in &self.others {
+            let kinds = self.known_to(&other.service)?;
+            let neighbours = self.neighbours_of(other);
+            let started = Beside::start(other, kinds, neighbours, state).await?;
+            self.neighbourhood.join(other, started.control.clone());
+            beside.push(started);
+        }
+        for resource in &self.resources {
+            self.create(resource).await?;
+        }
+        Ok(beside)
+    }
+
+    async fn create(&self, resource: &SceneResource) -> Result<(), Failure> {
+        let all = [&self.own].into_iter().chain(&self.others);
+        let at = all.into_iter().find(|it| it.name == resource.at);
+        let control = at.and_then(|at| self.neighbourhood.at(&Peer::from(at)));
+        let Some(control) = control else {
+            let why = format!("there is no deployment {}", resource.at);
+            return Err(Failure::usage(TRIED, why, "Name one of the scenario's."));
+        };
+        let deadline = tokio::time::Instant::now() + HEARD_WITHIN;
+        loop {
+            let create = Command::Create {
+                kind: resource.kind.clone(),
+                body: resource.body.clone(),
+            };
+            match control.submit(envelope(create, "the scenario")).await {
+                Ok(_) => return Ok(()),
+                Err(ControlError::Unreachable { .. }) if tokio::time::Instant::now() < deadline => {
+                    tokio::time::sleep(AGAIN).await;
+                }
+                Err(error) => {
+                    let why = format!("{} at {}: {error}", resource.kind, resource.at);
+                    return Err(Failure::usage(TRIED, why, "Correct the scenario."));
+                }
+            }
+        }
+    }
+}
+
+fn deployment(of: &SceneDeployment) -> Deployment {
+    Deployment {
+        name: of.name.clone(),
+        service: of.service.clone(),
+        region: of.region.clone(),
+    }
+}
+
+fn wrong(error: crate::domain::kinds::KindsError) -> Failure {
+    Failure::usage(TRIED, error.to_string(), "Correct the scenario's kinds.")
+}
+
+fn envelope(command: Command, who: &str) -> Envelope {
+    Envelope {
+        command,
+        actor: Actor {
+            name: who.to_owned(),
+            origin: Origin::Peer,
+        },
+        reason: String::new(),
+        idempotency_key: None,
+    }
+}
+
+/// An engine of the scene that has no console, and can be reached at its socket.
+pub(super) struct Beside {
+    control: Arc<dyn Control>,
+    ledger: Arc<SqliteLedger>,
+    engine: JoinHandle<Result<(), LedgerError>>,
+    api: ApiHandle,
+}
+
+impl Beside {
+    async fn start(
+        home: &Deployment,
+        kinds: Vec<Source>,
+        neighbours: Neighbours,
+        state: &Path,
+    ) -> Result<Self, Failure> {
+        let clock = Clock::system();
+        let place = |ending: &str| -> PathBuf { state.join(format!("{}.{ending}", home.name)) };
+        let kinds = Kinds::from_sources(kinds).map_err(wrong)?;
+        let kinds = Arc::new(kinds.at_home(Some(Home {
+            site: home.site(),
+            service: home.service.clone(),
+        })));
+        let ledger = open_anew(place("db")).await?;
+        let registry = Registry::new(home.site(), kinds.clone(), ledger.clone(), clock.clone());
+        let engine = Engine::new(Parts {
+            neighbours: Some(neighbours),
+            ledger: ledger.clone(),
+            cloud: Arc::new(registry),
+            kinds,
+            clock: clock.clone(),
+            settings: Settings::default(),
+            tombstones: None,
+            gates: Arc::default(),
+            ledger_name: place("db").display().to_string(),
+            epoch: ledger.epoch(),
+        });
+        let control = engine.control();
+        let options = api::ServeOptions {
+            clock,
+            ..api::ServeOptions::new(place("sock"))
+        };
+        let api = api::serve(control.clone(), options).await;
+        let api = api.map_err(|error| Failure::usage(TRIED, error.to_string(), ""))?;
+        ledger
+            .set_socket(place("sock").to_str())
+            .map_err(|error| ledger_failure(&error))?;
+        let engine = tokio::spawn(async move { engine.run().await });
+        Ok(Self {
+            control,
+            ledger,
+            engine,
+            api,
+        })
+    }
+
+    pub(super) async fn stop(self) {
+        self.api.stop().await;
+        self.engine.abort();
+        // Aborted: nothing to learn from how it ended.
+        let _ = self.engine.await;
+        self.ledger.close().await;
+    }
+}
+
+/// Engines of one process, which call each other without a network.
+#[derive(Default)]
+struct Neighbourhood {
+    at: Mutex<BTreeMap<Peer, Arc<dyn Control>>>,
+}
+
+impl Neighbourhood {
+    fn join(&self, deployment: &Deployment, control: Arc<dyn Control>) {
+        let at = self.at.lock();
+        at.unwrap_or_else(PoisonError::into_inner)
+            .insert(Peer::from(deployment), control);
+    }
+
+    fn at(&self, peer: &Peer) -> Option<Arc<dyn Control>> {
+        let at = self.at.lock();
+        at.unwrap_or_else(PoisonError::into_inner)
+            .get(peer)
+            .cloned()
+    }
+
+    fn reach(&self, peer: &Peer) -> Result<Arc<dyn Control>, PeerFailure> {
+        let found = self.at(peer);
+        found.ok_or_else(|| PeerFailure::new(format!("{peer} has not started yet")))
+    }
+}
+
+/// The others, as one of them sees them.
+struct Line {
+    known: Vec<Peer>,
+    neighbourhood: Arc<Neighbourhood>,
+}
+
+fn failed(error: ControlError) -> PeerFailure {
+    PeerFailure::new(error.to_string())
+}
+
+fn unexpected(peer: &Peer) -> PeerFailure {
+    PeerFailure::new(format!("{peer} answered something else"))
+}
+
+#[async_trait]
+impl Peers for Line {
+    fn known(&self) -> Vec<Peer> {
+        self.known.clone()
+    }
+
+    async fn watch(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {
+        let there = self.neighbourhood.reach(peer)?;
+        let watch = envelope(Command::Watch { watch }, "a deployment");
+        match there.submit(watch).await.map_err(failed)? {
+            Receipt::News(news) => Ok(*news),
+            _ => Err(unexpected(peer)),
+        }
+    }
+
+    async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure> {
+        let there = self.neighbourhood.reach(peer)?;
+        match there
+            .query(Query::PointsAt { question })
+            .await
+            .map_err(failed)?
+        {
+            Page::Answers { answers } => Ok(answers),
+            _ => Err(unexpected(peer)),
+        }
+    }
+
+    async fn hint(&self, peer: &Peer, from: Deployment) -> Result<(), PeerFailure> {
+        let there = self.neighbourhood.reach(peer)?;
+        let hint = envelope(Command::Hint { from }, "a deployment");
+        there.submit(hint).await.map(drop).map_err(failed)
+    }
+}
