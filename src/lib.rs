@@ -157,6 +157,10 @@
 //! time, and the examples are the smallest; that the walks are right a test shows by all small instances
 //! ([`domain::check`]). References of which a cloud has only some together would want their conditions read.
 //!
+//! **A peer is known by a token that both sides hold, or by a certificate for its host.** Who it says it
+//! is only names the entry that must fit, so no peer speaks for another. More deployments than people want to
+//! share files between would want an issuer of tokens.
+//!
 //! **The simulation drives everything but the sockets.** Auth, paging and error code are the real
 //! client over a `Transport` that calls the sandbox's core, on a paused clock. Its ledger is the real
 //! store called inline, so a crash is a dropped future and a reopened file.
