@@ -424,6 +424,15 @@ async fn a_wait_gives_up_at_once_when_nothing_can_run_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_goes_on_when_what_was_blocked_moves_between_two_looks() {
+    let mut world = blocked_for(6);
+    world.steps.clear();
+    world.deletions.push_back(deletion(DeletionState::Gone));
+    let ran = run(world, "delete network/web --yes --wait=5m").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_ends_with_8_at_its_deadline() {
     let began = tokio::time::Instant::now();
     let ran = run(World::new(), "delete network/web --yes --wait=90s").await;

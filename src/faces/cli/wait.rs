@@ -101,7 +101,7 @@ pub(super) async fn follow(
         progress.show(session, &deletion, now)?;
         let next = if nothing_moves(&deletion) && deletion.counts.blocked > 0 {
             let horizon = deadline.unwrap_or(now + HORIZON);
-            first_attempt(session, &tried, deletion_id, horizon).await?
+            first_attempt(session, &tried, deletion_id, (now, horizon)).await?
         } else {
             None
         };
@@ -175,21 +175,27 @@ async fn news(session: &Session<'_>, deletion_id: &str, after: &mut i64) {
     }
 }
 
-/// When the first blocked step is tried again; reads no further than to one within the horizon.
+/// When the first blocked step is tried again; reads no further than to one within the horizon. When none
+/// is blocked any more, it moves now: an answer may come between two looks.
 async fn first_attempt(
     session: &Session<'_>,
     tried: &str,
     deletion_id: &str,
-    horizon: DateTime<Utc>,
+    (now, horizon): (DateTime<Utc>, DateTime<Utc>),
 ) -> Result<Option<DateTime<Utc>>, Failure> {
     let mut first: Option<DateTime<Utc>> = None;
     let mut cursor = None;
+    let mut any_blocked = false;
     loop {
         let (rows, next) = session
             .steps_page(tried, deletion_id, &[StepState::Blocked], cursor, PAGE_ROWS)
             .await?;
         let page = rows.iter().filter_map(|step| step.next_attempt_at).min();
         first = first.into_iter().chain(page).min();
+        any_blocked |= !rows.is_empty();
+        if next.is_none() && !any_blocked {
+            return Ok(Some(now));
+        }
         if next.is_none() || first.is_some_and(|first| first <= horizon) {
             return Ok(first);
         }
