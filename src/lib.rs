@@ -10,6 +10,9 @@
 //!   └────────▶ tombstones (memory) ◀─┘
 //! ```
 //!
+//! Other deployments ask through `control` what is going here and what points at theirs; the engine asks them
+//! the same through a port ([`peers`]).
+//!
 //! A command is acknowledged when its intent is durable, not before. The engine is a set of
 //! reconcilers over the ledger ([`engine`]); restart after a crash is the same path as running. What a
 //! cloud is and how its resources hang together is data ([`domain::kinds`]); what goes in which order
@@ -149,6 +152,20 @@
 //! now and for then ([`engine::replay`]), and the console knows no other ledger. What stood then is worked
 //! out from the events by SQL ([`ledger::sqlite::rewind`]), not kept: it costs a normal ledger nothing, and
 //! what has no event is not told apart. A ledger of many millions of steps would want marks on the way.
+//!
+//! **What other deployments must say is a row for each step and importer, and their word is final.** So it
+//! survives crashes on either side, and late or doubled answers change nothing; a step that lacks one is
+//! blocked, not polled. Many importers of a kind of many resources would want a word for a whole deletion.
+//!
+//! **An importer hears by asking.** A watch is a question that waits for news: resuming it is its only way,
+//! and both sides are plain servers. A million importers of one owner would want a stream.
+//!
+//! **Who waits for whom travels with the answers.** Each deployment adds what it knows, the nearest wins, and
+//! who sees a closed circle lets the asked one go first; so nobody calls in the midst of a call. Circles of
+//! more than 200 resources would want a smaller sign.
+//!
+//! **A deployment imports from itself.** An asynchronous reference within one registry is heard, seen to and
+//! waited for by the same code. It costs a watch that nobody needs a network for.
 //!
 //! **A reason is asked for where something begins to go.** A retry, a pause or a cancellation belongs to what
 //! was approved with one. Clients of a gate have no way to say why, and are not asked.

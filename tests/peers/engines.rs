@@ -106,6 +106,14 @@ fn g07_nothing_goes_before_a_frozen_importer_has_seen_to_its_own() {
     released(&d0, &d1);
 }
 
+/// The word may come any moment: it is not given up as what is only tried in ten minutes would be.
+#[test]
+fn a_wait_for_the_word_of_others_lasts_until_its_deadline() {
+    let [d0, d1] = held_at_d0();
+    delete_r1(&d1, "--wait=2s").ends_with(8);
+    released(&d0, &d1);
+}
+
 #[test]
 fn g07_nothing_goes_before_a_killed_importer_is_back() {
     let [mut d0, mut d1] = held_at_d0();

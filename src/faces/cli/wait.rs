@@ -11,8 +11,9 @@ use super::failure::Failure;
 use super::session::{PAGE_ROWS, Session};
 use crate::control::{ControlError, SiteState, SiteStatus};
 use crate::domain::model::{
-    Deletion, DeletionState, ErrorClass, Event, EventKind, Site, StepState, short_id,
+    Deletion, DeletionState, ErrorClass, Event, EventKind, Site, Step, StepState, short_id,
 };
+use crate::domain::peers::AWAITED;
 
 /// Without a duration, what is tried again only after this is not waited for.
 const HORIZON: TimeDelta = TimeDelta::minutes(60);
@@ -175,6 +176,16 @@ async fn news(session: &Session<'_>, deletion_id: &str, after: &mut i64) {
     }
 }
 
+/// When a blocked step is tried again: what waits for the word of other deployments alone, whenever that
+/// comes, which may be now.
+fn attempt(step: &Step, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let error = step.last_error.as_ref();
+    match error.is_some_and(|error| error.kind == AWAITED) {
+        true => Some(now),
+        false => step.next_attempt_at,
+    }
+}
+
 /// When the first blocked step is tried again; reads no further than to one within the horizon. When none
 /// is blocked any more, it moves now: an answer may come between two looks.
 async fn first_attempt(
@@ -190,7 +201,7 @@ async fn first_attempt(
         let (rows, next) = session
             .steps_page(tried, deletion_id, &[StepState::Blocked], cursor, PAGE_ROWS)
             .await?;
-        let page = rows.iter().filter_map(|step| step.next_attempt_at).min();
+        let page = rows.iter().filter_map(|step| attempt(step, now)).min();
         first = first.into_iter().chain(page).min();
         any_blocked |= !rows.is_empty();
         if next.is_none() && !any_blocked {
