@@ -38,6 +38,7 @@ pub(super) async fn examine(
         engine: Some(engine_facts(&places).await),
         notify: Some(notify_facts(&settings, &places.ledger).await),
         terminal: Some(terminal_facts(around, style)),
+        deployment: settings.deployment.as_ref().map(|it| it.name.clone()),
         peers: match &settings.deployment {
             Some(deployment) => peers::facts(deployment).await,
             None => Vec::new(),

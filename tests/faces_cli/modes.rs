@@ -206,6 +206,7 @@ fn well() -> Facts {
             channel: "mail to ops".into(),
             failing: String::new(),
         }]),
+        deployment: None,
         peers: vec![PeerFacts {
             peer: "orders/eu-1".into(),
             url: "https://o.example".into(),

@@ -68,6 +68,8 @@ pub struct Facts {
     pub engine: Option<EngineFacts>,
     /// Each way by which people are told of what needs them; none if that is not known.
     pub notify: Option<Vec<NotifyFacts>>,
+    /// What this engine is called as a deployment, if the settings say that it is one.
+    pub deployment: Option<String>,
     /// The other deployments of the settings.
     pub peers: Vec<PeerFacts>,
     pub terminal: Option<TerminalFacts>,
@@ -146,7 +148,7 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
         checks.push(settings_check(settings));
     }
     if let Some(clouds) = &facts.clouds {
-        checks.extend(cloud_checks(clouds));
+        checks.extend(cloud_checks(clouds, facts.deployment.as_ref()));
         if let Ok(clouds) = clouds {
             checks.extend(mapping_checks(&facts.mapping, clouds));
         }
@@ -180,7 +182,10 @@ fn settings_check(settings: &Result<Option<PathBuf>, String>) -> Check {
     }
 }
 
-fn cloud_checks(clouds: &Result<Vec<FoundCloud>, String>) -> Vec<Check> {
+fn cloud_checks(
+    clouds: &Result<Vec<FoundCloud>, String>,
+    deployment: Option<&String>,
+) -> Vec<Check> {
     let clouds = match clouds {
         Ok(clouds) => clouds,
         Err(error) => {
@@ -188,6 +193,10 @@ fn cloud_checks(clouds: &Result<Vec<FoundCloud>, String>) -> Vec<Check> {
             return vec![fail("clouds", Trouble::Configuration, error, advice)];
         }
     };
+    if let (true, Some(name)) = (clouds.is_empty(), deployment) {
+        let found = format!("none; {name} keeps resources of its own");
+        return vec![ok("clouds", &found)];
+    }
     if clouds.is_empty() {
         let advice = "Write ~/.config/openstack/clouds.yaml or set OS_* variables; \
                       `gone --sandbox` needs neither.";
