@@ -5,6 +5,7 @@
 //! lives here is a table or property test.
 
 pub mod attention;
+pub mod awaiting;
 pub mod check;
 pub mod duration;
 pub mod filter;

@@ -309,6 +309,8 @@ impl Waits {
 
 /// The type of the error of a step that waits for what importers say.
 pub const AWAITED: &str = "AwaitingImporters";
+/// The kind of what stands in the way where a deployment has said nothing yet: itself.
+pub const SILENT: &str = "deployment";
 
 /// An importer that has not confirmed yet, and what it said last; none: nothing, since then.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -373,7 +375,7 @@ fn called(key: &ResourceKey, name: &str) -> String {
 
 fn silent(importer: &str) -> Blocker {
     Blocker {
-        kind: KindName::new("deployment"),
+        kind: KindName::new(SILENT),
         id: importer.to_owned(),
         name: String::new(),
         site: Site::Deployment {

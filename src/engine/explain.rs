@@ -3,6 +3,7 @@
 use super::Shared;
 use super::handle::ledger_error;
 use crate::control::{ControlError, Explanation, TargetSpec};
+use crate::domain::awaiting::{self, deployment_of, silent_deployment};
 use crate::domain::model::{
     Blocker, DeletionState, Phase, ResourceKey, Step, StepState, Target, Tombstone, short_id,
 };
@@ -253,7 +254,14 @@ fn explain_step(step: &Step, explanation: &mut Explanation) {
         .lines
         .extend(step.blockers.iter().map(blocked_by));
     explanation.blockers.extend(step.blockers.iter().cloned());
-    explanation.next_action = match (step.state, step.next_attempt_at) {
+    explanation.next_action = next_action(step);
+}
+
+fn next_action(step: &Step) -> String {
+    if let Some(action) = awaiting::next_action(step) {
+        return action;
+    }
+    match (step.state, step.next_attempt_at) {
         (StepState::Blocked, Some(at)) => format!(
             "it is tried again at {}; gone retry does so now",
             at.format("%F %T")
@@ -268,11 +276,14 @@ fn explain_step(step: &Step, explanation: &mut Explanation) {
             escape(&step.resource.key.to_string())
         ),
         _ => String::new(),
-    };
+    }
 }
 
 /// `blocked by floating_ip 203.0.113.9 (project demo, not in this plan)`
 fn blocked_by(blocker: &Blocker) -> String {
+    if let Some(name) = silent_deployment(blocker) {
+        return format!("waits for the word of deployment {}", escape(name));
+    }
     let name = if blocker.name.is_empty() {
         &blocker.id
     } else {
@@ -292,9 +303,11 @@ fn blocked_by(blocker: &Blocker) -> String {
         .since
         .map(|since| format!(", since {}", since.format("%F %T")))
         .unwrap_or_default();
+    let at = deployment_of(blocker).map(|name| format!(" at {}", escape(name)));
     format!(
-        "blocked by {} {} ({owner}{place}{since})",
+        "blocked by {} {}{} ({owner}{place}{since})",
         blocker.kind.as_str().replace('_', " "),
-        escape(name)
+        escape(name),
+        at.unwrap_or_default()
     )
 }

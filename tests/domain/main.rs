@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod awaiting;
 mod check_kinds;
 mod kinds;
 mod ladder;

@@ -184,6 +184,10 @@ fn g11_what_goes_and_is_blocked_by_what_stays_is_named_from_end_to_end() {
             said.contains("which this deletion will not remove"),
             "{said}"
         );
+        let why = all.at("d1-1").explain("rx", "x").await;
+        let clear =
+            "clear what d0-1 names, or, if that deployment is gone for good: gone release d0-1";
+        assert_eq!(why.next_action, clear, "{why:#?}");
     });
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use super::args::Format;
 use super::output::{Sheet, Style, write_rows, write_table, write_value};
+use crate::domain::awaiting::silent_deployment;
 use crate::domain::mapping::{CopiedBy, Mapped};
 use crate::domain::model::{Blocker, Plan, PlanStep, Refusal, Target, short_id};
 
@@ -163,6 +164,9 @@ pub(super) fn target(target: &Target) -> String {
 
 /// What stands in the way, who owns it, since when, and whether it goes too (P2).
 pub(super) fn blocked_by(blocker: &Blocker) -> String {
+    if let Some(name) = silent_deployment(blocker) {
+        return format!("deployment {name} (its word is awaited)");
+    }
     let mut line = format!("{} {}", blocker.kind, blocker.id);
     if !blocker.name.is_empty() {
         line += &format!(" \"{}\"", blocker.name);

@@ -1,17 +1,18 @@
 //! A deletion's steps as a tree: below a step stands what must go before it. Pure.
 //!
 //! A step that several wait for stands once, below the deepest of them (a port below its subnet, not
-//! below the network beside it).
+//! below the network beside it). What holds a step in other deployments stands below it too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use super::output::Style;
-use super::plan_view::counted;
+use super::plan_view::{blocked_by, counted};
 use super::rows::{answer, blockers};
-use crate::domain::model::{Step, StepState};
+use crate::domain::awaiting::{awaits_word, silent_deployment};
+use crate::domain::model::{Blocker, Step, StepState};
 
 /// From so many equal siblings on, one line stands for all.
 const FOLD_FROM: usize = 4;
@@ -129,12 +130,29 @@ fn write_level(
         if let [one] = group.as_slice() {
             let indent = format!("{indent}{below}");
             write_level(out, style, &one.children, &indent, false)?;
+            write_holders(out, style, one.step, &indent)?;
         }
     }
     Ok(())
 }
 
-/// Siblings without children that look alike, in one group each, at the place of the first.
+/// No steps of this deletion, so they are said to be elsewhere.
+fn write_holders(out: &mut dyn Write, style: Style, step: &Step, indent: &str) -> io::Result<()> {
+    let branch = if style.ascii { "<- " } else { "◂─ " };
+    for holder in holders(step) {
+        let line = blocked_by(holder);
+        writeln!(out, "{indent}{branch}held by {}", style.safe(&line))?;
+    }
+    Ok(())
+}
+
+/// What still points at it in other deployments.
+fn holders(step: &Step) -> impl Iterator<Item = &Blocker> {
+    let named = |blocker: &&Blocker| awaits_word(step) && silent_deployment(blocker).is_none();
+    step.blockers.iter().filter(named)
+}
+
+/// Siblings without anything below them that look alike, in one group each, at the place of the first.
 fn fold<'n, 'a>(nodes: &'n [Node<'a>]) -> Vec<Vec<&'n Node<'a>>> {
     let mut groups: Vec<Vec<&Node<'_>>> = Vec::new();
     let mut places: BTreeMap<(&str, &str, &str, String), usize> = BTreeMap::new();
@@ -146,14 +164,15 @@ fn fold<'n, 'a>(nodes: &'n [Node<'a>]) -> Vec<Vec<&'n Node<'a>>> {
             step.state.as_str(),
             reason(step),
         );
+        let stands_alone = node.children.is_empty() && holders(step).next().is_none();
         match places.get(&key) {
-            Some(place) if node.children.is_empty() => {
+            Some(place) if stands_alone => {
                 if let Some(group) = groups.get_mut(*place) {
                     group.push(node);
                 }
             }
             _ => {
-                if node.children.is_empty() {
+                if stands_alone {
                     places.insert(key, groups.len());
                 }
                 groups.push(vec![node]);
@@ -204,9 +223,20 @@ fn reason(step: &Step) -> String {
     if !matches!(step.state, StepState::Blocked | StepState::Stuck) {
         return String::new();
     }
+    if let Some(awaited) = awaited(step) {
+        return format!(" awaits the word of {awaited}");
+    }
     match (blockers(step).as_str(), &step.last_error) {
         ("", None) => String::new(),
         ("", Some(error)) => format!(" {}", answer(error)),
         (blockers, _) => format!(" blocked by {blockers}"),
     }
+}
+
+/// `d0-1, d0-2`: the deployments that hold it, what they keep stands below it.
+fn awaited(step: &Step) -> Option<String> {
+    let sites = step.blockers.iter().filter(|_| awaits_word(step));
+    let sites: BTreeSet<String> = sites.map(|blocker| blocker.site.to_string()).collect();
+    let sites: Vec<String> = sites.into_iter().collect();
+    (!sites.is_empty()).then(|| sites.join(", "))
 }

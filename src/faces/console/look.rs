@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::domain::awaiting::{deployment_of, silent_deployment};
 use crate::domain::model::{Blocker, Counts, DeletionState, KindName, StepState, short_id};
 use crate::domain::text;
 use crate::system::config::{Accent, Theme};
@@ -372,6 +373,9 @@ pub(crate) fn kind_words(kind: &KindName) -> String {
 
 /// `floating IP 203.0.113.9 (project demo, not in this plan)`
 pub(crate) fn blocker_words(blocker: &Blocker) -> String {
+    if let Some(name) = silent_deployment(blocker) {
+        return format!("deployment {name} (its word is awaited)");
+    }
     let name = if blocker.name.is_empty() {
         &blocker.id
     } else {
@@ -387,7 +391,12 @@ pub(crate) fn blocker_words(blocker: &Blocker) -> String {
     } else {
         "not in this plan"
     };
-    format!("{} {name} ({owner}, {plan})", kind_words(&blocker.kind))
+    let at = deployment_of(blocker).map(|name| format!(" at {name}"));
+    format!(
+        "{} {name}{} ({owner}, {plan})",
+        kind_words(&blocker.kind),
+        at.unwrap_or_default()
+    )
 }
 
 /// `web`, or the short id of what has no name.

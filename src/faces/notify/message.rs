@@ -11,6 +11,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
+use crate::domain::awaiting::{deployment_of, silent_deployment};
 use crate::domain::model::{
     Blocker, Deletion, ResourceKey, Site, Step, StepError, StepState, Target, short_id,
 };
@@ -332,7 +333,12 @@ fn blocked_by(blocker: &Blocker, show: Show) -> String {
         false => format!(" of project {}", show(blocker.owner_shown())),
     };
     let kind = blocker.kind.as_str().replace('_', " ");
-    format!("blocked by {} {}{owner}", show(&kind), show(name))
+    if let Some(name) = silent_deployment(blocker) {
+        return format!("deployment {} says nothing", show(name));
+    }
+    let at = deployment_of(blocker).map(|name| format!(" at {}", show(name)));
+    let at = at.unwrap_or_default();
+    format!("blocked by {} {}{at}{owner}", show(&kind), show(name))
 }
 
 fn called(target: &Target) -> &str {

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::awaiting;
 use crate::domain::ladder::Purged;
 use crate::domain::model::{Blocker, Refusal, Step};
 
@@ -56,9 +57,12 @@ impl Held {
         let name = name_or_id(&resource.name, &resource.key.id);
         let words = format!("{} {name}", kind_words(&resource.key.kind));
         let blockers = step.blockers.iter();
+        let elsewhere = awaiting::next_action(step);
         blockers
             .map(|blocker| {
-                let advice = if blocker.in_plan {
+                let advice = if let Some(advice) = &elsewhere {
+                    advice
+                } else if blocker.in_plan {
                     "This deletion removes it too; wait for it."
                 } else {
                     "This deletion leaves it alone: its owner has to free it. Then try again."

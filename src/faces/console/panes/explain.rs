@@ -2,7 +2,7 @@
 //! at its clouds and sends no write.
 
 use crate::control::{ControlError, Explanation, Page, Query, SiteSpec, TargetSpec};
-use crate::domain::model::ResourceKey;
+use crate::domain::model::{Blocker, ResourceKey, Site};
 
 use super::super::feed::{Feed, Want};
 use super::super::keys::{Action, Scope};
@@ -65,7 +65,7 @@ fn lines(explanation: &Explanation) -> Vec<Line> {
         copied: text.clone(),
     });
     let blockers = explanation.blockers.iter().map(|blocker| Line {
-        text: format!("blocked by {} at {}", blocker_words(blocker), blocker.site),
+        text: held_words(blocker),
         tone: Tone::Warn,
         copied: blocker.id.clone(),
     });
@@ -75,6 +75,15 @@ fn lines(explanation: &Explanation) -> Vec<Line> {
         copied: refusal.resource.key.id.clone(),
     });
     said.chain(blockers).chain(refused).collect()
+}
+
+fn held_words(blocker: &Blocker) -> String {
+    let words = blocker_words(blocker);
+    match &blocker.site {
+        site @ Site::Region { .. } => format!("blocked by {words} at {site}"),
+        // The words name it.
+        Site::Deployment { .. } => format!("blocked by {words}"),
+    }
 }
 
 impl Pane for ExplainPane {

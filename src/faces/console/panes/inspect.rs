@@ -1,6 +1,7 @@
 //! One step, or one deletion: the facts, and its timeline of attempts (P2).
 
 use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::awaiting;
 use crate::domain::ladder::Purged;
 use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState, short_id};
 
@@ -160,6 +161,23 @@ pub(crate) fn step_lines(step: &Step, look: &Look) -> Vec<Cell> {
         facts.push(format!("next try {}", look.time(next)));
     }
     let mut lines = vec![Cell::new(facts.join(look.dot()), state.tone)];
+    match (awaiting::next_action(step), &step.last_error) {
+        (Some(next), Some(error)) => {
+            // It names who holds it elsewhere, and why that does not go; no call was sent.
+            lines.push(Cell::new(error.message.clone(), Tone::Warn));
+            lines.push(Cell::plain(next));
+        }
+        _ => {
+            lines.extend(held_lines(step, look));
+            lines.extend(next_line(step, look));
+        }
+    }
+    lines
+}
+
+/// What stands in its way, and what was answered.
+fn held_lines(step: &Step, look: &Look) -> Vec<Cell> {
+    let mut lines = Vec::new();
     for blocker in step.blockers.iter().take(3) {
         let text = format!("blocked by {}", blocker_words(blocker));
         lines.push(Cell::new(text, Tone::Warn));
@@ -193,6 +211,10 @@ pub(crate) fn step_lines(step: &Step, look: &Look) -> Vec<Cell> {
         let times = count(u64::from(step.recreated), "time");
         lines.push(Cell::new(format!("re-created {times}"), Tone::Warn));
     }
+    lines
+}
+
+fn next_line(step: &Step, look: &Look) -> Option<Cell> {
     let next = match step.state {
         StepState::Stuck => format!(
             "{} tries again, once the reason is gone; {} shows what else can be done",
@@ -203,12 +225,9 @@ pub(crate) fn step_lines(step: &Step, look: &Look) -> Vec<Cell> {
             "it is tried again by itself; {} tries at once",
             look.key(Action::Retry)
         ),
-        _ => String::new(),
+        _ => return None,
     };
-    if !next.is_empty() {
-        lines.push(Cell::dim(next));
-    }
-    lines
+    Some(Cell::dim(next))
 }
 
 impl Pane for InspectPane {

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use crate::domain::awaiting::awaits_word;
 use crate::domain::model::{Action, KindName, PlanStep, ResourceKey, Site, Step, StepState};
 
 use super::super::super::look::{blocker_words, kind_words, name_or_id};
@@ -62,6 +63,8 @@ impl Node {
 
     pub(crate) fn live(step: &Step) -> Self {
         let held_by = match (step.blockers.first(), &step.last_error) {
+            // It names all of them, and why each does not go.
+            (_, Some(error)) if awaits_word(step) => error.message.clone(),
             (Some(blocker), _) => format!("blocked by {}", blocker_words(blocker)),
             (None, Some(error)) => error.message.clone(),
             (None, None) => String::new(),

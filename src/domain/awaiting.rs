@@ -1,0 +1,81 @@
+//! What a step that waits for the word of other deployments (G7) tells a person: who holds it, and what
+//! can be done.
+
+use std::collections::BTreeSet;
+
+use super::model::{Blocker, Site, Step, StepState};
+use super::peers::{AWAITED, SILENT};
+use super::text::escape;
+
+/// Whether it is only the word of other deployments that it waits for.
+pub fn awaits_word(step: &Step) -> bool {
+    let error = step.last_error.as_ref();
+    let is_held = matches!(step.state, StepState::Blocked | StepState::Stuck);
+    is_held && error.is_some_and(|error| error.kind == AWAITED)
+}
+
+/// The deployment that says nothing, where that is all that is known to stand in the way.
+pub fn silent_deployment(blocker: &Blocker) -> Option<&str> {
+    let named = deployment_of(blocker)?;
+    (blocker.kind.as_str() == SILENT && blocker.id == named).then_some(named)
+}
+
+/// The deployment that keeps it; none of what is a cloud's.
+pub fn deployment_of(blocker: &Blocker) -> Option<&str> {
+    match &blocker.site {
+        Site::Deployment { name } => Some(name),
+        Site::Region { .. } => None,
+    }
+}
+
+/// Of what waits for the word of others: how it comes to have it. Nothing needs to be tried again then.
+///
+/// `clear what d0-1 names, or, if that deployment is gone for good: gone release d0-1`
+pub fn next_action(step: &Step) -> Option<String> {
+    if !awaits_word(step) {
+        return None;
+    }
+    let mut holding = BTreeSet::new();
+    let mut silent = BTreeSet::new();
+    for blocker in &step.blockers {
+        match (silent_deployment(blocker), deployment_of(blocker)) {
+            (Some(name), _) => silent.insert(name),
+            (None, Some(name)) => holding.insert(name),
+            (None, None) => false,
+        };
+    }
+    let mut to_do = Vec::new();
+    match holding.len() {
+        0 => {}
+        1 => to_do.push(format!("clear what {} names", listed(&holding))),
+        _ => to_do.push(format!("clear what {} name", listed(&holding))),
+    }
+    match silent.len() {
+        0 => {}
+        1 => to_do.push(format!("see why {} says nothing", listed(&silent))),
+        _ => to_do.push(format!("see why {} say nothing", listed(&silent))),
+    }
+    if to_do.is_empty() {
+        return None;
+    }
+    let mut action = to_do.join(", and ");
+    // Our own word is not waited for in vain while this engine runs.
+    let own = step.resource.key.site.to_string();
+    let others = holding.union(&silent).filter(|name| **name != own);
+    let others: Vec<&&str> = others.collect();
+    match others.as_slice() {
+        [] => {}
+        [one] => action.push_str(&format!(
+            ", or, if that deployment is gone for good: gone release {}",
+            escape(one)
+        )),
+        _ => action.push_str(", or, for one that is gone for good: gone release NAME"),
+    }
+    Some(action)
+}
+
+/// `d0-1 and d0-2`
+fn listed(names: &BTreeSet<&str>) -> String {
+    let names: Vec<_> = names.iter().map(|name| escape(name)).collect();
+    names.join(" and ")
+}
