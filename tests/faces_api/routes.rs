@@ -270,6 +270,33 @@ async fn p03_orphans_are_listed_and_tombstones_released() {
 }
 
 #[tokio::test]
+async fn g12_deployments_are_listed_and_released() {
+    let bench = Bench::new().await;
+    let (status, list) = bench.get("/api/v1/deployments").await;
+    assert_eq!(
+        (status, list),
+        (200, json!({"items": [samples::deployment()], "next": null}))
+    );
+    let asked = as_json(&bench.fake.last_queried());
+    assert_eq!(asked, json!({"ask": "deployments"}));
+
+    let path = "/api/v1/deployments/d0-1/release";
+    let (status, answer) = bench.post(path, json!({"reason": "switched off"})).await;
+    assert_eq!((status, answer), (202, json!({"released": "d0-1"})));
+    let envelope = bench.fake.last_submitted();
+    let command = as_json(&envelope.command);
+    assert_eq!(command, json!({"do": "release_importer", "name": "d0-1"}));
+    assert_eq!(envelope.reason, "switched off");
+
+    bench.fake.will_receipt(Err(ControlError::Conflict {
+        message: "no importer d0-2 is on record".into(),
+    }));
+    let path = "/api/v1/deployments/d0-2/release";
+    let (status, problem) = bench.post(path, json!({})).await;
+    assert_eq!(status, 409, "{problem}");
+}
+
+#[tokio::test]
 async fn sites_are_paused_and_resumed_by_hand() {
     let bench = Bench::new().await;
     for (call, word) in [("pause", "pause_site"), ("resume", "resume_site")] {
@@ -322,6 +349,7 @@ async fn the_panes_lists_share_one_shape() {
         "/api/v1/sites",
         "/api/v1/causes",
         "/api/v1/gates",
+        "/api/v1/deployments",
         "/api/v1/audit",
         "/api/v1/tombstones",
         "/api/v1/orphans",

@@ -456,7 +456,7 @@ pub fn receipts() -> Vec<Receipt> {
     all
 }
 
-fn deployment() -> DeploymentStatus {
+pub fn deployment() -> DeploymentStatus {
     DeploymentStatus {
         service: "s1".into(),
         region: "r1".into(),

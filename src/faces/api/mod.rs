@@ -183,6 +183,8 @@ fn router(api: Api, admission: Admission) -> Router {
         .route("/causes", get(views::causes))
         .route("/gc", get(views::collector))
         .route("/gates", get(views::gates))
+        .route("/deployments", get(views::deployments))
+        .route("/deployments/{name}/release", post(purge::release_importer))
         .route("/sites", get(views::sites))
         .route(
             "/sites/{site}/pause",

@@ -129,6 +129,19 @@ pub(super) async fn release(
         .ok_or_else(|| Problem::unexpected("a tombstone"))
 }
 
+/// `POST /deployments/{name}/release`: 202 and its name; 409 if none of this name is on record.
+pub(super) async fn release_importer(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    let command = Command::ReleaseImporter { name: name.clone() };
+    api.steer(command, caller, &headers, bytes).await?;
+    Ok((StatusCode::ACCEPTED, Json(json!({"released": name}))))
+}
+
 /// `POST /sites/{site}/pause` and `/resume`: 202 and the site; 409 if it is so already.
 pub(super) fn steer_site(command: fn(Site) -> Command) -> MethodRouter<Api> {
     post(

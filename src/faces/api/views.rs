@@ -1,4 +1,4 @@
-//! What the panes show: stuck, the collector's queue, sites, the audit, tombstones.
+//! What the panes show: stuck, the collector's queue, sites, gates, deployments, the audit, tombstones.
 
 use axum::Json;
 use axum::extract::{Path, RawQuery, State};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::input::{self, Params};
 use super::problem::Problem;
 use super::{Api, List};
-use crate::control::{GateStatus, Page, Query, SiteStatus};
+use crate::control::{DeploymentStatus, GateStatus, Page, Query, SiteStatus};
 use crate::domain::attention::Triage;
 use crate::domain::model::{Deletion, DeletionState, KindName, Step, StepState, Tombstone};
 
@@ -91,6 +91,18 @@ pub(super) async fn gates(
     match api.query(Query::Gates).await? {
         Page::Gates { rows: items } => Ok(Json(List { items, next: None })),
         _ => Err(Problem::unexpected("gates")),
+    }
+}
+
+/// `GET /deployments`: all of them on one page; none where this engine is no deployment.
+pub(super) async fn deployments(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<DeploymentStatus>>, Problem> {
+    Params::parse(query.as_deref(), &[])?;
+    match api.query(Query::Deployments).await? {
+        Page::Deployments { rows: items } => Ok(Json(List { items, next: None })),
+        _ => Err(Problem::unexpected("deployments")),
     }
 }
 
