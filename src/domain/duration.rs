@@ -58,3 +58,14 @@ pub fn format(duration: Duration) -> String {
     }
     format!("{seconds}s")
 }
+
+/// `30s`, `15m`, `6h`, `4d`: how long, in one unit, for people; what is less than nothing is `0s`.
+pub fn rough(seconds: i64) -> String {
+    let seconds = u64::try_from(seconds).unwrap_or_default();
+    match seconds {
+        0..MINUTE => format!("{seconds}s"),
+        MINUTE..HOUR => format!("{}m", seconds / MINUTE),
+        HOUR..DAY => format!("{}h", seconds / HOUR),
+        _ => format!("{}d", seconds / DAY),
+    }
+}

@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeZone as _, Utc};
 use clap::Parser as _;
 use gone::control::{
-    Command, Control, ControlError, Envelope, Explanation, GateStatus, KindInfo, Page, Query,
-    Receipt, SiteListing, SiteState, SiteStatus, Snapshot,
+    Command, Control, ControlError, DeploymentStatus, Envelope, Explanation, GateStatus,
+    ImporterStatus, KindInfo, Page, Query, Receipt, SiteListing, SiteState, SiteStatus, Snapshot,
+    WatchStatus,
 };
 use gone::domain::attention::Triage;
 use gone::domain::ladder::{Ladder, Offer, Rung};
@@ -41,6 +42,7 @@ pub struct World {
     pub tombstones: Vec<Tombstone>,
     pub orphans: Vec<Orphan>,
     pub gates: Vec<GateStatus>,
+    pub deployments: Vec<DeploymentStatus>,
     pub causes: Vec<Triage>,
     pub listings: Vec<SiteListing>,
     pub kinds: Vec<KindInfo>,
@@ -68,6 +70,7 @@ impl World {
             tombstones: Vec::new(),
             orphans: Vec::new(),
             gates: Vec::new(),
+            deployments: Vec::new(),
             causes: Vec::new(),
             listings: Vec::new(),
             kinds: Vec::new(),
@@ -196,6 +199,9 @@ impl Control for Fake {
             Query::Gates => Page::Gates {
                 rows: world.gates.clone(),
             },
+            Query::Deployments => Page::Deployments {
+                rows: world.deployments.clone(),
+            },
             Query::Resources { .. } => Page::Resources {
                 listings: world.listings.clone(),
             },
@@ -307,6 +313,41 @@ pub fn site(cloud: &str, region: &str) -> SiteStatus {
         paused_by: None,
         reason_wanted: None,
     }
+}
+
+/// One whose word is waited for, and one that only this refers to, and that was not heard for long.
+pub fn deployments() -> Vec<DeploymentStatus> {
+    let seconds_ago = |seconds| Some(start() - chrono::TimeDelta::seconds(seconds));
+    vec![
+        DeploymentStatus {
+            service: "s0".into(),
+            region: "r1".into(),
+            name: Some("d0-1".into()),
+            watch: None,
+            importer: Some(ImporterStatus {
+                kinds: vec![KindName::new("network")],
+                since: seconds_ago(86_400),
+                seen_at: seconds_ago(42),
+                seq: 5,
+                lag: 2,
+                awaited: 3,
+                reason: "it does not answer".into(),
+            }),
+        },
+        DeploymentStatus {
+            service: "s1".into(),
+            region: "r1".into(),
+            name: Some("d1-1".into()),
+            watch: Some(WatchStatus {
+                kinds: vec![KindName::new("zone")],
+                seq: 7,
+                heard_at: seconds_ago(7_300),
+                fresh: false,
+                reason: "connection refused".into(),
+            }),
+            importer: None,
+        },
+    ]
 }
 
 pub fn paused_by_hand() -> SitePause {

@@ -662,3 +662,68 @@ async fn gates_are_listed_with_what_became_of_their_requests() {
     let ran = run(world(), "list gates --cloud lab -o json").await;
     assert_eq!(ran.out.trim(), "[]");
 }
+
+#[tokio::test]
+async fn g12_deployments_are_listed_with_who_hears_whom() {
+    let world = || {
+        let mut world = World::new();
+        world.deployments = deployments();
+        world
+    };
+    let ran = run(world(), "list deployments").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let expected = "\
+NAME  SERVICE/REGION  WE WATCH             IT WATCHES                                       WAITED FOR  REASON
+d0-1  s0/r1           no                   since 2026-02-28T12:00:00Z, seen 42s ago, lag 2  3           it does not answer
+d1-1  s1/r1           stale, heard 2h ago  no                                               -           connection refused
+";
+    assert_eq!(ran.out, expected);
+    let ran = run(world(), "list deployments -o json").await;
+    let rows: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(rows[0]["importer"]["awaited"], 3);
+    assert_eq!(rows[1]["watch"]["fresh"], false);
+    let ran = run(world(), "list deployments -o csv").await;
+    assert!(ran.out.contains("\"stale, heard 2h ago\""), "{}", ran.out);
+    for format in ["jsonl", "yaml"] {
+        let ran = run(world(), &format!("list deployments -o {format}")).await;
+        assert!(ran.out.contains("d1-1"), "{}", ran.out);
+    }
+}
+
+/// What holds a step in other deployments stands below it; of who says nothing there is nothing to show.
+#[test]
+fn g11_a_tree_shows_what_other_deployments_hold() {
+    let there = |name: &str| Site::Deployment { name: name.into() };
+    let holder = |kind: &str, id: &str, at: &str| Blocker {
+        kind: KindName::new(kind),
+        id: id.into(),
+        name: String::new(),
+        site: there(at),
+        owner: String::new(),
+        owner_name: String::new(),
+        since: None,
+        in_plan: true,
+    };
+    let mut held = step(1, "zone", StepState::Blocked, &[2]);
+    held.blockers = vec![
+        holder("c", "c1", "d0-1"),
+        holder("deployment", "d0-2", "d0-2"),
+    ];
+    held.last_error = Some(StepError {
+        class: ErrorClass::Blocked,
+        status: None,
+        kind: "AwaitingImporters".into(),
+        message: "deployment d0-1 still has c c1".into(),
+        request_id: String::new(),
+        at: start(),
+    });
+    let steps = [held, step(2, "record", StepState::Gone, &[])];
+    let mut out = Vec::new();
+    write_tree(&mut out, Style::default(), &nest(&steps)).unwrap();
+    let expected = "\
+delete zone zone1 (zone-1) [blocked] awaits the word of d0-1, d0-2
+└─ delete record record2 (record-2) [gone]
+◂─ held by c c1 at d0-1 (in this plan)
+";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+}

@@ -191,6 +191,68 @@ async fn a_tombstone_is_released_by_its_word_if_one_fits() {
     assert_eq!(runner.fake.submitted().len(), 1);
 }
 
+fn with_deployments() -> Runner {
+    let mut world = World::new();
+    world.deployments = deployments();
+    Runner::new(world)
+}
+
+#[tokio::test]
+async fn g12_a_deployment_is_released_by_its_typed_name() {
+    let mut runner = with_deployments();
+    let ran = runner.run("release d0-1").await;
+    assert_eq!(ran.exit, Exit::Usage);
+    assert!(ran.err.contains("--yes"), "{}", ran.err);
+
+    runner.style.in_terminal = true;
+    runner.typed = "d0-2\n".into();
+    let ran = runner.run("release d0-1").await;
+    assert_eq!(ran.exit, Exit::Usage);
+    let told = "\
+Deployment d0-1 (s0/r1): on record since 2026-02-28T12:00:00Z, seen 42s ago, 3 steps wait for its word
+Once released, its word is waited for no more: what it still has may point at nothing.
+If it is not gone for good, it comes on record again when it watches again.
+
+To release it, type its name, d0-1: ";
+    assert!(ran.err.starts_with(told), "{}", ran.err);
+    assert!(ran.err.contains("nothing was released"), "{}", ran.err);
+    assert!(runner.fake.submitted().is_empty());
+
+    runner.typed = "d0-1\n".into();
+    let ran = runner.run("release d0-1 --reason gone").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    assert_eq!(ran.out, "deployment d0-1: released\n");
+    let envelope = runner.fake.submitted().pop().unwrap();
+    assert_eq!(envelope.reason, "gone");
+    assert!(matches!(envelope.command, Command::ReleaseImporter { name } if name == "d0-1"));
+
+    runner.style.in_terminal = false;
+    let ran = runner.run("release d0-1 --yes").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    assert!(ran.err.is_empty(), "{}", ran.err);
+    assert_eq!(runner.fake.submitted().len(), 2);
+}
+
+#[tokio::test]
+async fn g12_only_a_deployment_on_record_is_released() {
+    let runner = with_deployments();
+    for (line, told) in [
+        ("release d01 --yes", "did you mean \"d0-1\"?"),
+        (
+            "release nobody --yes",
+            "no deployment \"nobody\" is on record",
+        ),
+        ("release d1-1 --yes", "nothing waits for the word of d1-1"),
+    ] {
+        let ran = runner.run(line).await;
+        assert_eq!(ran.exit, Exit::Usage, "{line}");
+        assert!(ran.err.contains(told), "{line}: {}", ran.err);
+    }
+    let ran = runner.run("release d0-1 --yes --read-only").await;
+    assert_eq!(ran.exit, Exit::Refused, "{}", ran.err);
+    assert!(runner.fake.submitted().is_empty());
+}
+
 #[tokio::test]
 async fn a_site_is_paused_and_resumed_by_its_name() {
     let runner = Runner::new(World::new());

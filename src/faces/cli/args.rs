@@ -132,7 +132,7 @@ pub enum Verb {
     /// Delete resources, and keep at it until they are gone
     #[command(after_help = DELETE_EXAMPLES)]
     Delete(DeleteArgs),
-    /// List deletions, what is stuck or waits and why, tombstones, orphans, sites, gates, or the resources of a kind
+    /// List deletions, what is stuck or waits and why, tombstones, orphans, sites, gates, deployments, or the resources of a kind
     #[command(after_help = LIST_EXAMPLES)]
     List(ListArgs),
     /// Show one deletion: counts, what does not move and why, what happened last
@@ -153,7 +153,7 @@ pub enum Verb {
     /// Show what can be done about what is stuck, or with --rung do it
     #[command(after_help = PURGE_EXAMPLES)]
     Purge(PurgeArgs),
-    /// Let the tombstone of a resource go that is there after its end
+    /// Let the tombstone of a resource go that is there after its end, or a deployment that is gone for good
     #[command(after_help = RELEASE_EXAMPLES)]
     Release(ReleaseArgs),
     /// Send no further delete; what was sent runs to its end
@@ -217,6 +217,7 @@ Examples:
   gone list gc                          what is blocked, and when it is tried again
   gone list network --cloud prod        the networks of a cloud, listed now
   gone list orphans                     what was given up, and whether it is there still
+  gone list deployments                 other deployments, and what waits for their word
   gone list tombstones -o jsonl";
 
 const SHOW_EXAMPLES: &str = "\
@@ -257,11 +258,15 @@ Examples:
   gone purge 9f86d081 --rung forget --confirm 9f86d081 --reason 'ticket 4711'";
 
 const RELEASE_EXAMPLES: &str = "\
-Only of what is seen to be there, and on which no deletion works.
+A tombstone is let go only of what is seen to be there, and on which no deletion works.
+
+A deployment is one that refers to what is here: gone list deployments. Once it is released, its word is
+waited for no more: what it still has may point at nothing. It asks for the name; --yes does not ask.
 
 Examples:
   gone release port/4fdb...@prod/RegionOne
-  gone release load_balancer/0c1a... --reason 'restored by its owner'";
+  gone release load_balancer/0c1a... --reason 'restored by its owner'
+  gone release billing-1 --reason 'switched off for good, ticket 4711'";
 
 const CANCEL_EXAMPLES: &str = "\
 Examples:
@@ -448,7 +453,7 @@ fn parse_wait(text: &str) -> Result<Wait, String> {
 
 #[derive(Clone, Debug, Args)]
 pub struct ListArgs {
-    /// deletions, stuck, causes, gc, tombstones, orphans, sites, gates, or a kind such as network
+    /// deletions, stuck, causes, gc, tombstones, orphans, sites, gates, deployments, or a kind such as network
     #[arg(default_value = "deletions", value_name = "WHAT")]
     pub what: String,
     /// Only what is in its state for longer than this (24h without a value)
@@ -526,9 +531,12 @@ pub struct PurgeArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct ReleaseArgs {
-    /// Tombstones: KIND/ID[@CLOUD[/REGION]]
-    #[arg(required = true, value_name = "TOMBSTONE")]
-    pub tombstones: Vec<String>,
+    /// Tombstones: KIND/ID[@CLOUD[/REGION]]; or names of deployments
+    #[arg(required = true, value_name = "TOMBSTONE|PEER")]
+    pub words: Vec<String>,
+    /// Do not ask before a deployment is released
+    #[arg(short, long)]
+    pub yes: bool,
     #[command(flatten)]
     pub why: Why,
 }

@@ -1,7 +1,5 @@
 //! `gone delete`: what was shown and confirmed is what is deleted.
 
-use std::io;
-
 use serde::Serialize;
 
 use super::args::{DeleteArgs, Format, Wait};
@@ -124,7 +122,7 @@ async fn confirm(session: &mut Session<'_>, tried: &str, plan: &Plan) -> Result<
     };
     write!(session.err, "\nTo delete ({steps}), type {what}: ")?;
     session.err.flush()?;
-    let typed = typed_line(session, tried).await?;
+    let typed = session.typed_line(tried).await?;
     if expected.iter().any(|word| word == typed.trim()) {
         return Ok(());
     }
@@ -148,25 +146,6 @@ fn expected_words(plan: &Plan) -> Vec<String> {
         .collect(),
         _ => vec![short_id(&plan.hash).to_owned()],
     }
-}
-
-/// Reads on a thread of its own, so that ctrl-c is heard meanwhile; the thread ends with the process.
-async fn typed_line(session: &Session<'_>, tried: &str) -> Result<String, Failure> {
-    let (send, receive) = tokio::sync::oneshot::channel();
-    let read_line = session.read_line.clone();
-    std::thread::spawn(move || {
-        // Nobody listens any more after ctrl-c.
-        let _ = send.send(read_line());
-    });
-    let interrupt = session.interrupt.clone();
-    let typed = tokio::select! {
-        biased;
-        () = interrupt.cancelled() => {
-            return Err(Failure::interrupted(tried, "Nothing was sent."));
-        }
-        typed = receive => typed,
-    };
-    Ok(typed.map_err(io::Error::other)??)
 }
 
 fn print(

@@ -1,5 +1,5 @@
-//! `gone list`: deletions, what is stuck or waits and why, tombstones, orphans, sites, gates, the resources of a
-//! kind.
+//! `gone list`: deletions, what is stuck or waits and why, tombstones, orphans, sites, gates,
+//! deployments, the resources of a kind.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -66,6 +66,13 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
             };
             rows.retain(|row| session.chooses(&row.site));
             session.print_rows(&rows::gates(&rows), &rows)?;
+        }
+        "deployments" => {
+            let asked = session.query(&tried, Query::Deployments).await?;
+            let Page::Deployments { rows } = asked else {
+                return Err(Failure::unexpected(&tried));
+            };
+            session.print_rows(&rows::deployments(&rows, now), &rows)?;
         }
         kind => return resources(session, &tried, kind).await,
     }

@@ -17,6 +17,7 @@ mod plan;
 pub mod plan_file;
 pub mod plan_view;
 mod purge;
+mod release;
 pub mod rows;
 mod session;
 mod show;
@@ -51,7 +52,7 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
             Verb::Watch(args) => watch::run(session, args).await,
             Verb::Retry(args) => act::retry(session, args).await,
             Verb::Purge(args) => purge::run(session, args).await,
-            Verb::Release(args) => purge::release(session, args).await,
+            Verb::Release(args) => release::run(session, args).await,
             Verb::Cancel(args) => act::run(session, Act::Cancel, &args.ids, "").await,
             Verb::Pause(args) => act::run(session, Act::Pause, &args.ids, &args.why.reason).await,
             Verb::Resume(args) => act::run(session, Act::Resume, &args.ids, &args.why.reason).await,

@@ -1,15 +1,15 @@
-//! `gone purge` and `release`: what can be done about what is stuck, and doing it (P3).
+//! `gone purge`: what can be done about what is stuck, and doing it (P3).
 
 use serde::Serialize;
 
-use super::args::{Format, PurgeArgs, ReleaseArgs};
+use super::args::{Format, PurgeArgs};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Sheet;
 use super::session::Session;
 use crate::control::{Command, Page, Query, Receipt};
 use crate::domain::ladder::{Ladder, Purged, Rung};
-use crate::domain::model::{KindName, Phase, ResourceKey, short_id};
+use crate::domain::model::short_id;
 
 #[derive(Serialize)]
 struct Done {
@@ -196,60 +196,4 @@ fn write_ladder(session: &mut Session<'_>, id: &str, ladder: &Ladder) -> Result<
         )?;
     }
     Ok(())
-}
-
-pub(super) async fn release(session: &mut Session<'_>, args: ReleaseArgs) -> Result<Exit, Failure> {
-    let mut exits = Vec::new();
-    for word in &args.tombstones {
-        match release_one(session, word, &args.why.reason).await {
-            Ok(key) => {
-                let line = format!("{key}: released");
-                writeln!(session.out, "{}", session.style.safe(&line))?;
-            }
-            Err(failure) => {
-                failure.write(session.err, session.style, session.global.output)?;
-                exits.push(failure.exit);
-            }
-        }
-    }
-    Ok(Exit::first_of(exits))
-}
-
-async fn release_one(
-    session: &Session<'_>,
-    word: &str,
-    reason: &str,
-) -> Result<ResourceKey, Failure> {
-    let tried = format!("release {word}");
-    let mut keys = Vec::new();
-    for spec in session.targets(&tried, &[word.to_owned()]).await? {
-        let query = Query::Tombstones {
-            site: None,
-            kind: Some(KindName::new(&spec.kind)),
-            phases: Vec::new(),
-            id: Some(spec.id_or_name.clone()),
-            cursor: None,
-            limit: 0,
-        };
-        let Page::Tombstones { rows, .. } = session.query(&tried, query).await? else {
-            return Err(Failure::unexpected(tried));
-        };
-        let fits = rows
-            .into_iter()
-            .filter(|row| row.phase != Phase::Released && spec.site.matches(&row.key.site));
-        keys.extend(fits.map(|row| row.key));
-    }
-    let advice = "Write KIND/ID@CLOUD/REGION; `gone list tombstones` shows them.";
-    match keys.as_slice() {
-        [key] => {
-            let command = Command::Release { key: key.clone() };
-            session.submit(&tried, command, reason).await?;
-            Ok(key.clone())
-        }
-        [] => Err(Failure::usage(tried, "no such tombstone", advice)),
-        several => {
-            let message = format!("{} tombstones fit", several.len());
-            Err(Failure::usage(tried, message, advice))
-        }
-    }
 }

@@ -7,8 +7,12 @@ use chrono::{DateTime, Utc};
 use super::output::Sheet;
 use super::plan_view::{blocked_by, target};
 use super::time;
-use crate::control::{Explanation, GateStatus, KindInfo, SiteProgress, SiteState, SiteStatus};
+use crate::control::{
+    DeploymentStatus, Explanation, GateStatus, ImporterStatus, KindInfo, SiteProgress, SiteState,
+    SiteStatus, WatchStatus,
+};
 use crate::domain::attention::{self, Triage};
+use crate::domain::duration::rough;
 use crate::domain::kinds::lookup;
 use crate::domain::model::{Deletion, Orphan, Resource, Step, StepError, Tombstone, short_id};
 
@@ -243,6 +247,51 @@ pub fn gates(rows: &[GateStatus]) -> Sheet {
             row.traffic.refused.to_string(),
             row.traffic.accepted.to_string(),
             row.traffic.failed.to_string(),
+        ]);
+    }
+    sheet
+}
+
+/// Whether each side hears the other, as of `now`, and what waits for its word.
+pub fn deployments(rows: &[DeploymentStatus], now: DateTime<Utc>) -> Sheet {
+    let mut sheet = Sheet::new([
+        "NAME",
+        "SERVICE/REGION",
+        "WE WATCH",
+        "IT WATCHES",
+        "WAITED FOR",
+        "REASON",
+    ]);
+    let ago = |at: DateTime<Utc>| format!("{} ago", rough((now - at).num_seconds()));
+    let watched = |watch: &WatchStatus| {
+        let word = if watch.fresh { "yes" } else { "stale" };
+        let heard = watch.heard_at.map(ago);
+        let heard = heard.map_or_else(|| "not heard".to_owned(), |ago| format!("heard {ago}"));
+        format!("{word}, {heard}")
+    };
+    let watches = |importer: &ImporterStatus| {
+        let since = importer.since.map(|at| format!("since {}", time(at)));
+        let seen = importer.seen_at.map(ago);
+        let seen = seen.map_or_else(|| "not seen".to_owned(), |ago| format!("seen {ago}"));
+        let facts = since.into_iter().chain([seen]);
+        let facts: Vec<String> = facts.chain([format!("lag {}", importer.lag)]).collect();
+        facts.join(", ")
+    };
+    for row in rows {
+        let (watch, importer) = (row.watch.as_ref(), row.importer.as_ref());
+        let reasons = watch.map(|it| &it.reason).into_iter();
+        let reasons = reasons.chain(importer.map(|it| &it.reason));
+        let reasons: Vec<&str> = reasons
+            .map(String::as_str)
+            .filter(|it| !it.is_empty())
+            .collect();
+        sheet.push([
+            row.name.clone().unwrap_or_default(),
+            format!("{}/{}", row.service, row.region),
+            watch.map_or_else(|| "no".to_owned(), watched),
+            importer.map_or_else(|| "no".to_owned(), watches),
+            importer.map_or_else(String::new, |it| it.awaited.to_string()),
+            reasons.join("; "),
         ]);
     }
     sheet

@@ -230,6 +230,25 @@ impl Session<'_> {
             && (regions.is_empty() || regions.iter().any(|wanted| region == Some(wanted)))
     }
 
+    /// Reads on a thread of its own, so that ctrl-c is heard meanwhile; the thread ends with the process.
+    pub(super) async fn typed_line(&self, tried: &str) -> Result<String, Failure> {
+        let (send, receive) = tokio::sync::oneshot::channel();
+        let read_line = self.read_line.clone();
+        std::thread::spawn(move || {
+            // Nobody listens any more after ctrl-c.
+            let _ = send.send(read_line());
+        });
+        let interrupt = self.interrupt.clone();
+        let typed = tokio::select! {
+            biased;
+            () = interrupt.cancelled() => {
+                return Err(Failure::interrupted(tried, "Nothing was sent."));
+            }
+            typed = receive => typed,
+        };
+        Ok(typed.map_err(io::Error::other)??)
+    }
+
     /// Writes rows in the format that was asked for.
     pub(super) fn print_rows<T: serde::Serialize>(
         &mut self,

@@ -1,0 +1,177 @@
+//! `gone release`: lets go of a tombstone, or of a deployment whose word is waited for (G12).
+
+use chrono::{DateTime, Utc};
+
+use super::args::ReleaseArgs;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::session::Session;
+use super::time;
+use crate::control::{Command, DeploymentStatus, ImporterStatus, Page, Query};
+use crate::domain::duration::rough;
+use crate::domain::model::{KindName, Phase};
+use crate::domain::text::did_you_mean;
+
+/// A tombstone's word has a `/`, a deployment's name has none.
+pub(super) async fn run(session: &mut Session<'_>, args: ReleaseArgs) -> Result<Exit, Failure> {
+    let mut exits = Vec::new();
+    for word in &args.words {
+        let released = match word.contains('/') {
+            true => tombstone(session, word, &args.why.reason).await,
+            false => deployment(session, word, &args).await,
+        };
+        match released {
+            Ok(released) => {
+                let line = format!("{released}: released");
+                writeln!(session.out, "{}", session.style.safe(&line))?;
+            }
+            Err(failure) => {
+                failure.write(session.err, session.style, session.global.output)?;
+                exits.push(failure.exit);
+            }
+        }
+    }
+    Ok(Exit::first_of(exits))
+}
+
+async fn tombstone(session: &Session<'_>, word: &str, reason: &str) -> Result<String, Failure> {
+    let tried = format!("release {word}");
+    let mut keys = Vec::new();
+    for spec in session.targets(&tried, &[word.to_owned()]).await? {
+        let query = Query::Tombstones {
+            site: None,
+            kind: Some(KindName::new(&spec.kind)),
+            phases: Vec::new(),
+            id: Some(spec.id_or_name.clone()),
+            cursor: None,
+            limit: 0,
+        };
+        let Page::Tombstones { rows, .. } = session.query(&tried, query).await? else {
+            return Err(Failure::unexpected(tried));
+        };
+        let fits = rows
+            .into_iter()
+            .filter(|row| row.phase != Phase::Released && spec.site.matches(&row.key.site));
+        keys.extend(fits.map(|row| row.key));
+    }
+    let advice = "Write KIND/ID@CLOUD/REGION; `gone list tombstones` shows them.";
+    match keys.as_slice() {
+        [key] => {
+            let command = Command::Release { key: key.clone() };
+            session.submit(&tried, command, reason).await?;
+            Ok(key.to_string())
+        }
+        [] => Err(Failure::usage(tried, "no such tombstone", advice)),
+        several => {
+            let message = format!("{} tombstones fit", several.len());
+            Err(Failure::usage(tried, message, advice))
+        }
+    }
+}
+
+async fn deployment(
+    session: &mut Session<'_>,
+    name: &str,
+    args: &ReleaseArgs,
+) -> Result<String, Failure> {
+    let tried = format!("release deployment {name}");
+    // What waits for its word is deleted then.
+    session.refuse_if_read_only(&tried)?;
+    if !args.yes && !session.style.in_terminal {
+        return Err(Failure::usage(
+            tried,
+            "there is no terminal to confirm it on",
+            "Add --yes to release it without being asked.",
+        ));
+    }
+    let Page::Deployments { rows } = session.query(&tried, Query::Deployments).await? else {
+        return Err(Failure::unexpected(tried));
+    };
+    let (row, importer) = on_record(&tried, name, &rows)?;
+    if !args.yes {
+        confirm(session, &tried, name, row, importer).await?;
+    }
+    let command = Command::ReleaseImporter {
+        name: name.to_owned(),
+    };
+    session.submit(&tried, command, &args.why.reason).await?;
+    Ok(format!("deployment {name}"))
+}
+
+/// The deployment whose word is waited for.
+fn on_record<'a>(
+    tried: &str,
+    name: &str,
+    rows: &'a [DeploymentStatus],
+) -> Result<(&'a DeploymentStatus, &'a ImporterStatus), Failure> {
+    let named = |row: &&DeploymentStatus| row.name.as_deref() == Some(name);
+    let found = rows.iter().find(named);
+    if let Some((row, importer)) = found.and_then(|row| Some((row, row.importer.as_ref()?))) {
+        return Ok((row, importer));
+    }
+    let message = match found {
+        Some(_) => {
+            format!("nothing waits for the word of {name}: it does not refer to what is here")
+        }
+        None => {
+            let importers = rows.iter().filter(|row| row.importer.is_some());
+            let near = did_you_mean(name, importers.filter_map(|row| row.name.as_deref()));
+            format!("no deployment \"{name}\" is on record{near}")
+        }
+    };
+    let advice = "`gone list deployments` shows them; a tombstone is KIND/ID@CLOUD/REGION.";
+    Err(Failure::usage(tried, message, advice))
+}
+
+/// Says what it means, and takes the name for a yes.
+async fn confirm(
+    session: &mut Session<'_>,
+    tried: &str,
+    name: &str,
+    row: &DeploymentStatus,
+    importer: &ImporterStatus,
+) -> Result<(), Failure> {
+    let style = session.style;
+    let what = describe(name, row, importer, session.clock.now());
+    writeln!(session.err, "{}", style.safe(&what))?;
+    writeln!(
+        session.err,
+        "Once released, its word is waited for no more: what it still has may point at nothing.\n\
+         If it is not gone for good, it comes on record again when it watches again."
+    )?;
+    write!(
+        session.err,
+        "\nTo release it, type its name, {}: ",
+        style.safe(name)
+    )?;
+    session.err.flush()?;
+    if session.typed_line(tried).await?.trim() == name {
+        return Ok(());
+    }
+    let message = "what was typed is not that; nothing was released";
+    Err(Failure::usage(tried, message, ""))
+}
+
+/// `Deployment d0-1 (s0/r1): on record since …, seen 12s ago, 3 steps wait for its word`
+fn describe(
+    name: &str,
+    row: &DeploymentStatus,
+    importer: &ImporterStatus,
+    now: DateTime<Utc>,
+) -> String {
+    let mut facts = Vec::new();
+    if let Some(since) = importer.since {
+        facts.push(format!("on record since {}", time(since)));
+    }
+    facts.push(match importer.seen_at {
+        Some(at) => format!("seen {} ago", rough((now - at).num_seconds())),
+        None => "not seen since the engine began".to_owned(),
+    });
+    facts.push(match importer.awaited {
+        0 => "nothing waits for its word".to_owned(),
+        1 => "1 step waits for its word".to_owned(),
+        n => format!("{n} steps wait for its word"),
+    });
+    let place = format!("{}/{}", row.service, row.region);
+    format!("Deployment {name} ({place}): {}", facts.join(", "))
+}
