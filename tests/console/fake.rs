@@ -7,8 +7,9 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, TimeZone, Utc};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gone::control::{
-    Command, ControlError, EngineStatus, Explanation, GateStatus, GateTraffic, KindInfo,
-    NotEligible, Page, Query, Receipt, Retried, SiteListing, SiteState, SiteStatus, Snapshot,
+    Command, ControlError, DeploymentStatus, EngineStatus, Explanation, GateStatus, GateTraffic,
+    ImporterStatus, KindInfo, NotEligible, Page, Query, Receipt, Retried, SiteListing, SiteState,
+    SiteStatus, Snapshot, WatchStatus,
 };
 use gone::domain::attention::{Cause, Triage};
 use gone::domain::filter::{Facts, Filter};
@@ -20,6 +21,7 @@ use gone::domain::model::{
     RefusalRule, Resource, ResourceKey, Site, Step, StepError, StepResource, StepState, Target,
 };
 use gone::domain::outline::{self, BY_URGENCY, Branch, BranchRead, Outline, Place};
+use gone::domain::peers::{AWAITED, Answered, Asked, Awaited, Holder, Waits, awaiting};
 use gone::faces::console::{
     ConsoleOptions, Effect, EngineMode, Event, Exit, Keymap, State, render_to_text, update,
 };
@@ -271,11 +273,114 @@ pub struct World {
     pub events: Vec<LedgerEvent>,
     pub orphans: Vec<Orphan>,
     pub gates: Vec<GateStatus>,
+    pub deployments: Vec<DeploymentStatus>,
     /// Asked first, if another world than this one is shown.
     pub answers: Option<Answers>,
 }
 
 pub type Answers = Box<dyn Fn(&Query) -> Option<Result<Page, ControlError>> + Send + Sync>;
+
+/// One that refers to ours and hears us, one that is silent both ways, and one that was never heard.
+fn deployments() -> Vec<DeploymentStatus> {
+    let row = |service: &str, name: Option<&str>| DeploymentStatus {
+        service: service.to_owned(),
+        region: "eu-1".to_owned(),
+        name: name.map(str::to_owned),
+        watch: None,
+        importer: None,
+    };
+    let seconds_ago = |seconds| Some(now() - TimeDelta::seconds(seconds));
+    let kinds = |names: &[&str]| names.iter().map(|name| KindName::new(name)).collect();
+    let importer = ImporterStatus {
+        kinds: kinds(&["network", "floating_ip"]),
+        since: Some(ago(60 * 24 * 9)),
+        seen_at: seconds_ago(12),
+        seq: 4_711,
+        lag: 0,
+        awaited: 0,
+        reason: String::new(),
+    };
+    let silent = "asking dns-1: POST https://dns-1.example:9443/peer/v1/asks: connection refused";
+    vec![
+        DeploymentStatus {
+            importer: Some(importer.clone()),
+            ..row("billing", Some("billing-1"))
+        },
+        DeploymentStatus {
+            watch: Some(WatchStatus {
+                kinds: kinds(&["zone"]),
+                seq: 88,
+                heard_at: seconds_ago(312),
+                fresh: false,
+                reason: silent
+                    .replace("asking", "watching")
+                    .replace("asks", "watches"),
+            }),
+            importer: Some(ImporterStatus {
+                seen_at: seconds_ago(330),
+                seq: 4_697,
+                lag: 14,
+                awaited: 1_203,
+                reason: silent.to_owned(),
+                ..importer
+            }),
+            ..row("dns", Some("dns-1"))
+        },
+        DeploymentStatus {
+            watch: Some(WatchStatus {
+                kinds: kinds(&["volume", "snapshot"]),
+                ..WatchStatus::default()
+            }),
+            ..row("storage", None)
+        },
+    ]
+}
+
+/// A zone that one deployment still holds, with what it waits for there, and another says nothing about.
+pub fn held_elsewhere() -> World {
+    let mut zone = step(71, "zone", "example.org", StepState::Stuck, &[]);
+    let there = Site::Deployment {
+        name: "d0-1".into(),
+    };
+    let holder = Holder {
+        key: ResourceKey {
+            site: there,
+            kind: KindName::new("record_set"),
+            id: "rs-1".to_owned(),
+        },
+        name: "www".to_owned(),
+        project_id: String::new(),
+        blocks: false,
+        root: Some("dns-1/x".to_owned()),
+        waits: Waits::default(),
+        why: "blocked by lease l1 at d0-1, which this deletion will not remove".to_owned(),
+    };
+    let asked = Asked {
+        key: zone.resource.key.clone(),
+        deletion: None,
+        incarnation: 1,
+        root: "dns-1/x".to_owned(),
+    };
+    let said = |importer: &str, said| Awaited {
+        importer: importer.to_owned(),
+        said,
+    };
+    let answered = Answered::of(asked, vec![holder], 1);
+    let (message, blockers) = awaiting(&[said("d0-1", Some(answered)), said("d0-2", None)]);
+    zone.attempts = 0;
+    zone.blockers = blockers;
+    zone.last_error = Some(StepError {
+        status: None,
+        kind: AWAITED.to_owned(),
+        message,
+        request_id: String::new(),
+        ..error()
+    });
+    let mut world = World::empty();
+    world.deletions = vec![deletion(1, DeletionState::Stuck, 0, 1)];
+    world.steps = vec![zone];
+    world
+}
 
 impl World {
     pub fn empty() -> Self {
@@ -317,6 +422,7 @@ impl World {
             events: Vec::new(),
             orphans: Vec::new(),
             gates: Vec::new(),
+            deployments: Vec::new(),
             answers: None,
         }
     }
@@ -418,6 +524,7 @@ impl World {
                 },
             })
             .collect();
+        world.deployments = deployments();
         world.orphans = vec![
             orphan(92, "old-1", Presence::Present),
             orphan(93, "old-2", Presence::Absent),
@@ -606,6 +713,9 @@ impl World {
             },
             Query::Gates => Page::Gates {
                 rows: self.gates.clone(),
+            },
+            Query::Deployments => Page::Deployments {
+                rows: self.deployments.clone(),
             },
             Query::FrozenPlan { .. } => Page::Plan {
                 plan: Arc::new(self.plan.clone().map_err(|_| missing())?),

@@ -242,6 +242,40 @@ fn gates() {
 }
 
 #[test]
+fn deployments() {
+    shot(
+        "deployments",
+        &pictures(World::busy, ":deployments enter down"),
+    );
+}
+
+#[test]
+fn no_deployments() {
+    shot(
+        "no_deployments",
+        &pictures(World::empty, ":deployments enter"),
+    );
+}
+
+/// What a step is told that other deployments hold, wherever it is looked at.
+#[test]
+fn held_elsewhere() {
+    let mut all = String::new();
+    for keys in [
+        ":stuck enter",
+        ":stuck enter b",
+        ":stuck enter enter",
+        "enter",
+    ] {
+        let mut desk = Desk::new(super::fake::held_elsewhere(), (80, 24));
+        desk.press(keys);
+        all.push_str(&desk.text());
+        all.push('\n');
+    }
+    shot("held_elsewhere", &all);
+}
+
+#[test]
 fn help() {
     shot("help", &pictures(World::busy, "?"));
 }

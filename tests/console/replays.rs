@@ -140,6 +140,7 @@ fn at_rest_a_replay_asks_nothing_and_ticks_for_nothing() {
         ":gc enter",
         ":events enter",
         ":gates enter",
+        ":deployments enter",
     ] {
         desk.press(pane);
         assert!(!desk.state.wants_tick(), "{pane}");

@@ -1,7 +1,8 @@
 //! Names that want to break out, keys without sense, sizes without end.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gone::domain::model::StepState;
+use gone::control::DeploymentStatus;
+use gone::domain::model::{KindName, StepState};
 use gone::faces::console::{ConsoleOptions, Event, render};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -39,6 +40,19 @@ fn hostile_world() -> World {
         world.deletions[0].targets[0].name = name.to_owned();
         world.snapshot.sites[0].reason = name.to_owned();
     }
+    let silent = world.deployments[1].clone();
+    world.deployments.clear();
+    for name in HOSTILE {
+        let mut row = DeploymentStatus {
+            name: Some(name.to_owned()),
+            region: name.to_owned(),
+            ..silent.clone()
+        };
+        let watch = row.watch.as_mut().unwrap();
+        watch.reason = name.repeat(40);
+        watch.kinds.push(KindName::new(name));
+        world.deployments.push(row);
+    }
     if let Ok(plan) = &mut world.plan {
         for (step, name) in plan.steps.iter_mut().zip(HOSTILE) {
             step.name = name.to_owned();
@@ -49,7 +63,7 @@ fn hostile_world() -> World {
     world
 }
 
-const WALK: [&str; 9] = [
+const WALK: [&str; 10] = [
     "",
     "enter",
     ":network enter",
@@ -59,6 +73,7 @@ const WALK: [&str; 9] = [
     "esc :stuck enter",
     "b",
     "esc enter",
+    ":deployments enter",
 ];
 
 fn frame(desk: &Desk) -> Buffer {
@@ -211,6 +226,7 @@ fn a_hundred_thousand_random_keys_and_sizes_never_panic_nor_delete() {
         ":gc enter",
         ":orphans enter",
         ":gates enter",
+        ":deployments enter",
         ":events enter",
         ":sites enter",
         ":tour enter",

@@ -22,6 +22,10 @@ pub(crate) const PANES: &[(&str, &str)] = &[
         "gates",
         "what clients do through each gate, and what it refused",
     ),
+    (
+        "deployments",
+        "other deployments: what is heard of them, and who waits for their word",
+    ),
     ("tour", "what there is to try in the practice cloud"),
     ("help", "all keys"),
     ("quit", "leave the console"),

@@ -75,6 +75,7 @@ pub(crate) enum Scope {
     Orphans,
     Sites,
     Gates,
+    Deployments,
     /// Rows that are only read.
     Reading,
     /// Everywhere, but only while a replay is shown.
@@ -186,6 +187,7 @@ const STANDARD: &[Row] = &[
     (Scope::Orphans, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
 
     (Scope::Gates, COPY, Action::Copy, "copy", "copy the address to the clipboard"),
+    (Scope::Deployments, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
     (Scope::Sites, PAUSE, Action::Pause, "pause", "send nothing to the site, or go on; others go on meanwhile"),
     (Scope::Sites, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
 
@@ -472,6 +474,7 @@ impl Scope {
             Self::Orphans => "in :orphans",
             Self::Sites => "in :sites",
             Self::Gates => "in :gates",
+            Self::Deployments => "in :deployments",
             Self::Reading => "in :events, :help and details",
             Self::Replay => "in a replay",
         }

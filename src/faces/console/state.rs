@@ -16,6 +16,7 @@ use super::panes::attention::{AttentionPane, Which};
 use super::panes::browse::BrowsePane;
 use super::panes::causes::CausesPane;
 use super::panes::deletions::DeletionsPane;
+use super::panes::deployments::DeploymentsPane;
 use super::panes::events::EventsPane;
 use super::panes::gates::GatesPane;
 use super::panes::help::HelpPane;
@@ -443,6 +444,7 @@ impl State {
             Place::Pane("orphans") => Box::new(OrphansPane::new()),
             Place::Pane("sites") => Box::new(SitesPane::new(self.snapshot.clone())),
             Place::Pane("gates") => Box::new(GatesPane::new()),
+            Place::Pane("deployments") => Box::new(DeploymentsPane::new()),
             Place::Pane("tour") if self.options.tour => Box::new(TourPane::new()),
             Place::Pane("tour") => {
                 let why = "the tour is through the practice cloud: gone --sandbox";

@@ -3,6 +3,7 @@
 
 use crate::control::{Command, ControlError, Page, Query};
 use crate::domain::attention::{self, Cause};
+use crate::domain::duration;
 use crate::domain::filter::Facts;
 use crate::domain::gantt::{DUE_WITHIN, Upcoming};
 use crate::domain::ladder::Purged;
@@ -220,7 +221,7 @@ fn schedule_lines(upcoming: &Upcoming, look: &Look) -> Vec<Cell> {
     let bars = look.spark(upcoming.columns.iter().map(|steps| *steps as f64));
     let mut plot = String::new();
     let mut axis = String::new();
-    let ends = DUE_WITHIN.map(ahead).into_iter();
+    let ends = DUE_WITHIN.map(duration::rough).into_iter();
     for ((bar, steps), end) in bars
         .chars()
         .zip(&upcoming.columns)
@@ -250,16 +251,6 @@ fn schedule_lines(upcoming: &Upcoming, look: &Look) -> Vec<Cell> {
             next.unwrap_or_default()
         )),
     ]
-}
-
-/// `30s`, `15m`, `6h`
-fn ahead(seconds: i64) -> String {
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m", seconds / 60),
-        3_600..86_400 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
 }
 
 fn act_on_step(step: &Step, action: Action, context: &mut Context<'_>) {

@@ -8,6 +8,7 @@ pub(crate) mod browse;
 pub(crate) mod causes;
 pub(crate) mod chart;
 pub(crate) mod deletions;
+pub(crate) mod deployments;
 pub(crate) mod details;
 pub(crate) mod events;
 pub(crate) mod explain;
