@@ -577,6 +577,24 @@ pub struct DeploymentStatus {
     pub importer: Option<ImporterStatus>,
 }
 
+impl DeploymentStatus {
+    /// `billing/eu-1`, or the service alone where it has no regions.
+    pub fn place(&self) -> String {
+        match self.region.as_str() {
+            "" => self.service.clone(),
+            region => format!("{}/{region}", self.service),
+        }
+    }
+
+    /// Why it is not heard, and why it could not be asked.
+    pub fn reasons(&self) -> Vec<&str> {
+        let watch = self.watch.as_ref().map(|watch| watch.reason.as_str());
+        let importer = self.importer.as_ref().map(|it| it.reason.as_str());
+        let said = watch.into_iter().chain(importer);
+        said.filter(|reason| !reason.is_empty()).collect()
+    }
+}
+
 /// Of what we hear from an owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchStatus {

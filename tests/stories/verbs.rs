@@ -71,12 +71,13 @@ fn p08_cancel_releases_what_was_not_sent_and_sends_nothing_more() {
 fn list_show_tree_and_explain_can_be_read_by_programs() {
     let mut stage = Stage::new();
     let (_, id) = blocked(&mut stage);
-    let reads: [&[&str]; 9] = [
+    let reads: [&[&str]; 10] = [
         &["list"],
         &["list", "stuck"],
         &["list", "gc"],
         &["list", "tombstones"],
         &["list", "sites"],
+        &["list", "deployments"],
         &["list", "port"],
         &["show", &id],
         &["tree", &id],

@@ -260,8 +260,9 @@ Examples:
 const RELEASE_EXAMPLES: &str = "\
 A tombstone is let go only of what is seen to be there, and on which no deletion works.
 
-A deployment is one that refers to what is here: gone list deployments. Once it is released, its word is
-waited for no more: what it still has may point at nothing. It asks for the name; --yes does not ask.
+A deployment is one that refers to what is here: gone list deployments shows them. Once it is
+released, its word is waited for no more: what it still has may point at nothing. So the name is
+asked for, but with --yes.
 
 Examples:
   gone release port/4fdb...@prod/RegionOne

@@ -77,13 +77,6 @@ async fn deployment(
     let tried = format!("release deployment {name}");
     // What waits for its word is deleted then.
     session.refuse_if_read_only(&tried)?;
-    if !args.yes && !session.style.in_terminal {
-        return Err(Failure::usage(
-            tried,
-            "there is no terminal to confirm it on",
-            "Add --yes to release it without being asked.",
-        ));
-    }
     let Page::Deployments { rows } = session.query(&tried, Query::Deployments).await? else {
         return Err(Failure::unexpected(tried));
     };
@@ -132,6 +125,13 @@ async fn confirm(
     importer: &ImporterStatus,
 ) -> Result<(), Failure> {
     let style = session.style;
+    if !style.in_terminal {
+        return Err(Failure::usage(
+            tried,
+            "there is no terminal to confirm it on",
+            "Add --yes to release it without being asked.",
+        ));
+    }
     let what = describe(name, row, importer, session.clock.now());
     writeln!(session.err, "{}", style.safe(&what))?;
     writeln!(
@@ -172,6 +172,5 @@ fn describe(
         1 => "1 step waits for its word".to_owned(),
         n => format!("{n} steps wait for its word"),
     });
-    let place = format!("{}/{}", row.service, row.region);
-    format!("Deployment {name} ({place}): {}", facts.join(", "))
+    format!("Deployment {name} ({}): {}", row.place(), facts.join(", "))
 }

@@ -279,19 +279,13 @@ pub fn deployments(rows: &[DeploymentStatus], now: DateTime<Utc>) -> Sheet {
     };
     for row in rows {
         let (watch, importer) = (row.watch.as_ref(), row.importer.as_ref());
-        let reasons = watch.map(|it| &it.reason).into_iter();
-        let reasons = reasons.chain(importer.map(|it| &it.reason));
-        let reasons: Vec<&str> = reasons
-            .map(String::as_str)
-            .filter(|it| !it.is_empty())
-            .collect();
         sheet.push([
             row.name.clone().unwrap_or_default(),
-            format!("{}/{}", row.service, row.region),
+            row.place(),
             watch.map_or_else(|| "no".to_owned(), watched),
             importer.map_or_else(|| "no".to_owned(), watches),
             importer.map_or_else(String::new, |it| it.awaited.to_string()),
-            reasons.join("; "),
+            row.reasons().join("; "),
         ]);
     }
     sheet

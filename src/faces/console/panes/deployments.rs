@@ -33,9 +33,9 @@ impl Row for DeploymentStatus {
     }
     fn fits(&self, filter: &Filter) -> bool {
         let name = self.name.as_deref().unwrap_or_default();
-        let reasons = reasons(self).join("; ");
+        let reasons = self.reasons().join("; ");
         filter.fits(&Facts {
-            texts: &[name, &place(self), &reasons],
+            texts: &[name, &self.place(), &reasons],
             site: name,
             ..Facts::default()
         })
@@ -49,22 +49,6 @@ impl Row for DeploymentStatus {
             _ => None,
         }
     }
-}
-
-/// `billing/eu-1`, or the service alone where it has no regions.
-fn place(row: &DeploymentStatus) -> String {
-    match row.region.as_str() {
-        "" => row.service.clone(),
-        region => format!("{}/{region}", row.service),
-    }
-}
-
-/// Why it is not heard, and why it could not be asked.
-fn reasons(row: &DeploymentStatus) -> Vec<&str> {
-    let watch = row.watch.as_ref().map(|watch| watch.reason.as_str());
-    let importer = row.importer.as_ref().map(|it| it.reason.as_str());
-    let said = watch.into_iter().chain(importer);
-    said.filter(|reason| !reason.is_empty()).collect()
 }
 
 /// `12s ago`
@@ -154,8 +138,8 @@ fn importer_line(importer: Option<&ImporterStatus>, look: &Look) -> Cell {
 fn awaited_line(row: &DeploymentStatus, look: &Look) -> Cell {
     let name = row.name.as_deref();
     let known = match name {
-        Some(name) => format!("{name} of {}", place(row)),
-        None => format!("{}, not heard of yet", place(row)),
+        Some(name) => format!("{name} of {}", row.place()),
+        None => format!("{}, not heard of yet", row.place()),
     };
     let Some(importer) = &row.importer else {
         return Cell::plain(known);
@@ -218,7 +202,7 @@ impl Pane for DeploymentsPane {
                 Some(name) => Cell::plain(name.clone()),
                 None => Cell::dim("not known yet"),
             },
-            Cell::plain(place(row)),
+            Cell::plain(row.place()),
             watch_cell(row.watch.as_ref(), look),
             importer_cell(importer, look),
             match importer.map(|it| it.awaited) {
@@ -226,7 +210,7 @@ impl Pane for DeploymentsPane {
                 Some(0) => Cell::dim("0"),
                 Some(awaited) => Cell::new(thousands(awaited), Tone::Warn),
             },
-            Cell::plain(reasons(row).join("; ")),
+            Cell::plain(row.reasons().join("; ")),
         ]
     }
     fn head(&self, look: &Look) -> Vec<Cell> {
@@ -241,8 +225,12 @@ impl Pane for DeploymentsPane {
             watch_line(row.watch.as_ref(), look),
             importer_line(row.importer.as_ref(), look),
         ];
-        let reasons = reasons(row).into_iter();
-        lines.extend(reasons.map(|reason| Cell::new(reason, Tone::Bad)));
+        let reasons = row.reasons();
+        lines.extend(
+            reasons
+                .into_iter()
+                .map(|reason| Cell::new(reason, Tone::Bad)),
+        );
         lines
     }
     /// Why it is not heard is a sentence with what was tried.
@@ -286,7 +274,7 @@ impl Pane for DeploymentsPane {
     }
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
         if let (Action::Copy, Some(row)) = (action, self.rows.current()) {
-            context.copy(row.name.clone().unwrap_or_else(|| place(row)));
+            context.copy(row.name.clone().unwrap_or_else(|| row.place()));
         }
     }
 }
