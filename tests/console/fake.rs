@@ -354,6 +354,7 @@ pub fn held_elsewhere() -> World {
         root: Some("dns-1/x".to_owned()),
         waits: Waits::default(),
         why: "blocked by lease l1 at d0-1, which this deletion will not remove".to_owned(),
+        held_by: Vec::new(),
     };
     let asked = Asked {
         key: zone.resource.key.clone(),

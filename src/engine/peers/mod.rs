@@ -185,14 +185,30 @@ impl Shared {
                 reason: watching.reason,
             });
         }
+        let mut rows: Vec<DeploymentStatus> = rows.into_values().collect();
         for importer in importers {
-            let peer = Peer::from(&importer.deployment);
-            let seen = importing.get(&importer.deployment.name);
-            let row = rows.entry(peer.clone()).or_insert_with(|| row(peer));
-            row.name = Some(importer.deployment.name.clone());
-            row.importer = Some(importer_status(importer, seen, newest.1));
+            let Deployment {
+                name,
+                service,
+                region,
+            } = importer.deployment.clone();
+            let seen = importing.get(&name);
+            let status = importer_status(importer, seen, newest.1);
+            // Where another one took its place, both are on record.
+            let same = rows.iter_mut().find(|row| {
+                (&row.service, &row.region) == (&service, &region)
+                    && row.name.as_ref().is_none_or(|known| *known == name)
+            });
+            match same {
+                Some(row) => (row.name, row.importer) = (Some(name), Some(status)),
+                None => rows.push(DeploymentStatus {
+                    importer: Some(status),
+                    name: Some(name),
+                    ..row(Peer { service, region })
+                }),
+            }
         }
-        Ok(rows.into_values().collect())
+        Ok(rows)
     }
 
     async fn watch_of(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {

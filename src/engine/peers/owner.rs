@@ -151,7 +151,7 @@ impl Shared {
                     .map(|importer| self.blocked_at(importer, plan));
                 join_all(asked).await.into_iter().flatten().collect()
             }
-            Err(error) => not_clear(plan, &error.to_string()),
+            Err(error) => not_clear(plan, &error.to_string(), "NAME"),
         };
         plan.refused.append(&mut refused);
     }
@@ -183,7 +183,7 @@ impl Shared {
                         refused.extend(blocking(step, &answered));
                     }
                 }
-                Err(why) => return not_clear(plan, &why),
+                Err(why) => return not_clear(plan, &why, &importer.deployment.name),
             }
             if refused.len() > REFUSALS_MAX {
                 break;
@@ -254,7 +254,13 @@ impl Shared {
                 Vec::new()
             }
         };
-        let (mut message, mut blockers) = awaiting(&awaited);
+        let (mut message, mut blockers) = match awaited.as_slice() {
+            [] => (
+                "whose word it waits for cannot be read".to_owned(),
+                Vec::new(),
+            ),
+            awaited => awaiting(awaited),
+        };
         // What stays here and holds it is said in the same pass, and not only when its turn comes (G11).
         let stays = self.held_by_what_stays(&step.key).await;
         for held in stays.iter().flatten() {
@@ -379,6 +385,15 @@ impl Shared {
         name: &str,
     ) -> Result<Receipt, ControlError> {
         let deployments = self.deployments()?;
+        let importers = self.ledger.importers().await.map_err(ledger_error)?;
+        let (released, left): (Vec<_>, Vec<_>) = importers
+            .into_iter()
+            .partition(|it| it.deployment.name == name);
+        if released.is_empty() {
+            return Err(ControlError::NotFound {
+                message: format!("no importer {} is on record", escape(name)),
+            });
+        }
         let release = Change::ReleaseImporter {
             name: name.to_owned(),
             audit: audit(envelope, "release", &format!("deployment {name}")),
@@ -386,16 +401,21 @@ impl Shared {
         };
         let receipt = self.moved(release).await?;
         deployments.importing().remove(name);
+        deployments
+            .any_importer
+            .store(!left.is_empty(), Ordering::Relaxed);
         Ok(receipt)
     }
 }
 
-fn not_clear(plan: &Plan, why: &str) -> Vec<Refusal> {
+fn not_clear(plan: &Plan, why: &str, name: &str) -> Vec<Refusal> {
     let refusal = plan.targets.first().map(|resource| Refusal {
         resource: resource.clone(),
         rule: RefusalRule::Unreadable,
         reason: format!(
-            "{why}; whether something there blocks this is not known. If it is gone for good, release it"
+            "{why}; whether something there blocks this is not known. If it is gone for good: \
+             gone release {}",
+            escape(name)
         ),
         blocker: None,
     });
