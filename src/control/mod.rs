@@ -650,7 +650,7 @@ pub struct Explanation {
     pub deletion: Option<Deletion>,
     pub step: Option<Step>,
     pub tombstone: Option<Tombstone>,
-    /// One finding a line: what blocks it, who owns that, since when, what was answered.
+    /// One finding a line: who deletes it, what was answered; what blocks it stands by itself.
     pub lines: Vec<String>,
     pub blockers: Vec<Blocker>,
     pub refused: Vec<Refusal>,

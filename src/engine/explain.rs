@@ -3,9 +3,9 @@
 use super::Shared;
 use super::handle::ledger_error;
 use crate::control::{ControlError, Explanation, TargetSpec};
-use crate::domain::awaiting::{self, deployment_of, silent_deployment};
+use crate::domain::awaiting;
 use crate::domain::model::{
-    Blocker, DeletionState, Phase, ResourceKey, Step, StepState, Target, Tombstone, short_id,
+    DeletionState, Phase, ResourceKey, Step, StepState, Target, Tombstone, short_id,
 };
 use crate::domain::text::escape;
 use crate::ledger::{Cursor, StepFilter, TombstoneFilter};
@@ -250,9 +250,6 @@ fn explain_step(step: &Step, explanation: &mut Explanation) {
             escape(&error.message)
         ));
     }
-    explanation
-        .lines
-        .extend(step.blockers.iter().map(blocked_by));
     explanation.blockers.extend(step.blockers.iter().cloned());
     explanation.next_action = next_action(step);
 }
@@ -277,37 +274,4 @@ fn next_action(step: &Step) -> String {
         ),
         _ => String::new(),
     }
-}
-
-/// `blocked by floating_ip 203.0.113.9 (project demo, not in this plan)`
-fn blocked_by(blocker: &Blocker) -> String {
-    if let Some(name) = silent_deployment(blocker) {
-        return format!("waits for the word of deployment {}", escape(name));
-    }
-    let name = if blocker.name.is_empty() {
-        &blocker.id
-    } else {
-        &blocker.name
-    };
-    let owner = if blocker.owner.is_empty() {
-        String::new()
-    } else {
-        format!("project {}, ", escape(blocker.owner_shown()))
-    };
-    let place = if blocker.in_plan {
-        "in this plan"
-    } else {
-        "not in this plan"
-    };
-    let since = blocker
-        .since
-        .map(|since| format!(", since {}", since.format("%F %T")))
-        .unwrap_or_default();
-    let at = deployment_of(blocker).map(|name| format!(" at {}", escape(name)));
-    format!(
-        "blocked by {} {}{} ({owner}{place}{since})",
-        blocker.kind.as_str().replace('_', " "),
-        escape(name),
-        at.unwrap_or_default()
-    )
 }
