@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gone::control::{Command, Page, Query};
-use gone::domain::model::{DeletionState, RefusalRule, Step, StepState};
+use gone::domain::model::{DeletionState, KindName, RefusalRule, Step, StepState};
 use serde_json::json;
 
 use super::harness::paused;
@@ -98,6 +98,34 @@ fn g06_g07_what_points_at_it_elsewhere_is_deleted_or_unset_and_it_goes_last() {
         // What is of the other deployment stays, whatever its id.
         assert!(all.exists("d0-1", "a", "a2").await);
         assert!(all.exists("d1-2", "rx", "x").await);
+    });
+}
+
+/// Two deployments of each of two services are four watches; and who is watched knows nothing of why.
+#[test]
+fn g04_g08_each_deployment_of_an_imported_service_is_watched_and_knows_no_kind_of_the_importer() {
+    paused(async {
+        let all = example(16);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        let watches = all.statuses("d0-1").await.into_iter();
+        let watched: Vec<String> = watches
+            .filter(|it| it.watch.as_ref().is_some_and(|watch| watch.fresh))
+            .filter_map(|it| it.name)
+            .collect();
+        assert_eq!(watched, ["d1-1", "d1-2", "d2-1", "d2-2"]);
+        let importer = all.statuses("d1-1").await.remove(0);
+        let kinds = importer.importer.unwrap().kinds;
+        assert_eq!(kinds, [KindName::new("rx")]);
+        let Page::Kinds { rows } = all.at("d1-1").control.query(Query::Kinds).await.unwrap() else {
+            panic!("no kinds");
+        };
+        let known: Vec<&str> = rows.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(known, ["rx"]);
+        let id = all.delete("d1-1", "rx", "x").await;
+        all.at("d1-1").gone(&id).await;
+        assert!(!all.exists("d0-1", "a", "a1").await);
     });
 }
 

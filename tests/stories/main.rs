@@ -11,6 +11,7 @@ mod blocked;
 mod cascade;
 mod comes_back;
 mod dead_balancer;
+mod deployments;
 mod drops;
 mod engine;
 mod hostile;
