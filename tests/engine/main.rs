@@ -22,6 +22,7 @@ mod mesh;
 mod owners;
 mod peers;
 mod peers_seeds;
+mod peers_world;
 mod plans;
 mod planted;
 mod ports;

@@ -13,217 +13,7 @@ use serde_json::json;
 
 use super::harness::paused;
 use super::mesh::{Deployments, Weather};
-
-/// What becomes of a reference when what it points at goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Cascade,
-    /// Cascades, but within one deployment by a deletion of its own.
-    Later,
-    Unset,
-    Block,
-    Dangling,
-}
-
-const FATES: [(Fate, &str); 5] = [
-    (Fate::Cascade, "cascade"),
-    (Fate::Later, "later"),
-    (Fate::Unset, "unset"),
-    (Fate::Block, "block"),
-    (Fate::Dangling, "dangling"),
-];
-const SERVICES: [&str; 3] = ["s0", "s1", "s2"];
-const PLACES: [(&str, &str, &str); 4] = [
-    ("d0", "s0", "r1"),
-    ("d1", "s1", "r1"),
-    ("d2", "s2", "r1"),
-    ("d3", "s1", "r2"),
-];
-
-/// Five kinds a service, one for each fate, each of which may point at all others.
-fn kinds(service: &str) -> String {
-    let others: Vec<&str> = SERVICES.into_iter().filter(|it| *it != service).collect();
-    let mut text = format!("imports = {}\n", json!(others));
-    for (fate, word) in FATES {
-        writeln!(text, "[kind.{service}_{word}.native.fields]").unwrap();
-        let all = SERVICES
-            .into_iter()
-            .flat_map(|to| FATES.map(|(_, word)| format!("{to}_{word}")));
-        let all: Vec<String> = all.collect();
-        for to in &all {
-            writeln!(text, "at_{to} = {{}}").unwrap();
-        }
-        for to in &all {
-            let (on_delete, later) = match fate {
-                Fate::Cascade => ("cascade", false),
-                Fate::Later => ("cascade", true),
-                Fate::Unset => ("unset", false),
-                Fate::Block => ("block", false),
-                Fate::Dangling => ("dangling", false),
-            };
-            writeln!(
-                text,
-                "[[kind.{service}_{word}.reference]]\nto = \"{to}\"\nfield = \"at_{to}[]\"\n\
-                 on_delete = \"{on_delete}\"\nasynchronous = {later}\nsays = \"at\""
-            )
-            .unwrap();
-        }
-    }
-    text
-}
-
-#[derive(Clone, Debug)]
-struct Thing {
-    place: usize,
-    fate: usize,
-    id: String,
-    at: Vec<usize>,
-}
-
-impl Thing {
-    fn kind(&self) -> String {
-        format!("{}_{}", PLACES[self.place].1, FATES[self.fate].1)
-    }
-
-    fn fate(&self) -> Fate {
-        FATES[self.fate].0
-    }
-
-    fn name(&self) -> &'static str {
-        PLACES[self.place].0
-    }
-}
-
-struct World {
-    things: Vec<Thing>,
-    root: usize,
-}
-
-impl World {
-    /// Within a deployment things point at older ones; elsewhere, at any.
-    fn new(dice: &mut fastrand::Rng) -> Self {
-        let count = dice.usize(3..10);
-        let mut things: Vec<Thing> = (0..count)
-            .map(|nth| Thing {
-                place: dice.usize(0..PLACES.len()),
-                fate: *dice.choice(&[0, 0, 0, 0, 1, 1, 2, 3, 4]).unwrap(),
-                id: format!("t{nth}"),
-                at: Vec::new(),
-            })
-            .collect();
-        for nth in 0..count {
-            for _ in 0..dice.usize(0..4) {
-                let to = dice.usize(0..count);
-                let here = things[to].place == things[nth].place;
-                if to != nth && (!here || to < nth) && !things[nth].at.contains(&to) {
-                    things[nth].at.push(to);
-                }
-            }
-        }
-        // The one that most hangs on.
-        let hang_on = |nth: &usize| things.iter().filter(|it| it.at.contains(nth)).count();
-        Self {
-            root: (0..count).max_by_key(hang_on).unwrap_or(0),
-            things,
-        }
-    }
-
-    fn pointing_at(&self, to: usize) -> impl Iterator<Item = usize> {
-        let things = self.things.iter().enumerate();
-        things
-            .filter(move |(_, it)| it.at.contains(&to))
-            .map(|(nth, _)| nth)
-    }
-
-    /// Whether it goes in the same plan, when that goes.
-    fn goes_along(&self, from: usize, to: usize) -> bool {
-        let from_thing = &self.things[from];
-        from_thing.fate() == Fate::Cascade && from_thing.place == self.things[to].place
-    }
-
-    /// With all that goes in the same plan.
-    fn plan(&self, of: usize) -> BTreeSet<usize> {
-        let mut going = BTreeSet::from([of]);
-        let mut open = vec![of];
-        while let Some(next) = open.pop() {
-            for from in self.pointing_at(next) {
-                if self.goes_along(from, next) && going.insert(from) {
-                    open.push(from);
-                }
-            }
-        }
-        going
-    }
-
-    fn is_refused(&self) -> bool {
-        let plan = self.plan(self.root);
-        plan.iter().any(|&to| {
-            let mut from = self.pointing_at(to);
-            from.any(|from| self.things[from].fate() == Fate::Block && !plan.contains(&from))
-        })
-    }
-
-    /// All that is to go, in whichever deployment.
-    fn going(&self) -> BTreeSet<usize> {
-        let mut going = self.plan(self.root);
-        loop {
-            let more: Vec<usize> = going
-                .iter()
-                .flat_map(|&to| self.pointing_at(to))
-                .filter(|from| matches!(self.things[*from].fate(), Fate::Cascade | Fate::Later))
-                .flat_map(|from| self.plan(from))
-                .filter(|it| !going.contains(it))
-                .collect();
-            if more.is_empty() {
-                return going;
-            }
-            going.extend(more);
-        }
-    }
-
-    /// Of what is to go, what never does: something holds it that stays, or that never goes.
-    fn held(&self, going: &BTreeSet<usize>) -> BTreeSet<usize> {
-        let mut held = BTreeSet::new();
-        loop {
-            let more: Vec<usize> = going
-                .iter()
-                .copied()
-                .filter(|to| !held.contains(to))
-                .filter(|&to| {
-                    self.pointing_at(to)
-                        .any(|from| match self.things[from].fate() {
-                            Fate::Dangling | Fate::Unset => false,
-                            _ => !going.contains(&from) || held.contains(&from),
-                        })
-                })
-                .collect();
-            if more.is_empty() {
-                return held;
-            }
-            held.extend(more);
-        }
-    }
-
-    /// Whether one waits for the other and that for it, however far (G13).
-    fn in_a_circle(&self, a: usize, b: usize) -> bool {
-        let reaches = |from: usize, to: usize| {
-            let mut reached = BTreeSet::new();
-            let mut open = vec![from];
-            while let Some(next) = open.pop() {
-                if self.things[next].fate() != Fate::Dangling {
-                    open.extend(
-                        self.things[next]
-                            .at
-                            .iter()
-                            .filter(|it| reached.insert(**it)),
-                    );
-                }
-            }
-            reached.contains(&to)
-        };
-        reaches(a, b) && reaches(b, a)
-    }
-}
+use super::peers_world::{Fate, PLACES, SERVICES, World, kinds, seeds};
 
 struct Day {
     all: Deployments,
@@ -245,20 +35,8 @@ impl Day {
         all.start_all();
         let world = World::new(&mut dice);
         for thing in &world.things {
-            let mut body = json!({ "id": thing.id });
-            for &to in &thing.at {
-                let to = &world.things[to];
-                let field = format!("at_{}", to.kind());
-                if body[&field].is_null() {
-                    body[&field] = json!([]);
-                }
-                let word = match to.place == thing.place {
-                    true => to.id.clone(),
-                    false => format!("{}@{}", to.id, to.name()),
-                };
-                body[&field].as_array_mut().unwrap().push(json!(word));
-            }
-            all.create(thing.name(), &thing.kind(), body).await;
+            all.create(thing.name(), &thing.kind(), world.body(thing))
+                .await;
         }
         Self { all, world }
     }
@@ -274,16 +52,7 @@ impl Day {
             let Some(row) = rows.into_iter().find(|row| row["id"] == json!(thing.id)) else {
                 continue;
             };
-            let points = thing.at.iter().copied().filter(|to| {
-                let to = &self.world.things[*to];
-                let values = row[format!("at_{}", to.kind())].as_array().cloned();
-                let values = values.unwrap_or_default();
-                let word = format!("{}@{}", to.id, to.name());
-                values
-                    .iter()
-                    .any(|it| *it == json!(to.id) || *it == json!(word))
-            });
-            standing.insert(nth, points.collect());
+            standing.insert(nth, self.world.points(thing, &row));
         }
         standing
     }
@@ -468,39 +237,15 @@ fn run(seed: u64) -> &'static str {
     paused(async move {
         match live_through(seed).await {
             Ok(ended) => ended,
-            Err(why) => {
-                let mut dice = fastrand::Rng::with_seed(seed);
-                let world = World::new(&mut dice);
-                let mut things = String::new();
-                for thing in &world.things {
-                    let (id, at) = (&thing.id, &thing.at);
-                    write!(
-                        things,
-                        "\n{id} {:?} at {}: {at:?}",
-                        thing.fate(),
-                        thing.name()
-                    )
-                    .unwrap();
-                }
-                panic!("seed {seed}: {why}\nroot t{}{things}", world.root)
-            }
+            Err(why) => panic!("seed {seed}: {why}\n{}", World::told(seed)),
         }
     })
 }
 
 #[test]
 fn g07_g13_always_gone_or_named_never_too_early_whatever_happens_seed_by_seed() {
-    let range = |text: String| {
-        let (from, to) = text.split_once("..").expect("GONE_SEEDS=FROM..TO");
-        from.parse().unwrap()..to.parse().unwrap()
-    };
-    let seeds: Vec<u64> = match (std::env::var("GONE_SEED"), std::env::var("GONE_SEEDS")) {
-        (Ok(seed), _) => vec![seed.parse().unwrap()],
-        (_, Ok(seeds)) => range(seeds).collect(),
-        _ => (0..30).collect(),
-    };
     let mut ends: BTreeMap<&str, u64> = BTreeMap::new();
-    for seed in seeds {
+    for seed in seeds(0..30) {
         *ends.entry(run(seed)).or_default() += 1;
     }
     println!("{ends:?}");

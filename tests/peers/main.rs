@@ -8,9 +8,13 @@
 )]
 
 mod calls;
+mod days;
 mod engines;
 mod fake;
+mod lines;
 mod listener;
+#[path = "../engine/peers_world.rs"]
+mod peers_world;
 mod processes;
 mod support;
 mod tls;

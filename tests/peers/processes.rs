@@ -3,23 +3,36 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+use gone::domain::peers::Deployment;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{DEADLINE, TOKEN, write_private};
+use crate::support::{DEADLINE, TOKEN, deployment, write_private};
 
 const GONE: &str = env!("CARGO_BIN_EXE_gone");
 
 /// One of several deployments, its peers known to it from the start.
 pub struct Home {
-    pub name: &'static str,
+    pub name: String,
     folder: TempDir,
     runtime: tokio::runtime::Runtime,
+    client: reqwest::Client,
     engine: Option<Ended>,
+}
+
+/// How one is set up.
+pub struct Setup<'a> {
+    pub deployment: Deployment,
+    pub listen: String,
+    pub heartbeat: &'a str,
+    /// The others, and where it finds each.
+    pub peers: Vec<(Deployment, String)>,
+    /// More of `config.toml`.
+    pub settings: &'a str,
+    pub kinds: &'a [&'a str],
 }
 
 /// Ends the process when dropped.
@@ -40,63 +53,89 @@ pub struct Ran {
     pub err: String,
 }
 
-/// An address of this machine that no other test takes: each test is a process, and has few deployments.
-fn address() -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let n = std::process::id() * 4 + count;
-    let (low, middle, high) = (n % 254, n / 254 % 254, n / (254 * 254) % 250);
-    format!("127.{}.{}.{}:7661", high + 2, middle + 1, low + 1)
+/// An address of this machine that nobody else takes: one of sixteen million.
+pub fn address() -> String {
+    let part = || fastrand::u8(2..=250);
+    format!("127.{}.{}.{}:7661", part(), part(), part())
 }
 
 /// `d0` with `s0`, `d1` with `s1` and so on, each a peer of the others; kinds by who has their file.
 pub fn homes<const N: usize>(kinds: [&[&str]; N]) -> [Home; N] {
-    const NAMES: [&str; 3] = ["d0", "d1", "d2"];
     let addresses = kinds.map(|_| address());
     let mut number = 0;
     kinds.map(|kinds| {
+        let others = (0..N).filter(|n| *n != number);
+        let setup = Setup {
+            deployment: deployment(&format!("s{number}")),
+            listen: addresses[number].clone(),
+            heartbeat: "1s",
+            peers: others
+                .map(|n| (deployment(&format!("s{n}")), addresses[n].clone()))
+                .collect(),
+            settings: "[gc]\nschedule = ['1s']\njitter = 0.0\n",
+            kinds,
+        };
         number += 1;
-        Home::new(NAMES[number - 1], &addresses, kinds)
+        Home::new(&setup)
     })
 }
 
 impl Home {
-    fn new(name: &'static str, addresses: &[String], kinds: &[&str]) -> Self {
+    pub fn new(setup: &Setup) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // One that ended closed its connections: each call has its own.
+        let client = reqwest::Client::builder()
+            .unix_socket(folder.path().join("state/gone/gone.sock"))
+            .timeout(DEADLINE)
+            .pool_max_idle_per_host(0)
+            .build()
+            .unwrap();
         let home = Self {
-            name,
-            folder: tempfile::tempdir().unwrap(),
+            name: setup.deployment.name.clone(),
+            folder,
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .unwrap(),
+            client,
             engine: None,
         };
         std::fs::create_dir_all(home.path("config/gone/kinds")).unwrap();
         write_private(&home.path("token"), TOKEN);
         std::fs::write(home.path("clouds.yaml"), "clouds: {}\n").unwrap();
-        let number: usize = name[1..].parse().unwrap();
-        let others = addresses.iter().enumerate().filter(|(n, _)| *n != number);
-        let peers: Vec<String> = others
-            .map(|(n, address)| {
-                let token = home.path("token").display().to_string();
-                format!("{{ url = 'http://{address}', service = 's{n}', region = 'r', token_file = '{token}' }}")
-            })
-            .collect();
-        let settings = format!(
-            "[deployment]\nname = '{name}'\nservice = 's{number}'\nregion = 'r'\n\
-             listen = '{}'\nheartbeat = '1s'\npeers = [{}]\n\
-             [gc]\nschedule = ['1s']\njitter = 0.0\n",
-            addresses[number],
-            peers.join(", ")
-        );
-        std::fs::write(home.path("config/gone/config.toml"), settings).unwrap();
-        for (n, text) in kinds.iter().enumerate() {
+        home.configure(setup);
+        for (n, text) in setup.kinds.iter().enumerate() {
             std::fs::write(home.path(&format!("config/gone/kinds/{n}.toml")), text).unwrap();
         }
         home
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    fn configure(&self, setup: &Setup) {
+        let token = self.path("token").display().to_string();
+        let peers = setup.peers.iter().map(|(peer, address)| {
+            format!(
+                "[[deployment.peers]]\nurl = 'http://{address}'\nservice = '{}'\nregion = '{}'\n\
+                 token_file = '{token}'\n",
+                peer.service, peer.region
+            )
+        });
+        let Deployment {
+            name,
+            service,
+            region,
+        } = &setup.deployment;
+        let settings = format!(
+            "[deployment]\nname = '{name}'\nservice = '{service}'\nregion = '{region}'\n\
+             listen = '{}'\nheartbeat = '{}'\n{}{}",
+            setup.listen,
+            setup.heartbeat,
+            peers.collect::<String>(),
+            setup.settings,
+        );
+        std::fs::write(self.path("config/gone/config.toml"), settings).unwrap();
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -150,8 +189,16 @@ impl Home {
         self.signal(Signal::CONT);
     }
 
+    pub fn is_up(&self) -> bool {
+        self.engine.is_some()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.engine.as_ref().unwrap().0.id()
+    }
+
     fn signal(&self, signal: Signal) {
-        let pid = self.engine.as_ref().unwrap().0.id();
+        let pid = self.pid();
         let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
@@ -196,13 +243,8 @@ impl Home {
     /// A call of its API: status and body.
     pub fn api(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         self.runtime.block_on(async {
-            let client = reqwest::Client::builder()
-                .unix_socket(self.path("state/gone/gone.sock"))
-                .timeout(DEADLINE)
-                .build()
-                .unwrap();
             let url = format!("http://localhost/api/v1/{path}");
-            let mut request = client.request(method.parse().unwrap(), url);
+            let mut request = self.client.request(method.parse().unwrap(), url);
             if !body.is_null() {
                 request = request.json(body);
             }
