@@ -3,16 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, Weak};
+use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use gone::cloud::openstack::Transport;
 use gone::cloud::openstack::config::{CloudsConfig, Environment};
 use gone::cloud::{Cloud, OpenStack, Registry, Together};
 use gone::domain::kinds::{Home, Kinds, Source};
 use gone::domain::model::{Deletion, Site, Tombstone};
-use gone::engine::{Engine, Parts};
+use gone::domain::peers::{Answers, Deployment, News, Question, Watch};
+use gone::engine::{Engine, Neighbours, Parts};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{Cursor, DeletionFilter, Ledger, TombstoneFilter};
+use gone::peers::{Peer, PeerFailure, Peers};
 use gone::sandbox::{World, WorldOptions};
 use gone::system::clock::Clock;
 use gone::system::config::Settings;
@@ -421,7 +425,15 @@ impl Bench {
             clouds.push(Arc::new(registry));
         }
         let engine = Engine::new(Parts {
-            neighbours: None,
+            neighbours: self.kinds.home().map(|home| Neighbours {
+                home: Deployment {
+                    name: home.site.to_string(),
+                    service: home.service.clone(),
+                    region: String::new(),
+                },
+                peers: Arc::new(Nobody),
+                heartbeat: Duration::from_secs(30),
+            }),
             tombstones: None,
             gates: Arc::default(),
             ledger,
@@ -481,6 +493,25 @@ impl Bench {
     /// The ledger as it is on the disk, while no engine runs.
     pub fn ledger(&self) -> InlineLedger {
         InlineLedger::new(Store::open(&self.ledger, Options::default()).unwrap())
+    }
+}
+
+/// A deployment that knows no other.
+struct Nobody;
+
+#[async_trait]
+impl Peers for Nobody {
+    fn known(&self) -> Vec<Peer> {
+        Vec::new()
+    }
+    async fn watch(&self, peer: &Peer, _: Watch) -> Result<News, PeerFailure> {
+        Err(PeerFailure::new(format!("{peer} is unknown")))
+    }
+    async fn ask(&self, peer: &Peer, _: Question) -> Result<Answers, PeerFailure> {
+        Err(PeerFailure::new(format!("{peer} is unknown")))
+    }
+    async fn hint(&self, peer: &Peer, _: Deployment) -> Result<(), PeerFailure> {
+        Err(PeerFailure::new(format!("{peer} is unknown")))
     }
 }
 

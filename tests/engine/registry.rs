@@ -1,7 +1,7 @@
 //! Our own resources: what becomes of those that refer to what goes, in one plan with the cloud's.
 
 use gone::control::{Command, ControlError, Page, Query, Receipt};
-use gone::domain::model::{Action, DeletionState, RefusalRule};
+use gone::domain::model::{Action, Deletion, DeletionState, RefusalRule};
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -31,6 +31,14 @@ to = "network"
 field = "networks[]"
 on_delete = "unset"
 says = "counts"
+[kind.plan.native.fields]
+network = {}
+[[kind.plan.reference]]
+to = "network"
+field = "network"
+on_delete = "cascade"
+asynchronous = true
+says = "is for"
 [kind.contract.native.fields]
 network = { required = true }
 [[kind.contract.reference]]
@@ -151,6 +159,32 @@ fn g06_what_refers_to_a_network_is_deleted_unset_or_left_with_it() {
                 );
             })
             .await;
+    });
+}
+
+/// The cloud's network goes last, and its ports do not wait for anybody's word.
+#[test]
+fn g03_what_refers_to_a_network_asynchronously_goes_by_a_deletion_of_its_own() {
+    paused(async {
+        let bench = bench(6);
+        let (network, _) = bench.plain_network(3);
+        let at = format!("{network}@envvars/RegionOne");
+        bench
+            .run(async |client| {
+                create(&client, "plan", json!({"id": "p1", "network": at})).await;
+                let plan = client.plan("network", &network).await;
+                assert!(plan.steps.iter().all(|step| step.kind.as_str() != "plan"));
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                assert!(!bench.exists("networks", &network));
+                assert_eq!(kept(&client, "plan").await, Vec::<Value>::new());
+                let chained = client.caused_by(&format!("home/{id}")).await;
+                assert_eq!(chained.len(), 1);
+                let gone = |deletion: &Deletion| deletion.finished_at.unwrap();
+                assert!(gone(&chained[0]) <= gone(&client.deletion(&id).await));
+            })
+            .await
+            .unwrap();
     });
 }
 
