@@ -372,6 +372,20 @@ pub struct Blocker {
 }
 
 impl Blocker {
+    /// What stands in the way and is in no plan, as far as its key and name tell.
+    pub fn of(key: &ResourceKey, name: &str) -> Self {
+        Self {
+            kind: key.kind.clone(),
+            id: key.id.clone(),
+            name: name.to_owned(),
+            site: key.site.clone(),
+            owner: String::new(),
+            owner_name: String::new(),
+            since: None,
+            in_plan: false,
+        }
+    }
+
     /// The project that owns it as people call it: by its name, or by its id where that is unknown.
     pub fn owner_shown(&self) -> &str {
         if self.owner_name.is_empty() {

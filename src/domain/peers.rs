@@ -168,14 +168,9 @@ impl Holder {
 
     pub fn blocker(&self) -> Blocker {
         Blocker {
-            kind: self.key.kind.clone(),
-            id: self.key.id.clone(),
-            name: self.name.clone(),
-            site: self.key.site.clone(),
             owner: self.project_id.clone(),
-            owner_name: String::new(),
-            since: None,
             in_plan: self.root.is_some(),
+            ..Blocker::of(&self.key, &self.name)
         }
     }
 }
@@ -374,16 +369,13 @@ fn called(key: &ResourceKey, name: &str) -> String {
 }
 
 fn silent(importer: &str) -> Blocker {
-    Blocker {
+    let site = Site::Deployment {
+        name: importer.into(),
+    };
+    let key = ResourceKey {
+        site,
         kind: KindName::new(SILENT),
         id: importer.to_owned(),
-        name: String::new(),
-        site: Site::Deployment {
-            name: importer.into(),
-        },
-        owner: String::new(),
-        owner_name: String::new(),
-        since: None,
-        in_plan: false,
-    }
+    };
+    Blocker::of(&key, "")
 }

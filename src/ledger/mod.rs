@@ -328,16 +328,7 @@ pub struct Referrer {
 impl Referrer {
     /// As what stands in the way of what it points at, and is in no plan.
     pub fn blocker(&self) -> Blocker {
-        Blocker {
-            kind: self.key.kind.clone(),
-            id: self.key.id.clone(),
-            name: self.name.clone(),
-            site: self.key.site.clone(),
-            owner: String::new(),
-            owner_name: String::new(),
-            since: None,
-            in_plan: false,
-        }
+        Blocker::of(&self.key, &self.name)
     }
 }
 

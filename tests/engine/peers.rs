@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gone::control::{Command, Page, Query};
-use gone::domain::model::{DeletionState, KindName, RefusalRule, Step, StepState};
+use gone::domain::model::{Deletion, DeletionState, KindName, RefusalRule, Step, StepState};
 use serde_json::json;
 
 use super::harness::paused;
@@ -261,6 +261,67 @@ fn g10_what_goes_elsewhere_is_not_referred_to_anew() {
         let said = more.unwrap_err().to_string();
         assert!(said.contains("is being deleted by deletion"), "{said}");
         assert!(said.contains("of deployment d1-1"), "{said}");
+    });
+}
+
+#[test]
+fn g10_what_is_not_deleted_after_all_may_be_referred_to_again() {
+    paused(async {
+        let all = example(17);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
+            .await;
+        all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
+            .await;
+        let id = all.delete("d1-1", "rx", "x").await;
+        all.at("d1-1")
+            .until_any(&id, |step| says(step, "c c1"))
+            .await;
+        let deletion_id = id.clone();
+        let cancel = Command::Cancel { deletion_id };
+        all.at("d1-1").submit(cancel).await.unwrap();
+        // It is looked at first: then it is as before, and d0-1 hears so.
+        let cancelled = |it: &Deletion| it.finished_at.is_some();
+        let deletion = all.at("d1-1").until(&id, cancelled).await;
+        assert_eq!(deletion.state, DeletionState::Cancelled);
+        assert_eq!(all.kept("d1-1", "rx").await[0]["status"], "ACTIVE");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        // What it had begun elsewhere is a deletion there, and runs to its end.
+        assert_eq!(all.kept("d0-1", "c").await[0]["status"], "DELETING");
+    });
+}
+
+/// Asked again, over restarts of both: one deletion, since when it was.
+#[test]
+fn g07_a_repeated_delete_starts_nothing_and_no_crash_forgets_the_first() {
+    paused(async {
+        let mut all = example(18);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
+            .await;
+        all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
+            .await;
+        let id = all.delete("d1-1", "rx", "x").await;
+        all.at("d1-1")
+            .until_any(&id, |step| says(step, "c c1"))
+            .await;
+        let since = all.at("d1-1").tombstone("x").await.unwrap().deleted_at;
+        for name in ["d0-1", "d1-1"] {
+            all.kill(name).await;
+            all.start(name);
+            assert_eq!(all.delete("d1-1", "rx", "x").await, id);
+        }
+        assert_eq!(
+            all.at("d1-1").tombstone("x").await.unwrap().deleted_at,
+            since
+        );
+        let chained = all.at("d0-1").caused_by(&format!("d1-1/{id}")).await;
+        assert_eq!(chained.len(), 1);
+        let d1 = all.delete("d0-1", "d", "d1").await;
+        all.at("d0-1").gone(&d1).await;
+        all.at("d1-1").until_state(&id, DeletionState::Gone).await;
     });
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::Shared;
 use super::handle::ledger_error;
@@ -43,6 +43,8 @@ pub(super) struct Deployments {
     importing: Mutex<BTreeMap<String, Importing>>,
     /// Whether the word of anyone is waited for at all.
     any_importer: AtomicBool,
+    /// The newest sequence of what importers are told: for watches that wait for news.
+    told: watch::Sender<i64>,
     /// Something was heard: for questions that came too early.
     heard: Notify,
     /// More is going elsewhere that may have to be seen to here; at the start, what was heard before.
@@ -84,6 +86,7 @@ impl Deployments {
             watching: Mutex::default(),
             importing: Mutex::default(),
             any_importer: AtomicBool::new(false),
+            told: watch::Sender::new(0),
             heard: Notify::new(),
             to_see_to: AtomicBool::new(true),
         }

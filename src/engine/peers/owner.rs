@@ -73,9 +73,9 @@ impl Shared {
         let since = (watch.ledger.clone(), watch.after);
         let wait = Duration::from_millis(watch.wait_ms).min(WAIT_MAX);
         let deadline = tokio::time::Instant::now() + wait;
-        let mut committed = self.committed.subscribe();
+        let mut told = deployments.told.subscribe();
         loop {
-            committed.mark_unchanged();
+            told.mark_unchanged();
             let from = deployments.home.clone();
             let news = self
                 .ledger
@@ -85,7 +85,7 @@ impl Shared {
             if news.ledger != watch.ledger || news.seq != watch.after {
                 return Ok(news);
             }
-            if tokio::time::timeout_at(deadline, committed.changed())
+            if tokio::time::timeout_at(deadline, told.changed())
                 .await
                 .is_err()
             {
@@ -93,6 +93,22 @@ impl Shared {
             }
             tokio::time::sleep(GATHER).await;
         }
+    }
+
+    /// Looks once for all watches whether a commit was of news for any.
+    pub(in crate::engine) async fn tell_importers(&self) -> Result<(), LedgerError> {
+        let Some(deployments) = &self.deployments else {
+            return Ok(());
+        };
+        if deployments.any_importer() {
+            let (_, newest) = self.ledger.told_to_importers().await?;
+            deployments.told.send_if_modified(|told| {
+                let is_news = *told != newest;
+                *told = newest;
+                is_news
+            });
+        }
+        Ok(())
     }
 
     async fn record(&self, deployments: &Deployments, watch: &Watch) -> Result<(), ControlError> {
