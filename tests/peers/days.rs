@@ -280,7 +280,7 @@ impl Day {
             });
             let state = text(&self.deletion(&root, &id)["state"]);
             let ended = match is_held {
-                true => self.names_who_holds(&root, &id),
+                true => self.names_who_holds(&root, &id, &stays),
                 false => state == "gone",
             };
             if there == stays && unset && ended {
@@ -336,12 +336,17 @@ impl Day {
         }
     }
 
-    fn names_who_holds(&self, root: &Thing, id: &str) -> bool {
+    /// Something that stays is named as what is in the way.
+    fn names_who_holds(&self, root: &Thing, id: &str, stays: &BTreeSet<usize>) -> bool {
         let steps = items(&self.get(self.home(root), &format!("deletions/{id}/steps")));
+        let stay = |blocker: &Value| {
+            let mut ids = stays.iter().map(|nth| &self.world.things[*nth].id);
+            ids.any(|id| blocker["id"] == *id)
+        };
         steps.iter().any(|step| {
-            let blockers = step["blockers"].as_array();
-            let is_held = step["state"] == "blocked" || step["state"] == "stuck";
-            is_held && !step["last_error"].is_null() && blockers.is_some_and(|it| !it.is_empty())
+            let held = step["state"] == "blocked" || step["state"] == "stuck";
+            let blockers = step["blockers"].as_array().into_iter().flatten();
+            held && !step["last_error"].is_null() && blockers.into_iter().any(stay)
         })
     }
 }
@@ -356,7 +361,8 @@ fn g07_g13_always_gone_or_named_never_too_early_in_processes_of_their_own() {
     let ended = Mutex::new(Vec::new());
     let live = || {
         while let Some(seed) = { open.lock().unwrap().pop() } {
-            let lived = live_through(seed);
+            let lived = std::thread::spawn(move || live_through(seed)).join();
+            let lived = lived.unwrap_or_else(|_| Err("it panicked, see above".to_owned()));
             match &lived {
                 Ok(Lived { ended, calm, .. }) => println!("seed {seed}: {ended} after {calm:.1?}"),
                 Err(why) => println!("seed {seed}: {why}"),

@@ -1,6 +1,7 @@
 //! The network between deployments: for each pair and direction a line of its own, which can be cut, be
 //! slow or say nothing for a while.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ type Seen = watch::Receiver<Weather>;
 
 async fn carry_all(here: SocketAddr, there: SocketAddr, mut weather: Seen) {
     while weather.wait_for(|now| *now != Weather::Cut).await.is_ok() {
-        let listener = TcpListener::bind(here).await.unwrap();
+        let listener = listening(here).await;
         let seen = weather.clone();
         // All are cut when this is dropped.
         let mut carried = JoinSet::new();
@@ -61,6 +62,20 @@ async fn carry_all(here: SocketAddr, there: SocketAddr, mut weather: Seen) {
                     carried.spawn(carry(accepted.unwrap().0, there, seen.clone()));
                 }
             }
+        }
+    }
+}
+
+/// A process that is just being started holds all that was open here, for the moment until it runs its own
+/// program: so long the address of a line that was cut is taken.
+async fn listening(here: SocketAddr) -> TcpListener {
+    loop {
+        match TcpListener::bind(here).await {
+            Ok(listener) => return listener,
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Err(error) => panic!("{here}: {error}"),
         }
     }
 }
