@@ -456,7 +456,7 @@ fn every_verb_has_a_page_with_its_examples() {
 }
 
 /// The pages for tasks, by name.
-const TASKS: [(&str, &str); 6] = [
+const TASKS: [(&str, &str); 7] = [
     (
         "free-what-is-stuck",
         include_str!("../../assets/tasks/free-what-is-stuck.md"),
@@ -480,6 +480,10 @@ const TASKS: [(&str, &str); 6] = [
     (
         "find-out-what-happened",
         include_str!("../../assets/tasks/find-out-what-happened.md"),
+    ),
+    (
+        "delete-across-deployments",
+        include_str!("../../assets/tasks/delete-across-deployments.md"),
     ),
 ];
 
