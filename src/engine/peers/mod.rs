@@ -45,6 +45,8 @@ pub(super) struct Deployments {
     any_importer: AtomicBool,
     /// The newest sequence of what importers are told: for watches that wait for news.
     told: watch::Sender<i64>,
+    /// What was read last for a watch: most of them ask the same at the same time.
+    read_last: tokio::sync::Mutex<Option<ReadNews>>,
     /// Something was heard: for questions that came too early.
     heard: Notify,
     /// More is going elsewhere that may have to be seen to here; at the start, what was heard before.
@@ -74,6 +76,14 @@ struct Importing {
     reason: String,
 }
 
+/// News as they stood when this much was told.
+struct ReadNews {
+    told: i64,
+    since: (String, i64),
+    kinds: BTreeSet<KindName>,
+    news: News,
+}
+
 /// A watch that was not heard for so many heartbeats decides nothing any more (G10).
 const STALE_HEARTBEATS: i32 = 3;
 
@@ -87,6 +97,7 @@ impl Deployments {
             importing: Mutex::default(),
             any_importer: AtomicBool::new(false),
             told: watch::Sender::new(0),
+            read_last: tokio::sync::Mutex::default(),
             heard: Notify::new(),
             to_see_to: AtomicBool::new(true),
         }
