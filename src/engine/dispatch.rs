@@ -129,12 +129,15 @@ impl Shared {
         self.cloud.act(call).await
     }
 
-    /// What an answer is worth: a 404 is looked at as a 2xx is, so that absence counts only on the
-    /// rights that the plan froze (I13); an enabled trunk, or a reference that is unset, is done; what stands in the way is found out.
+    /// What an answer is worth: a 404 is looked at as a 2xx is, so that absence counts only on the rights
+    /// that the plan froze (I13). Of what this deployment keeps itself the ledger has said it in the
+    /// transaction that deleted; an enabled trunk, or a reference that is unset, is done; what stands in
+    /// the way is found out.
     async fn judge(&self, step: &ClaimedStep, acted: Acted) -> Outcome {
         match acted.outcome {
             Outcome::Accepted { status } | Outcome::Absent { status }
-                if matches!(step.action, Action::Enable | Action::Unset) =>
+                if matches!(step.action, Action::Enable | Action::Unset)
+                    || self.kinds.get(&step.key.kind).is_some_and(Kind::is_native) =>
             {
                 Outcome::Absent { status }
             }
