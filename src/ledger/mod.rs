@@ -217,6 +217,8 @@ pub trait Ledger: Send + Sync {
     async fn awaited_by(&self, step: i64) -> Result<Vec<Awaited>, LedgerError>;
     /// What is going elsewhere under one root, and not yet seen to here; none if there is nothing.
     async fn to_see_to(&self, limit: usize) -> Result<Option<ToSeeTo>, LedgerError>;
+    /// The deletion that sees to what points at something that goes elsewhere; none if none does.
+    async fn seen_to_by(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError>;
     /// The deployments of which something is going.
     async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError>;
     /// Where each of these stands, if it is being deleted or loses a reference.

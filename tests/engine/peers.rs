@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gone::control::{Command, Page, Query};
 use gone::domain::model::{Deletion, DeletionState, KindName, RefusalRule, Step, StepState};
+use gone::system::config::ProtectRule;
 use serde_json::json;
 
 use super::harness::paused;
@@ -239,6 +240,33 @@ fn g06_what_is_marked_for_deletion_goes_once_nothing_holds_it() {
         all.at("d0-1").until_state(&d1, DeletionState::Gone).await;
         all.at("d1-1").until_state(&id, DeletionState::Gone).await;
         assert!(!all.exists("d0-1", "c", "c1").await);
+    });
+}
+
+/// What its own deployment protects is not deleted for another's sake; and that says so.
+#[test]
+fn g11_what_is_protected_where_it_is_kept_stays_and_the_owner_is_told_why() {
+    paused(async {
+        let mut all = example(19);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        let a1 = json!({"id": "a1", "rx": "x@d1-1", "tags": ["keep"]});
+        all.create("d0-1", "a", a1).await;
+        all.kill("d0-1").await;
+        all.settings.guard.protect = vec![ProtectRule {
+            tag: Some("keep".into()),
+            ..ProtectRule::default()
+        }];
+        all.start("d0-1");
+        all.create("d0-1", "b", json!({"id": "b1"})).await;
+        let id = all.delete("d1-1", "rx", "x").await;
+        let step = all
+            .at("d1-1")
+            .until_any(&id, |step| says(step, "is protected: tag keep"))
+            .await;
+        let said = step.last_error.unwrap().message;
+        assert!(said.contains("a a1, which is left: deletion"), "{said}");
+        assert!(all.exists("d0-1", "a", "a1").await);
+        assert!(all.exists("d1-1", "rx", "x").await);
     });
 }
 

@@ -701,6 +701,9 @@ impl Ledger for Faulty {
     async fn to_see_to(&self, limit: usize) -> Result<Option<ToSeeTo>, LedgerError> {
         self.inner.to_see_to(limit).await
     }
+    async fn seen_to_by(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError> {
+        self.inner.seen_to_by(key).await
+    }
     async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError> {
         self.inner.owners_going().await
     }

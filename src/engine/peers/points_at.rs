@@ -8,7 +8,9 @@ use super::Deployments;
 use crate::control::ControlError;
 use crate::domain::kinds::{IN_USE, Kind, OnDelete, base};
 use crate::domain::ladder::HELD;
-use crate::domain::model::{Action, KindName, ResourceKey, Site, StepState};
+use crate::domain::model::{
+    Action, DeletionState, KindName, ResourceKey, Site, StepState, short_id,
+};
 use crate::domain::peers::{
     ASKED_TOGETHER, AWAITED, Answered, Answers, Asked, CIRCLE_MAX, HOLDERS_MAX, Holder, Question,
     Waits,
@@ -78,13 +80,14 @@ impl Shared {
             .map_err(ledger_error)?;
         let mut holders = Vec::with_capacity(by_key.len());
         for ((key, referrers), standing) in by_key.into_iter().zip(standing) {
-            holders.push(self.holder(key, &referrers, standing).await?);
+            holders.push(self.holder(&asked, key, &referrers, standing).await?);
         }
         Ok(Answered::of(asked, holders, count))
     }
 
     async fn holder(
         &self,
+        asked: &Asked,
         key: &ResourceKey,
         referrers: &[&Referrer],
         standing: Option<Standing>,
@@ -101,7 +104,8 @@ impl Shared {
                     None => (held_up(standing), standing.blockers.clone()),
                 }
             }
-            _ => (String::new(), Vec::new()),
+            Some(_) => (String::new(), Vec::new()),
+            None => (self.not_seen_to(&asked.key).await?, Vec::new()),
         };
         let waits = match &goes {
             Some(standing) if standing.action != Action::Unset => {
@@ -122,6 +126,23 @@ impl Shared {
             why,
             held_by: held_by.into_iter().take(NAMED_MAX).collect(),
         })
+    }
+
+    /// Why the deletion that was to see to what points at this does not; empty if it does, or is to come.
+    async fn not_seen_to(&self, key: &ResourceKey) -> Result<String, ControlError> {
+        let seen_to = self.ledger.seen_to_by(key.clone()).await;
+        let deletion = seen_to.map_err(ledger_error)?.filter(|deletion| {
+            let state = deletion.state;
+            matches!(state, DeletionState::Refused | DeletionState::Cancelled)
+        });
+        Ok(deletion.map_or_else(String::new, |deletion| {
+            let (short, state) = (short_id(&deletion.id), deletion.state.as_str());
+            let note = match deletion.note.as_str() {
+                "" => String::new(),
+                note => format!(": {note}"),
+            };
+            format!("left: deletion {short} there is {state}{note}")
+        }))
     }
 
     /// Who waits for whom, from this resource on, as far as this deployment knows. What waits for something

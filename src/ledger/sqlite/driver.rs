@@ -580,6 +580,14 @@ impl<D: Drive> Ledger for D {
         self.read(move |db| peers::to_see_to(db, limit)).await
     }
 
+    async fn seen_to_by(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError> {
+        let read = move |db: &Connection| match peers::seen_to_by(db, &key)? {
+            Some(id) => reads::deletion(db, &id),
+            None => Ok(None),
+        };
+        self.read(read).await
+    }
+
     async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError> {
         self.read(peers::owners_going).await
     }

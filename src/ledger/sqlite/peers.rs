@@ -648,6 +648,19 @@ pub(super) fn to_see_to(db: &Connection, limit: usize) -> Sql<Option<ToSeeTo>> {
     Ok(Some(ToSeeTo { owner, root, keys }))
 }
 
+/// The id of the deletion that sees to what points at this.
+pub(super) fn seen_to_by(db: &Connection, key: &ResourceKey) -> Sql<Option<String>> {
+    db.prepare_cached(
+        "SELECT d.id FROM foreign_going f JOIN deletions d ON d.num = f.seen_to
+         WHERE f.id = ?1 AND f.kind = ?2 AND f.site = ?3",
+    )?
+    .query_row(
+        params![key.id, key.kind.as_str(), key.site.to_string()],
+        |row| row.get(0),
+    )
+    .optional()
+}
+
 /// The deployments of which something is going.
 pub(super) fn owners_going(db: &Connection) -> Sql<BTreeSet<String>> {
     db.prepare_cached("SELECT DISTINCT owner FROM foreign_going")?
