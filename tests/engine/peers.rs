@@ -77,7 +77,7 @@ fn example(seed: u64) -> Deployments {
 }
 
 #[test]
-fn g06_g07_what_points_at_it_elsewhere_is_deleted_or_unset_and_it_goes_last() {
+fn g06_what_points_at_it_elsewhere_is_deleted_or_unset() {
     paused(async {
         let all = example(1);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
