@@ -259,7 +259,6 @@ impl Shared {
         if due.attempt.is_some_and(|due| due <= now) {
             self.commit(vec![Change::WakeDue { now }]).await?;
         }
-        self.tell_importers().await?;
         self.plan(tasks, under_way).await?;
         self.dispatch(tasks).await?;
         let hold = self.verify(tasks, under_way).await?;

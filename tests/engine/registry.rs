@@ -189,6 +189,29 @@ fn g03_what_refers_to_a_network_asynchronously_goes_by_a_deletion_of_its_own() {
 }
 
 #[test]
+fn i13_our_own_are_confirmed_at_once_though_none_of_their_kind_is_left_to_vouch_for_it() {
+    paused(async {
+        let bench = bench(8);
+        let (network, _) = bench.plain_network(1);
+        bench
+            .run(async |client| {
+                create(&client, "customer", json!({"id": "acme"})).await;
+                for n in 0..1_000 {
+                    let at = format!("{network}@envvars/RegionOne");
+                    let body = json!({"id": format!("i{n}"), "customer": "acme", "network": at});
+                    create(&client, "invoice", body).await;
+                }
+                let began = tokio::time::Instant::now();
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                let took = began.elapsed().as_secs();
+                assert!(took < 10, "{took} s");
+            })
+            .await;
+    });
+}
+
+#[test]
 fn g02_a_blocking_reference_refuses_and_is_named_and_so_does_a_required_one() {
     paused(async {
         let bench = bench(2);

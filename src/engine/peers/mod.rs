@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::Shared;
 use super::handle::ledger_error;
@@ -43,10 +43,6 @@ pub(super) struct Deployments {
     importing: Mutex<BTreeMap<String, Importing>>,
     /// Whether the word of anyone is waited for at all.
     any_importer: AtomicBool,
-    /// The newest sequence of what importers are told: for watches that wait for news.
-    told: watch::Sender<i64>,
-    /// What was read last for a watch: most of them ask the same at the same time.
-    read_last: tokio::sync::Mutex<Option<ReadNews>>,
     /// Something was heard: for questions that came too early.
     heard: Notify,
     /// More is going elsewhere that may have to be seen to here; at the start, what was heard before.
@@ -76,14 +72,6 @@ struct Importing {
     reason: String,
 }
 
-/// News as they stood when this much was told.
-struct ReadNews {
-    told: i64,
-    since: (String, i64),
-    kinds: BTreeSet<KindName>,
-    news: News,
-}
-
 /// A watch that was not heard for so many heartbeats decides nothing any more (G10).
 const STALE_HEARTBEATS: i32 = 3;
 
@@ -96,8 +84,6 @@ impl Deployments {
             watching: Mutex::default(),
             importing: Mutex::default(),
             any_importer: AtomicBool::new(false),
-            told: watch::Sender::new(0),
-            read_last: tokio::sync::Mutex::default(),
             heard: Notify::new(),
             to_see_to: AtomicBool::new(true),
         }

@@ -10,8 +10,8 @@ use chrono::TimeDelta;
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
+use super::Deployments;
 use super::points_at::stays_in_the_way;
-use super::{Deployments, ReadNews};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::{
     Action, Answer, ErrorClass, KindName, Plan, PlanStep, Refusal, RefusalRule, StepError, Target,
@@ -73,15 +73,19 @@ impl Shared {
         let since = (watch.ledger.clone(), watch.after);
         let wait = Duration::from_millis(watch.wait_ms).min(WAIT_MAX);
         let deadline = tokio::time::Instant::now() + wait;
-        let mut told = deployments.told.subscribe();
+        let mut committed = self.committed.subscribe();
         loop {
-            told.mark_unchanged();
-            let news = self.news_since(deployments, &since, &watch.kinds).await?;
+            committed.mark_unchanged();
+            let from = deployments.home.clone();
+            let news = self
+                .ledger
+                .news(from, since.clone(), watch.kinds.clone(), NEWS_MAX);
+            let news = news.await.map_err(ledger_error)?;
             // Also that there is nothing of its kinds is news: so far it has heard us.
             if news.ledger != watch.ledger || news.seq != watch.after {
                 return Ok(news);
             }
-            if tokio::time::timeout_at(deadline, told.changed())
+            if tokio::time::timeout_at(deadline, committed.changed())
                 .await
                 .is_err()
             {
@@ -89,51 +93,6 @@ impl Shared {
             }
             tokio::time::sleep(GATHER).await;
         }
-    }
-
-    /// Hundreds of watches wake at once and ask the same: it is read for the first, and the others have it.
-    /// What was told since wakes them again.
-    async fn news_since(
-        &self,
-        deployments: &Deployments,
-        since: &(String, i64),
-        kinds: &BTreeSet<KindName>,
-    ) -> Result<News, ControlError> {
-        let mut last = deployments.read_last.lock().await;
-        let told = *deployments.told.borrow();
-        if let Some(read) = &*last
-            && (read.told, &read.since, &read.kinds) == (told, since, kinds)
-        {
-            return Ok(read.news.clone());
-        }
-        let from = deployments.home.clone();
-        let news = self
-            .ledger
-            .news(from, since.clone(), kinds.clone(), NEWS_MAX);
-        let news = news.await.map_err(ledger_error)?;
-        *last = Some(ReadNews {
-            told,
-            since: since.clone(),
-            kinds: kinds.clone(),
-            news: news.clone(),
-        });
-        Ok(news)
-    }
-
-    /// Looks once for all watches whether a commit was of news for any.
-    pub(in crate::engine) async fn tell_importers(&self) -> Result<(), LedgerError> {
-        let Some(deployments) = &self.deployments else {
-            return Ok(());
-        };
-        if deployments.any_importer() {
-            let (_, newest) = self.ledger.told_to_importers().await?;
-            deployments.told.send_if_modified(|told| {
-                let is_news = *told != newest;
-                *told = newest;
-                is_news
-            });
-        }
-        Ok(())
     }
 
     async fn record(&self, deployments: &Deployments, watch: &Watch) -> Result<(), ControlError> {
