@@ -204,8 +204,8 @@ fn i13_our_own_are_confirmed_at_once_though_none_of_their_kind_is_left_to_vouch_
                 let began = tokio::time::Instant::now();
                 let id = client.delete("network", &network).await;
                 client.gone(&id).await;
-                let took = began.elapsed().as_secs();
-                assert!(took < 10, "{took} s");
+                let took = began.elapsed();
+                assert!(took < std::time::Duration::from_millis(200), "{took:?}");
             })
             .await;
     });
