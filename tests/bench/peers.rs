@@ -194,7 +194,7 @@ fn heard_by_all(importers: usize, rounds: usize) {
     );
 }
 
-/// Says its name when it is up to date, and again with each resource that goes.
+/// Says its name when it is up to date, and again with each resource that it hears of.
 async fn importer(
     from: Deployment,
     calls: Arc<HttpPeers>,
@@ -214,9 +214,10 @@ async fn importer(
         if watch.wait_ms == 0 && heard.send((name.clone(), None)).is_err() {
             return;
         }
-        for going in news.changes.iter().filter(|it| it.is_going()) {
+        // However far it is: news are what stands now, and by then it may be gone.
+        for changed in &news.changes {
             if heard
-                .send((name.clone(), Some(going.key.id.clone())))
+                .send((name.clone(), Some(changed.key.id.clone())))
                 .is_err()
             {
                 return;
