@@ -9,7 +9,7 @@ mod owner;
 mod points_at;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -41,8 +41,6 @@ pub(super) struct Deployments {
     watching: Mutex<BTreeMap<Peer, Watching>>,
     /// By the importer's name.
     importing: Mutex<BTreeMap<String, Importing>>,
-    /// Whether the word of anyone is waited for at all.
-    any_importer: AtomicBool,
     /// Something was heard: for questions that came too early.
     heard: Notify,
     /// More is going elsewhere that may have to be seen to here; at the start, what was heard before.
@@ -60,9 +58,11 @@ struct Watching {
     reason: String,
 }
 
-/// An importer whose word is waited for.
-#[derive(Clone, Debug, Default)]
+/// An importer whose word is waited for, as it is on record.
+#[derive(Clone, Debug)]
 struct Importing {
+    deployment: Deployment,
+    kinds: BTreeSet<KindName>,
     seen_at: Option<DateTime<Utc>>,
     seq: i64,
     asked_at: Option<DateTime<Utc>>,
@@ -83,7 +83,6 @@ impl Deployments {
             heartbeat: neighbours.heartbeat,
             watching: Mutex::default(),
             importing: Mutex::default(),
-            any_importer: AtomicBool::new(false),
             heard: Notify::new(),
             to_see_to: AtomicBool::new(true),
         }
@@ -140,8 +139,9 @@ impl Deployments {
         }
     }
 
+    /// Whether the word of anyone is waited for at all.
     pub(super) fn any_importer(&self) -> bool {
-        self.any_importer.load(Ordering::Relaxed)
+        !self.importing().is_empty()
     }
 }
 
@@ -261,18 +261,34 @@ fn row(peer: Peer) -> DeploymentStatus {
 }
 
 fn importer_status(importer: Importer, seen: Option<&Importing>, newest: i64) -> ImporterStatus {
-    let seen = seen.cloned().unwrap_or_default();
+    let seen_at = seen.and_then(|it| it.seen_at);
+    let seq = seen.map_or(0, |it| it.seq);
     ImporterStatus {
         kinds: importer.kinds.into_iter().collect(),
         since: Some(importer.since),
-        seen_at: seen.seen_at,
-        seq: seen.seq,
-        lag: match seen.seen_at {
-            Some(_) => (newest - seen.seq).max(0),
+        seen_at,
+        seq,
+        lag: match seen_at {
+            Some(_) => (newest - seq).max(0),
             None => newest,
         },
         awaited: importer.awaited,
-        reason: seen.reason,
+        reason: seen.map(|it| it.reason.clone()).unwrap_or_default(),
+    }
+}
+
+impl Importing {
+    fn of(deployment: Deployment, kinds: BTreeSet<KindName>) -> Self {
+        Self {
+            deployment,
+            kinds,
+            seen_at: None,
+            seq: 0,
+            asked_at: None,
+            asking: false,
+            hinted: true,
+            reason: String::new(),
+        }
     }
 }
 

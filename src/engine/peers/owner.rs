@@ -3,15 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
-use super::Deployments;
 use super::points_at::stays_in_the_way;
+use super::{Deployments, Importing};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::{
     Action, Answer, ErrorClass, KindName, Plan, PlanStep, Refusal, RefusalRule, StepError, Target,
@@ -24,7 +23,7 @@ use crate::domain::text::escape;
 use crate::engine::dispatch::facts;
 use crate::engine::handle::{audit, ledger_error};
 use crate::engine::{Done, Shared};
-use crate::ledger::{Applied, Change, ClaimedStep, Importer, LedgerError};
+use crate::ledger::{Applied, Change, ClaimedStep, LedgerError};
 use crate::peers::Peer;
 
 /// Changes of tombstones that one answer tells.
@@ -55,14 +54,11 @@ impl Shared {
             self.commit_until_done(vec![watched]).await?;
         }
         let importers = self.ledger.importers().await?;
-        deployments
-            .any_importer
-            .store(!importers.is_empty(), Ordering::Relaxed);
-        let mut importing = deployments.importing();
-        for importer in importers {
-            let name = importer.deployment.name;
-            importing.entry(name).or_default().hinted = true;
-        }
+        let importing = importers.into_iter().map(|importer| {
+            let name = importer.deployment.name.clone();
+            (name, Importing::of(importer.deployment, importer.kinds))
+        });
+        deployments.importing().extend(importing);
         Ok(())
     }
 
@@ -96,16 +92,12 @@ impl Shared {
     }
 
     async fn record(&self, deployments: &Deployments, watch: &Watch) -> Result<(), ControlError> {
-        let name = watch.from.name.clone();
-        let known = deployments.importing().contains_key(&name);
-        let kinds_changed = || async {
-            let importers = self.ledger.importers().await.map_err(ledger_error)?;
-            let recorded = importers.iter().find(|it| it.deployment == watch.from);
-            Ok::<_, ControlError>(recorded.is_none_or(|it| it.kinds != watch.kinds))
-        };
-        // Of a watch that goes on nothing is new.
-        let begins = watch.ledger.is_empty() || !known || watch.wait_ms == 0;
-        if begins && kinds_changed().await? {
+        let name = &watch.from.name;
+        let as_recorded = deployments
+            .importing()
+            .get(name)
+            .is_some_and(|it| it.deployment == watch.from && it.kinds == watch.kinds);
+        if !as_recorded {
             let watched = Change::Watched {
                 importer: watch.from.clone(),
                 kinds: watch.kinds.clone(),
@@ -115,12 +107,14 @@ impl Shared {
             if let Some(Applied::Refused(message)) = applied.into_iter().next() {
                 return Err(ControlError::Conflict { message });
             }
-            deployments.any_importer.store(true, Ordering::Relaxed);
         }
         let mut importing = deployments.importing();
-        let seen = importing.entry(name).or_default();
+        let recorded = || Importing::of(watch.from.clone(), watch.kinds.clone());
+        let seen = importing.entry(name.clone()).or_insert_with(recorded);
+        seen.kinds.clone_from(&watch.kinds);
         seen.seen_at = Some(self.clock.now());
         // What it hears later than we asked it may change its answer.
+        let begins = watch.ledger.is_empty() || watch.wait_ms == 0;
         seen.hinted |= seen.seq != watch.after || begins;
         seen.seq = watch.after;
         self.wake.notify_one();
@@ -144,36 +138,40 @@ impl Shared {
         if plan.options.chained || !deployments.any_importer() {
             return;
         }
-        let mut refused = match self.importers_of(plan).await {
-            Ok(importers) => {
-                let asked = importers
-                    .iter()
-                    .map(|importer| self.blocked_at(importer, plan));
-                join_all(asked).await.into_iter().flatten().collect()
-            }
-            Err(error) => not_clear(plan, &error.to_string(), "NAME"),
-        };
-        plan.refused.append(&mut refused);
+        let importers = self.importers_of(plan);
+        let asked = importers
+            .iter()
+            .map(|(importer, kinds)| self.blocked_at(importer, kinds, plan));
+        let refused = join_all(asked).await;
+        plan.refused.extend(refused.into_iter().flatten());
     }
 
     /// Those on record whose kinds refer to what this plan deletes; not this deployment, whose own
     /// references the plan has seen.
-    async fn importers_of(&self, plan: &Plan) -> Result<Vec<Importer>, LedgerError> {
-        let home = self.home();
-        let kinds: BTreeSet<&KindName> = plan.steps.iter().map(|step| &step.kind).collect();
-        let mut importers = self.ledger.importers().await?;
-        importers.retain(|importer| {
-            Some(importer.deployment.site()) != home
-                && importer.kinds.iter().any(|kind| kinds.contains(kind))
+    fn importers_of(&self, plan: &Plan) -> Vec<(Deployment, BTreeSet<KindName>)> {
+        let Some(deployments) = &self.deployments else {
+            return Vec::new();
+        };
+        let planned: BTreeSet<&KindName> = plan.steps.iter().map(|step| &step.kind).collect();
+        let importing = deployments.importing();
+        let refers = importing.values().filter(|it| {
+            it.deployment != deployments.home && it.kinds.iter().any(|kind| planned.contains(kind))
         });
-        Ok(importers)
+        refers
+            .map(|it| (it.deployment.clone(), it.kinds.clone()))
+            .collect()
     }
 
-    async fn blocked_at(&self, importer: &Importer, plan: &Plan) -> Vec<Refusal> {
+    async fn blocked_at(
+        &self,
+        importer: &Deployment,
+        kinds: &BTreeSet<KindName>,
+        plan: &Plan,
+    ) -> Vec<Refusal> {
         let steps: Vec<&PlanStep> = plan
             .steps
             .iter()
-            .filter(|step| importer.kinds.contains(&step.kind) && takes_away(step.action))
+            .filter(|step| kinds.contains(&step.kind) && takes_away(step.action))
             .collect();
         let mut refused = Vec::new();
         for steps in steps.chunks(ASKED_TOGETHER) {
@@ -183,7 +181,7 @@ impl Shared {
                         refused.extend(blocking(step, &answered));
                     }
                 }
-                Err(why) => return not_clear(plan, &why, &importer.deployment.name),
+                Err(why) => return not_clear(plan, &why, &importer.name),
             }
             if refused.len() > REFUSALS_MAX {
                 break;
@@ -194,7 +192,7 @@ impl Shared {
 
     async fn asked_at_accept(
         &self,
-        importer: &Importer,
+        importer: &Deployment,
         steps: &[&PlanStep],
     ) -> Result<Vec<Answered>, String> {
         let told = self.ledger.told_to_importers().await;
@@ -211,11 +209,11 @@ impl Shared {
     /// The whole answer to a question, or why there is none.
     async fn answers(
         &self,
-        importer: &Importer,
+        importer: &Deployment,
         (ledger, seq): (String, i64),
         about: Vec<Asked>,
     ) -> Result<Vec<Answered>, String> {
-        let name = &importer.deployment.name;
+        let name = &importer.name;
         let deployments = self.neighbours().map_err(|failure| failure.message)?;
         let question = Question {
             from: deployments.home.clone(),
@@ -223,11 +221,11 @@ impl Shared {
             seq,
             about,
         };
-        let peer = Peer::from(&importer.deployment);
+        let peer = Peer::from(importer);
         let answers = self.ask(&peer, question.clone()).await;
         let answers =
             answers.map_err(|failure| format!("deployment {name} does not answer: {failure}"))?;
-        if answers.from != importer.deployment {
+        if answers.from != *importer {
             return Err(format!(
                 "deployment {name} is on record there, but {} answers",
                 escape(&answers.from.name)
@@ -303,7 +301,7 @@ impl Shared {
         let now = self.clock.now();
         let heartbeat = TimeDelta::from_std(deployments.heartbeat).unwrap_or(TimeDelta::MAX);
         let mut next = Duration::MAX;
-        for (name, importing) in deployments.importing().iter_mut() {
+        for importing in deployments.importing().values_mut() {
             if importing.asking {
                 continue;
             }
@@ -318,38 +316,32 @@ impl Shared {
             importing.hinted = false;
             importing.asked_at = Some(now);
             next = next.min(deployments.heartbeat);
-            let (shared, name) = (self.clone(), name.clone());
+            let (shared, importer) = (self.clone(), importing.deployment.clone());
             tasks.spawn(async move {
-                shared.ask_importer(&name).await;
+                shared.ask_importer(&importer).await;
                 Done::Asked
             });
         }
         next
     }
 
-    async fn ask_importer(&self, name: &str) {
-        let asked = self.ask_all(name).await;
+    async fn ask_importer(&self, importer: &Deployment) {
+        let asked = self.ask_all(importer).await;
         let Some(deployments) = &self.deployments else {
             return;
         };
-        if let Some(importing) = deployments.importing().get_mut(name) {
+        if let Some(importing) = deployments.importing().get_mut(&importer.name) {
             importing.asking = false;
             importing.reason = asked.err().unwrap_or_default();
         }
     }
 
-    async fn ask_all(&self, name: &str) -> Result<(), String> {
+    async fn ask_all(&self, importer: &Deployment) -> Result<(), String> {
         let Some(home) = self.home() else {
             return Ok(());
         };
         let said = |error: LedgerError| error.to_string();
-        let importers = self.ledger.importers().await.map_err(said)?;
-        let Some(importer) = importers.into_iter().find(|it| it.deployment.name == name) else {
-            return Ok(());
-        };
-        if importer.awaited == 0 {
-            return Ok(());
-        }
+        let name = &importer.name;
         let (ledger, _) = self.ledger.told_to_importers().await.map_err(said)?;
         let mut after = 0;
         loop {
@@ -362,11 +354,9 @@ impl Shared {
             };
             after = *last;
             let (ids, about): (Vec<i64>, Vec<Asked>) = steps.into_iter().unzip();
-            let answers = self
-                .answers(&importer, (ledger.clone(), seq), about)
-                .await?;
+            let answers = self.answers(importer, (ledger.clone(), seq), about).await?;
             let answered = Change::Answered {
-                importer: name.to_owned(),
+                importer: name.clone(),
                 answers: ids.into_iter().zip(answers).collect(),
                 now: self.clock.now(),
             };
@@ -385,11 +375,7 @@ impl Shared {
         name: &str,
     ) -> Result<Receipt, ControlError> {
         let deployments = self.deployments()?;
-        let importers = self.ledger.importers().await.map_err(ledger_error)?;
-        let (released, left): (Vec<_>, Vec<_>) = importers
-            .into_iter()
-            .partition(|it| it.deployment.name == name);
-        if released.is_empty() {
+        if !deployments.importing().contains_key(name) {
             return Err(ControlError::NotFound {
                 message: format!("no importer {} is on record", escape(name)),
             });
@@ -401,9 +387,6 @@ impl Shared {
         };
         let receipt = self.moved(release).await?;
         deployments.importing().remove(name);
-        deployments
-            .any_importer
-            .store(!left.is_empty(), Ordering::Relaxed);
         Ok(receipt)
     }
 }

@@ -420,29 +420,29 @@ fn kinds_of(db: &Connection, importer: &str) -> Sql<BTreeSet<KindName>> {
 
 /// Those on record, with how many steps wait for the word of each.
 pub(super) fn importers(db: &Connection) -> Sql<Vec<Importer>> {
-    let found = db
-        .prepare_cached(
-            "SELECT name, service, region, since,
-                 (SELECT count(*) FROM awaited a JOIN steps s ON s.id = a.step
-                  WHERE a.importer = importers.name AND s.ended_at IS NULL)
-             FROM importers ORDER BY name",
-        )?
-        .query_map((), |row| {
-            let deployment = deployment(row, 0)?;
-            Ok((deployment, rows::time(row, 3)?, rows::number(row, 4)?))
-        })?
-        .collect::<Sql<Vec<_>>>()?;
-    found
-        .into_iter()
-        .map(|(deployment, since, awaited)| {
-            Ok(Importer {
-                kinds: kinds_of(db, &deployment.name)?,
-                deployment,
-                since,
-                awaited,
-            })
+    let mut kinds: BTreeMap<String, BTreeSet<KindName>> = BTreeMap::new();
+    let mut all = db.prepare_cached("SELECT importer, kind FROM importer_kinds")?;
+    let mut found = all.query(())?;
+    while let Some(row) = found.next()? {
+        let kind = KindName::new(row.get_ref(1)?.as_str()?);
+        kinds.entry(row.get(0)?).or_default().insert(kind);
+    }
+    db.prepare_cached(
+        "SELECT name, service, region, since,
+             (SELECT count(*) FROM awaited a JOIN steps s ON s.id = a.step
+              WHERE a.importer = importers.name AND s.ended_at IS NULL)
+         FROM importers ORDER BY name",
+    )?
+    .query_map((), |row| {
+        let deployment = deployment(row, 0)?;
+        Ok(Importer {
+            kinds: kinds.remove(&deployment.name).unwrap_or_default(),
+            deployment,
+            since: rows::time(row, 3)?,
+            awaited: rows::number(row, 4)?,
         })
-        .collect()
+    })?
+    .collect()
 }
 
 fn deployment(row: &Row, first: usize) -> Sql<Deployment> {
