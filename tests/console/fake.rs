@@ -131,6 +131,7 @@ pub fn blocker() -> Blocker {
         owner_name: "demo".to_owned(),
         since: Some(ago(90)),
         in_plan: false,
+        holds: None,
     }
 }
 
@@ -989,6 +990,8 @@ pub struct Desk {
     pub shows: bool,
     /// Commands are answered at once; off, [`Self::receive`] does it.
     pub receives: bool,
+    /// Of what is asked together, the last is answered first.
+    pub last_first: bool,
     pub held: Vec<(u64, Command)>,
     /// Why each was sent.
     pub reasons: Vec<String>,
@@ -1034,6 +1037,7 @@ impl Desk {
             following: None,
             shows: true,
             receives: true,
+            last_first: false,
             reasons: Vec::new(),
             held: Vec::new(),
             size,
@@ -1053,7 +1057,10 @@ impl Desk {
         }
     }
 
-    fn perform(&mut self, effects: Vec<Effect>) {
+    fn perform(&mut self, mut effects: Vec<Effect>) {
+        if self.last_first {
+            effects.reverse();
+        }
         for effect in effects {
             match effect {
                 Effect::Query { ticket, query } => {

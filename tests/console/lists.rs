@@ -129,6 +129,19 @@ fn changed_keys_do_what_help_footer_and_texts_say() {
     assert!(text.contains("R                  try again now"), "{text}");
 }
 
+/// What needs a person comes in several answers.
+#[test]
+fn the_cursor_begins_at_the_first_row_whatever_is_answered_first() {
+    for last_first in [false, true] {
+        let mut desk = Desk::new(World::busy(), (80, 24));
+        desk.last_first = last_first;
+        desk.press(":stuck enter");
+        let text = desk.text();
+        assert!(text.contains(">  ✖ stuck"), "{text}");
+        assert!(text.contains("✖ refused"), "{text}");
+    }
+}
+
 #[test]
 fn the_header_draws_how_fast_it_went() {
     let mut desk = Desk::new(World::busy(), (132, 24));

@@ -133,6 +133,11 @@ impl AttentionPane {
     }
 
     fn held(&self) -> Option<String> {
+        // What comes in parts, in any order, does not carry a cursor away that nobody has moved.
+        let comes = self.steps.is_searching() || self.shows_all() && !self.refused.loaded;
+        if comes && self.list.cursor == 0 {
+            return None;
+        }
         let entry = self.visible.get(self.list.cursor)?;
         Some(self.key(*entry))
     }
