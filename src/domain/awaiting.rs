@@ -1,9 +1,9 @@
 //! What a step that waits for the word of other deployments (G7) tells a person: who holds it, and what
 //! can be done.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Blocker, Site, Step, StepState};
+use super::model::{Blocker, ResourceKey, Site, Step, StepState};
 use super::peers::{AWAITED, SILENT};
 use super::text::escape;
 
@@ -28,6 +28,45 @@ pub fn deployment_of(blocker: &Blocker) -> Option<&str> {
     }
 }
 
+/// What becomes of something that another deployment keeps; none of what is a cloud's.
+pub fn becomes(blocker: &Blocker) -> Option<&'static str> {
+    deployment_of(blocker).map(|_| match blocker.in_plan {
+        true => "goes too",
+        false => "not being deleted",
+    })
+}
+
+/// One thing that holds a step, and how far down: it holds what it stands below, which is the step itself at
+/// depth 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held<'a> {
+    pub depth: usize,
+    pub by: &'a Blocker,
+}
+
+/// What holds a step, over all deployments, as far as they told: each once, below what it holds.
+pub fn tree_of(blockers: &[Blocker]) -> Vec<Held<'_>> {
+    let keys: BTreeSet<ResourceKey> = blockers.iter().map(Blocker::key).collect();
+    let mut below: BTreeMap<Option<ResourceKey>, Vec<&Blocker>> = BTreeMap::new();
+    for by in blockers.iter().rev() {
+        // Below what is not among them it would never be seen.
+        let holds = by.holds.as_deref().filter(|key| keys.contains(*key));
+        below.entry(holds.cloned()).or_default().push(by);
+    }
+    let mut shown = Vec::with_capacity(blockers.len());
+    // What waits in a circle stands below nothing that is shown.
+    while let Some((_, first)) = below.pop_first() {
+        let mut open: Vec<Held<'_>> = first.into_iter().map(|by| Held { depth: 0, by }).collect();
+        while let Some(held) = open.pop() {
+            shown.push(held);
+            let holders = below.remove(&Some(held.by.key())).into_iter().flatten();
+            let depth = held.depth + 1;
+            open.extend(holders.map(|by| Held { depth, by }));
+        }
+    }
+    shown
+}
+
 /// Of what waits for the word of others: how it comes to have it. Nothing needs to be tried again then.
 ///
 /// `clear what d0-1 names, or, if that deployment is gone for good: gone release d0-1`
@@ -37,7 +76,8 @@ pub fn next_action(step: &Step) -> Option<String> {
     }
     let mut holding = BTreeSet::new();
     let mut silent = BTreeSet::new();
-    for blocker in &step.blockers {
+    // What holds up what holds it is for that deployment to tell.
+    for blocker in step.blockers.iter().filter(|by| by.holds.is_none()) {
         match (silent_deployment(blocker), deployment_of(blocker)) {
             (Some(name), _) => silent.insert(name),
             (None, Some(name)) => holding.insert(name),

@@ -369,6 +369,10 @@ pub struct Blocker {
     pub since: Option<DateTime<Utc>>,
     /// Whether this deletion removes it too.
     pub in_plan: bool,
+    /// What it stands in the way of, where that is not the resource itself: of what holds it in another
+    /// deployment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<Box<ResourceKey>>,
 }
 
 impl Blocker {
@@ -383,6 +387,15 @@ impl Blocker {
             owner_name: String::new(),
             since: None,
             in_plan: false,
+            holds: None,
+        }
+    }
+
+    pub fn key(&self) -> ResourceKey {
+        ResourceKey {
+            site: self.site.clone(),
+            kind: self.kind.clone(),
+            id: self.id.clone(),
         }
     }
 

@@ -315,50 +315,83 @@ pub struct Awaited {
 }
 
 /// What a step that only importers hold is told, and what stands in its way: those who hold it, and those
-/// who say nothing, by name (G7, G11).
+/// who say nothing, by name (G7, G11). First what will not go by itself: that is what a person looks for.
 pub fn awaiting(awaited: &[Awaited]) -> (String, Vec<Blocker>) {
     let mut lines = Vec::new();
+    let mut silent = Vec::new();
     let mut blockers = Vec::new();
     for Awaited { importer, said } in awaited {
         let Some(said) = said else {
-            let none = "has not said yet that nothing of its own points here";
-            lines.push(format!("deployment {importer} {none}"));
-            blockers.push(silent(importer));
+            silent.push(importer.as_str());
             continue;
         };
-        let named = said.holders.iter().take(NAMED_MAX).map(|holder| {
-            let Holder { key, why, root, .. } = holder;
-            let does = match (why.as_str(), root) {
-                ("", Some(_)) => "which is being deleted".to_owned(),
-                ("", None) if holder.blocks => "which this deletion will not remove".to_owned(),
-                ("", None) => "which is not seen to yet".to_owned(),
-                (why, _) => format!("which is {why}"),
-            };
-            format!("{}, {does}", called(key, &holder.name))
-        });
-        let mut named: Vec<String> = named.collect();
-        let more = said.count.saturating_sub(named.len() as u64);
-        if more > 0 {
-            named.push(format!("{more} more"));
-        }
-        lines.push(format!(
-            "deployment {importer} still has {}",
-            named.join("; ")
-        ));
-        blockers.extend(said.holders.iter().map(Holder::blocker));
-        let roots = said.holders.iter().flat_map(|holder| &holder.held_by);
-        // What will not go by itself is what a person looks for.
-        for root in roots.filter(|root| !root.in_plan) {
-            if !blockers.contains(root) {
-                blockers.insert(0, root.clone());
-            }
+        lines.push(still_has(importer, said));
+        for holder in &said.holders {
+            blockers.push(holder.blocker());
+            let below = holder.held_by.iter().map(|by| Blocker {
+                holds: by.holds.clone().or_else(|| Some(holder.key.clone().into())),
+                ..by.clone()
+            });
+            blockers.extend(below);
         }
     }
+    let more = lines.len().saturating_sub(DEPLOYMENTS_NAMED_MAX);
+    lines.truncate(DEPLOYMENTS_NAMED_MAX);
+    if more > 0 {
+        lines.push(format!("{more} more deployments still have some"));
+    }
+    lines.extend(say_nothing(&silent));
+    blockers.extend(silent.into_iter().map(self::silent));
+    blockers.sort_by_key(|by| (by.in_plan, by.kind.as_str() == SILENT));
+    blockers.truncate(BLOCKERS_MAX);
     (lines.join(". "), blockers)
 }
 
-/// Holders that one line names.
+/// Holders of one deployment that one line names.
 const NAMED_MAX: usize = 3;
+/// Deployments that one line names, of those that hold something and of those that are silent.
+const DEPLOYMENTS_NAMED_MAX: usize = 20;
+/// What stands in the way of one step is told up to this many; more are counted where they are.
+const BLOCKERS_MAX: usize = 100;
+
+fn still_has(importer: &str, said: &Answered) -> String {
+    let named = said.holders.iter().take(NAMED_MAX).map(|holder| {
+        let Holder { key, why, root, .. } = holder;
+        let does = match (why.as_str(), root) {
+            ("", Some(_)) => "which is being deleted".to_owned(),
+            ("", None) if holder.blocks => "which this deletion will not remove".to_owned(),
+            ("", None) => "which is not seen to yet".to_owned(),
+            (why, _) => format!("which is {why}"),
+        };
+        format!("{}, {does}", called(key, &holder.name))
+    });
+    let mut named: Vec<String> = named.collect();
+    let more = said.count.saturating_sub(named.len() as u64);
+    if more > 0 {
+        named.push(format!("{more} more"));
+    }
+    format!("deployment {importer} still has {}", named.join("; "))
+}
+
+fn say_nothing(silent: &[&str]) -> Option<String> {
+    let more = silent.len().saturating_sub(DEPLOYMENTS_NAMED_MAX);
+    let named = silent.iter().take(DEPLOYMENTS_NAMED_MAX).copied();
+    let named: Vec<&str> = named.collect();
+    let named = named.join(", ");
+    let said = "said yet that nothing of";
+    match (silent.len(), more) {
+        (0, _) => None,
+        (1, _) => Some(format!(
+            "deployment {named} has not {said} its own points here"
+        )),
+        (_, 0) => Some(format!(
+            "deployments {named} have not {said} theirs points here"
+        )),
+        (_, more) => Some(format!(
+            "deployments {named} and {more} more have not {said} theirs points here"
+        )),
+    }
+}
 
 fn called(key: &ResourceKey, name: &str) -> String {
     let kind = key.kind.as_str().replace('_', " ");

@@ -59,14 +59,10 @@ impl Shared {
         let mut blockers: Vec<Blocker> = found
             .iter()
             .map(|(key, obstacle)| Blocker {
-                kind: key.kind.clone(),
-                id: key.id.clone(),
-                name: obstacle.name.clone(),
-                site: key.site.clone(),
                 owner: obstacle.owner.clone(),
-                owner_name: String::new(),
                 since: step.blocked_since.or(Some(failure.error.at)),
                 in_plan: ours.contains(key),
+                ..Blocker::of(key, &obstacle.name)
             })
             .take(BLOCKERS_MAX)
             .collect();

@@ -228,7 +228,7 @@ pub trait Ledger: Send + Sync {
         keys: Vec<ResourceKey>,
     ) -> Result<Vec<Option<Standing>>, LedgerError>;
     /// The live steps of the same deletion that a step waits for.
-    async fn waited_for(&self, step: i64) -> Result<Vec<(i64, ResourceKey)>, LedgerError>;
+    async fn waited_for(&self, step: i64) -> Result<Vec<Target>, LedgerError>;
 }
 
 /// A deployment whose kinds refer to ours, as it is on record (G12).

@@ -1,7 +1,7 @@
 //! What a person is told to do about a step that waits for the word of other deployments.
 
 use chrono::DateTime;
-use gone::domain::awaiting::next_action;
+use gone::domain::awaiting::{next_action, tree_of};
 use gone::domain::model::{
     Action, Blocker, ErrorClass, KindName, ResourceKey, Site, Step, StepError, StepResource,
     StepState,
@@ -22,6 +22,7 @@ fn held_by(name: &str) -> Blocker {
         owner_name: String::new(),
         since: None,
         in_plan: true,
+        holds: None,
     }
 }
 
@@ -114,4 +115,63 @@ fn g11_of_all_else_it_says_nothing() {
     ] {
         assert_eq!(next_action(&step), None, "{step:?}");
     }
+}
+
+/// `NAME below HELD`: at the deployment of its name.
+fn below(name: &str, held: Option<&str>) -> Blocker {
+    let key = |name: &str| held_by(name).key();
+    Blocker {
+        holds: held.map(|held| key(held).into()),
+        ..held_by(name)
+    }
+}
+
+#[test]
+fn g11_what_holds_a_step_is_shown_once_each_below_what_it_holds() {
+    type Told<'a> = &'a [(&'a str, Option<&'a str>)];
+    type Shown<'a> = &'a [(usize, &'a str)];
+    let table: [(Told<'_>, Shown<'_>); 5] = [
+        (&[], &[]),
+        (
+            &[("a", None), ("b", None), ("c", Some("a")), ("d", Some("c"))],
+            &[(0, "a"), (1, "c"), (2, "d"), (0, "b")],
+        ),
+        // Whatever comes first.
+        (&[("c", Some("a")), ("a", None)], &[(0, "a"), (1, "c")]),
+        // What it holds is not told.
+        (&[("c", Some("x")), ("a", None)], &[(0, "c"), (0, "a")]),
+        // In a circle.
+        (&[("a", Some("b")), ("b", Some("a"))], &[(0, "b"), (1, "a")]),
+    ];
+    for (told, expected) in table {
+        let told: Vec<Blocker> = told.iter().map(|(name, held)| below(name, *held)).collect();
+        let shown = tree_of(&told);
+        let sites: Vec<String> = shown.iter().map(|it| it.by.site.to_string()).collect();
+        let depths = shown.iter().map(|it| it.depth);
+        let shown: Vec<(usize, &str)> = depths.zip(sites.iter().map(String::as_str)).collect();
+        assert_eq!(shown, expected);
+    }
+}
+
+#[test]
+fn g07_of_many_deployments_some_are_named_and_the_others_counted() {
+    let awaited: Vec<Awaited> = (0..250)
+        .map(|n| Awaited {
+            importer: format!("d{n}"),
+            said: None,
+        })
+        .collect();
+    let (message, blockers) = awaiting(&awaited);
+    assert!(message.starts_with("deployments d0, d1, d2, "), "{message}");
+    assert!(
+        message
+            .ends_with(", d19 and 230 more have not said yet that nothing of theirs points here"),
+        "{message}"
+    );
+    assert_eq!(blockers.len(), 100);
+    let (message, _) = awaiting(&awaited[..2]);
+    assert_eq!(
+        message,
+        "deployments d0, d1 have not said yet that nothing of theirs points here"
+    );
 }

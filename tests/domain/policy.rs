@@ -406,6 +406,7 @@ fn i07_a_failure_keeps_who_blocks_it_and_since_when() {
         owner_name: String::new(),
         since: None,
         in_plan: false,
+        holds: None,
     };
     let outcome = Outcome::Failed(Failure {
         retry: Retry::Scheduled,

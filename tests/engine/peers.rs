@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gone::control::{Command, Page, Query};
+use gone::domain::awaiting::{Held, tree_of};
 use gone::domain::model::{Deletion, DeletionState, KindName, RefusalRule, Step, StepState};
 use gone::system::config::ProtectRule;
 use serde_json::json;
@@ -428,43 +429,46 @@ says = "sums up"
     });
 }
 
-/// Six levels over five deployments, and back to where it began.
+/// Six levels over five deployments, and back to where it began: of service s(n) the kind k(n) belongs to
+/// k(n-1), and k5 is kept where k0 is.
+async fn chain(seed: u64) -> Deployments {
+    let service = |nth: usize| {
+        let mut text = match nth {
+            0 => "imports = [\"s4\"]\n[kind.k0.native]\n".to_owned(),
+            _ => format!("imports = [\"s{}\"]\n", nth - 1),
+        };
+        let kind = if nth == 0 { 5 } else { nth };
+        let to = kind - 1;
+        text += &format!(
+            "[kind.k{kind}.native.fields]\nof = {{}}\n[[kind.k{kind}.reference]]\n\
+             to = \"k{to}\"\nfield = \"of\"\non_delete = \"cascade\"\nsays = \"of\"\n"
+        );
+        text
+    };
+    let texts: Vec<(String, String)> = (0..5).map(|n| (format!("s{n}"), service(n))).collect();
+    let services: Vec<(&str, &str)> = texts
+        .iter()
+        .map(|(a, b)| (a.as_str(), b.as_str()))
+        .collect();
+    let names: Vec<String> = (0..5).map(|n| format!("d{n}")).collect();
+    let places: Vec<(&str, &str, &str)> = (0..5)
+        .map(|n| (names[n].as_str(), services[n].0, "r1"))
+        .collect();
+    let mut all = Deployments::new(seed, &services, &places);
+    all.start_all();
+    all.create("d0", "k0", json!({"id": "x"})).await;
+    for level in 1..6 {
+        let (at, before) = (format!("d{}", level % 5), format!("d{}", level - 1));
+        let body = json!({"id": "x", "of": format!("x@{before}")});
+        all.create(&at, &format!("k{level}"), body).await;
+    }
+    all
+}
+
 #[test]
 fn g09_a_chain_of_any_depth_over_any_number_of_deployments_goes_from_its_end() {
     paused(async {
-        // Of service s(n) the kind k(n) belongs to k(n-1); k5 is kept where k0 is.
-        let service = |nth: usize| {
-            let mut text = match nth {
-                0 => "imports = [\"s4\"]\n[kind.k0.native]\n".to_owned(),
-                _ => format!("imports = [\"s{}\"]\n", nth - 1),
-            };
-            let kinds: &[usize] = if nth == 0 { &[5] } else { &[nth] };
-            for kind in kinds {
-                let to = kind - 1;
-                text += &format!(
-                    "[kind.k{kind}.native.fields]\nof = {{}}\n[[kind.k{kind}.reference]]\n\
-                     to = \"k{to}\"\nfield = \"of\"\non_delete = \"cascade\"\nsays = \"of\"\n"
-                );
-            }
-            text
-        };
-        let texts: Vec<(String, String)> = (0..5).map(|n| (format!("s{n}"), service(n))).collect();
-        let services: Vec<(&str, &str)> = texts
-            .iter()
-            .map(|(a, b)| (a.as_str(), b.as_str()))
-            .collect();
-        let names: Vec<String> = (0..5).map(|n| format!("d{n}")).collect();
-        let places: Vec<(&str, &str, &str)> = (0..5)
-            .map(|n| (names[n].as_str(), services[n].0, "r1"))
-            .collect();
-        let mut all = Deployments::new(6, &services, &places);
-        all.start_all();
-        all.create("d0", "k0", json!({"id": "x"})).await;
-        for level in 1..6 {
-            let (at, before) = (format!("d{}", level % 5), format!("d{}", level - 1));
-            let body = json!({"id": "x", "of": format!("x@{before}")});
-            all.create(&at, &format!("k{level}"), body).await;
-        }
+        let all = chain(6).await;
         let began = tokio::time::Instant::now();
         let id = all.delete("d0", "k0", "x").await;
         all.at("d0").until_state(&id, DeletionState::Gone).await;
@@ -484,6 +488,32 @@ fn g09_a_chain_of_any_depth_over_any_number_of_deployments_goes_from_its_end() {
         // Each knows what it all began with.
         let chained = all.at("d3").caused_by(&format!("d0/{id}")).await;
         assert_eq!(chained.len(), 1);
+    });
+}
+
+/// What holds it is told with what holds that, over all that is between, and whose each is.
+#[test]
+fn g11_what_holds_it_is_a_tree_over_all_deployments() {
+    paused(async {
+        let mut all = chain(20).await;
+        all.kill("d4").await;
+        let id = all.delete("d0", "k0", "x").await;
+        let silent = |step: &Step| step.blockers.iter().any(|by| by.id == "d4");
+        let held = all.at("d0").until_any(&id, silent).await;
+        let shown = tree_of(&held.blockers).into_iter();
+        let shown: Vec<(usize, String)> = shown
+            .map(|Held { depth, by }| (depth, format!("{} {} at {}", by.kind, by.id, by.site)))
+            .collect();
+        let expected = [
+            "k1 x at d1",
+            "k2 x at d2",
+            "k3 x at d3",
+            "deployment d4 at d4",
+        ];
+        let expected = expected.map(str::to_owned).into_iter().enumerate();
+        assert_eq!(shown, expected.collect::<Vec<_>>());
+        all.start("d4");
+        all.at("d0").until_state(&id, DeletionState::Gone).await;
     });
 }
 

@@ -714,7 +714,7 @@ impl Ledger for Faulty {
     ) -> Result<Vec<Option<Standing>>, LedgerError> {
         self.inner.standing(home, keys).await
     }
-    async fn waited_for(&self, step: i64) -> Result<Vec<(i64, ResourceKey)>, LedgerError> {
+    async fn waited_for(&self, step: i64) -> Result<Vec<gone::domain::model::Target>, LedgerError> {
         self.inner.waited_for(step).await
     }
 

@@ -53,6 +53,7 @@ pub fn blocker() -> Blocker {
         owner_name: "demo".into(),
         since: Some(noon()),
         in_plan: false,
+        holds: None,
     }
 }
 

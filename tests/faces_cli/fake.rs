@@ -475,6 +475,7 @@ pub fn blocker() -> Blocker {
         owner_name: "demo".into(),
         since: Some(start()),
         in_plan: false,
+        holds: None,
     }
 }
 

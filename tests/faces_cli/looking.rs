@@ -690,10 +690,15 @@ d1-1  s1/r1           stale, heard 2h ago  no                                   
     }
 }
 
-/// What holds a step in other deployments stands below it; of who says nothing there is nothing to show.
+/// What holds a step in other deployments stands below it, and below that what holds it there.
 #[test]
 fn g11_a_tree_shows_what_other_deployments_hold() {
     let there = |name: &str| Site::Deployment { name: name.into() };
+    let key = |kind: &str, id: &str, at: &str| ResourceKey {
+        site: there(at),
+        kind: KindName::new(kind),
+        id: id.into(),
+    };
     let holder = |kind: &str, id: &str, at: &str| Blocker {
         kind: KindName::new(kind),
         id: id.into(),
@@ -703,11 +708,17 @@ fn g11_a_tree_shows_what_other_deployments_hold() {
         owner_name: String::new(),
         since: None,
         in_plan: true,
+        holds: None,
     };
     let mut held = step(1, "zone", StepState::Blocked, &[2]);
     held.blockers = vec![
-        holder("c", "c1", "d0-1"),
+        Blocker {
+            holds: Some(key("c", "c1", "d0-1").into()),
+            in_plan: false,
+            ..holder("d", "d1", "d0-3")
+        },
         holder("deployment", "d0-2", "d0-2"),
+        holder("c", "c1", "d0-1"),
     ];
     held.last_error = Some(StepError {
         class: ErrorClass::Blocked,
@@ -723,7 +734,9 @@ fn g11_a_tree_shows_what_other_deployments_hold() {
     let expected = "\
 delete zone zone1 (zone-1) [blocked] awaits the word of d0-1, d0-2
 └─ delete record record2 (record-2) [gone]
-◂─ held by c c1 at d0-1 (in this plan)
+◂─ held by deployment d0-2 (its word is awaited)
+◂─ held by c c1 at d0-1 (goes too)
+   ◂─ held by d d1 at d0-3 (not being deleted)
 ";
     assert_eq!(String::from_utf8(out).unwrap(), expected);
 }

@@ -155,6 +155,7 @@ async fn what_needs_a_person_is_grouped_by_why_it_does_not_move() {
         owner_name: String::new(),
         since: None,
         in_plan,
+        holds: None,
     };
     let blocked = |step, in_plan| StepChange {
         blockers: vec![blocker(in_plan)],

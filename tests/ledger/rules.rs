@@ -76,6 +76,7 @@ async fn i02_a_blocked_step_keeps_all_that_a_person_asks_for() {
         owner_name: "demo".to_owned(),
         since: Some(at(0)),
         in_plan: false,
+        holds: None,
     };
     let change = StepChange {
         next_attempt_at: Some(at(60)),

@@ -345,6 +345,7 @@ fn blocker() -> Blocker {
         owner_name: "demo".to_owned(),
         since: None,
         in_plan: false,
+        holds: None,
     }
 }
 

@@ -389,14 +389,9 @@ impl Planner<'_> {
 
     fn blocker(&self, key: &ResourceKey, resource: &Seen) -> Blocker {
         Blocker {
-            kind: key.kind.clone(),
-            id: key.id.clone(),
-            name: resource.name.to_string(),
-            site: key.site.clone(),
             owner: resource.project_id.to_string(),
-            owner_name: String::new(),
-            since: None,
             in_plan: self.going.contains_key(key),
+            ..Blocker::of(key, &resource.name)
         }
     }
 

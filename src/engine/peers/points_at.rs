@@ -1,6 +1,6 @@
 //! As an importer: what here points at resources of the deployment that asks (G5, G7, G13).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::control::ControlError;
 use crate::domain::kinds::{IN_USE, Kind, OnDelete, base};
 use crate::domain::ladder::HELD;
 use crate::domain::model::{
-    Action, DeletionState, KindName, ResourceKey, Site, StepState, short_id,
+    Action, Blocker, DeletionState, KindName, ResourceKey, Site, StepState, Target, short_id,
 };
 use crate::domain::peers::{
     ASKED_TOGETHER, AWAITED, Answered, Answers, Asked, CIRCLE_MAX, HOLDERS_MAX, Holder, Question,
@@ -23,6 +23,8 @@ use crate::peers::Peer;
 
 /// What stays and is in the way is named up to this many.
 const NAMED_MAX: usize = 3;
+/// What holds up one holder is told up to this many.
+const HELD_BY_MAX: usize = 12;
 /// A question that came before what it is about was heard waits so long for that.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
@@ -93,19 +95,19 @@ impl Shared {
         standing: Option<Standing>,
     ) -> Result<Holder, ControlError> {
         let goes = standing.filter(|it| it.action != Action::Enable);
-        let (why, held_by) = match &goes {
-            Some(standing) if matches!(standing.state, StepState::Blocked | StepState::Stuck) => {
-                let stays = self.held_by_what_stays(key).await?;
-                match stays.first() {
-                    Some(first) => (
-                        stays_in_the_way(first),
-                        stays.iter().map(Referrer::blocker).collect(),
-                    ),
-                    None => (held_up(standing), standing.blockers.clone()),
+        let why = match &goes {
+            Some(standing) if is_held(standing) => {
+                match self.held_by_what_stays(key).await?.first() {
+                    Some(first) => stays_in_the_way(first),
+                    None => held_up(standing),
                 }
             }
-            Some(_) => (String::new(), Vec::new()),
-            None => (self.not_seen_to(&asked.key).await?, Vec::new()),
+            Some(_) => String::new(),
+            None => self.not_seen_to(&asked.key).await?,
+        };
+        let held_by = match &goes {
+            Some(standing) => self.held_by(key, standing).await?,
+            None => Vec::new(),
         };
         let waits = match &goes {
             Some(standing) if standing.action != Action::Unset => {
@@ -124,8 +126,67 @@ impl Shared {
             root: goes.map(|standing| standing.root),
             waits,
             why,
-            held_by: held_by.into_iter().take(NAMED_MAX).collect(),
+            held_by,
         })
+    }
+
+    /// What holds up what goes, each below what it holds: what goes before it, what stays in the way, and
+    /// what holds those in turn, here and in other deployments.
+    async fn held_by(
+        &self,
+        key: &ResourceKey,
+        standing: &Standing,
+    ) -> Result<Vec<Blocker>, ControlError> {
+        let mut held_by: Vec<Blocker> = Vec::new();
+        let mut open = VecDeque::from([(key.clone(), standing.clone())]);
+        while let Some((key, standing)) = open.pop_front() {
+            let mut direct = match (awaits_its_turn(&standing), is_held(&standing)) {
+                (true, _) => self.goes_before(&standing).await?,
+                (false, true) => self.obstacles(&key, &standing).await?,
+                (false, false) => Vec::new(),
+            };
+            direct.truncate(HELD_BY_MAX - held_by.len());
+            for by in direct {
+                if awaits_its_turn(&standing) {
+                    let next = self.standing_of(&by.key()).await?;
+                    open.extend(next.map(|it| (by.key(), it)));
+                }
+                held_by.push(Blocker {
+                    holds: by.holds.clone().or_else(|| Some(key.clone().into())),
+                    ..by
+                });
+            }
+        }
+        Ok(held_by)
+    }
+
+    async fn goes_before(&self, standing: &Standing) -> Result<Vec<Blocker>, ControlError> {
+        let before = self.ledger.waited_for(standing.step).await;
+        let before = before.map_err(ledger_error)?.into_iter();
+        let goes = before.map(|Target { key, name }| Blocker {
+            in_plan: true,
+            ..Blocker::of(&key, &name)
+        });
+        Ok(goes.collect())
+    }
+
+    /// Of a step that is held: what stays first, or what its last attempt met.
+    async fn obstacles(
+        &self,
+        key: &ResourceKey,
+        standing: &Standing,
+    ) -> Result<Vec<Blocker>, ControlError> {
+        let stays = self.held_by_what_stays(key).await?;
+        Ok(match stays.is_empty() {
+            true => standing.blockers.clone(),
+            false => stays.iter().map(Referrer::blocker).collect(),
+        })
+    }
+
+    async fn standing_of(&self, key: &ResourceKey) -> Result<Option<Standing>, ControlError> {
+        let standing = self.ledger.standing(key.site.clone(), vec![key.clone()]);
+        let standing = standing.await.map_err(ledger_error)?;
+        Ok(standing.into_iter().next().flatten())
     }
 
     /// Why the deletion that was to see to what points at this does not; empty if it does, or is to come.
@@ -154,8 +215,7 @@ impl Shared {
         let mut open = vec![key.clone()];
         let mut seen = BTreeSet::from([key.clone()]);
         while let Some(key) = open.pop() {
-            let standing = self.ledger.standing(home.clone(), vec![key.clone()]).await;
-            let standing = standing.map_err(ledger_error)?.into_iter().flatten().next();
+            let standing = self.standing_of(&key).await?;
             let Some(standing) = standing.filter(|it| it.root == root) else {
                 continue;
             };
@@ -199,19 +259,15 @@ impl Shared {
         key: &ResourceKey,
         standing: &Standing,
     ) -> Result<Option<Vec<ResourceKey>>, ControlError> {
-        let error = standing.error.as_ref().map(|error| error.kind.as_str());
-        let before = match (standing.state, error) {
-            (StepState::Waiting, _) | (StepState::Stuck, Some(HELD)) => {
-                self.ledger.waited_for(standing.step).await
-            }
-            (StepState::Blocked | StepState::Stuck, Some(AWAITED | IN_USE)) => Ok(Vec::new()),
+        let before = match met(standing) {
+            _ if awaits_its_turn(standing) => self.goes_before(standing).await?,
+            Some(AWAITED | IN_USE) if is_held(standing) => Vec::new(),
             _ => return Ok(None),
         };
-        let before = before.map_err(ledger_error)?;
         let held = self.held_here(key).await?;
         let all_named = held.count <= held.named.len() as u64;
         let holders = held.named.into_iter().map(|it| it.key);
-        let before = before.into_iter().map(|(_, key)| key);
+        let before = before.iter().map(Blocker::key);
         Ok(all_named.then(|| before.chain(holders).collect()))
     }
 
@@ -321,6 +377,24 @@ pub(in crate::engine) fn stays_in_the_way(held: &Referrer) -> String {
         escape(called),
         key.site
     )
+}
+
+fn is_held(standing: &Standing) -> bool {
+    matches!(standing.state, StepState::Blocked | StepState::Stuck)
+}
+
+/// Others of its deletion go first.
+fn awaits_its_turn(standing: &Standing) -> bool {
+    match standing.state {
+        StepState::Waiting => true,
+        StepState::Stuck => met(standing) == Some(HELD),
+        _ => false,
+    }
+}
+
+/// The type of the error that its last attempt met.
+fn met(standing: &Standing) -> Option<&str> {
+    standing.error.as_ref().map(|error| error.kind.as_str())
 }
 
 /// In a few words: `blocked by contract c1`.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::args::Format;
 use super::output::{Sheet, Style, write_rows, write_table, write_value};
-use crate::domain::awaiting::silent_deployment;
+use crate::domain::awaiting::{becomes, silent_deployment};
 use crate::domain::mapping::{CopiedBy, Mapped};
 use crate::domain::model::{Blocker, Plan, PlanStep, Refusal, Target, short_id};
 
@@ -179,11 +179,12 @@ pub(super) fn blocked_by(blocker: &Blocker) -> String {
     if let Some(since) = blocker.since {
         facts.push(format!("since {}", super::time(since)));
     }
-    facts.push(if blocker.in_plan {
-        "in this plan".to_owned()
+    let here = if blocker.in_plan {
+        "in this plan"
     } else {
-        "not in this plan".to_owned()
-    });
+        "not in this plan"
+    };
+    facts.push(becomes(blocker).unwrap_or(here).to_owned());
     format!("{line} ({})", facts.join(", "))
 }
 

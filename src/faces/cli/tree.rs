@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::output::Style;
 use super::plan_view::{blocked_by, counted};
 use super::rows::{answer, blockers};
-use crate::domain::awaiting::{awaits_word, silent_deployment};
+use crate::domain::awaiting::{Held, awaits_word, tree_of};
 use crate::domain::model::{Blocker, Step, StepState};
 
 /// From so many equal siblings on, one line stands for all.
@@ -139,17 +139,19 @@ fn write_level(
 /// No steps of this deletion, so they are said to be elsewhere.
 fn write_holders(out: &mut dyn Write, style: Style, step: &Step, indent: &str) -> io::Result<()> {
     let branch = if style.ascii { "<- " } else { "◂─ " };
-    for holder in holders(step) {
-        let line = blocked_by(holder);
-        writeln!(out, "{indent}{branch}held by {}", style.safe(&line))?;
+    for Held { depth, by } in holders(step) {
+        let (deeper, line) = ("   ".repeat(depth), blocked_by(by));
+        writeln!(out, "{indent}{deeper}{branch}held by {}", style.safe(&line))?;
     }
     Ok(())
 }
 
-/// What still points at it in other deployments.
-fn holders(step: &Step) -> impl Iterator<Item = &Blocker> {
-    let named = |blocker: &&Blocker| awaits_word(step) && silent_deployment(blocker).is_none();
-    step.blockers.iter().filter(named)
+/// What still points at it in other deployments, and what holds that.
+fn holders(step: &Step) -> Vec<Held<'_>> {
+    match awaits_word(step) {
+        true => tree_of(&step.blockers),
+        false => Vec::new(),
+    }
 }
 
 /// Siblings without anything below them that look alike, in one group each, at the place of the first.
@@ -164,7 +166,7 @@ fn fold<'n, 'a>(nodes: &'n [Node<'a>]) -> Vec<Vec<&'n Node<'a>>> {
             step.state.as_str(),
             reason(step),
         );
-        let stands_alone = node.children.is_empty() && holders(step).next().is_none();
+        let stands_alone = node.children.is_empty() && !awaits_word(step);
         match places.get(&key) {
             Some(place) if stands_alone => {
                 if let Some(group) = groups.get_mut(*place) {
@@ -235,7 +237,8 @@ fn reason(step: &Step) -> String {
 
 /// `d0-1, d0-2`: the deployments that hold it, what they keep stands below it.
 fn awaited(step: &Step) -> Option<String> {
-    let sites = step.blockers.iter().filter(|_| awaits_word(step));
+    let direct = |by: &&Blocker| by.holds.is_none() && awaits_word(step);
+    let sites = step.blockers.iter().filter(direct);
     let sites: BTreeSet<String> = sites.map(|blocker| blocker.site.to_string()).collect();
     let sites: Vec<String> = sites.into_iter().collect();
     (!sites.is_empty()).then(|| sites.join(", "))

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::domain::awaiting::{deployment_of, silent_deployment};
+use crate::domain::awaiting::{becomes, deployment_of, silent_deployment};
 use crate::domain::model::{Blocker, Counts, DeletionState, KindName, StepState, short_id};
 use crate::domain::text;
 use crate::system::config::{Accent, Theme};
@@ -381,6 +381,10 @@ pub(crate) fn blocker_words(blocker: &Blocker) -> String {
     } else {
         &blocker.name
     };
+    let words = format!("{} {name}", kind_words(&blocker.kind));
+    if let (Some(at), Some(becomes)) = (deployment_of(blocker), becomes(blocker)) {
+        return format!("{words} at {at} ({becomes})");
+    }
     let owner = if blocker.owner.is_empty() {
         "owner unknown".to_owned()
     } else {
@@ -391,12 +395,7 @@ pub(crate) fn blocker_words(blocker: &Blocker) -> String {
     } else {
         "not in this plan"
     };
-    let at = deployment_of(blocker).map(|name| format!(" at {name}"));
-    format!(
-        "{} {name}{} ({owner}, {plan})",
-        kind_words(&blocker.kind),
-        at.unwrap_or_default()
-    )
+    format!("{words} ({owner}, {plan})")
 }
 
 /// `web`, or the short id of what has no name.

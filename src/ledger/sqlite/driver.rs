@@ -18,7 +18,8 @@ use super::{Options, claims, gantt, native, outline, peers, purge, reads, told};
 use crate::domain::attention::Triage;
 use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::model::{
-    Counts, Deletion, Identity, KindName, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
+    Counts, Deletion, Identity, KindName, Plan, ResourceKey, Site, SitePause, Step, Target,
+    Tombstone,
 };
 use crate::domain::native::Native;
 use crate::domain::news::Told;
@@ -604,7 +605,7 @@ impl<D: Drive> Ledger for D {
         self.read(each).await
     }
 
-    async fn waited_for(&self, step: i64) -> Result<Vec<(i64, ResourceKey)>, LedgerError> {
+    async fn waited_for(&self, step: i64) -> Result<Vec<Target>, LedgerError> {
         self.read(move |db| peers::waited_for(db, step)).await
     }
 

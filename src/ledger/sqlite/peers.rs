@@ -10,7 +10,7 @@ use super::batch::{Batch, Sql};
 use super::rows;
 use crate::domain::model::{
     DeletionState, ErrorClass, EventKind, KindName, ResourceKey, Site, StepError, StepState,
-    short_id,
+    Target, short_id,
 };
 use crate::domain::peers::{
     AWAITED, Answered, Asked, Awaited, Deployment, Going, News, awaiting, is_foreign_root, root_of,
@@ -694,12 +694,17 @@ pub(super) fn standing(db: &Connection, home: &Site, key: &ResourceKey) -> Sql<O
     .optional()
 }
 
-/// The steps that a step of the same deletion waits for: what each deletes, and where it stands.
-pub(super) fn waited_for(db: &Connection, step: i64) -> Sql<Vec<(i64, ResourceKey)>> {
+/// What the live steps take away that a step of the same deletion waits for.
+pub(super) fn waited_for(db: &Connection, step: i64) -> Sql<Vec<Target>> {
     db.prepare_cached(
-        "SELECT s.id, s.site, s.kind, s.resource FROM edges e JOIN steps s ON s.id = e.dependency
+        "SELECT s.site, s.kind, s.resource, s.name FROM edges e JOIN steps s ON s.id = e.dependency
          WHERE e.dependent = ?1 AND s.ended_at IS NULL",
     )?
-    .query_map([step], |row| Ok((row.get(0)?, rows::key(row, 1)?)))?
+    .query_map([step], |row| {
+        Ok(Target {
+            key: rows::key(row, 0)?,
+            name: row.get(3)?,
+        })
+    })?
     .collect()
 }
