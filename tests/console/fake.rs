@@ -343,19 +343,20 @@ pub fn held_elsewhere() -> World {
     let there = Site::Deployment {
         name: "d0-1".into(),
     };
+    let key = |kind: &str, id: &str| ResourceKey {
+        site: there.clone(),
+        kind: KindName::new(kind),
+        id: id.to_owned(),
+    };
     let holder = Holder {
-        key: ResourceKey {
-            site: there,
-            kind: KindName::new("record_set"),
-            id: "rs-1".to_owned(),
-        },
+        key: key("record_set", "rs-1"),
         name: "www".to_owned(),
         project_id: String::new(),
         blocks: false,
         root: Some("dns-1/x".to_owned()),
         waits: Waits::default(),
         why: "blocked by lease l1 at d0-1, which this deletion will not remove".to_owned(),
-        held_by: Vec::new(),
+        held_by: vec![Blocker::of(&key("lease", "l1"), "")],
     };
     let asked = Asked {
         key: zone.resource.key.clone(),

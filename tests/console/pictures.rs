@@ -266,6 +266,8 @@ fn held_elsewhere() {
         ":stuck enter b",
         ":stuck enter enter",
         "enter",
+        "enter down down down",
+        "enter left",
     ] {
         let mut desk = Desk::new(super::fake::held_elsewhere(), (80, 24));
         desk.press(keys);

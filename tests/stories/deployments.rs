@@ -19,6 +19,7 @@ fn a_scene_of_five_deployments_says_who_holds_what_and_goes_once_nothing_does() 
     seat.see("── deletion");
     // From end to end: who points at it, and what holds that, which stays.
     seat.see_all(&["deployment d0-1 still has c c-1", "d d-1 at d0-1"]);
+    seat.see_all(&["└ c c-1 @d0-1", "└ d d-1 @d0-1"]);
     let socket = stage.path(".local/state/gone/sandbox/d0-1.sock");
     let there = |line: &str| {
         let mut arguments = vec!["--socket", socket.to_str().unwrap()];

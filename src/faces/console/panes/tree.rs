@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::awaiting::silent_deployment;
 use crate::domain::ladder::Purged;
-use crate::domain::model::{Deletion, Event as LedgerEvent, StepState, short_id};
+use crate::domain::model::{Blocker, Deletion, Event as LedgerEvent, StepState, short_id};
 
 use super::super::feed::{Feed, Want};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{Cell, Look, Tone, count};
+use super::super::look::{Cell, Look, Tone, blocker_words, count};
 use super::blockers::{BlockersPane, Source};
 use super::chart::ChartPane;
 use super::deletions::{
@@ -161,7 +162,7 @@ impl TreePane {
 
     fn open_row(&mut self, context: &mut Context<'_>) {
         let row = self.list.cursor;
-        if let Some(node) = self.forest.node(row) {
+        if let Some(node) = self.forest.step(row) {
             if node.part == Part::Step {
                 context.push(InspectPane::of_step(node.id, &self.id));
             } else {
@@ -231,6 +232,24 @@ impl TreePane {
     }
 }
 
+/// Of what holds a step in another deployment.
+fn elsewhere_lines(by: &Blocker) -> Vec<Cell> {
+    let advice = match silent_deployment(by) {
+        Some(name) => {
+            format!("See why it says nothing. If it is gone for good: gone release {name}")
+        }
+        None if by.in_plan => {
+            "It goes as part of the same, and what it holds goes after it.".to_owned()
+        }
+        None => "Delete or free it there: what it holds then goes by itself.".to_owned(),
+    };
+    vec![
+        Cell::plain(blocker_words(by)),
+        Cell::dim(format!("id {} at {}", by.id, by.site)),
+        Cell::dim(advice),
+    ]
+}
+
 impl Pane for TreePane {
     fn scope(&self) -> Scope {
         Scope::Tree
@@ -278,13 +297,15 @@ impl Pane for TreePane {
 
     fn cells(&self, row: usize, look: &Look) -> Vec<Cell> {
         let node = self.forest.node(row);
+        let elsewhere = self.forest.elsewhere(row).map(|by| &by.id);
+        let id = node.map(|n| &n.resource_id).or(elsewhere);
         let live = node.and_then(|node| node.live.as_ref());
         let tries = live.filter(|l| l.attempts > 0);
         vec![
             self.forest.label(row, look),
             self.forest.states(row, look),
             Cell::plain(self.forest.does(row)),
-            Cell::dim(node.map_or("", |n| short_id(&n.resource_id))),
+            Cell::dim(id.map_or("", |id| short_id(id))),
             Cell::plain(tries.map_or_else(String::new, |l| {
                 format!("{}/{}", l.attempts, l.max_attempts)
             })),
@@ -323,6 +344,9 @@ impl Pane for TreePane {
 
     fn strip(&self, look: &Look) -> Vec<Cell> {
         let row = self.list.cursor;
+        if let Some(by) = self.forest.elsewhere(row) {
+            return elsewhere_lines(by);
+        }
         let Some(node) = self.forest.node(row) else {
             return match (self.forest.fold_words(row), self.deletion()) {
                 (Some(words), _) => {
@@ -527,11 +551,11 @@ impl Pane for TreePane {
                 }
             }
             Action::Explain => {
-                if let Some(node) = self.forest.node(row) {
+                if let Some(node) = self.forest.step(row) {
                     context.push(ExplainPane::new(node.key(), node.words()));
                 }
             }
-            Action::Blockers => match self.forest.node(row).filter(|n| n.live.is_some()) {
+            Action::Blockers => match self.forest.step(row).filter(|n| n.live.is_some()) {
                 Some(node) => context.push(BlockersPane::new(
                     format!(
                         "{} {}",
@@ -549,7 +573,7 @@ impl Pane for TreePane {
             },
             Action::Retry => {
                 let held = |state| matches!(state, StepState::Stuck | StepState::Blocked);
-                let node = self.forest.node(row);
+                let node = self.forest.step(row);
                 let node = node.filter(|n| n.live.as_ref().is_some_and(|l| held(l.state)));
                 if let Some(node) = node {
                     context.wishes.push(Wish::Submit {
@@ -561,7 +585,7 @@ impl Pane for TreePane {
                 }
             }
             Action::Ladder => {
-                let node = self.forest.node(row).filter(|node| node.part == Part::Step);
+                let node = self.forest.step(row).filter(|node| node.part == Part::Step);
                 match (node, self.deletion()) {
                     (Some(node), _) => {
                         context.push(LadderPane::new(Purged::Step(node.id), node.words()));
@@ -578,9 +602,9 @@ impl Pane for TreePane {
             Action::Pause => context.wishes.extend(self.deletion().map(pause)),
             Action::Cancel => context.wishes.extend(self.deletion().map(cancel)),
             Action::Copy => {
-                let node = self.forest.node(row);
-                let id = node.map_or(&self.id, |n| &n.resource_id).clone();
-                context.copy(id);
+                let node = self.forest.node(row).map(|n| &n.resource_id);
+                let id = node.or_else(|| self.forest.elsewhere(row).map(|by| &by.id));
+                context.copy(id.unwrap_or(&self.id).clone());
             }
             Action::Refresh => {
                 self.spoil();

@@ -11,8 +11,9 @@ mod words;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
+use crate::domain::attention;
 use crate::domain::filter::{Facts, Filter};
-use crate::domain::model::{Counts, Plan, PlanStep, StepState};
+use crate::domain::model::{Blocker, Counts, Plan, PlanStep, StepState};
 use crate::domain::outline::{self, Branch, FOLD_FROM, Outline};
 
 pub(crate) use node::{Node, Part};
@@ -26,6 +27,8 @@ pub(crate) enum RowKey {
     Member(i64, usize),
     Group(i64),
     Section(Part),
+    /// Of what holds this step in other deployments, so manieth.
+    Elsewhere(i64, usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +37,8 @@ enum What {
     Run(i64, usize),
     Group(i64),
     Section(Part),
+    /// Of what holds the step of this branch, at this index, so manieth.
+    Elsewhere(i64, usize, usize),
     /// What a filter found.
     Found,
 }
@@ -80,6 +85,11 @@ impl Known {
         let loaded = index.checked_sub(self.asked.start);
         let loaded = loaded.and_then(|at| self.nodes.get(at));
         loaded.or_else(|| self.places.get(&index))
+    }
+
+    /// Whether something stands below it.
+    fn opens(&self, node: &Node) -> bool {
+        node.part == Part::Step && (!self.branch.leaf || !node.elsewhere().is_empty())
     }
 
     fn is_loaded(&self, wanted: &Range<usize>) -> bool {
@@ -294,6 +304,9 @@ impl Forest {
             },
             What::Group(branch) => RowKey::Group(branch),
             What::Section(part) => RowKey::Section(part),
+            What::Elsewhere(branch, index, nth) => {
+                RowKey::Elsewhere(self.known(branch)?.node(index)?.id, nth)
+            }
             What::Found => {
                 let node = self.found.as_ref()?.get(offset)?;
                 RowKey::Node(node.id, node.part)
@@ -306,6 +319,10 @@ impl Forest {
         self.spans.iter().find_map(|span| match (span.what, key) {
             (What::Group(branch), RowKey::Group(wanted)) if branch == wanted => Some(span.row),
             (What::Section(part), RowKey::Section(wanted)) if part == wanted => Some(span.row),
+            (What::Elsewhere(branch, index, nth), RowKey::Elsewhere(id, wanted)) => {
+                let node = self.known(branch)?.node(index)?;
+                (node.id == id && nth == wanted).then_some(span.row)
+            }
             (What::Run(branch, from), RowKey::Member(wanted, index)) if branch == wanted => {
                 let offset = index.checked_sub(from).filter(|offset| *offset < span.len);
                 offset.map(|offset| span.row + offset)
@@ -335,8 +352,25 @@ impl Forest {
         match span.what {
             What::Run(branch, from) => self.known(branch)?.node(from + offset),
             What::Found => self.found.as_ref()?.get(offset),
-            What::Group(_) | What::Section(_) => None,
+            What::Group(_) | What::Section(_) | What::Elsewhere(..) => None,
         }
+    }
+
+    /// The row's step, or that which it holds.
+    pub(crate) fn step(&self, row: usize) -> Option<&Node> {
+        match self.span(row)?.0.what {
+            What::Elsewhere(branch, index, _) => self.known(branch)?.node(index),
+            _ => self.node(row),
+        }
+    }
+
+    /// What holds a step in another deployment.
+    pub(crate) fn elsewhere(&self, row: usize) -> Option<&Blocker> {
+        let What::Elsewhere(branch, index, nth) = self.span(row)?.0.what else {
+            return None;
+        };
+        let all = self.known(branch)?.node(index)?.elsewhere();
+        all.get(nth).map(|(_, by)| by)
     }
 
     pub(crate) fn wave(&self, row: usize) -> Option<u32> {
@@ -363,8 +397,8 @@ impl Forest {
                 let Some(node) = known.node(index).cloned() else {
                     return false;
                 };
-                let (id, is_group, is_leaf) = (node.id, known.is_group(), known.branch.leaf);
-                if is_leaf || node.part != Part::Step {
+                let (id, is_group) = (node.id, known.is_group());
+                if !known.opens(&node) {
                     return false;
                 }
                 if is_group {
@@ -374,7 +408,7 @@ impl Forest {
                 self.turned.insert(id, true);
                 !was_open
             }
-            What::Section(_) | What::Found => false,
+            What::Section(_) | What::Elsewhere(..) | What::Found => false,
         }
     }
 
@@ -388,9 +422,9 @@ impl Forest {
             }
             What::Run(branch, from) => {
                 let known = self.known(branch)?;
-                let (is_leaf, is_group) = (known.branch.leaf, known.is_group());
+                let is_group = known.is_group();
                 let node = known.node(from + offset);
-                let node = node.filter(|node| node.part == Part::Step && !is_leaf);
+                let node = node.filter(|node| known.opens(node));
                 if let Some(id) = node.map(|node| node.id)
                     && self.close(id, is_group)
                 {
@@ -439,6 +473,9 @@ impl Forest {
                 let live = node.live.as_mut().filter(|_| node.id == step);
                 if let Some(live) = live {
                     live.state = state;
+                    if !attention::STEP_STATES.contains(&state) {
+                        live.elsewhere.clear();
+                    }
                     patched = true;
                 }
             }

@@ -2,8 +2,10 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::domain::awaiting::awaits_word;
-use crate::domain::model::{Action, KindName, PlanStep, ResourceKey, Site, Step, StepState};
+use crate::domain::awaiting::{awaits_word, tree_of};
+use crate::domain::model::{
+    Action, Blocker, KindName, PlanStep, ResourceKey, Site, Step, StepState,
+};
 
 use super::super::super::look::{blocker_words, kind_words, name_or_id};
 
@@ -42,6 +44,8 @@ pub(crate) struct Live {
     pub(crate) next_attempt_at: Option<DateTime<Utc>>,
     pub(crate) recreated: u32,
     pub(crate) held_by: String,
+    /// What holds it in other deployments, and how far down.
+    pub(super) elsewhere: Vec<(usize, Blocker)>,
 }
 
 impl Node {
@@ -69,6 +73,11 @@ impl Node {
             (None, Some(error)) => error.message.clone(),
             (None, None) => String::new(),
         };
+        let elsewhere = match awaits_word(step) {
+            true => tree_of(&step.blockers),
+            false => Vec::new(),
+        };
+        let elsewhere = elsewhere.iter().map(|held| (held.depth, held.by.clone()));
         Self {
             id: step.id,
             site: step.resource.key.site.clone(),
@@ -87,8 +96,13 @@ impl Node {
                 next_attempt_at: step.next_attempt_at,
                 recreated: step.recreated,
                 held_by,
+                elsewhere: elsewhere.collect(),
             }),
         }
+    }
+
+    pub(super) fn elsewhere(&self) -> &[(usize, Blocker)] {
+        self.live.as_ref().map_or(&[], |live| &live.elsewhere)
     }
 
     /// What is done to it, in a word.

@@ -1,6 +1,6 @@
 //! The visible rows of the tree, by spans of what is alike.
 
-use super::{Forest, Known, Part, What};
+use super::{Forest, Known, Node, What};
 
 /// Beyond so many rows nothing opens by itself.
 const OPEN_ROWS_MAX: usize = 2_000;
@@ -131,8 +131,41 @@ impl Forest {
                     self.unknown.push(id);
                 }
                 let depth = next.depth.saturating_add(1);
+                let is_last = below.as_ref().is_none_or(Vec::is_empty);
+                self.layout_elsewhere((next.branch, end - 1), depth, bars, is_last);
                 todo.extend(self.siblings(&below.unwrap_or_default(), depth, bars));
             }
+        }
+    }
+
+    /// What holds a step in other deployments, above what goes before it here.
+    fn layout_elsewhere(
+        &mut self,
+        (branch, index): (i64, usize),
+        top: u8,
+        bars: u64,
+        is_last: bool,
+    ) {
+        let node = self
+            .branches
+            .get(&branch)
+            .and_then(|known| known.node(index));
+        let depths = node.into_iter().flat_map(Node::elsewhere);
+        let depths: Vec<usize> = depths.map(|(depth, _)| *depth).collect();
+        // Of each depth the bars of its rows.
+        let mut bars_at = vec![bars];
+        for (nth, depth) in depths.iter().copied().enumerate() {
+            let mut later = depths.iter().skip(nth + 1);
+            let next = later.find(|later| **later <= depth);
+            let closes = match depth {
+                0 => next.is_none() && is_last,
+                _ => next.is_none_or(|next| *next < depth),
+            };
+            let bars = bars_at.get(depth).copied().unwrap_or(bars);
+            let row = top.saturating_add(u8::try_from(depth).unwrap_or(u8::MAX));
+            self.push(What::Elsewhere(branch, index, nth), 1, row, closes, bars);
+            bars_at.truncate(depth + 1);
+            bars_at.push(Span::bars_below(row, bars, closes));
         }
     }
 
@@ -163,17 +196,15 @@ impl Forest {
     /// is known.
     fn next_open(&self, branch: i64, from: usize) -> Option<(usize, i64)> {
         let known = self.branches.get(&branch)?;
-        if known.branch.leaf || known.part != Part::Step {
-            return None;
-        }
         if known.is_group() {
             let mut places = known.places.range(from..);
             return places.find_map(|(index, node)| {
-                let is_open = self.is_open(node.id, true);
+                let is_open = known.opens(node) && self.is_open(node.id, true);
                 is_open.then_some((*index, node.id))
             });
         }
         let nodes = (0..).zip(&known.nodes).skip(from);
+        let nodes = nodes.filter(|(_, node)| known.opens(node));
         let mut ids = nodes.map(|(index, node)| (index, node.id));
         ids.find(|(index, id)| {
             let by_itself = self.len + index < OPEN_ROWS_MAX && !self.turned.contains_key(id);

@@ -1,9 +1,10 @@
 //! How the rows of the tree read.
 
+use crate::domain::awaiting::silent_deployment;
 use crate::domain::model::{Counts, Site, StepState};
 use crate::domain::outline::BY_URGENCY;
 
-use super::super::super::look::{Cell, Look, Tone, kind_words, thousands};
+use super::super::super::look::{Cell, Look, Tone, kind_words, name_or_id, thousands};
 use super::{Forest, Node, Part, Span, What};
 
 /// Deeper rows are not indented further.
@@ -44,6 +45,14 @@ impl Forest {
                 self.push_site(&known.branch.site, &mut text);
                 Cell::new(text, Tone::Strong)
             }
+            What::Elsewhere(..) => self.elsewhere(row).map_or_else(Cell::default, |by| {
+                let name = name_or_id(&by.name, &by.id);
+                text.push_str(&format!("{} {name}", kind_words(&by.kind)));
+                if silent_deployment(by).is_none() {
+                    text.push_str(&format!(" @{}", by.site));
+                }
+                Cell::plain(text)
+            }),
             What::Section(part) => Cell::new(
                 match part {
                     Part::Automatic => "removed by the cloud itself, no call of ours",
@@ -63,10 +72,8 @@ impl Forest {
         let What::Run(branch, _) = span.what else {
             return false;
         };
-        let known = self.known(branch).filter(|known| !known.branch.leaf);
-        known.is_some_and(|known| {
-            node.part == Part::Step && !self.is_open(node.id, known.is_group())
-        })
+        let known = self.known(branch).filter(|known| known.opens(node));
+        known.is_some_and(|known| !self.is_open(node.id, known.is_group()))
     }
 
     fn push_site(&self, site: &Site, text: &mut String) {
@@ -98,6 +105,13 @@ impl Forest {
             return match &node.live {
                 Some(live) => look.step_state(live.state),
                 None => Cell::dim(node.does()),
+            };
+        }
+        if let Some(by) = self.elsewhere(row) {
+            return match by.in_plan {
+                true => Cell::dim("going"),
+                false if silent_deployment(by).is_some() => Cell::new("silent", Tone::Warn),
+                false => Cell::new("not going", Tone::Warn),
             };
         }
         let Some(counts) = self.counts(row) else {
