@@ -103,6 +103,30 @@ fn g06_what_points_at_it_elsewhere_is_deleted_or_unset() {
     });
 }
 
+/// Before it is approved, a person sees what else it moves, and where.
+#[test]
+fn g03_a_plan_says_what_points_at_it_elsewhere() {
+    paused(async {
+        let all = example(21);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        let plan = all.at("d1-1").plan("rx", "x").await;
+        assert_eq!(plan.warnings, Vec::<String>::new());
+        for n in 1..=6 {
+            let body = json!({"id": format!("a{n}"), "rx": "x@d1-1"});
+            all.create("d0-1", "a", body).await;
+        }
+        let plan = all.at("d1-1").plan("rx", "x").await;
+        assert_eq!(
+            plan.warnings,
+            [
+                "deployment d0-1 has what points at this: a a1, a a2, a a3, a a4, a a5, 1 more; \
+                 it deletes that, or clears the reference, first"
+            ]
+        );
+        assert!(plan.refused.is_empty());
+    });
+}
+
 /// Two deployments of each of two services are four watches; and who is watched knows nothing of why.
 #[test]
 fn g04_g08_each_deployment_of_an_imported_service_is_watched_and_knows_no_kind_of_the_importer() {

@@ -32,6 +32,8 @@ const NEWS_MAX: usize = 1_000;
 const GATHER: Duration = Duration::from_millis(20);
 /// Longer waits are cut to this.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+/// What points at what a plan deletes, and does not block it, is named up to this many.
+const NAMED_MAX: usize = 5;
 /// Refusals of one importer that a plan names.
 const REFUSALS_MAX: usize = 100;
 
@@ -130,7 +132,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Adds to a plan what blocks it elsewhere (G2). Who does not answer is not clear.
+    /// Adds to a plan what blocks it elsewhere (G2), and says what else points there. Who does not answer
+    /// is not clear.
     pub(in crate::engine) async fn blocked_elsewhere(&self, plan: &mut Plan) {
         let Some(deployments) = &self.deployments else {
             return;
@@ -142,8 +145,10 @@ impl Shared {
         let asked = importers
             .iter()
             .map(|(importer, kinds)| self.blocked_at(importer, kinds, plan));
-        let refused = join_all(asked).await;
-        plan.refused.extend(refused.into_iter().flatten());
+        for (refused, goes_first) in join_all(asked).await {
+            plan.refused.extend(refused);
+            plan.warnings.extend(goes_first);
+        }
     }
 
     /// Those on record whose kinds refer to what this plan deletes; not this deployment, whose own
@@ -167,27 +172,32 @@ impl Shared {
         importer: &Deployment,
         kinds: &BTreeSet<KindName>,
         plan: &Plan,
-    ) -> Vec<Refusal> {
+    ) -> (Vec<Refusal>, Option<String>) {
         let steps: Vec<&PlanStep> = plan
             .steps
             .iter()
             .filter(|step| kinds.contains(&step.kind) && takes_away(step.action))
             .collect();
         let mut refused = Vec::new();
+        let mut named = Vec::new();
+        let mut references = 0;
         for steps in steps.chunks(ASKED_TOGETHER) {
             match self.asked_at_accept(importer, steps).await {
                 Ok(answers) => {
                     for (step, answered) in steps.iter().zip(answers) {
                         refused.extend(blocking(step, &answered));
+                        references += answered.count - answered.blocking().count() as u64;
+                        let others = answered.holders.iter().filter(|holder| !holder.blocks);
+                        named.extend(others.take(NAMED_MAX - named.len()).map(called));
                     }
                 }
-                Err(why) => return not_clear(plan, &why, &importer.name),
+                Err(why) => return (not_clear(plan, &why, &importer.name), None),
             }
             if refused.len() > REFUSALS_MAX {
                 break;
             }
         }
-        refused
+        (refused, goes_first(&importer.name, references, named))
     }
 
     async fn asked_at_accept(
@@ -409,6 +419,30 @@ fn takes_away(action: Action) -> bool {
     matches!(action, Action::Delete | Action::Detach)
 }
 
+/// What points at what a plan deletes, and does not block it.
+fn goes_first(importer: &str, references: u64, mut named: Vec<String>) -> Option<String> {
+    let more = references.saturating_sub(named.len() as u64);
+    if more > 0 {
+        named.push(format!("{more} more"));
+    }
+    (references > 0).then(|| {
+        format!(
+            "deployment {importer} has what points at this: {}; it deletes that, or clears the \
+             reference, first",
+            named.join(", ")
+        )
+    })
+}
+
+/// `contract c1`
+fn called(holder: &Holder) -> String {
+    let name = match holder.name.as_str() {
+        "" => &holder.key.id,
+        name => name,
+    };
+    format!("{} {}", holder.key.kind, escape(name))
+}
+
 fn blocking(step: &PlanStep, answered: &Answered) -> Vec<Refusal> {
     let resource = Target {
         key: step.key(),
@@ -418,17 +452,13 @@ fn blocking(step: &PlanStep, answered: &Answered) -> Vec<Refusal> {
         resource: resource.clone(),
         rule: RefusalRule::InUse,
         reason: format!(
-            "{} {} is in use: {} {} of deployment {} points at it, and only goes by itself",
+            "{} {} is in use: {} of deployment {} points at it, and only goes by itself",
             step.kind,
             escape(match step.name.as_str() {
                 "" => &step.resource_id,
                 name => name,
             }),
-            holder.key.kind,
-            escape(match holder.name.as_str() {
-                "" => &holder.key.id,
-                name => name,
-            }),
+            called(holder),
             holder.key.site,
         ),
         blocker: Some(holder.blocker()),
