@@ -88,11 +88,12 @@ impl Embedded {
 /// What only an engine does that stays.
 struct Stay {
     notify: Option<NotifySettings>,
-    /// For peers.
-    listen: bool,
+    /// That peers cannot reach us ends it.
+    must_be_heard: bool,
 }
 
-/// For the length of one verb: it tells nobody, opens no gate and listens for no peer.
+/// For the length of one verb: it tells nobody and opens no gate. Peers reach it, since what it deletes may
+/// wait for their word; where they cannot, it goes as far as it can.
 pub(super) async fn embed(
     global: &Global,
     settings: Settings,
@@ -106,7 +107,7 @@ pub(super) async fn embed(
     };
     let stay = Stay {
         notify: None,
-        listen: false,
+        must_be_heard: false,
     };
     wire(global, settings, places, around, stay).await
 }
@@ -130,8 +131,11 @@ pub(super) async fn embed_to_stay(
         deployment: settings.deployment.map(|it| alone_for_practice(it, global)),
         ..settings
     };
-    let listen = true;
-    wire(global, settings, places, around, Stay { notify, listen }).await
+    let stay = Stay {
+        notify,
+        must_be_heard: true,
+    };
+    wire(global, settings, places, around, stay).await
 }
 
 /// On a practice cloud, with settings that were not named for it.
@@ -240,8 +244,14 @@ async fn wire(
     let gates = gates
         .open(&kinds, &mapping, &control, &clock, call_timeout)
         .await?;
-    let peers = match deployment.filter(|_| stay.listen) {
-        Some(deployment) => peers::listen(&deployment, &control).await?,
+    let peers = match deployment {
+        Some(deployment) => match peers::listen(&deployment, &control).await {
+            Err(failure) if !stay.must_be_heard => {
+                tracing::warn!(why = failure.message, "peers do not reach this engine");
+                None
+            }
+            listening => listening?,
+        },
         None => None,
     };
     let engine = tokio::spawn(async move { engine.run().await });

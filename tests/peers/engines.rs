@@ -58,6 +58,22 @@ fn explained(d1: &Home) -> String {
     format!("{}{}", ran.out, ran.err)
 }
 
+/// Without `gone --engine` the verb's own engine waits for others, who must reach it for that.
+#[test]
+fn g07_a_verb_with_an_engine_of_its_own_is_reached_by_those_whose_word_it_waits_for() {
+    let [d0, mut d1] = importer_and_owner();
+    d0.create("lease", &json!({"id": "l1", "rx": "r1@d1"}));
+    d1.kill();
+    // Another program has its address: what needs nobody's word works all the same.
+    let taken = std::net::TcpListener::bind(d1.listens()).unwrap();
+    d1.gone("list rx")
+        .ends_with(0)
+        .says(&["r1", "peers do not reach this engine"]);
+    drop(taken);
+    delete_r1(&d1, "--wait").ends_with(0);
+    assert_eq!(d0.kept("lease", "l1"), None);
+}
+
 #[test]
 fn g06_what_points_across_deployments_is_deleted_or_unset() {
     let [d0, d1] = importer_and_owner();

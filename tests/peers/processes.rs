@@ -17,6 +17,7 @@ const GONE: &str = env!("CARGO_BIN_EXE_gone");
 /// One of several deployments, its peers known to it from the start.
 pub struct Home {
     pub name: String,
+    listen: String,
     folder: TempDir,
     runtime: tokio::runtime::Runtime,
     client: reqwest::Client,
@@ -92,6 +93,7 @@ impl Home {
             .unwrap();
         let home = Self {
             name: setup.deployment.name.clone(),
+            listen: setup.listen.clone(),
             folder,
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -137,6 +139,11 @@ impl Home {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// Where others reach it.
+    pub fn listens(&self) -> &str {
+        &self.listen
     }
 
     fn command(&self) -> Command {
