@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use gone::control::{Command, Page, Query};
 use gone::domain::awaiting::{Held, tree_of};
-use gone::domain::model::{Deletion, DeletionState, KindName, RefusalRule, Step, StepState};
+use gone::domain::ladder::{Purged, Rung};
+use gone::domain::model::{
+    Deletion, DeletionState, KindName, RefusalRule, Step, StepState, short_id,
+};
 use gone::system::config::ProtectRule;
 use serde_json::json;
 
@@ -296,7 +299,7 @@ fn g11_what_is_protected_where_it_is_kept_stays_and_the_owner_is_told_why() {
 }
 
 #[test]
-fn g10_what_goes_elsewhere_is_not_referred_to_anew() {
+fn t17_g10_what_goes_elsewhere_is_not_referred_to_anew() {
     paused(async {
         let all = example(13);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -346,9 +349,41 @@ fn g10_what_is_not_deleted_after_all_may_be_referred_to_again() {
     });
 }
 
+/// An admin gives up on it while nobody answers. Nothing is sent, so it stays; and others may use it again.
+#[test]
+fn t10_what_is_purged_while_others_are_silent_is_not_deleted() {
+    paused(async {
+        let mut all = example(22);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        let id = all.delete("d1-1", "rx", "x").await;
+        all.at("d1-1")
+            .until_state(&id, DeletionState::Running)
+            .await;
+        all.kill("d0-1").await;
+        let stuck = all.at("d1-1").settled(&id).await;
+        assert_eq!(stuck.state, DeletionState::Stuck);
+        let purge = Command::Purge {
+            what: Purged::Deletion(id.clone()),
+            rung: Rung::Forget,
+            confirm: short_id(&id).to_owned(),
+        };
+        all.at("d1-1").submit(purge).await.unwrap();
+        all.at("d1-1").until_state(&id, DeletionState::Purged).await;
+        assert_eq!(all.kept("d1-1", "rx").await[0]["status"], "ACTIVE");
+        all.start("d0-1");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        // It may be deleted again, and then takes its word as ever.
+        let id = all.delete("d1-1", "rx", "x").await;
+        all.at("d1-1").gone(&id).await;
+        assert!(!all.exists("d0-1", "a", "a1").await);
+    });
+}
+
 /// Asked again, over restarts of both: one deletion, since when it was.
 #[test]
-fn g07_a_repeated_delete_starts_nothing_and_no_crash_forgets_the_first() {
+fn t06_t08_t15_g07_a_repeated_delete_starts_nothing_and_no_crash_forgets_the_first() {
     paused(async {
         let mut all = example(18);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
