@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
-use super::points_at::stays_in_the_way;
+use super::points_at::in_the_way;
 use super::{Deployments, Importing};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::{
@@ -272,7 +272,7 @@ impl Shared {
         // What stays here and holds it is said in the same pass, and not only when its turn comes (G11).
         let stays = self.held_by_what_stays(&step.key).await;
         for held in stays.iter().flatten() {
-            message = format!("{}; {message}", stays_in_the_way(held));
+            message = format!("{}; {message}", in_the_way(&held.blocker()));
             blockers.insert(0, held.blocker());
         }
         let failure = Failure {

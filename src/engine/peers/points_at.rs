@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Deployments;
 use crate::control::ControlError;
+use crate::domain::awaiting::silent_deployment;
 use crate::domain::kinds::{IN_USE, Kind, OnDelete, base};
 use crate::domain::ladder::HELD;
 use crate::domain::model::{
@@ -25,6 +26,8 @@ use crate::peers::Peer;
 const NAMED_MAX: usize = 3;
 /// What holds up one holder is told up to this many.
 const HELD_BY_MAX: usize = 12;
+/// And in one answer up to this many, which are some megabytes.
+const HELD_BY_TOLD_MAX: usize = 10_000;
 /// A question that came before what it is about was heard waits so long for that.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
@@ -48,12 +51,16 @@ impl Shared {
         let fields = self.pointing_fields();
         let pointed = self.ledger.pointed_at(keys, fields, HOLDERS_MAX + 1);
         let pointed = pointed.await.map_err(ledger_error)?;
+        let home = deployments.home.site();
         let mut about = Vec::with_capacity(question.about.len());
+        let mut left = HELD_BY_TOLD_MAX;
         for (asked, pointed) in question.about.into_iter().zip(pointed) {
-            about.push(
-                self.answered(&deployments.home.site(), asked, pointed)
-                    .await?,
-            );
+            let mut answered = self.answered(&home, asked, pointed).await?;
+            for holder in &mut answered.holders {
+                holder.held_by.truncate(left);
+                left -= holder.held_by.len();
+            }
+            about.push(answered);
         }
         Ok(Answers {
             from: deployments.home.clone(),
@@ -95,19 +102,14 @@ impl Shared {
         standing: Option<Standing>,
     ) -> Result<Holder, ControlError> {
         let goes = standing.filter(|it| it.action != Action::Enable);
-        let why = match &goes {
-            Some(standing) if is_held(standing) => {
-                match self.held_by_what_stays(key).await?.first() {
-                    Some(first) => stays_in_the_way(first),
-                    None => held_up(standing),
-                }
-            }
-            Some(_) => String::new(),
-            None => self.not_seen_to(&asked.key).await?,
-        };
         let held_by = match &goes {
             Some(standing) => self.held_by(key, standing).await?,
             None => Vec::new(),
+        };
+        let why = match &goes {
+            Some(standing) if is_held(standing) => held_up(standing, held_by.first()),
+            Some(_) => String::new(),
+            None => self.not_seen_to(&asked.key).await?,
         };
         let waits = match &goes {
             Some(standing) if standing.action != Action::Unset => {
@@ -368,15 +370,34 @@ impl Deployments {
 }
 
 /// `blocked by contract c1 at d0-1, which this deletion will not remove`
-pub(in crate::engine) fn stays_in_the_way(held: &Referrer) -> String {
-    let Referrer { key, name, .. } = held;
-    let called = if name.is_empty() { &key.id } else { name };
+pub(in crate::engine) fn in_the_way(by: &Blocker) -> String {
+    if let Some(name) = silent_deployment(by) {
+        return format!("waiting for the word of deployment {}", escape(name));
+    }
+    let called = match by.name.as_str() {
+        "" => by.id.as_str(),
+        name => name,
+    };
+    let does = match by.in_plan {
+        true => "",
+        false => ", which this deletion will not remove",
+    };
     format!(
-        "blocked by {} {} at {}, which this deletion will not remove",
-        key.kind,
+        "blocked by {} {} at {}{does}",
+        by.kind,
         escape(called),
-        key.site
+        by.site
     )
+}
+
+/// Why what is held does not go, in a few words.
+fn held_up(standing: &Standing, by: Option<&Blocker>) -> String {
+    let state = standing.state.as_str();
+    match (by, &standing.error) {
+        (Some(by), _) => in_the_way(by),
+        (None, Some(error)) => format!("{state}: {}", error.message),
+        (None, None) => state.to_owned(),
+    }
 }
 
 fn is_held(standing: &Standing) -> bool {
@@ -395,30 +416,4 @@ fn awaits_its_turn(standing: &Standing) -> bool {
 /// The type of the error that its last attempt met.
 fn met(standing: &Standing) -> Option<&str> {
     standing.error.as_ref().map(|error| error.kind.as_str())
-}
-
-/// In a few words: `blocked by contract c1`.
-fn held_up(standing: &Standing) -> String {
-    let state = standing.state.as_str();
-    let first = standing.blockers.first();
-    match (first, &standing.error) {
-        (Some(by), _) => {
-            let does = match by.in_plan {
-                true => "",
-                false => ", which this deletion will not remove",
-            };
-            let called = match by.name.as_str() {
-                "" => by.id.as_str(),
-                name => name,
-            };
-            format!(
-                "{state} by {} {} at {}{does}",
-                by.kind,
-                escape(called),
-                by.site
-            )
-        }
-        (None, Some(error)) => format!("{state}: {}", error.message),
-        (None, None) => state.to_owned(),
-    }
 }
