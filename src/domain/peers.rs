@@ -326,14 +326,18 @@ pub fn awaiting(awaited: &[Awaited]) -> (String, Vec<Blocker>) {
             continue;
         };
         lines.push(still_has(importer, said));
-        for holder in &said.holders {
-            blockers.push(holder.blocker());
-            let below = holder.held_by.iter().map(|by| Blocker {
-                holds: by.holds.clone().or_else(|| Some(holder.key.clone().into())),
-                ..by.clone()
-            });
-            blockers.extend(below);
-        }
+        blockers.extend(said.holders.iter().map(Holder::blocker));
+    }
+    // Each once, and in a circle not what waits itself.
+    let said = || awaited.iter().filter_map(|it| it.said.as_ref());
+    let mut seen: BTreeSet<ResourceKey> = said().map(|said| said.asked.key.clone()).collect();
+    seen.extend(blockers.iter().map(Blocker::key));
+    for holder in said().flat_map(|said| &said.holders) {
+        let below = holder.held_by.iter().filter(|by| seen.insert(by.key()));
+        blockers.extend(below.map(|by| Blocker {
+            holds: by.holds.clone().or_else(|| Some(holder.key.clone().into())),
+            ..by.clone()
+        }));
     }
     let more = lines.len().saturating_sub(DEPLOYMENTS_NAMED_MAX);
     lines.truncate(DEPLOYMENTS_NAMED_MAX);

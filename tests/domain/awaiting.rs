@@ -6,7 +6,7 @@ use gone::domain::model::{
     Action, Blocker, ErrorClass, KindName, ResourceKey, Site, Step, StepError, StepResource,
     StepState,
 };
-use gone::domain::peers::{AWAITED, Awaited, awaiting};
+use gone::domain::peers::{AWAITED, Answered, Asked, Awaited, Holder, Waits, awaiting};
 
 fn at(name: &str) -> Site {
     Site::Deployment { name: name.into() }
@@ -151,6 +151,38 @@ fn g11_what_holds_a_step_is_shown_once_each_below_what_it_holds() {
         let shown: Vec<(usize, &str)> = depths.zip(sites.iter().map(String::as_str)).collect();
         assert_eq!(shown, expected);
     }
+}
+
+/// What a deployment says of one that waits in a circle holds that itself, and again what is said already.
+#[test]
+fn g11_what_holds_a_step_in_a_circle_is_told_once_and_without_itself() {
+    let asked = Asked {
+        key: held_by("own").key(),
+        deletion: None,
+        incarnation: 1,
+        root: "own/x".to_owned(),
+    };
+    let holder = Holder {
+        key: held_by("a").key(),
+        name: String::new(),
+        project_id: String::new(),
+        blocks: false,
+        root: Some("own/x".to_owned()),
+        waits: Waits::default(),
+        why: String::new(),
+        held_by: vec![
+            below("b", None),
+            below("own", Some("b")),
+            below("a", Some("own")),
+            below("b", Some("a")),
+        ],
+    };
+    let awaited = Awaited {
+        importer: "a".to_owned(),
+        said: Some(Answered::of(asked, vec![holder], 1)),
+    };
+    let (_, blockers) = awaiting(&[awaited]);
+    assert_eq!(blockers, [below("a", None), below("b", Some("a"))]);
 }
 
 #[test]

@@ -186,7 +186,8 @@ impl Shared {
                 Ok(answers) => {
                     for (step, answered) in steps.iter().zip(answers) {
                         refused.extend(blocking(step, &answered));
-                        references += answered.count - answered.blocking().count() as u64;
+                        let blocking = answered.blocking().count() as u64;
+                        references += answered.count.saturating_sub(blocking);
                         let others = answered.holders.iter().filter(|holder| !holder.blocks);
                         named.extend(others.take(NAMED_MAX - named.len()).map(called));
                     }

@@ -147,6 +147,7 @@ impl Shared {
                 (false, true) => self.obstacles(&key, &standing).await?,
                 (false, false) => Vec::new(),
             };
+            direct.retain(|by| held_by.iter().all(|known| known.key() != by.key()));
             direct.truncate(HELD_BY_MAX - held_by.len());
             for by in direct {
                 if awaits_its_turn(&standing) {
