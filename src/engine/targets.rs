@@ -180,12 +180,18 @@ impl Shared {
         match sites.is_empty() {
             false => Ok(sites),
             true => Err(ControlError::Usage {
-                message: match kind.is_native() {
-                    true => format!(
+                message: match (kind.is_native(), self.kinds.home()) {
+                    (true, Some(home)) if home.service == kind.service => {
+                        let (kind, at) = (&kind.name, &home.site);
+                        format!(
+                            "{kind} is kept at {at}, which is no cloud: leave out --cloud, or write {kind}/…@{at}"
+                        )
+                    }
+                    (true, _) => format!(
                         "{} is of the service {}, which another deployment keeps, or none",
                         kind.name, kind.service
                     ),
-                    false => format!("{} is a kind of clouds, and none is meant", kind.name),
+                    (false, _) => format!("{} is a kind of clouds, and none is meant", kind.name),
                 },
             }),
         }

@@ -28,6 +28,7 @@ mod keys;
 mod people;
 mod proxy;
 mod refusals;
+mod registry;
 mod seat;
 mod table;
 #[path = "../stories/terminal.rs"]
