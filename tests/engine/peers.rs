@@ -383,7 +383,7 @@ fn t10_what_is_purged_while_others_are_silent_is_not_deleted() {
 
 /// Asked again, over restarts of both: one deletion, since when it was.
 #[test]
-fn t06_t08_t15_g07_a_repeated_delete_starts_nothing_and_no_crash_forgets_the_first() {
+fn t06_t15_g07_a_repeated_delete_starts_nothing_and_no_crash_forgets_the_first() {
     paused(async {
         let mut all = example(18);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
