@@ -164,8 +164,11 @@ fn heard_by_all(importers: usize, rounds: usize) {
     let rounds = (0..rounds).map(|round| {
         let id = format!("r{round}");
         owner.create("rx", &json!({ "id": id }));
-        // That they have heard so much, and wait again.
-        std::thread::sleep(Duration::from_millis(500));
+        wait_for("all to have heard so much, and to wait again", || {
+            let (_, rows) = owner.api("GET", "deployments", &Value::Null);
+            let rows = rows["items"].as_array().unwrap();
+            rows.iter().all(|row| row["importer"]["lag"] == json!(0))
+        });
         let before = Instant::now();
         let deletion = delete(&owner, "rx", &id);
         let accepted = before.elapsed();
