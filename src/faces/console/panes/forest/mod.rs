@@ -27,7 +27,7 @@ pub(crate) enum RowKey {
     Member(i64, usize),
     Group(i64),
     Section(Part),
-    /// Of what holds this step in other deployments, so manieth.
+    /// Of all that holds this step in other deployments, the one at this place.
     Elsewhere(i64, usize),
 }
 
@@ -37,7 +37,7 @@ enum What {
     Run(i64, usize),
     Group(i64),
     Section(Part),
-    /// Of what holds the step of this branch, at this index, so manieth.
+    /// Of all that holds the step of this branch at this index, the one at this place.
     Elsewhere(i64, usize, usize),
     /// What a filter found.
     Found,

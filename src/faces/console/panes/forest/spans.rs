@@ -217,8 +217,11 @@ impl Forest {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::node::Live;
     use super::*;
-    use crate::domain::model::{Action, KindName, Plan, PlanOptions, PlanStep, Site};
+    use crate::domain::model::{
+        Action, Blocker, KindName, Plan, PlanOptions, PlanStep, Site, StepState,
+    };
 
     fn plan(kinds: &[usize], edges: &[Vec<u32>]) -> Plan {
         const KINDS: [&str; 3] = ["port", "subnet", "network"];
@@ -256,15 +259,43 @@ mod tests {
         }
     }
 
+    /// What holds some of the steps in other deployments, at these depths.
+    fn hold(forest: &mut Forest, held: &[(i64, Vec<usize>)]) {
+        for (id, depths) in held {
+            let nodes = forest
+                .branches
+                .values_mut()
+                .flat_map(|known| &mut known.nodes);
+            for node in nodes.filter(|node| node.id == *id) {
+                let by = Blocker::of(&node.key(), "");
+                node.live = Some(Live {
+                    state: StepState::Blocked,
+                    attempts: 0,
+                    max_attempts: 8,
+                    next_attempt_at: None,
+                    recreated: 0,
+                    held_by: String::new(),
+                    elsewhere: depths.iter().map(|depth| (*depth, by.clone())).collect(),
+                });
+            }
+            // As the engine says of one below which nothing goes.
+            forest.below.entry(Some(*id)).or_default();
+        }
+    }
+
     proptest! {
         #[test]
         fn each_row_is_found_where_it_is_and_nothing_is_shown_twice(
             kinds in proptest::collection::vec(0usize..3, 60),
             edges in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..4), 60),
+            held in proptest::collection::btree_map(
+                0i64..60, proptest::collection::vec(0usize..4, 1..5), 0..6),
             keys in proptest::collection::vec((any::<bool>(), 0usize..60), 0..40),
         ) {
             let plan = plan(&kinds, &edges);
             let mut forest = Forest::of(&plan);
+            let held: Vec<(i64, Vec<usize>)> = held.into_iter().collect();
+            hold(&mut forest, &held);
             forest.layout();
             for (opens, at) in keys {
                 let row = at % forest.len();
@@ -296,6 +327,9 @@ mod tests {
             }) {}
             let shown = (0..forest.len()).filter(|row| forest.node(*row).is_some());
             prop_assert_eq!(shown.count(), plan.steps.len());
+            let elsewhere = (0..forest.len()).filter(|row| forest.elsewhere(*row).is_some());
+            let all: usize = held.iter().map(|(_, depths)| depths.len()).sum();
+            prop_assert_eq!(elsewhere.count(), all);
         }
     }
 }
