@@ -12,6 +12,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::mapping::Mapped;
+use super::text::escape;
 
 /// Where a resource lives: a region of a cloud, or another deployment of ours.
 ///
@@ -103,6 +104,17 @@ pub struct ResourceKey {
     pub site: Site,
     pub kind: KindName,
     pub id: String,
+}
+
+impl ResourceKey {
+    /// `router interface gw (3f2a…)`, escaped.
+    pub fn called(&self, name: &str) -> String {
+        let kind = self.kind.as_str().replace('_', " ");
+        match name {
+            "" => format!("{kind} {}", escape(&self.id)),
+            name => format!("{kind} {} ({})", escape(name), escape(&self.id)),
+        }
+    }
 }
 
 impl fmt::Display for ResourceKey {

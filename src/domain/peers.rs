@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::model::{Blocker, KindName, Phase, ResourceKey, Site};
-use super::text::escape;
 
 /// One engine with its own ledger and kinds (G1). Others find it by its service and region, and name it
 /// in references.
@@ -367,7 +366,7 @@ fn still_has(importer: &str, said: &Answered) -> String {
             ("", None) => "which is not seen to yet".to_owned(),
             (why, _) => format!("which is {why}"),
         };
-        format!("{}, {does}", called(key, &holder.name))
+        format!("{}, {does}", key.called(&holder.name))
     });
     let mut named: Vec<String> = named.collect();
     let more = said.count.saturating_sub(named.len() as u64);
@@ -394,14 +393,6 @@ fn say_nothing(silent: &[&str]) -> Option<String> {
         (_, more) => Some(format!(
             "deployments {named} and {more} more have not {said} theirs points here"
         )),
-    }
-}
-
-fn called(key: &ResourceKey, name: &str) -> String {
-    let kind = key.kind.as_str().replace('_', " ");
-    match name {
-        "" => format!("{kind} {}", escape(&key.id)),
-        name => format!("{kind} {} ({})", escape(name), escape(&key.id)),
     }
 }
 

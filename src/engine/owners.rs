@@ -16,7 +16,7 @@ impl Shared {
         options: PlanOptions,
     ) -> Result<Plan, CloudFailure> {
         let mut plan = self.plan_targets(targets, options).await?;
-        self.blocked_elsewhere(&mut plan).await;
+        self.ask_elsewhere(&mut plan).await;
         if plan.refused.is_empty() {
             return Ok(plan);
         }

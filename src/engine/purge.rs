@@ -220,11 +220,7 @@ impl Shared {
         blocker: &Blocker,
         holds: &KindName,
     ) -> Result<Vec<ResourceKey>, String> {
-        let key = ResourceKey {
-            site: blocker.site.clone(),
-            kind: blocker.kind.clone(),
-            id: blocker.id.clone(),
-        };
+        let key = blocker.key();
         let Some(kind) = self.kinds.get(&blocker.kind) else {
             return Ok(Vec::new());
         };

@@ -424,7 +424,7 @@ impl Planner<'_> {
     /// `port web-1 (3f2a…)`, escaped.
     fn called(&self, key: &ResourceKey) -> String {
         let name = self.seen.get(key).map(|resource| &*resource.name);
-        called(key, name.unwrap_or_default())
+        key.called(name.unwrap_or_default())
     }
 
     /// The targets of which only what belongs to them goes.
@@ -499,18 +499,10 @@ impl Planner<'_> {
     }
 }
 
-fn called(key: &ResourceKey, name: &str) -> String {
-    let kind = key.kind.as_str().replace('_', " ");
-    match name {
-        "" => format!("{kind} {}", escape(&key.id)),
-        name => format!("{kind} {} ({})", escape(name), escape(&key.id)),
-    }
-}
-
 fn not_the_targets(resource: &Target, blocker: &Blocker) -> String {
     format!(
         "{} belongs to project {}, not to the target's; its owner must remove it first",
-        called(&resource.key, &resource.name),
+        resource.key.called(&resource.name),
         escape(blocker.owner_shown())
     )
 }

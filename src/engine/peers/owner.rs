@@ -134,40 +134,24 @@ impl Shared {
 
     /// Adds to a plan what blocks it elsewhere (G2), and says what else points there. Who does not answer
     /// is not clear.
-    pub(in crate::engine) async fn blocked_elsewhere(&self, plan: &mut Plan) {
+    pub(in crate::engine) async fn ask_elsewhere(&self, plan: &mut Plan) {
         let Some(deployments) = &self.deployments else {
             return;
         };
         if plan.options.chained || !deployments.any_importer() {
             return;
         }
-        let importers = self.importers_of(plan);
+        let importers = deployments.importers_of(plan);
         let asked = importers
             .iter()
-            .map(|(importer, kinds)| self.blocked_at(importer, kinds, plan));
+            .map(|(importer, kinds)| self.asked_at(importer, kinds, plan));
         for (refused, goes_first) in join_all(asked).await {
             plan.refused.extend(refused);
             plan.warnings.extend(goes_first);
         }
     }
 
-    /// Those on record whose kinds refer to what this plan deletes; not this deployment, whose own
-    /// references the plan has seen.
-    fn importers_of(&self, plan: &Plan) -> Vec<(Deployment, BTreeSet<KindName>)> {
-        let Some(deployments) = &self.deployments else {
-            return Vec::new();
-        };
-        let planned: BTreeSet<&KindName> = plan.steps.iter().map(|step| &step.kind).collect();
-        let importing = deployments.importing();
-        let refers = importing.values().filter(|it| {
-            it.deployment != deployments.home && it.kinds.iter().any(|kind| planned.contains(kind))
-        });
-        refers
-            .map(|it| (it.deployment.clone(), it.kinds.clone()))
-            .collect()
-    }
-
-    async fn blocked_at(
+    async fn asked_at(
         &self,
         importer: &Deployment,
         kinds: &BTreeSet<KindName>,
@@ -189,7 +173,9 @@ impl Shared {
                         let blocking = answered.blocking().count() as u64;
                         references += answered.count.saturating_sub(blocking);
                         let others = answered.holders.iter().filter(|holder| !holder.blocks);
-                        named.extend(others.take(NAMED_MAX - named.len()).map(called));
+                        let others = others.take(NAMED_MAX - named.len());
+                        let others = others.map(|holder| holder.key.called(&holder.name));
+                        named.extend(others);
                     }
                 }
                 Err(why) => return (not_clear(plan, &why, &importer.name), None),
@@ -402,6 +388,21 @@ impl Shared {
     }
 }
 
+impl Deployments {
+    /// Those on record whose kinds refer to what this plan deletes; not this deployment, whose own
+    /// references the plan has seen.
+    fn importers_of(&self, plan: &Plan) -> Vec<(Deployment, BTreeSet<KindName>)> {
+        let planned: BTreeSet<&KindName> = plan.steps.iter().map(|step| &step.kind).collect();
+        let importing = self.importing();
+        let refers = importing.values().filter(|it| {
+            it.deployment != self.home && it.kinds.iter().any(|kind| planned.contains(kind))
+        });
+        refers
+            .map(|it| (it.deployment.clone(), it.kinds.clone()))
+            .collect()
+    }
+}
+
 fn not_clear(plan: &Plan, why: &str, name: &str) -> Vec<Refusal> {
     let refusal = plan.targets.first().map(|resource| Refusal {
         resource: resource.clone(),
@@ -435,15 +436,6 @@ fn goes_first(importer: &str, references: u64, mut named: Vec<String>) -> Option
     })
 }
 
-/// `contract c1`
-fn called(holder: &Holder) -> String {
-    let name = match holder.name.as_str() {
-        "" => &holder.key.id,
-        name => name,
-    };
-    format!("{} {}", holder.key.kind, escape(name))
-}
-
 fn blocking(step: &PlanStep, answered: &Answered) -> Vec<Refusal> {
     let resource = Target {
         key: step.key(),
@@ -453,13 +445,9 @@ fn blocking(step: &PlanStep, answered: &Answered) -> Vec<Refusal> {
         resource: resource.clone(),
         rule: RefusalRule::InUse,
         reason: format!(
-            "{} {} is in use: {} of deployment {} points at it, and only goes by itself",
-            step.kind,
-            escape(match step.name.as_str() {
-                "" => &step.resource_id,
-                name => name,
-            }),
-            called(holder),
+            "{} is in use: {} of deployment {} points at it, and only goes by itself",
+            step.key().called(&step.name),
+            holder.key.called(&holder.name),
             holder.key.site,
         ),
         blocker: Some(holder.blocker()),

@@ -375,18 +375,13 @@ pub(in crate::engine) fn in_the_way(by: &Blocker) -> String {
     if let Some(name) = silent_deployment(by) {
         return format!("waiting for the word of deployment {}", escape(name));
     }
-    let called = match by.name.as_str() {
-        "" => by.id.as_str(),
-        name => name,
-    };
     let does = match by.in_plan {
         true => "",
         false => ", which this deletion will not remove",
     };
     format!(
-        "blocked by {} {} at {}{does}",
-        by.kind,
-        escape(called),
+        "blocked by {} at {}{does}",
+        by.key().called(&by.name),
         by.site
     )
 }
