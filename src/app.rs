@@ -33,14 +33,14 @@ use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::model::Origin;
 use crate::faces::cli::args::{
-    CheckWork, Cli, CompletionsArgs, Format, Global, LedgerWork, ManArgs, NotifyWork, OnOff,
-    ReplayArgs, SandboxArgs, Verb,
+    AuditWork, CheckWork, Cli, CompletionsArgs, Format, Global, LedgerWork, ManArgs, NotifyWork,
+    OnOff, ReplayArgs, SandboxArgs, Verb,
 };
 use crate::faces::cli::output::{Style, Tolerant};
 use crate::faces::cli::{self, Exit, Failure, ReadLine, Session, describe};
 #[cfg(feature = "console")]
 use crate::faces::console::Keymap;
-use crate::ledger::sqlite::owner;
+use crate::ledger::sqlite::{owner, seal_key};
 use crate::sandbox::{self, WorldOptions};
 use crate::system::clock::Clock;
 use crate::system::config::{self, ConfigError, Settings, Surroundings};
@@ -104,6 +104,7 @@ pub enum Mode {
     CheckKinds,
     Doctor,
     Ledger(LedgerWork),
+    Audit(AuditWork),
     Replay(ReplayArgs),
     Notify(NotifyWork),
     Completions(CompletionsArgs),
@@ -128,6 +129,7 @@ pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode
             LedgerWork::Prune(_) => Mode::Client(Verb::Ledger(args)),
             work => Mode::Ledger(work),
         }),
+        (false, false, Some(Verb::Audit(args))) => Ok(Mode::Audit(args.work)),
         (false, false, Some(Verb::Replay(args))) => Ok(Mode::Replay(args)),
         (false, false, Some(Verb::Notify(args))) => Ok(Mode::Notify(args.work)),
         (false, false, Some(Verb::Completions(args))) => Ok(Mode::Completions(args)),
@@ -153,6 +155,8 @@ pub struct Places {
     pub serve: PathBuf,
     /// The socket at which an engine is looked for.
     pub reach: PathBuf,
+    /// Where the key of a backup's audit seal may be: beside the usual ledgers.
+    pub seal_keys: Vec<PathBuf>,
 }
 
 /// The sandbox has a ledger, a socket and logs of its own, and never meets the engine of a real
@@ -191,12 +195,19 @@ pub fn places(
             ledger_named: true,
             serve: own.clone(),
             reach: own,
+            seal_keys: Vec::new(),
             state,
         });
     }
     let named = option.or(settings.ledger.path.as_deref());
     let usual = state.join("gone.sock");
+    let usual_ledgers = [Some(state.join("ledger.db")), settings.ledger.path.clone()];
     Ok(Places {
+        seal_keys: usual_ledgers
+            .iter()
+            .flatten()
+            .map(|path| seal_key(path))
+            .collect(),
         ledger: named.map_or_else(|| state.join("ledger.db"), Path::to_path_buf),
         ledger_named: option.is_some(),
         serve: around.socket_to_serve(socket).unwrap_or(usual.clone()),
@@ -262,6 +273,7 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
             out: Some(folder), ..
         }) => write_manual(&folder),
         Mode::Ledger(work) => upkeep::run(&global, around, style, &work),
+        Mode::Audit(work) => upkeep::audit(&global, around, style, &work),
         Mode::Replay(args) => replay::run(&global, around, style, &args),
         Mode::Notify(NotifyWork::Test) => runtime()?.block_on(notify::test(&global, around, style)),
         Mode::CheckKinds => examine::check_kinds(&global, around, style),

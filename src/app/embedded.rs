@@ -21,7 +21,7 @@ use crate::faces::cli::{Exit, Failure};
 use crate::faces::gate::GateHandle;
 use crate::faces::notify::Notifier;
 use crate::ledger::LedgerError;
-use crate::ledger::sqlite::{Options, SqliteLedger, owner};
+use crate::ledger::sqlite::{Options, SqliteLedger, is_held};
 use crate::ledger::tombstones::Tombstones;
 use crate::peers::ListenHandle;
 use crate::sandbox::{self, Scenario, ServerHandle, WorldOptions};
@@ -298,22 +298,29 @@ async fn open_ledger(
 ) -> Result<Arc<SqliteLedger>, Failure> {
     // The practice cloud begins anew each time: a ledger of what it was before would only mislead.
     let anew = global.sandbox.is_some() && global.ledger.is_none();
-    open(places.ledger.clone(), tombstones, anew).await
+    open(
+        places.ledger.clone(),
+        tombstones,
+        anew,
+        places.seal_keys.clone(),
+    )
+    .await
 }
 
 /// A ledger of the practice cloud, which begins anew unless an engine has it.
 pub(super) async fn open_anew(path: PathBuf) -> Result<Arc<SqliteLedger>, Failure> {
-    open(path, None, true).await
+    open(path, None, true, Vec::new()).await
 }
 
 async fn open(
     path: PathBuf,
     tombstones: Option<Arc<Tombstones>>,
     anew: bool,
+    seal_keys: Vec<PathBuf>,
 ) -> Result<Arc<SqliteLedger>, Failure> {
     let opened = tokio::task::spawn_blocking(move || {
-        if anew && owner(&path).is_none() {
-            for suffix in ["", "-wal", "-shm"] {
+        if anew && !is_held(&path) {
+            for suffix in ["", "-wal", "-shm", ".key"] {
                 let mut file = path.clone().into_os_string();
                 file.push(suffix);
                 match std::fs::remove_file(&file) {
@@ -329,6 +336,7 @@ async fn open(
         }
         let options = Options {
             tombstones,
+            seal_keys,
             ..Options::default()
         };
         SqliteLedger::open(&path, options)
@@ -343,9 +351,11 @@ async fn open(
 pub(super) fn ledger_failure(error: &LedgerError) -> Failure {
     let exit = match error {
         LedgerError::Held { .. } => Exit::Unreachable,
-        LedgerError::Newer { .. } | LedgerError::Corrupt { .. } | LedgerError::Io { .. } => {
-            Exit::Usage
-        }
+        LedgerError::Newer { .. }
+        | LedgerError::Corrupt { .. }
+        | LedgerError::Empty { .. }
+        | LedgerError::Foreign { .. }
+        | LedgerError::Io { .. } => Exit::Usage,
         LedgerError::Closed | LedgerError::ReadOnly { .. } | LedgerError::Cursor { .. } => {
             Exit::Internal
         }

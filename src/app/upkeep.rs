@@ -4,12 +4,15 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 use super::embedded::ledger_failure;
-use super::{places, settings};
-use crate::faces::cli::args::{Format, Global, LedgerWork};
+use super::{Places, places, settings};
+use crate::domain::model::Origin;
+use crate::faces::cli::args::{AuditWork, Format, Global, LedgerWork};
 use crate::faces::cli::output::{Style, Tolerant};
-use crate::faces::cli::{Exit, Failure, doctor};
+use crate::faces::cli::{self, Exit, Failure, doctor};
 use crate::faces::offline::ledger;
-use crate::ledger::sqlite::upkeep;
+use crate::ledger::sqlite::{Options, Store, upkeep};
+use crate::ledger::{AuditEntry, AuditRow};
+use crate::system::clock::Clock;
 use crate::system::config::Surroundings;
 
 pub(super) fn run(
@@ -18,17 +21,13 @@ pub(super) fn run(
     style: Style,
     work: &LedgerWork,
 ) -> Result<Exit, Failure> {
-    let settings = settings(global, around)?;
-    let path = places(global, &settings, around, Path::exists)?.ledger;
-    if !path.exists() {
-        let why = format!("there is none at {}", path.display());
-        let advice = "Name it with --ledger; an engine makes one when it starts.";
-        return Err(Failure::usage("open the ledger", why, advice));
-    }
+    let places = found(global, around)?;
+    let path = places.ledger;
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
     let exit = match work {
         LedgerWork::Check => {
-            let checks = ledger::check(&path).map_err(|error| ledger_failure(&error))?;
+            let checks =
+                ledger::check(&path, &places.seal_keys).map_err(|error| ledger_failure(&error))?;
             let well = format!("{} is whole, and every rule holds.", path.display());
             doctor::report(&mut out, style, global.output, &checks, &well)?
         }
@@ -55,4 +54,152 @@ pub(super) fn run(
     };
     out.flush()?;
     Ok(exit)
+}
+
+/// Where the ledger is, if there is one.
+fn found(global: &Global, around: &Surroundings) -> Result<Places, Failure> {
+    let settings = settings(global, around)?;
+    let places = places(global, &settings, around, Path::exists)?;
+    if !places.ledger.exists() {
+        let why = format!("there is none at {}", places.ledger.display());
+        let advice = "Name it with --ledger; an engine makes one when it starts.";
+        return Err(Failure::usage("open the ledger", why, advice));
+    }
+    Ok(places)
+}
+
+/// Rows of the audit that are read at a time.
+const AUDIT_ROWS: usize = 1_000;
+
+/// `gone audit`: also beside an engine at work, but for `seal`.
+pub(super) fn audit(
+    global: &Global,
+    around: &Surroundings,
+    style: Style,
+    work: &AuditWork,
+) -> Result<Exit, Failure> {
+    cli::no_drawing(global.output)?;
+    let places = found(global, around)?;
+    let path = places.ledger.as_path();
+    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
+    let exit = match work {
+        AuditWork::List { last } => {
+            let mut rows = Vec::new();
+            let latest = upkeep::audit_length(path).map_err(|error| ledger_failure(&error))?;
+            let first = latest.saturating_sub(i64::try_from(*last).unwrap_or(i64::MAX));
+            each_row(path, first, |row| rows.push(row.clone()))?;
+            cli::audit::list(&mut out, style, global.output, &values(&rows)?)?;
+            Exit::Done
+        }
+        AuditWork::Export => {
+            let mut written = Ok(());
+            each_row(path, 0, |row| {
+                if written.is_ok() {
+                    written = cli::audit::line(&mut out, style, row);
+                }
+            })?;
+            written?;
+            Exit::Done
+        }
+        AuditWork::Verify { head } => {
+            let verified = verify(&places, head.as_deref())?;
+            cli::audit::verified(&mut out, style, global.output, path, &verified)?
+        }
+        AuditWork::Seal(why) => {
+            let head = seal(&places, around, &why.reason)?;
+            let verified = Ok((head.length, head.to_string()));
+            cli::audit::verified(&mut out, style, global.output, path, &verified)?
+        }
+    };
+    out.flush()?;
+    Ok(exit)
+}
+
+fn values(rows: &[AuditRow]) -> Result<Vec<serde_json::Value>, Failure> {
+    let values = rows.iter().map(serde_json::to_value);
+    let values: Result<_, serde_json::Error> = values.collect();
+    values.map_err(|error| Failure::from(io::Error::from(error)))
+}
+
+fn each_row(path: &Path, after: i64, mut take: impl FnMut(&AuditRow)) -> Result<(), Failure> {
+    let mut after = after;
+    loop {
+        let rows = upkeep::audit(path, after, AUDIT_ROWS);
+        let rows = rows.map_err(|error| ledger_failure(&error))?;
+        let Some(last) = rows.last() else {
+            return Ok(());
+        };
+        after = last.seq;
+        rows.iter().for_each(&mut take);
+    }
+}
+
+/// How many rows there are and how they end, or what is wrong with them.
+fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), String>, Failure> {
+    let path = places.ledger.as_path();
+    let found = upkeep::verify_audit(path, &places.seal_keys);
+    let found = match found.map_err(|error| ledger_failure(&error))? {
+        Ok(found) => found,
+        Err(why) => return Ok(Err(why)),
+    };
+    let Some(head) = head else {
+        return Ok(Ok((found.length, found.to_string())));
+    };
+    let then = head.split_once(':').and_then(|(length, hash)| {
+        let length: i64 = length.parse().ok().filter(|length| *length > 0)?;
+        Some((length, hash))
+    });
+    let Some((length, hash)) = then else {
+        let why = format!("{head:?} is not LENGTH:HASH, such as 117:0b6e41…");
+        let advice = "Copy it from an earlier `gone audit verify`, or from the engine's log.";
+        return Err(Failure::usage("verify the audit", why, advice));
+    };
+    let row = upkeep::audit(path, length - 1, 1).map_err(|error| ledger_failure(&error))?;
+    Ok(match row.first() {
+        Some(row) if row.seq == length && row.hash == hash => Ok((found.length, found.to_string())),
+        Some(row) if row.seq == length => Err(format!(
+            "row {length} is another than it was then: the audit was written anew, or this is not the \
+             same ledger"
+        )),
+        _ => Err(format!(
+            "it has {} rows, and had {length} then: rows were removed, or an older copy of the ledger \
+             was given back",
+            found.length
+        )),
+    })
+}
+
+/// The only work here that writes: it needs the ledger for itself.
+fn seal(
+    places: &Places,
+    around: &Surroundings,
+    reason: &str,
+) -> Result<crate::ledger::sqlite::Head, Failure> {
+    let path = places.ledger.as_path();
+    let before = verify(places, None)?.map_or_else(|why| why, |(_, head)| head);
+    let options = Options {
+        seal_keys: places.seal_keys.clone(),
+        ..Options::default()
+    };
+    let mut store = Store::open(path, options).map_err(|error| ledger_failure(&error))?;
+    let entry = AuditEntry {
+        actor: around.actor(Origin::Cli),
+        action: "seal".to_owned(),
+        target: "audit".to_owned(),
+        reason: reason.to_owned(),
+        detail: serde_json::json!({ "before": before }),
+    };
+    let sealed = store.seal_anew(path, &entry, Clock::system().now());
+    sealed
+        .map_err(|error| ledger_failure(&error))?
+        .map_err(|broken| {
+            let advice = "Go on with a backup: a seal would not mend what is broken inside.";
+            Failure::new(
+                Exit::Internal,
+                "ledger",
+                "seal the audit",
+                broken.to_string(),
+                advice,
+            )
+        })
 }

@@ -36,6 +36,27 @@ pub fn is_hostile(c: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
+/// JSON in which no string holds a character that a terminal would act on. Such a character can only
+/// stand within a string, but for the line feeds of the layout. Read again, the text is the same.
+pub fn inert_json(json: &str, ascii: bool) -> Cow<'_, str> {
+    let hostile = |c: char| (is_hostile(c) && c != '\n') || (ascii && !c.is_ascii());
+    if !json.chars().any(hostile) {
+        return Cow::Borrowed(json);
+    }
+    let mut safe = String::with_capacity(json.len() + 64);
+    for c in json.chars() {
+        if hostile(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a String cannot fail.
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
+        } else {
+            safe.push(c);
+        }
+    }
+    Cow::Owned(safe)
+}
+
 /// The candidate that a mistyped word most likely meant; none if nothing is near.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates

@@ -1,6 +1,6 @@
 //! The chain of the audit: each row's hash covers the one before, so that a row that was changed,
-//! removed from the middle or slipped in is found (P6). What was cut off at the end is not: compare
-//! the last hash with one that was exported.
+//! removed from the middle or slipped in is found (P6). That no row was cut off at the end is what the
+//! seal shows ([`super::sqlite`], `seal`).
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ pub fn verify(previous: &str, rows: &[AuditRow]) -> Result<String, Broken> {
 
 /// SHA-256, in hex, over the previous hash and the row's canonical JSON (keys sorted, no spaces,
 /// without the hash).
-pub(super) fn link(previous: &str, row: &AuditRow) -> String {
+pub fn link(previous: &str, row: &AuditRow) -> String {
     let body = serde_json::json!({
         "seq": row.seq,
         "at": row.at,

@@ -132,8 +132,9 @@ pub trait Ledger: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Step>, LedgerError>;
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError>;
-    /// The steps that need a person, by what they have in common; the largest group first.
-    async fn causes(&self) -> Result<Vec<Triage>, LedgerError>;
+    /// The steps at these sites (without any: at all) that need a person, by what they have in common; the
+    /// largest group first.
+    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<Triage>, LedgerError>;
     async fn tombstones(
         &self,
         filter: TombstoneFilter,
@@ -805,6 +806,15 @@ pub enum LedgerError {
     },
     #[error("the ledger {path} is damaged: {detail}; restore a backup, or move it away")]
     Corrupt { path: String, detail: String },
+    #[error(
+        "the ledger {path} is an empty file: it was cut, or never written; restore a backup, or remove \
+         it to begin anew"
+    )]
+    Empty { path: String },
+    #[error(
+        "{path} is no ledger of gone; name the ledger's file with --ledger, or move this one away"
+    )]
+    Foreign { path: String },
     /// Nothing of the batch was written. The engine takes no new work and tries again every 5 s.
     #[error("cannot write the ledger {path}: {detail}")]
     Io { path: String, detail: String },

@@ -1,5 +1,6 @@
-//! Time and randomness, settings, logs: what every room outside `domain` stands on.
+//! Time and randomness, settings, logs, private files: what every room outside `domain` stands on.
 
 pub mod clock;
 pub mod config;
+pub mod private;
 pub mod telemetry;

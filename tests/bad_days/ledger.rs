@@ -126,17 +126,23 @@ fn an_engine_killed_leaves_no_lock() {
     again.stop().ok();
 }
 
+/// An engine closes the file of its lock before it takes it.
+fn is_private(lock: &std::path::Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(lock).unwrap().permissions().mode() & 0o777 == 0o600
+}
+
 #[test]
 fn who_only_asks_for_the_owner_keeps_no_engine_from_the_ledger() {
     let stage = Stage::new();
     let ledger = stage.ledger();
     std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
-    let asked = std::fs::File::create(ledger.with_extension("db.lock")).unwrap();
+    let lock = ledger.with_extension("db.lock");
+    let asked = std::fs::File::create(&lock).unwrap();
     // A console on a busy machine, between asking and letting go.
     asked.lock_shared().unwrap();
     let engine = stage.start("--engine");
-    let begun = || std::fs::exists(&ledger).unwrap();
-    wait_for("its try", begun);
+    wait_for("its try", || is_private(&lock));
     // Longer than the tries that an owner is given.
     std::thread::sleep(Duration::from_millis(300));
     drop(asked);
@@ -149,11 +155,12 @@ fn an_engine_told_to_end_while_it_starts_ends_well() {
     let stage = Stage::new();
     let ledger = stage.ledger();
     std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
-    let asked = std::fs::File::create(ledger.with_extension("db.lock")).unwrap();
+    let lock = ledger.with_extension("db.lock");
+    let asked = std::fs::File::create(&lock).unwrap();
     // It gets as far as the lock, and no farther.
     asked.lock_shared().unwrap();
     let engine = stage.start("--engine");
-    wait_for("its try", || std::fs::exists(&ledger).unwrap());
+    wait_for("its try", || is_private(&lock));
     engine.signal(Signal::TERM);
     drop(asked);
     engine.end().ok();

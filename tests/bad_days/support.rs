@@ -422,6 +422,15 @@ impl Ran {
         self
     }
 
+    /// Standard output holds each of these words.
+    #[track_caller]
+    pub fn says_out(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(self.out.contains(word), "no {word:?} in: {}", self.out);
+        }
+        self
+    }
+
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).expect(&self.out)
     }

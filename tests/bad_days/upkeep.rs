@@ -76,8 +76,57 @@ fn a_ledger_that_was_changed_by_hand_is_1_and_says_which_rule_is_broken() {
         "each total equals a recount",
         "counts equal a recount",
         "p6: the audit's chain holds",
+        "p6: the audit ends as it was sealed",
     ];
     assert_eq!(broken, rules);
+}
+
+#[test]
+fn p06_the_audit_is_listed_verified_written_out_and_a_cut_end_is_noticed() {
+    let stage = Stage::new();
+    stage.network("web", 2);
+    stage.gone(&format!("{DELETE_WEB} --reason ticket")).ok();
+    stage
+        .gone("audit list")
+        .ok()
+        .says_out(&["delete", "network", "ticket"]);
+    let rows = stage.gone("audit export").ok().out;
+    let rows: Vec<Value> = rows
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let whole = stage.gone("audit verify -o json").ok().json();
+    assert_eq!(whole["rows"], rows.len());
+    let head = format!("{}:{}", rows.len(), text(&rows.last().unwrap()["hash"]));
+    assert_eq!(whole["head"], head);
+    stage.network("api", 1);
+    stage.gone("delete network/api-net-0 --cascade --yes").ok();
+    // What was kept elsewhere is still there, and another head is not.
+    stage.gone(&format!("audit verify --head {head}")).ok();
+    stage
+        .gone(&format!("audit verify --head {head}0"))
+        .ends_with(1);
+    stage.gone("audit verify --head 99:abc").ends_with(1);
+    stage.gone("audit verify --head abc").ends_with(2);
+
+    let db = rusqlite::Connection::open(stage.ledger()).unwrap();
+    db.execute(
+        "DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)",
+        (),
+    )
+    .unwrap();
+    drop(db);
+    stage
+        .gone("audit verify")
+        .ends_with(1)
+        .says_out(&["cut from its end"]);
+    stage.gone("ledger check").ends_with(1);
+    stage.gone("audit seal --reason explained").ok();
+    stage.gone("audit verify").ok();
+    stage
+        .gone("audit list --last 1")
+        .ok()
+        .says_out(&["seal", "explained"]);
 }
 
 #[test]

@@ -19,5 +19,6 @@ mod reads;
 mod registry;
 mod rewind;
 mod rules;
+mod seal;
 mod support;
 mod tombstones;

@@ -234,7 +234,7 @@ async fn branches_go_with_their_steps() {
         .query_row("SELECT count(*) FROM branches", (), |row| row.get(0))
         .unwrap();
     assert_eq!(left, 1, "those of the one that is left");
-    for rule in upkeep::check(&folder.ledger()).unwrap() {
+    for rule in upkeep::check(&folder.ledger(), &[]).unwrap() {
         assert_eq!(rule.broken, 0, "{rule:?}");
     }
 }

@@ -181,7 +181,10 @@ async fn what_needs_a_person_is_grouped_by_why_it_does_not_move() {
     ] {
         one(&ledger, settle(change)).await;
     }
-    let causes = ledger.causes().await.unwrap();
+    let causes = ledger.causes(Vec::new()).await.unwrap();
+    assert_eq!(ledger.causes(vec![site()]).await.unwrap(), causes);
+    let elsewhere = Site::region("cloud", "two");
+    assert_eq!(ledger.causes(vec![elsewhere]).await.unwrap(), []);
     let shown: Vec<(u64, &str, Option<u16>, StepState)> = causes
         .iter()
         .map(|it| {

@@ -174,6 +174,9 @@ pub enum Verb {
     /// Check, copy or write out the ledger, also while an engine works on it
     #[command(after_help = LEDGER_EXAMPLES)]
     Ledger(LedgerArgs),
+    /// List who did what, when and why; verify that no row is missing; write all rows out
+    #[command(after_help = AUDIT_EXAMPLES)]
+    Audit(AuditArgs),
     /// Show how a ledger stood at any time: what was known when
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
@@ -307,8 +310,23 @@ const LEDGER_EXAMPLES: &str = "\
 Examples:
   gone ledger check                     every rule that must hold; exit 1 if one does not
   gone ledger prune --older-than 30d    by the engine that has it, or by one of its own
-  gone ledger backup /backup/gone.db    whole and consistent; give it back with --ledger
+  gone ledger backup /backup/gone.db    whole and consistent; give it back with --ledger. Keep the
+                                        ledger's key (ledger.db.key) too, but not beside the copy
   gone ledger export > ledger.jsonl     each row of each table as a line of JSON";
+
+const AUDIT_EXAMPLES: &str = "\
+Each row's hash covers the row before it, and a seal covers the last one, under a key that is not in
+the ledger (FILE.key beside it). So `verify` finds rows that were changed, removed or added by hand,
+also at the end. It does not find that the whole ledger is an older copy, or was sealed by somebody
+who can read the key: against these, keep the last row's LENGTH:HASH elsewhere and compare. The engine
+logs it with each row, and `verify` prints it.
+
+Examples:
+  gone audit list --last 20
+  gone audit verify                     exit 1 if a row is missing or was changed
+  gone audit verify --head 117:0b6e…    and the first 117 rows are those of that time
+  gone audit export > audit.jsonl       each row as a line of JSON, with its hash
+  gone audit seal --reason \"moved to another machine, the key was lost\"";
 
 const REPLAY_EXAMPLES: &str = "\
 Opens the console on a copy: the ledger is only read, also while an engine has it. There , and .
@@ -457,7 +475,7 @@ pub struct ListArgs {
     /// deletions, stuck, causes, gc, tombstones, orphans, sites, gates, deployments, or a kind such as network
     #[arg(default_value = "deletions", value_name = "WHAT")]
     pub what: String,
-    /// Only what is in its state for longer than this (24h without a value)
+    /// Only deletions, steps and tombstones that are in their state for longer than this (24h without a value)
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "24h", value_parser = duration::parse)]
     pub older_than: Option<Duration>,
 }
@@ -623,6 +641,32 @@ pub struct CheckArgs {
 pub enum CheckWork {
     /// All kinds: cascades that get stuck, cycles, and references that cannot do what they say
     Kinds,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct AuditArgs {
+    #[command(subcommand)]
+    pub work: AuditWork,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum AuditWork {
+    /// Show the latest rows, oldest first
+    List {
+        /// How many rows
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        last: usize,
+    },
+    /// Check that each row is what was written, and that none is missing
+    Verify {
+        /// What an earlier `verify`, or the engine's log, said: its rows must still be there
+        #[arg(long, value_name = "LENGTH:HASH")]
+        head: Option<String>,
+    },
+    /// Write every row as a line of JSON
+    Export,
+    /// Seal the rows as they stand, with a row that says so: when the key is lost, or the break was explained
+    Seal(Why),
 }
 
 #[derive(Clone, Debug, Args)]

@@ -5,6 +5,7 @@
 
 mod act;
 pub mod args;
+pub mod audit;
 pub mod check;
 mod delete;
 pub mod describe;
@@ -36,7 +37,7 @@ use args::{Format, LedgerArgs, LedgerWork, Verb};
 
 /// Carries out a verb that needs the control, and tells on standard error what went wrong.
 ///
-/// `check`, `doctor`, `ledger` but for `prune`, `replay`, `notify`, `sandbox`, `completions` and `man`
+/// `check`, `doctor`, `ledger` but for `prune`, `audit`, `replay`, `notify`, `sandbox`, `completions` and `man`
 /// need none, and are not for here.
 pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
     let session = &mut session;
@@ -62,6 +63,7 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
             Verb::Check(_)
             | Verb::Doctor
             | Verb::Ledger(_)
+            | Verb::Audit(_)
             | Verb::Replay(_)
             | Verb::Notify(_)
             | Verb::Sandbox(_)

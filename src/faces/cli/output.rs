@@ -303,27 +303,7 @@ pub(super) fn write_json<T: Serialize>(
     } else {
         serde_json::to_string(value)?
     };
-    writeln!(out, "{}", inert(&json, style.ascii))
-}
-
-/// JSON in which no string holds a character that a terminal would act on. Such a character can only
-/// stand within a string, but for the line feeds of the layout.
-fn inert(json: &str, ascii: bool) -> Cow<'_, str> {
-    let hostile = |c: char| (text::is_hostile(c) && c != '\n') || (ascii && !c.is_ascii());
-    if !json.chars().any(hostile) {
-        return Cow::Borrowed(json);
-    }
-    let mut safe = String::with_capacity(json.len() + 64);
-    for c in json.chars() {
-        if hostile(c) {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                safe.push_str(&format!("\\u{unit:04x}"));
-            }
-        } else {
-            safe.push(c);
-        }
-    }
-    Cow::Owned(safe)
+    writeln!(out, "{}", text::inert_json(&json, style.ascii))
 }
 
 fn write_yaml<T: Serialize>(out: &mut dyn Write, style: Style, value: &T) -> io::Result<()> {

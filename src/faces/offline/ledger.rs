@@ -1,6 +1,6 @@
 //! `gone ledger check`: the ledger's rules as checks, like those of the doctor.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::doctor::{Check, Health, Trouble};
 use crate::ledger::LedgerError;
@@ -10,8 +10,11 @@ use crate::ledger::sqlite::upkeep::{self, RuleChecked};
 ///
 /// # Errors
 /// The ledger cannot be read at all.
-pub fn check(path: &Path) -> Result<Vec<Check>, LedgerError> {
-    Ok(upkeep::check(path)?.into_iter().map(shown).collect())
+pub fn check(path: &Path, seal_keys: &[PathBuf]) -> Result<Vec<Check>, LedgerError> {
+    Ok(upkeep::check(path, seal_keys)?
+        .into_iter()
+        .map(shown)
+        .collect())
 }
 
 fn shown(checked: RuleChecked) -> Check {

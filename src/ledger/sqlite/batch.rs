@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Value, json};
 
 use super::rows;
+use super::seal::{self, Head, Key};
 use crate::domain::model::{Counts, DeletionState, EventKind, StepState, short_id};
 use crate::ledger::tombstones::Changed;
 use crate::ledger::{AuditEntry, AuditRow, audit};
@@ -139,18 +140,21 @@ pub(super) struct Batch<'c> {
     /// Tombstones whose rows are let go, for who has them in memory.
     pub(super) let_go: Vec<Changed>,
     deletions: BTreeMap<i64, Entry>,
+    /// What the audit's end is sealed with; none where that is not here.
+    seal: Option<&'c Key>,
 }
 
 /// The deletions as they were counted at a savepoint.
 pub(super) struct Savepoint(BTreeMap<i64, Entry>);
 
 impl<'c> Batch<'c> {
-    pub(super) fn new(db: &'c Connection, epoch: i64) -> Self {
+    pub(super) fn new(db: &'c Connection, epoch: i64, seal: Option<&'c Key>) -> Self {
         Self {
             db,
             epoch,
             let_go: Vec::new(),
             deletions: BTreeMap::new(),
+            seal,
         }
     }
 
@@ -336,14 +340,19 @@ impl<'c> Batch<'c> {
 
     /// Appends to the chain (P6), in the transaction of what it records.
     pub(super) fn audit(&self, entry: &AuditEntry, now: DateTime<Utc>) -> Sql<()> {
-        let (seq, previous): (i64, String) = self
+        let before = self
             .db
             .prepare_cached("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?
-            .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row((), |row| {
+                Ok(Head {
+                    length: row.get(0)?,
+                    hash: row.get(1)?,
+                })
+            })
             .optional()?
-            .unwrap_or((0, audit::GENESIS.to_owned()));
+            .unwrap_or_else(Head::none);
         let mut row = AuditRow {
-            seq: seq + 1,
+            seq: before.length + 1,
             // As it will be read again, or the hash would not hold.
             at: DateTime::from_timestamp_micros(rows::micros(now)).unwrap_or(now),
             actor: entry.actor.clone(),
@@ -353,7 +362,7 @@ impl<'c> Batch<'c> {
             detail: entry.detail.clone(),
             hash: String::new(),
         };
-        row.hash = audit::link(&previous, &row);
+        row.hash = audit::link(&before.hash, &row);
         self.db
             .prepare_cached(
                 "INSERT INTO audit(seq, at, actor, action, target, reason, detail, hash)
@@ -368,8 +377,13 @@ impl<'c> Batch<'c> {
                 row.reason,
                 row.detail.to_string(),
                 row.hash
-            ])
-            .map(drop)
+            ])?;
+        if let Some(key) = self.seal {
+            seal::advance(self.db, key, &before, &row)?;
+        }
+        // Whoever keeps the log elsewhere can tell whether the audit still has this row.
+        tracing::info!(audit = %Head::of(&row), action = row.action, "recorded");
+        Ok(())
     }
 
     /// Writes the deletions that changed, and the sums over all of them.

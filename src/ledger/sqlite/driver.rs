@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::batch::Sql;
 use super::lock::Lock;
 use super::pages::{self, position};
-use super::store::{Job, Outcome, Store, check_version, configure, fault};
+use super::store::{Job, Outcome, Store, check_content, check_version, configure, fault};
 use super::{Options, claims, gantt, native, outline, peers, purge, reads, told};
 use crate::domain::attention::Triage;
 use crate::domain::gantt::{Gantt, Upcoming};
@@ -236,6 +236,7 @@ struct Readers {
 impl Readers {
     fn open(path: &Path) -> Result<Self, LedgerError> {
         let name = path.display().to_string();
+        check_content(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut idle = Vec::with_capacity(READERS);
         for _ in 0..READERS {
@@ -494,8 +495,8 @@ impl<D: Drive> Ledger for D {
         self.read(purge::site_pauses).await
     }
 
-    async fn causes(&self) -> Result<Vec<Triage>, LedgerError> {
-        self.read(reads::causes).await
+    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<Triage>, LedgerError> {
+        self.read(move |db| reads::causes(db, &sites)).await
     }
 
     async fn gantt(

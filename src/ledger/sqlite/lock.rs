@@ -1,15 +1,16 @@
 //! Who owns a ledger: a lock of the operating system, which ends with the process that holds it,
 //! on a file that says who that is.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::LedgerError;
+use crate::system::private::{self, Trusted};
 
 /// What the lock file says; consoles find the engine by it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,14 +38,7 @@ impl Lock {
             path: path.display().to_string(),
             detail: error.to_string(),
         };
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed)?;
+        let file = private::open_or_create(&path).map_err(failed)?;
         let since = Instant::now();
         let mut tries = 0;
         while tries < TRIES {
@@ -67,7 +61,7 @@ impl Lock {
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
         }
-        let owner = read(&path);
+        let owner = read(&file);
         Err(LedgerError::Held {
             path: ledger.display().to_string(),
             pid: owner.as_ref().map_or(0, |owner| owner.pid),
@@ -94,18 +88,36 @@ impl Drop for Lock {
     }
 }
 
-/// The engine that owns this ledger now; none if none does, whatever the file says.
+/// The engine that owns this ledger now; none if none does, whatever the file says. Where somebody else
+/// than the ledger's owner could have written the file, it says nothing: its socket would lead to a
+/// stranger.
 pub fn owner(ledger: &Path) -> Option<Owner> {
+    let trusted = match fs::metadata(ledger) {
+        Ok(found) => Trusted::us().and(found.uid()),
+        Err(_) => Trusted::us(),
+    };
     let path = lock_path(ledger);
-    match File::open(&path).ok()?.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => read(&path),
-        Ok(()) | Err(TryLockError::Error(_)) => None,
+    private::check_way(&path, trusted).ok()?;
+    let file = private::open(&path, trusted).ok()?;
+    is_locked(&file).then(|| read(&file)).flatten()
+}
+
+/// Whether an engine has this ledger now, whoever it is.
+pub fn is_held(ledger: &Path) -> bool {
+    File::open(lock_path(ledger)).is_ok_and(|file| is_locked(&file))
+}
+
+fn is_locked(file: &File) -> bool {
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => true,
+        Ok(()) | Err(TryLockError::Error(_)) => false,
     }
 }
 
-fn read(path: &Path) -> Option<Owner> {
+fn read(file: &File) -> Option<Owner> {
     let mut text = String::new();
-    File::open(path).ok()?.read_to_string(&mut text).ok()?;
+    let mut file = file;
+    file.read_to_string(&mut text).ok()?;
     serde_json::Deserializer::from_str(&text)
         .into_iter()
         .next()?
@@ -118,25 +130,25 @@ fn lock_path(ledger: &Path) -> PathBuf {
     path.into()
 }
 
-/// Ledgers name what people delete: the folder is made private, the file too (0700, 0600).
-pub(super) fn make_private(ledger: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+/// Ledgers name what people delete: a folder that is missing is made private, the file is (0700, 0600).
+/// A folder that stands already (`/tmp`) is not ours to close, but nobody else may put files there in
+/// place of ours.
+pub(super) fn prepare_folder(ledger: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    private::check_way(ledger, Trusted::us())?;
     if let Some(folder) = ledger
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
     {
-        // A folder that stands already (`/tmp`) is not ours to close.
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(folder)?;
     }
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(ledger)?;
-    // SQLite gives the log and the index beside it the same mode.
-    file.set_permissions(fs::Permissions::from_mode(0o600))
+    private::check_way(ledger, Trusted::us())
+}
+
+/// Closes a ledger that others could read. The log and the index beside it have the same mode by SQLite.
+pub(super) fn make_private(ledger: &Path) -> std::io::Result<()> {
+    private::open_or_create(ledger).map(drop)
 }

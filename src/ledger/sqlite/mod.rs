@@ -32,16 +32,19 @@ mod reads;
 pub mod rewind;
 mod rows;
 mod schema;
+mod seal;
 mod start;
 mod store;
 mod told;
 pub mod upkeep;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use driver::{InlineLedger, SqliteLedger};
-pub use lock::{Owner, owner};
+pub use lock::{Owner, is_held, owner};
+pub use seal::{Head, key_path as seal_key};
 pub use store::{Job, Outcome, Store};
 
 use super::tombstones::Tombstones;
@@ -56,4 +59,7 @@ pub struct Options {
     pub commit_delay: Duration,
     /// Kept as the table is, for gates; none where there is no gate.
     pub tombstones: Option<Arc<Tombstones>>,
+    /// Where the key of the audit's seal may be, if it is not beside the file: a backup that is opened
+    /// was sealed by the key of the ledger that it is a copy of.
+    pub seal_keys: Vec<PathBuf>,
 }

@@ -120,15 +120,18 @@ pub(super) const CAUSE: &str =
 pub(super) const NEEDS_PERSON: &str = "(state = 'stuck' OR state = 'blocked' AND EXISTS(
     SELECT 1 FROM json_each(blockers) b WHERE NOT b.value ->> 'in_plan'))";
 
-pub(super) fn causes(db: &Connection) -> Sql<Vec<Triage>> {
+pub(super) fn causes(db: &Connection, sites: &[Site]) -> Sql<Vec<Triage>> {
+    let sites = rows::json(&sites.iter().map(Site::to_string).collect::<Vec<_>>())?;
     db.prepare_cached(&format!(
         "SELECT g.*, s.last_error ->> 'message' FROM (
              SELECT state, kind, {CAUSE}, count(*) AS steps, min(since), min(id) AS example
              FROM steps INDEXED BY steps_by_state
-             WHERE state IN ('stuck', 'blocked') AND {NEEDS_PERSON} GROUP BY 1, 2, 3, 4, 5
+             WHERE state IN ('stuck', 'blocked') AND {NEEDS_PERSON}
+                 AND (?1 = '[]' OR site IN (SELECT value FROM json_each(?1)))
+             GROUP BY 1, 2, 3, 4, 5
          ) g JOIN steps s ON s.id = g.example ORDER BY g.steps DESC, g.example"
     ))?
-    .query_map([], rows::triage)?
+    .query_map([sites], rows::triage)?
     .collect()
 }
 

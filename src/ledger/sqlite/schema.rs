@@ -5,11 +5,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::outline;
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 12;
+pub(super) const KNOWN: i64 = 13;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -22,6 +22,7 @@ const MIGRATIONS: [&str; 12] = [
     OUTLINE,
     REGISTRY,
     PEERS,
+    SEAL,
 ];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
@@ -391,6 +392,16 @@ CREATE TABLE foreign_going(
 ) STRICT;
 CREATE INDEX foreign_going_unseen ON foreign_going(root, num) WHERE phase = 'deleting' AND seen_to IS NULL;
 CREATE INDEX foreign_going_by_owner ON foreign_going(owner);
+";
+/// The end of the audit under a key that is not in here ([`super::seal`]); at most one row.
+const SEAL: &str = "
+CREATE TABLE audit_seal(
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    length INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    key TEXT NOT NULL,
+    mac TEXT NOT NULL
+) STRICT;
 ";
 /// The version whose steps have places.
 const WITH_PLACES: i64 = 10;

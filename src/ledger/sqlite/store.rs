@@ -11,8 +11,10 @@ use super::batch::{Batch, Sql};
 use super::claims::Rotation;
 use super::lock::{self, Lock};
 use super::mirror::Mirror;
+use super::seal::{self, Head};
 use super::{Options, schema};
-use crate::ledger::{Applied, Change, ClaimedStep, LedgerError, Room};
+use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, LedgerError, Room, audit};
+use crate::system::private;
 
 /// One request to the writer; several are one transaction.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub struct Store {
     rotation: Rotation,
     options: Options,
     mirror: Option<Mirror>,
+    /// None in memory, and where the key of its seal is not here.
+    seal: Option<seal::Key>,
     /// None in memory, which no one else can reach. Dropped last: the file is closed by then.
     lock: Option<Arc<Lock>>,
 }
@@ -49,14 +53,28 @@ impl Store {
     /// schema up to date, begins a new epoch.
     pub fn open(path: &Path, options: Options) -> Result<Self, LedgerError> {
         let name = path.display().to_string();
-        lock::make_private(path).map_err(|error| LedgerError::Io {
+        let failed = |error: std::io::Error| LedgerError::Io {
             path: name.clone(),
             detail: error.to_string(),
-        })?;
+        };
+        lock::prepare_folder(path).map_err(failed)?;
         let lock = Lock::acquire(path)?;
+        match std::fs::symlink_metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                create(path).map_err(|error| fault(&name, &error))?;
+            }
+            _ => check_content(path)?,
+        }
+        lock::make_private(path).map_err(failed)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(path, flags).map_err(|e| fault(&name, &e))?;
-        Self::start(db, name, Some(lock), options)
+        check_version(&db, &name)?;
+        if schema::version(&db).map_err(|e| fault(&name, &e))? == 0 {
+            return Err(LedgerError::Foreign { path: name });
+        }
+        let mut store = Self::start(db, name, Some(lock), options)?;
+        store.seal = seal::prepare(&mut store.db, path, &store.options.seal_keys)?;
+        Ok(store)
     }
 
     pub fn in_memory(options: Options) -> Result<Self, LedgerError> {
@@ -71,7 +89,6 @@ impl Store {
         lock: Option<Lock>,
         options: Options,
     ) -> Result<Self, LedgerError> {
-        check_version(&db, &path)?;
         let begin = |db: &mut Connection| -> Sql<i64> {
             configure(db)?;
             db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
@@ -94,6 +111,7 @@ impl Store {
             epoch,
             rotation: Rotation::new(),
             options,
+            seal: None,
             lock: lock.map(Arc::new),
         })
     }
@@ -175,7 +193,7 @@ impl Store {
             mirror.undo();
         }
         let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate)?;
-        let mut batch = Batch::new(&tx, self.epoch);
+        let mut batch = Batch::new(&tx, self.epoch, self.seal.as_ref());
         let mut outcomes = Vec::with_capacity(jobs.len());
         for job in jobs {
             outcomes.push(match job {
@@ -201,6 +219,28 @@ impl Store {
             mirror.take_over(&self.db, let_go);
         }
         Ok(outcomes)
+    }
+
+    /// Seals the audit as it stands, with this entry as its last row: after a person has seen why its
+    /// seal does not hold, or when the key is lost. Refused while the chain itself is broken.
+    pub fn seal_anew(
+        &mut self,
+        ledger: &Path,
+        entry: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Result<Result<Head, audit::Broken>, LedgerError> {
+        let failed = |error: rusqlite::Error| fault(&self.path, &error);
+        let key = seal::own_key(ledger)?;
+        let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate).map_err(failed)?;
+        Batch::new(&tx, self.epoch, None)
+            .audit(entry, now)
+            .map_err(failed)?;
+        let sealed = seal::seal_anew(&tx, &key).map_err(failed)?;
+        if sealed.is_ok() {
+            tx.commit().map_err(failed)?;
+            self.seal = Some(key);
+        }
+        Ok(sealed)
     }
 
     /// Reads what is committed, on the writer's own connection.
@@ -336,6 +376,54 @@ fn fails_alone(error: &rusqlite::Error) -> bool {
                 | ErrorCode::TooBig
                 | ErrorCode::Unknown
         ),
+    }
+}
+
+/// Makes a ledger that is complete as soon as it has its name: so one without a byte, or without our
+/// tables, was never made by us. The key of an older ledger of that name is put aside.
+fn create(path: &Path) -> Sql<()> {
+    let failed = |error: std::io::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
+    let beside = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        name
+    };
+    // SQLite would take the log of a ledger that was removed for that of the new one.
+    for left in [".new", "-wal", "-shm", "-journal"] {
+        match std::fs::remove_file(beside(left)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+    }
+    let new = beside(".new");
+    let new = Path::new(&new);
+    drop(private::create_new(new).map_err(failed)?);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut db = Connection::open_with_flags(new, flags)?;
+    // Nothing is lost with it: what a crash leaves is made anew.
+    db.pragma_update_and_check(None, "journal_mode", "off", |_| Ok(()))?;
+    db.pragma_update(None, "synchronous", "off")?;
+    schema::migrate(&mut db)?;
+    db.close().map_err(|(_, error)| error)?;
+    let file = std::fs::File::open(new).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    seal::put_key_aside(path).map_err(failed)?;
+    std::fs::rename(new, path).map_err(failed)
+}
+
+/// What stands there must be a ledger: an empty file is one that was cut, and what another program keeps
+/// there is not ours to change.
+pub(super) fn check_content(path: &Path) -> Result<(), LedgerError> {
+    let name = path.display().to_string();
+    let found = std::fs::metadata(path).map_err(|error| LedgerError::Io {
+        path: name.clone(),
+        detail: error.to_string(),
+    })?;
+    match found.len() {
+        0 => Err(LedgerError::Empty { path: name }),
+        _ => Ok(()),
     }
 }
 

@@ -1,18 +1,19 @@
 //! What is done beside an engine at work, or without one: the ledger checked, copied and written out.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Map, Value};
 
 use super::batch::Sql;
-use super::store::{check_version, fault};
-use super::{reads, schema};
-use crate::ledger::{LedgerError, audit};
+use super::seal::Head;
+use super::store::{check_content, check_version, fault};
+use super::{reads, schema, seal};
+use crate::domain::text::inert_json;
+use crate::ledger::{AuditRow, LedgerError};
+use crate::system::private;
 
 /// Rules that hold in every ledger at any time: from which version of its tables on, and a statement
 /// that counts what breaks it.
@@ -65,11 +66,15 @@ pub const RULES: [(i64, &str, &str); 19] = [
           WHERE (ended_at IS NOT NULL) <> (state IN ('gone', 'skipped', 'purged'))"),
     (1, "m1: one row per identity",
      "SELECT count(*) FROM (SELECT 1 FROM tombstones GROUP BY site, kind, id HAVING count(*) > 1)"),
+    // Two deletions may take away two things that one resource refers to.
     (1, "i9: one live step per identity and action",
      "SELECT count(*) FROM (SELECT 1 FROM steps WHERE ended_at IS NULL
-          GROUP BY site, kind, resource, action HAVING count(*) > 1)"),
+          GROUP BY site, kind, resource, action, iif(action = 'unset', vars, '')
+          HAVING count(*) > 1)"),
+    // What is made ready or loses a reference stays, and has no tombstone.
     (1, "t1: what is being deleted has its fence",
-     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND action <> 'enable' AND NOT EXISTS (
+     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND action IN ('delete', 'detach')
+          AND NOT EXISTS (
           SELECT 1 FROM tombstones t WHERE t.record_id = s.record AND t.phase = 'deleting'
               AND t.deletion = s.deletion AND t.id = s.resource)"),
     (1, "t9: no fence outlives its step",
@@ -94,9 +99,6 @@ pub const RULES: [(i64, &str, &str); 19] = [
      "SELECT count(*) FROM steps WHERE state = 'stuck' AND held_by IS NULL AND told = 0"),
 ];
 
-/// Rows of the audit that are checked at a time.
-const AUDIT_ROWS: usize = 1_000;
-
 /// A rule, and how much of the ledger breaks it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct RuleChecked {
@@ -106,11 +108,12 @@ pub struct RuleChecked {
     pub detail: String,
 }
 
-/// Checks the file, every rule of [`RULES`] and the audit's chain, all as of one moment.
+/// Checks the file, every rule of [`RULES`], the audit's chain and its seal, all as of one moment. The
+/// seal's key is looked for beside the ledger, and in `seal_keys`: a backup has none beside it.
 ///
 /// # Errors
 /// The ledger cannot be read at all.
-pub fn check(path: &Path) -> Result<Vec<RuleChecked>, LedgerError> {
+pub fn check(path: &Path, seal_keys: &[PathBuf]) -> Result<Vec<RuleChecked>, LedgerError> {
     let (db, name) = open(path)?;
     let failed = |error: rusqlite::Error| fault(&name, &error);
     let mut checked = Vec::with_capacity(RULES.len() + 2);
@@ -134,27 +137,68 @@ pub fn check(path: &Path) -> Result<Vec<RuleChecked>, LedgerError> {
             .map_err(failed)?;
         add(rule, broken.unsigned_abs(), String::new());
     }
-    let rule = "p6: the audit's chain holds";
-    match chain(&tx).map_err(failed)? {
-        Ok(()) => add(rule, 0, String::new()),
-        Err(broken) => add(rule, 1, broken.to_string()),
+    let (chain, sealed) = (
+        "p6: the audit's chain holds",
+        "p6: the audit ends as it was sealed",
+    );
+    match seal::chain(&tx).map_err(failed)? {
+        Ok(head) => {
+            add(chain, 0, String::new());
+            match seal::check(&tx, path, seal_keys, &head).map_err(failed)? {
+                Ok(()) => add(sealed, 0, String::new()),
+                Err(why) => add(sealed, 1, why.to_string()),
+            }
+        }
+        Err(broken) => {
+            add(chain, 1, broken.to_string());
+            add(
+                sealed,
+                1,
+                "not looked at: the chain is broken before".to_owned(),
+            );
+        }
     }
     Ok(checked)
 }
 
-fn chain(db: &Connection) -> Sql<Result<(), audit::Broken>> {
-    let (mut after, mut last) = (0, audit::GENESIS.to_owned());
-    loop {
-        let rows = reads::audit(db, after, AUDIT_ROWS)?;
-        let Some(row) = rows.last() else {
-            return Ok(Ok(()));
-        };
-        after = row.seq;
-        match audit::verify(&last, &rows) {
-            Ok(hash) => last = hash,
-            Err(broken) => return Ok(Err(broken)),
-        }
-    }
+/// What is found of the audit: its end, if the chain holds and is sealed so.
+///
+/// # Errors
+/// The ledger cannot be read at all.
+pub fn verify_audit(
+    path: &Path,
+    seal_keys: &[PathBuf],
+) -> Result<Result<Head, String>, LedgerError> {
+    let (db, name) = open(path)?;
+    let failed = |error: rusqlite::Error| fault(&name, &error);
+    let tx = db.unchecked_transaction().map_err(failed)?;
+    let head = match seal::chain(&tx).map_err(failed)? {
+        Ok(head) => head,
+        Err(broken) => return Ok(Err(broken.to_string())),
+    };
+    let sealed = seal::check(&tx, path, seal_keys, &head).map_err(failed)?;
+    Ok(sealed.map(|()| head).map_err(|why| why.to_string()))
+}
+
+/// The number of the audit's last row; 0 without any.
+///
+/// # Errors
+/// The ledger cannot be read.
+pub fn audit_length(path: &Path) -> Result<i64, LedgerError> {
+    let (db, name) = open(path)?;
+    db.query_row("SELECT coalesce(max(seq), 0) FROM audit", (), |row| {
+        row.get(0)
+    })
+    .map_err(|error| fault(&name, &error))
+}
+
+/// Rows of the audit after this one, oldest first.
+///
+/// # Errors
+/// The ledger cannot be read.
+pub fn audit(path: &Path, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError> {
+    let (db, name) = open(path)?;
+    reads::audit(&db, after, limit).map_err(|error| fault(&name, &error))
 }
 
 /// Copies the ledger as it is at one moment into a new private file, also while an engine writes it.
@@ -169,13 +213,10 @@ pub fn backup(path: &Path, to: &Path) -> Result<u64, LedgerError> {
         path: copy.clone(),
         detail: error.to_string(),
     };
-    // SQLite takes an empty file for none: so it is private from its first byte.
-    let made = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(to);
-    drop(made.map_err(failed)?);
+    // SQLite takes an empty file for none: so it is private from its first byte. By its name, SQLite
+    // would follow a link that somebody put there meanwhile.
+    private::check_way(to, private::Trusted::us()).map_err(failed)?;
+    drop(private::create_new(to).map_err(failed)?);
     let copied = db.execute("VACUUM INTO ?1", [&copy]);
     if let Err(error) = copied {
         // A copy that is not whole is none; what matters is why.
@@ -222,7 +263,8 @@ fn export_table(
         for (at, column) in columns.iter().enumerate() {
             line.insert(column.clone(), json(row.get_ref(at).map_err(failed)?));
         }
-        writeln!(out, "{}", Value::Object(line)).map_err(|error| LedgerError::Io {
+        let line = Value::Object(line).to_string();
+        writeln!(out, "{}", inert_json(&line, false)).map_err(|error| LedgerError::Io {
             path: "the output".to_owned(),
             detail: error.to_string(),
         })?;
@@ -247,8 +289,12 @@ fn strings(db: &Connection, sql: &str) -> Sql<Vec<String>> {
 
 fn open(path: &Path) -> Result<(Connection, String), LedgerError> {
     let name = path.display().to_string();
+    check_content(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(|error| fault(&name, &error))?;
     check_version(&db, &name)?;
-    Ok((db, name))
+    match schema::version(&db).map_err(|error| fault(&name, &error))? {
+        0 => Err(LedgerError::Foreign { path: name }),
+        _ => Ok((db, name)),
+    }
 }

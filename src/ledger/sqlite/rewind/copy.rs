@@ -1,8 +1,7 @@
 //! The copy that is set to other times. The original is never written, nor locked longer than a read.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
@@ -10,6 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::super::store::{check_version, fault};
 use super::super::{lock, schema, upkeep};
 use super::Unplayable;
+use crate::system::private;
 
 /// With what every file of SQLite begins.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -24,9 +24,9 @@ pub(super) fn path(folder: &Path) -> PathBuf {
 /// so it may lie where nothing can be written, and nothing is left beside it.
 pub(super) fn take(original: &Path, copy: &Path) -> Result<(), Unplayable> {
     check_kind_of_file(original)?;
-    if lock::owner(original).is_none() {
+    if !lock::is_held(original) {
         copy_files(original, copy).map_err(|error| unreadable(original, &error))?;
-        if lock::owner(original).is_none() {
+        if !lock::is_held(original) {
             return check_ledger(original, copy);
         }
         // An engine has come meanwhile: what was copied may be of two moments.
@@ -52,12 +52,7 @@ fn copy_files(original: &Path, copy: &Path) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::NotFound && to != *copy => continue,
             from => from?,
         };
-        let to = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(to);
-        io::copy(&mut from, &mut to?)?;
+        io::copy(&mut from, &mut private::create_new(&to)?)?;
     }
     Ok(())
 }

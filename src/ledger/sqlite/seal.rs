@@ -1,0 +1,382 @@
+//! The seal of the audit: how long its chain is and how it ends, under a key that is not in the ledger.
+//!
+//! The chain alone ([`crate::ledger::audit`]) shows rows that were changed, but not rows that were cut
+//! from its end, and whoever writes the whole table anew can compute all its hashes. So the ledger keeps
+//! one more row, `audit_seal`: the chain's length, its last hash, and an HMAC-SHA256 over both and the
+//! ledger's id. The key lies beside the ledger (`ledger.db.key`, 0600) and not in it.
+//!
+//! 1. The seal is written in the transaction of the rows that it covers, so a crash leaves both or
+//!    neither.
+//! 2. It moves on only from a chain for which it vouches. After rows were cut or changed it stays as it
+//!    is, whatever is added later, so the damage is found also after the engine has gone on.
+//! 3. A ledger is sealed once, when its key is made; then the key's file says so. A ledger without a seal
+//!    beside such a key has lost it.
+//!
+//! **What this shows, and what not.** It shows every change by anything that does not use the key: SQL by
+//! hand, another tool, a file that was cut, a backup that was changed where only the backup lies. It does
+//! not show that the whole ledger is an older copy, which a restored backup is, too; and whoever can read
+//! the key (this account, root) can seal what he wants. Against these, keep the end of the chain elsewhere:
+//! the engine logs it with each row, and `gone audit verify --head LENGTH:HASH` compares.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::{hmac, rand};
+use rusqlite::{Connection, OptionalExtension as _};
+use sha2::{Digest as _, Sha256};
+
+use super::batch::Sql;
+use super::{reads, schema};
+use crate::ledger::audit::{self, GENESIS, hex};
+use crate::ledger::{AuditRow, LedgerError};
+use crate::system::private::{self, Trusted};
+
+/// The version of the tables that have a seal.
+const SINCE: i64 = 13;
+const KEY_BYTES: usize = 32;
+/// The second line of the key's file, once its ledger is sealed.
+const SEALED: &str = "sealed";
+/// Rows of the audit that are read at a time.
+const ROWS: usize = 1_000;
+
+/// How long the chain is, and its last hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub length: i64,
+    pub hash: String,
+}
+
+impl Head {
+    pub(super) fn of(row: &AuditRow) -> Self {
+        Self {
+            length: row.seq,
+            hash: row.hash.clone(),
+        }
+    }
+
+    pub(super) fn none() -> Self {
+        Self {
+            length: 0,
+            hash: GENESIS.to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Head {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.length, self.hash)
+    }
+}
+
+/// The key of one ledger.
+#[derive(Debug)]
+pub(super) struct Key {
+    path: PathBuf,
+    secret: hmac::Key,
+    id: String,
+    /// Its ledger has a seal since.
+    has_sealed: bool,
+}
+
+/// The row of `audit_seal`.
+struct Seal {
+    head: Head,
+    key: String,
+    mac: String,
+}
+
+/// Why the audit is not, or cannot be, vouched for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unsealed {
+    #[error(
+        "the audit has {found} rows and its seal says {sealed}: rows were cut from its end or added by \
+         hand"
+    )]
+    Length { found: i64, sealed: i64 },
+    #[error("the audit's last row is not the one that was sealed: rows were changed by hand")]
+    Hash,
+    #[error("the audit's seal was not made with the key of this ledger: it was changed by hand")]
+    Forged,
+    #[error(
+        "the audit has lost its seal, which {} says it had: it was removed by hand, or a backup of an \
+         older version was restored", .0.display()
+    )]
+    Lost(PathBuf),
+    #[error(
+        "the audit's seal cannot be checked: its key ({id}) is not in {}{why}. Put the key of this \
+         ledger there; if there is none any more, `gone audit seal` seals anew what is there",
+        path.display()
+    )]
+    NoKey {
+        path: PathBuf,
+        id: String,
+        why: String,
+    },
+}
+
+/// Where the key of this ledger's seal is.
+pub fn key_path(ledger: &Path) -> PathBuf {
+    let mut path = ledger.as_os_str().to_owned();
+    path.push(".key");
+    path.into()
+}
+
+impl Key {
+    fn new(path: &Path, hexed: &str, has_sealed: bool) -> Self {
+        let id = hex(&Sha256::digest(format!("gone audit key\n{hexed}")));
+        Self {
+            path: path.to_owned(),
+            secret: hmac::Key::new(hmac::HMAC_SHA256, hexed.as_bytes()),
+            id: id.chars().take(16).collect(),
+            has_sealed,
+        }
+    }
+
+    fn read(path: &Path) -> io::Result<Self> {
+        let mut text = String::new();
+        let mut file = private::open(path, Trusted::us())?;
+        file.read_to_string(&mut text)?;
+        let mut lines = text.lines();
+        let hexed = lines.next().unwrap_or_default();
+        if hexed.len() != 2 * KEY_BYTES || !hexed.chars().all(|c| c.is_ascii_hexdigit()) {
+            let why = "it does not hold a key";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        Ok(Self::new(path, hexed, lines.next() == Some(SEALED)))
+    }
+
+    fn make(path: &Path) -> io::Result<Self> {
+        let mut bytes = [0; KEY_BYTES];
+        rand::fill(&mut bytes).map_err(|_| io::Error::other("no random bytes"))?;
+        let hexed = hex(&bytes);
+        // In one step: a crash leaves a whole key or none.
+        private::replace(path, format!("{hexed}\n").as_bytes())?;
+        Ok(Self::new(path, &hexed, false))
+    }
+
+    /// Written after the seal is durable: a crash in between leaves a seal whose key says nothing yet.
+    fn mark_sealed(&mut self) -> io::Result<()> {
+        if self.has_sealed {
+            return Ok(());
+        }
+        let mut file = private::append(&self.path)?;
+        file.write_all(format!("{SEALED}\n").as_bytes())?;
+        file.sync_all()?;
+        self.has_sealed = true;
+        Ok(())
+    }
+
+    fn mac(&self, ledger: &str, head: &Head) -> String {
+        let signed = hmac::sign(&self.secret, covered(ledger, head).as_bytes());
+        hex(signed.as_ref())
+    }
+
+    fn vouches(&self, ledger: &str, seal: &Seal) -> bool {
+        let mac = unhex(&seal.mac).unwrap_or_default();
+        seal.key == self.id
+            && hmac::verify(&self.secret, covered(ledger, &seal.head).as_bytes(), &mac).is_ok()
+    }
+
+    /// The key of this seal, beside the ledger or in one of these files; without a seal the one beside it.
+    fn find(ledger: &Path, elsewhere: &[PathBuf], seal: Option<&Seal>) -> io::Result<Option<Self>> {
+        let beside = key_path(ledger);
+        let own = match Self::read(&beside) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            own => Some(own?),
+        };
+        let fits = |key: &Self| seal.is_none_or(|seal| seal.key == key.id);
+        if seal.is_none() || own.as_ref().is_some_and(fits) {
+            return Ok(own);
+        }
+        let mut others = elsewhere.iter().filter(|path| **path != beside);
+        Ok(others.find_map(|path| Self::read(path).ok().filter(fits)))
+    }
+}
+
+fn covered(ledger: &str, head: &Head) -> String {
+    format!("gone audit seal 1\n{ledger}\n{head}")
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pair = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    (0..text.len()).step_by(2).map(pair).collect()
+}
+
+/// Finds the key of a ledger that was just brought up to date, or makes it; seals a ledger that never
+/// was. None: the seal's key is not here, so that what is added stays without a seal.
+pub(super) fn prepare(
+    db: &mut Connection,
+    ledger: &Path,
+    elsewhere: &[PathBuf],
+) -> Result<Option<Key>, LedgerError> {
+    let name = ledger.display().to_string();
+    let failed = |error: rusqlite::Error| super::store::fault(&name, &error);
+    let no_key = |error: io::Error| no_key(ledger, &error);
+    let seal = seal(db).map_err(failed)?;
+    let mut key = match Key::find(ledger, elsewhere, seal.as_ref()).map_err(no_key)? {
+        Some(key) => key,
+        None if seal.is_none() => own_key(ledger)?,
+        None => {
+            let why = "the key of the audit's seal is not here: `gone audit verify` says more";
+            tracing::warn!(ledger = name, "{why}");
+            return Ok(None);
+        }
+    };
+    if seal.is_none() && !key.has_sealed {
+        let tx = db.transaction().map_err(failed)?;
+        let first = seal_anew(&tx, &key).map_err(failed)?;
+        tx.commit().map_err(failed)?;
+        if let Err(broken) = first {
+            tracing::error!(ledger = name, %broken, "not sealed");
+            return Ok(Some(key));
+        }
+    }
+    if seal.is_some() || !key.has_sealed {
+        key.mark_sealed().map_err(no_key)?;
+    }
+    Ok(Some(key))
+}
+
+/// The key beside the ledger, made if there is none.
+pub(super) fn own_key(ledger: &Path) -> Result<Key, LedgerError> {
+    let path = key_path(ledger);
+    let key = match Key::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Key::make(&path),
+        read => read,
+    };
+    key.map_err(|error| no_key(ledger, &error))
+}
+
+/// A new ledger has a new key. The one before still fits the backups of the ledger before.
+pub(super) fn put_key_aside(ledger: &Path) -> io::Result<()> {
+    let key = key_path(ledger);
+    let mut aside = key.as_os_str().to_owned();
+    aside.push(".old");
+    match fs::rename(key, aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Seals what is there, if it is a whole chain.
+pub(super) fn seal_anew(db: &Connection, key: &Key) -> Sql<Result<Head, audit::Broken>> {
+    let chain = chain(db)?;
+    if let Ok(head) = &chain {
+        write(db, key, head)?;
+    }
+    Ok(chain)
+}
+
+fn no_key(ledger: &Path, error: &io::Error) -> LedgerError {
+    LedgerError::Io {
+        path: key_path(ledger).display().to_string(),
+        detail: error.to_string(),
+    }
+}
+
+/// Moves the seal from the row before to this one, if it vouches for that one.
+pub(super) fn advance(db: &Connection, key: &Key, before: &Head, row: &AuditRow) -> Sql<()> {
+    let Some(seal) = seal(db)? else {
+        return Ok(());
+    };
+    match seal.head == *before && key.vouches(&ledger_id(db)?, &seal) {
+        true => write(db, key, &Head::of(row)),
+        false => Ok(()),
+    }
+}
+
+fn write(db: &Connection, key: &Key, head: &Head) -> Sql<()> {
+    let mac = key.mac(&ledger_id(db)?, head);
+    db.prepare_cached(
+        "INSERT INTO audit_seal(one, length, hash, key, mac) VALUES(1, ?1, ?2, ?3, ?4)
+         ON CONFLICT(one) DO UPDATE SET length = excluded.length, hash = excluded.hash,
+             key = excluded.key, mac = excluded.mac",
+    )?
+    .execute((head.length, &head.hash, &key.id, mac))
+    .map(drop)
+}
+
+fn seal(db: &Connection) -> Sql<Option<Seal>> {
+    if schema::version(db)? < SINCE {
+        return Ok(None);
+    }
+    db.prepare_cached("SELECT length, hash, key, mac FROM audit_seal")?
+        .query_row((), |row| {
+            Ok(Seal {
+                head: Head {
+                    length: row.get(0)?,
+                    hash: row.get(1)?,
+                },
+                key: row.get(2)?,
+                mac: row.get(3)?,
+            })
+        })
+        .optional()
+}
+
+fn ledger_id(db: &Connection) -> Sql<String> {
+    db.prepare_cached("SELECT id FROM identity")?
+        .query_row((), |row| row.get(0))
+}
+
+/// The end of the audit's chain, if it holds.
+pub(super) fn chain(db: &Connection) -> Sql<Result<Head, audit::Broken>> {
+    let mut head = Head::none();
+    loop {
+        let rows = reads::audit(db, head.length, ROWS)?;
+        let Some(row) = rows.last() else {
+            return Ok(Ok(head));
+        };
+        let length = row.seq;
+        // Every row is numbered, from 1 on: what lacks one was cut at its beginning.
+        let expected = head.length + 1..;
+        if let Some((row, _)) = rows.iter().zip(expected).find(|(row, seq)| row.seq != *seq) {
+            return Ok(Err(audit::Broken { seq: row.seq }));
+        }
+        match audit::verify(&head.hash, &rows) {
+            Ok(hash) => head = Head { length, hash },
+            Err(broken) => return Ok(Err(broken)),
+        }
+    }
+}
+
+/// Whether the seal vouches for a chain that ends so.
+pub(super) fn check(
+    db: &Connection,
+    ledger: &Path,
+    elsewhere: &[PathBuf],
+    found: &Head,
+) -> Sql<Result<(), Unsealed>> {
+    let seal = seal(db)?;
+    let (key, why) = match Key::find(ledger, elsewhere, seal.as_ref()) {
+        Ok(key) => (key, String::new()),
+        Err(error) => (None, format!(" ({error})")),
+    };
+    let path = key_path(ledger);
+    let no_key = |id: &str| {
+        Err(Unsealed::NoKey {
+            path: path.clone(),
+            id: id.to_owned(),
+            why,
+        })
+    };
+    let sealed_since = schema::version(db)? >= SINCE;
+    Ok(match (seal, key) {
+        (None, Some(key)) if key.has_sealed => Err(Unsealed::Lost(key.path)),
+        // An engine makes the key before the tables.
+        (None, None) if sealed_since => no_key("unknown"),
+        // Not sealed yet: the next engine does it.
+        (None, _) => Ok(()),
+        (Some(seal), None) => no_key(&seal.key),
+        (Some(seal), Some(key)) => match (key.vouches(&ledger_id(db)?, &seal), seal.head) {
+            (false, _) => Err(Unsealed::Forged),
+            (true, sealed) if sealed == *found => Ok(()),
+            (true, sealed) if sealed.length == found.length => Err(Unsealed::Hash),
+            (true, sealed) => Err(Unsealed::Length {
+                found: found.length,
+                sealed: sealed.length,
+            }),
+        },
+    })
+}

@@ -1,0 +1,429 @@
+//! Private files: what is kept or read on this machine so that no other account can change or steal it.
+//!
+//! Other accounts of the machine are the adversary here. Two rules answer them:
+//! 1. *Every folder on the way* ([`check_way`]) belongs to root or to this account, and nobody else may
+//!    replace what lies in it. In a folder that everybody may write (`/tmp`, with its sticky bit) only
+//!    what belongs to root or to this account counts.
+//! 2. *A file is opened before it is believed*: never through a symbolic link, and what was opened must
+//!    be a regular file of root or of this account. Nothing is emptied or changed before that.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+/// A chain of symbolic links that is longer than this goes round in a circle.
+const LINKS_MAX: usize = 40;
+const STICKY: u32 = 0o1000;
+
+/// Why a path cannot be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Untrusted {
+    #[error(
+        "{path} belongs to {owner}, who could put other files in place of yours; choose a folder of \
+         your own"
+    )]
+    Owner { path: PathBuf, owner: Uid },
+    #[error(
+        "other users may replace files in {folder} (mode {mode:03o}): chmod go-w {folder}, or choose \
+         a folder of your own"
+    )]
+    Writable { folder: PathBuf, mode: u32 },
+    #[error("{path} is no regular file")]
+    NoFile { path: PathBuf },
+    #[error("{path} has another name elsewhere (a hard link), through which others may know it")]
+    Linked { path: PathBuf },
+    #[error("{path} leads through too many symbolic links")]
+    Circle { path: PathBuf },
+}
+
+/// An account, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uid(pub u32);
+
+impl std::fmt::Display for Uid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            0 => f.write_str("root"),
+            uid => write!(f, "uid {uid}"),
+        }
+    }
+}
+
+impl From<Untrusted> for io::Error {
+    fn from(why: Untrusted) -> Self {
+        Self::new(io::ErrorKind::PermissionDenied, why)
+    }
+}
+
+/// The accounts whose files are believed: root, this account, and at most one more.
+#[derive(Clone, Copy, Debug)]
+pub struct Trusted {
+    us: u32,
+    also: Option<u32>,
+}
+
+impl Trusted {
+    /// Root and the account of this process.
+    pub fn us() -> Self {
+        Self {
+            us: rustix::process::geteuid().as_raw(),
+            also: None,
+        }
+    }
+
+    /// And this account, for what is known to be its.
+    #[must_use]
+    pub fn and(self, uid: u32) -> Self {
+        Self {
+            also: Some(uid),
+            ..self
+        }
+    }
+
+    pub fn is(self, uid: u32) -> bool {
+        uid == 0 || uid == self.us || self.also == Some(uid)
+    }
+
+    /// Where everybody may write, the further account says nothing: anyone could claim to be it.
+    fn is_where_all_write(self, uid: u32) -> bool {
+        uid == 0 || uid == self.us
+    }
+}
+
+/// What decides about a folder, or about what lies in one.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    uid: u32,
+    gid: u32,
+    mode: u32,
+}
+
+impl Facts {
+    fn of(found: &Metadata) -> Self {
+        Self {
+            uid: found.uid(),
+            gid: found.gid(),
+            mode: found.mode(),
+        }
+    }
+
+    /// Whether accounts other than its owner may put files there. The group of the same number as the
+    /// owner has the owner alone as its member: so most distributions make accounts. Root's is root's.
+    fn others_write(self) -> bool {
+        let group_is_private = self.gid == 0 || self.gid == self.uid;
+        self.mode & 0o002 != 0 || (self.mode & 0o020 != 0 && !group_is_private)
+    }
+
+    fn is_sticky(self) -> bool {
+        self.mode & STICKY != 0
+    }
+}
+
+/// Whether what lies in this folder is what a trusted account has put there.
+fn judge(
+    (folder, above): (&Path, Facts),
+    (path, found): (&Path, Facts),
+    trusted: Trusted,
+) -> Result<(), Untrusted> {
+    if !trusted.is(above.uid) {
+        return Err(Untrusted::Owner {
+            path: folder.to_owned(),
+            owner: Uid(above.uid),
+        });
+    }
+    let open = above.others_write();
+    if open && !above.is_sticky() {
+        return Err(Untrusted::Writable {
+            folder: folder.to_owned(),
+            mode: above.mode & 0o7777,
+        });
+    }
+    let known = match open {
+        true => trusted.is_where_all_write(found.uid),
+        false => trusted.is(found.uid),
+    };
+    match known {
+        true => Ok(()),
+        false => Err(Untrusted::Owner {
+            path: path.to_owned(),
+            owner: Uid(found.uid),
+        }),
+    }
+}
+
+/// Checks every folder on the way to this path, and what stands at its end if something does; symbolic
+/// links are followed, each judged like a file where it lies.
+///
+/// # Errors
+/// [`Untrusted`] (as `PermissionDenied`); or a folder on the way cannot be looked at.
+pub fn check_way(path: &Path, trusted: Trusted) -> io::Result<()> {
+    let mut ahead: Vec<OsString> = names(&std::path::absolute(path)?);
+    let mut here = PathBuf::from("/");
+    let mut above = Facts::of(&fs::metadata(&here)?);
+    let mut links = 0;
+    while let Some(name) = ahead.pop() {
+        if name == ".." {
+            here.pop();
+            above = Facts::of(&fs::symlink_metadata(&here)?);
+            continue;
+        }
+        let next = here.join(&name);
+        let found = match fs::symlink_metadata(&next) {
+            Ok(found) => found,
+            // Whoever makes it there must be trusted.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let ours = Facts {
+                    uid: trusted.us,
+                    gid: 0,
+                    mode: 0,
+                };
+                return Ok(judge((&here, above), (&next, ours), trusted)?);
+            }
+            Err(error) => return Err(error),
+        };
+        judge((&here, above), (&next, Facts::of(&found)), trusted)?;
+        if found.is_symlink() {
+            links += 1;
+            if links > LINKS_MAX {
+                return Err(Untrusted::Circle {
+                    path: path.to_owned(),
+                }
+                .into());
+            }
+            let target = fs::read_link(&next)?;
+            if target.is_absolute() {
+                here = PathBuf::from("/");
+                above = Facts::of(&fs::metadata(&here)?);
+            }
+            ahead.extend(names(&target));
+            continue;
+        }
+        here = next;
+        above = Facts::of(&found);
+    }
+    Ok(())
+}
+
+/// The names of a path, last first, without its root.
+fn names(path: &Path) -> Vec<OsString> {
+    let mut names: Vec<OsString> = path
+        .components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some("..".into()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+        })
+        .collect();
+    names.reverse();
+    names
+}
+
+/// Makes a folder, and those above it, that only its owner can enter (0700), or closes one of ours that
+/// stands.
+///
+/// # Errors
+/// It cannot be made, others could replace what lies in it, it belongs to someone else, or it is a
+/// symbolic link to a folder that others can enter (what lies elsewhere is not closed unasked).
+pub fn folder(path: &Path) -> io::Result<()> {
+    let trusted = Trusted::us();
+    check_way(path, trusted)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    check_way(path, trusted)?;
+    let found = fs::metadata(path)?;
+    if found.uid() != trusted.us {
+        let owner = Uid(found.uid());
+        return Err(Untrusted::Owner {
+            path: path.to_owned(),
+            owner,
+        }
+        .into());
+    }
+    if found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    if fs::symlink_metadata(path)?.is_symlink() {
+        let (folder, mode) = (fs::canonicalize(path)?, found.mode() & 0o7777);
+        return Err(Untrusted::Writable { folder, mode }.into());
+    }
+    fs::set_permissions(path, Permissions::from_mode(0o700))
+}
+
+/// Opens a file of ours for reading and writing, and makes it (0600) if there is none. Its content is
+/// left as it is.
+///
+/// # Errors
+/// It is a symbolic link, no regular file, or belongs to someone else.
+pub fn open_or_create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    ours(path, &mut options)
+}
+
+/// Opens a file of ours for appending, and makes it (0600) if there is none.
+///
+/// # Errors
+/// As [`open_or_create`].
+pub fn append(path: &Path) -> io::Result<File> {
+    ours(path, OpenOptions::new().append(true).create(true))
+}
+
+fn ours(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.mode(0o600).custom_flags(careful()).open(path);
+    let file = file.map_err(|error| said(path, error))?;
+    let found = file.metadata()?;
+    check_file(path, &found, Trusted::us())?;
+    // A second name of a victim's file that an attacker gave it in a folder of his.
+    if found.nlink() > 1 {
+        return Err(Untrusted::Linked {
+            path: path.to_owned(),
+        }
+        .into());
+    }
+    if found.mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
+/// Makes a new file (0600), or refuses: what stands there, and where a link leads, stays as it is.
+///
+/// # Errors
+/// There is something already, or it cannot be made.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options.custom_flags(careful()).open(path)
+}
+
+/// Puts this into a file (0600) in one step, in place of what stood there: a link is replaced, never
+/// followed.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    use std::io::Write as _;
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.new", std::process::id()));
+    let beside = PathBuf::from(beside);
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = create_new(&beside)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)
+}
+
+/// Opens a file for reading that root or this account has written, or another that is trusted.
+///
+/// # Errors
+/// It is a symbolic link, no regular file, or belongs to someone else.
+pub fn open(path: &Path, trusted: Trusted) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).custom_flags(careful()).open(path);
+    let file = file.map_err(|error| said(path, error))?;
+    check_file(path, &file.metadata()?, trusted)?;
+    Ok(file)
+}
+
+/// No link is followed, and a pipe that somebody put there holds nobody up.
+fn careful() -> i32 {
+    (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
+}
+
+fn check_file(path: &Path, found: &Metadata, trusted: Trusted) -> Result<(), Untrusted> {
+    let path = path.to_owned();
+    match (found.is_file(), trusted.is(found.uid())) {
+        (false, _) => Err(Untrusted::NoFile { path }),
+        (true, false) => Err(Untrusted::Owner {
+            path,
+            owner: Uid(found.uid()),
+        }),
+        (true, true) => Ok(()),
+    }
+}
+
+/// The system's own words for a link are "too many levels of symbolic links".
+fn said(path: &Path, error: io::Error) -> io::Error {
+    match error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
+        true => io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "{} is a symbolic link, which is not followed",
+                path.display()
+            ),
+        ),
+        false => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: u32 = 1000;
+    const MALLORY: u32 = 1666;
+
+    fn judged(above: (u32, u32), found: u32, also: Option<u32>) -> bool {
+        let trusted = Trusted { us: US, also };
+        let facts = |uid, mode| Facts { uid, gid: 4, mode };
+        let (folder, path) = (Path::new("/f"), Path::new("/f/p"));
+        judge(
+            (folder, facts(above.0, above.1)),
+            (path, facts(found, 0o600)),
+            trusted,
+        )
+        .is_ok()
+    }
+
+    #[test]
+    fn what_another_account_could_have_put_there_is_not_believed() {
+        for (above, found, believed) in [
+            ((0, 0o755), 0, true),
+            ((US, 0o700), US, true),
+            ((0, 0o755), US, true),
+            // Another's file in a folder of ours, and ours in a folder of another.
+            ((0, 0o755), MALLORY, false),
+            ((MALLORY, 0o755), US, false),
+            // Others may write there; with the sticky bit they may not replace what is ours.
+            ((0, 0o777), US, false),
+            ((US, 0o775), US, false),
+            ((0, 0o1777), US, true),
+            ((0, 0o1777), 0, true),
+            ((0, 0o1777), MALLORY, false),
+        ] {
+            assert_eq!(judged(above, found, None), believed, "{above:?} {found}");
+        }
+    }
+
+    #[test]
+    fn a_further_account_counts_only_where_nobody_could_pretend_to_be_it() {
+        for (above, believed) in [
+            ((0, 0o755), true),
+            ((MALLORY, 0o755), true),
+            ((0, 0o1777), false),
+            ((US, 0o777), false),
+        ] {
+            assert_eq!(judged(above, MALLORY, Some(MALLORY)), believed, "{above:?}");
+        }
+    }
+
+    #[test]
+    fn a_group_of_the_owner_alone_may_write() {
+        let facts = |uid, gid| Facts {
+            uid,
+            gid,
+            mode: 0o770,
+        };
+        assert!(!facts(US, US).others_write());
+        assert!(!facts(US, 0).others_write());
+        assert!(facts(US, 4).others_write());
+    }
+}

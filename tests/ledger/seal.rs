@@ -1,0 +1,264 @@
+//! `gone ledger check` tells a healthy ledger from one that was changed by hand.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gone::domain::model::{Action, Origin, Plan};
+use gone::ledger::LedgerError;
+use gone::ledger::audit;
+use gone::ledger::sqlite::{InlineLedger, Options, Store, seal_key, upkeep};
+
+use crate::support::*;
+
+const CHAIN: &str = "p6: the audit's chain holds";
+const SEAL: &str = "p6: the audit ends as it was sealed";
+
+fn open(folder: &Folder) -> Store {
+    Store::open(&folder.ledger(), Options::default()).unwrap()
+}
+
+/// The rules that are broken.
+fn broken(folder: &Folder) -> Vec<String> {
+    let checked = upkeep::check(&folder.ledger(), &[]).unwrap();
+    let broken = checked.into_iter().filter(|rule| rule.broken > 0);
+    broken.map(|rule| rule.rule).collect()
+}
+
+/// Writes so many rows of the audit.
+fn record(store: &mut Store, names: &[&str]) {
+    for name in names {
+        let root = target("port", name);
+        store
+            .apply(vec![accept(wanted(name, vec![root], at(0)))])
+            .unwrap();
+    }
+}
+
+fn by_hand(folder: &Folder, sql: &str) {
+    let db = rusqlite::Connection::open(folder.ledger()).unwrap();
+    db.execute_batch(sql).unwrap();
+}
+
+/// Computes every hash anew, as whoever knows the format can.
+fn chain_anew(folder: &Folder) {
+    let rows = upkeep::audit(&folder.ledger(), 0, 1_000).unwrap();
+    let db = rusqlite::Connection::open(folder.ledger()).unwrap();
+    let mut last = audit::GENESIS.to_owned();
+    for row in rows {
+        last = audit::link(&last, &row);
+        db.execute(
+            "UPDATE audit SET hash = ?2 WHERE seq = ?1",
+            rusqlite::params![row.seq, last],
+        )
+        .unwrap();
+    }
+}
+
+fn unset(of: &str, field: &str) -> Plan {
+    let mut step = plan_step(0, Action::Unset, key("contract", of), &[]);
+    step.vars = Arc::new(BTreeMap::from([("field".to_owned(), field.to_owned())]));
+    plan(vec![step])
+}
+
+#[tokio::test]
+async fn i09_t01_a_ledger_with_what_only_loses_references_is_healthy() {
+    let folder = Folder::new();
+    let ledger = InlineLedger::new(open(&folder));
+    // Two deletions take away what one contract refers to, by two of its fields.
+    running(&ledger, "one", &unset("c", "network")).await;
+    running(&ledger, "two", &unset("c", "port")).await;
+    assert_eq!(claim(&ledger, 10).await.len(), 2);
+    drop(ledger);
+    assert_eq!(broken(&folder), Vec::<String>::new());
+}
+
+#[test]
+fn p06_rows_that_are_cut_from_the_end_of_the_audit_are_noticed() {
+    for cut in [
+        "DELETE FROM audit WHERE seq = 4",
+        "DELETE FROM audit WHERE seq > 1",
+        "DELETE FROM audit",
+    ] {
+        let folder = Folder::new();
+        let mut store = open(&folder);
+        record(&mut store, &["a", "b", "c", "d"]);
+        drop(store);
+        assert_eq!(broken(&folder), Vec::<String>::new());
+        by_hand(&folder, cut);
+        assert_eq!(broken(&folder), [SEAL], "{cut}");
+        // An engine that goes on does not cover it up, however many rows it adds.
+        record(&mut open(&folder), &["e", "f", "g", "h"]);
+        assert_eq!(broken(&folder), [SEAL], "{cut}, and the engine went on");
+    }
+}
+
+#[test]
+fn p06_rows_that_are_written_anew_with_right_hashes_are_noticed() {
+    for change in [
+        // One is removed, and the others are numbered anew.
+        "DELETE FROM audit WHERE seq = 2; UPDATE audit SET seq = seq - 1 WHERE seq > 2;",
+        "UPDATE audit SET reason = 'another' WHERE seq = 4;",
+    ] {
+        let folder = Folder::new();
+        record(&mut open(&folder), &["a", "b", "c", "d"]);
+        by_hand(&folder, change);
+        chain_anew(&folder);
+        assert_eq!(broken(&folder), [SEAL], "{change}");
+    }
+}
+
+#[test]
+fn p06_a_row_in_the_middle_that_was_changed_breaks_the_chain() {
+    let folder = Folder::new();
+    record(&mut open(&folder), &["a", "b", "c"]);
+    by_hand(&folder, "DELETE FROM audit WHERE seq = 1");
+    assert_eq!(broken(&folder), [CHAIN, SEAL]);
+}
+
+#[test]
+fn p06_a_seal_that_was_removed_or_forged_is_noticed_and_not_made_anew() {
+    for change in [
+        "DELETE FROM audit_seal; DELETE FROM audit WHERE seq = 3;",
+        // As if it were a ledger of the version before seals.
+        "DROP TABLE audit_seal; PRAGMA user_version = 12; DELETE FROM audit WHERE seq = 3;",
+        "DELETE FROM audit WHERE seq = 3; UPDATE audit_seal SET length = 2,
+             hash = (SELECT hash FROM audit WHERE seq = 2);",
+    ] {
+        let folder = Folder::new();
+        record(&mut open(&folder), &["a", "b", "c"]);
+        by_hand(&folder, change);
+        assert_eq!(broken(&folder), [SEAL], "{change}");
+        record(&mut open(&folder), &["d", "e"]);
+        assert_eq!(broken(&folder), [SEAL], "{change}, and the engine went on");
+    }
+}
+
+#[test]
+fn p06_what_a_crash_leaves_is_sealed_at_any_moment() {
+    let folder = Folder::new();
+    let mut store = open(&folder);
+    for name in ["a", "b", "c"] {
+        record(&mut store, &[name]);
+        // What the disk holds if the process is killed now.
+        let after = Folder::new();
+        for file in ["ledger.db", "ledger.db-wal", "ledger.db.key"] {
+            fs::copy(folder.path(file), after.path(file)).unwrap();
+        }
+        assert_eq!(broken(&after), Vec::<String>::new(), "after {name}");
+        record(&mut open(&after), &["z"]);
+        assert_eq!(broken(&after), Vec::<String>::new(), "and it went on");
+    }
+}
+
+#[test]
+fn p06_a_crash_between_key_and_seal_or_seal_and_mark_is_no_tampering() {
+    let folder = Folder::new();
+    record(&mut open(&folder), &["a"]);
+    let key = seal_key(&folder.ledger());
+    let secret = fs::read_to_string(&key).unwrap();
+    let secret = secret.lines().next().unwrap().to_owned() + "\n";
+    // The seal is written, its key does not say so yet.
+    fs::write(&key, &secret).unwrap();
+    assert_eq!(broken(&folder), Vec::<String>::new());
+    record(&mut open(&folder), &["b"]);
+    assert!(fs::read_to_string(&key).unwrap().ends_with("sealed\n"));
+    // The key is made, nothing is sealed yet.
+    fs::write(&key, &secret).unwrap();
+    by_hand(&folder, "DELETE FROM audit_seal");
+    assert_eq!(broken(&folder), Vec::<String>::new());
+    record(&mut open(&folder), &["c"]);
+    assert_eq!(broken(&folder), Vec::<String>::new());
+    by_hand(&folder, "DELETE FROM audit WHERE seq = 3");
+    assert_eq!(broken(&folder), [SEAL]);
+}
+
+#[test]
+fn p06_a_backup_is_checked_and_given_back_with_the_key_of_its_ledger() {
+    let (folder, elsewhere) = (Folder::new(), Folder::new());
+    let mut store = open(&folder);
+    record(&mut store, &["a", "b"]);
+    let copy = elsewhere.ledger();
+    upkeep::backup(&folder.ledger(), &copy).unwrap();
+    record(&mut store, &["c"]);
+    drop(store);
+    let keys = [seal_key(&folder.ledger())];
+    let sealed = |keys: &[PathBuf]| {
+        let checked = upkeep::check(&copy, keys).unwrap();
+        checked.into_iter().find(|rule| rule.rule == SEAL).unwrap()
+    };
+    assert_eq!(sealed(&keys).broken, 0);
+    // Without its key nothing is vouched for, and it says which one is missing.
+    let unknown = sealed(&[]);
+    assert!(unknown.detail.contains("cannot be checked"), "{unknown:?}");
+    assert_eq!(unknown.broken, 1);
+    // An engine on the copy seals on with that key.
+    let options = Options {
+        seal_keys: keys.to_vec(),
+        ..Options::default()
+    };
+    record(&mut Store::open(&copy, options).unwrap(), &["d"]);
+    assert_eq!(sealed(&keys).broken, 0);
+    // In place of the ledger it has its key beside it.
+    for log in ["ledger.db-wal", "ledger.db-shm"] {
+        let _ = fs::remove_file(folder.path(log));
+    }
+    fs::copy(&copy, folder.ledger()).unwrap();
+    assert_eq!(broken(&folder), Vec::<String>::new());
+}
+
+#[test]
+fn p06_a_person_seals_anew_on_the_record_what_has_lost_its_key() {
+    let folder = Folder::new();
+    record(&mut open(&folder), &["a", "b"]);
+    fs::remove_file(seal_key(&folder.ledger())).unwrap();
+    record(&mut open(&folder), &["c"]);
+    assert_eq!(broken(&folder), [SEAL]);
+    let entry = entry("seal", "audit", Origin::Cli);
+    let mut store = open(&folder);
+    let head = store.seal_anew(&folder.ledger(), &entry, at(5)).unwrap();
+    assert_eq!(head.unwrap().length, 4);
+    record(&mut store, &["d"]);
+    drop(store);
+    assert_eq!(broken(&folder), Vec::<String>::new());
+    let rows = upkeep::audit(&folder.ledger(), 3, 1).unwrap();
+    assert_eq!(rows[0].action, "seal");
+}
+
+#[test]
+fn an_empty_file_and_a_foreign_one_are_no_ledger() {
+    let folder = Folder::new();
+    fs::write(folder.ledger(), "").unwrap();
+    let opened = Store::open(&folder.ledger(), Options::default());
+    assert!(
+        matches!(opened, Err(LedgerError::Empty { .. })),
+        "{opened:?}"
+    );
+    let checked = upkeep::check(&folder.ledger(), &[]);
+    assert!(matches!(checked, Err(LedgerError::Empty { .. })));
+    assert_eq!(fs::read(folder.ledger()).unwrap(), b"");
+
+    by_hand(&folder, "CREATE TABLE theirs(a)");
+    let before = fs::read(folder.ledger()).unwrap();
+    let opened = Store::open(&folder.ledger(), Options::default());
+    assert!(
+        matches!(opened, Err(LedgerError::Foreign { .. })),
+        "{opened:?}"
+    );
+    let checked = upkeep::check(&folder.ledger(), &[]);
+    assert!(matches!(checked, Err(LedgerError::Foreign { .. })));
+    assert_eq!(fs::read(folder.ledger()).unwrap(), before);
+}
+
+#[test]
+fn a_new_ledger_in_place_of_one_that_was_removed_takes_nothing_from_it() {
+    let folder = Folder::new();
+    record(&mut open(&folder), &["a"]);
+    // Its log is left, as after a crash.
+    fs::write(folder.path("ledger.db-wal"), "what another ledger logged").unwrap();
+    fs::remove_file(folder.ledger()).unwrap();
+    record(&mut open(&folder), &["b"]);
+    assert_eq!(broken(&folder), Vec::<String>::new());
+    assert_eq!(upkeep::audit(&folder.ledger(), 0, 9).unwrap().len(), 1);
+}
