@@ -383,8 +383,12 @@ pub enum Query {
     },
     /// When what is blocked is tried again.
     Upcoming,
-    /// What needs a person, by why it does not move; the largest group first.
-    Causes,
+    /// What needs a person, by why it does not move; the largest group first. Only at these sites;
+    /// without any at all.
+    Causes {
+        #[serde(default)]
+        sites: Vec<Site>,
+    },
     Step {
         id: i64,
     },

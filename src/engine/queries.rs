@@ -162,8 +162,8 @@ impl Shared {
                     upcoming: upcoming.map_err(ledger_error)?,
                 })
             }
-            Query::Causes => Ok(Page::Causes {
-                rows: self.ledger.causes().await.map_err(ledger_error)?,
+            Query::Causes { sites } => Ok(Page::Causes {
+                rows: self.ledger.causes(sites).await.map_err(ledger_error)?,
             }),
             Query::Step { id } => {
                 let step = self.ledger.step(id).await.map_err(ledger_error)?;

@@ -711,7 +711,7 @@ impl World {
             Query::Upcoming => Page::Upcoming {
                 upcoming: self.upcoming(),
             },
-            Query::Causes => Page::Causes {
+            Query::Causes { .. } => Page::Causes {
                 rows: self.causes(),
             },
             Query::Gates => Page::Gates {

@@ -634,8 +634,8 @@ impl Ledger for Faulty {
         self.inner.upcoming(now).await
     }
 
-    async fn causes(&self) -> Result<Vec<Triage>, LedgerError> {
-        self.inner.causes().await
+    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<Triage>, LedgerError> {
+        self.inner.causes(sites).await
     }
     async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError> {
         self.inner.orphans(page).await

@@ -190,7 +190,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Ladder { .. } => 14,
         Query::Orphans { .. } => 15,
         Query::Gates => 16,
-        Query::Causes => 17,
+        Query::Causes { .. } => 17,
         Query::StepCount { .. } => 18,
         Query::Outline { .. } => 19,
         Query::Gantt { .. } => 20,

@@ -566,7 +566,7 @@ pub fn queries() -> Vec<Query> {
         Query::Explain { target: spec() },
         Query::Sites,
         Query::Gates,
-        Query::Causes,
+        Query::Causes { sites: Vec::new() },
         Query::Gantt {
             deletion_id: "d1".into(),
             columns: 80,
@@ -611,7 +611,7 @@ pub fn queries() -> Vec<Query> {
         Query::Ladder { .. } => 15,
         Query::Orphans { .. } => 16,
         Query::Gates => 17,
-        Query::Causes => 18,
+        Query::Causes { .. } => 18,
         // They cross no socket.
         Query::ShownBefore { .. } | Query::PointsAt { .. } => 26,
         Query::Native { .. } => 24,

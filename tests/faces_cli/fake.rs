@@ -44,6 +44,8 @@ pub struct World {
     pub gates: Vec<GateStatus>,
     pub deployments: Vec<DeploymentStatus>,
     pub causes: Vec<Triage>,
+    /// The sites that causes were asked for last.
+    pub causes_asked: Arc<Mutex<Vec<Site>>>,
     pub listings: Vec<SiteListing>,
     pub kinds: Vec<KindInfo>,
     pub explanation: Option<Explanation>,
@@ -72,6 +74,7 @@ impl World {
             gates: Vec::new(),
             deployments: Vec::new(),
             causes: Vec::new(),
+            causes_asked: Arc::default(),
             listings: Vec::new(),
             kinds: Vec::new(),
             explanation: None,
@@ -193,9 +196,12 @@ impl Control for Fake {
                 let (rows, next) = page(&world.orphans, cursor, size);
                 Page::Orphans { rows, next }
             }
-            Query::Causes => Page::Causes {
-                rows: world.causes.clone(),
-            },
+            Query::Causes { sites } => {
+                world.causes_asked.lock().unwrap().clone_from(&sites);
+                Page::Causes {
+                    rows: world.causes.clone(),
+                }
+            }
             Query::Gates => Page::Gates {
                 rows: world.gates.clone(),
             },

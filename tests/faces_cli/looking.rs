@@ -275,8 +275,43 @@ async fn the_lists_of_deletions_tombstones_and_sites_have_their_columns() {
         "{}",
         ran.out
     );
-    let ran = run(World::new(), "list tombstones --older-than 1h").await;
+    let ran = run(World::new(), "list orphans --older-than 1h").await;
     assert_eq!(ran.exit, Exit::Usage);
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_tombstones_are_those_that_are_long_in_their_phase() {
+    let hours_ago = |hours: i64| start() - chrono::TimeDelta::hours(hours);
+    let tombstone = |id: &str, phase, gone_at| Tombstone {
+        record_id: 5,
+        key: key("network", id),
+        phase,
+        deleted_at: Some(hours_ago(30)),
+        gone_at,
+        incarnation: 1,
+        recreated: 0,
+        deletion_id: DELETION.into(),
+    };
+    let mut world = World::new();
+    world.tombstones = vec![
+        tombstone("deleting-30h", Phase::Deleting, None),
+        tombstone("gone-29h", Phase::Gone, Some(hours_ago(29))),
+        tombstone("gone-1h", Phase::Gone, Some(hours_ago(1))),
+        Tombstone {
+            deleted_at: None,
+            ..tombstone("lives", Phase::Released, None)
+        },
+    ];
+    let ran = run(world, "list tombstones --older-than -o json").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let rows: Value = serde_json::from_str(&ran.out).unwrap();
+    let ids: Vec<&str> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, ["deleting-30h", "gone-29h"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -615,6 +650,27 @@ async fn causes_are_listed_with_what_finds_their_steps() {
     assert_eq!(row[..6], shown, "{}", ran.out);
 }
 
+/// The fake answers with what it was asked for.
+#[tokio::test]
+async fn causes_are_those_of_the_chosen_sites() {
+    let asked = |line: &str| {
+        let world = World::new();
+        let asked = world.causes_asked.clone();
+        let line = format!("list causes {line}");
+        async move {
+            let ran = run(world, &line).await;
+            assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+            let sites = asked.lock().unwrap().clone();
+            sites.iter().map(ToString::to_string).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(asked("").await, Vec::<String>::new());
+    assert_eq!(asked("--cloud lab").await, ["lab/one"]);
+    assert_eq!(asked("--region two").await, ["prod/two"]);
+    let ran = run(World::new(), "list causes --cloud lba").await;
+    assert_eq!(ran.exit, Exit::Usage);
+}
+
 #[tokio::test]
 async fn gates_are_listed_with_what_became_of_their_requests() {
     let world = || {
@@ -688,6 +744,13 @@ d1-1  s1/r1           stale, heard 2h ago  no                                   
         let ran = run(world(), &format!("list deployments -o {format}")).await;
         assert!(ran.out.contains("d1-1"), "{}", ran.out);
     }
+    let ran = run(world(), "list deployments --region r1 -o json").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let ran = run(world(), "list deployments --region r2 -o json").await;
+    assert_eq!(ran.out.trim(), "[]");
+    let ran = run(world(), "list deployments --cloud prod").await;
+    assert_eq!(ran.exit, Exit::Usage);
+    assert!(ran.err.contains("belong to no cloud"), "{}", ran.err);
 }
 
 /// What holds a step in other deployments stands below it, and below that what holds it there.

@@ -43,7 +43,7 @@ pub(super) async fn causes(
     RawQuery(query): RawQuery,
 ) -> Result<Json<List<Triage>>, Problem> {
     Params::parse(query.as_deref(), &[])?;
-    match api.query(Query::Causes).await? {
+    match api.query(Query::Causes { sites: Vec::new() }).await? {
         Page::Causes { rows: items } => Ok(Json(List { items, next: None })),
         _ => Err(Problem::unexpected("causes")),
     }

@@ -18,7 +18,8 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
     let before = args
         .older_than
         .and_then(|age| now.checked_sub_signed(TimeDelta::from_std(age).ok()?));
-    if session.global.cloud.is_some() || !session.global.region.is_empty() {
+    let by_site = args.what != "deployments";
+    if by_site && (session.global.cloud.is_some() || !session.global.region.is_empty()) {
         // A mistyped site would otherwise look empty.
         let sites = session.sites(&tried).await?;
         session.chosen_sites(&tried, &sites)?;
@@ -36,14 +37,18 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
             let rows = waiting(session, &tried, &[StepState::Blocked], before).await?;
             session.print_rows(&rows::waiting_steps(&rows), &rows)?;
         }
+        "tombstones" => {
+            let mut rows = tombstones(session, &tried).await?;
+            // A record that was released since is no tombstone of any age.
+            rows.retain(|row| {
+                before.is_none_or(|time| in_phase_since(row).is_some_and(|since| since < time))
+            });
+            session.print_rows(&rows::tombstones(&rows), &rows)?;
+        }
         what if before.is_some() => {
             let message = format!("--older-than does not apply to {what}");
-            let advice = "It applies to deletions, stuck and gc.";
+            let advice = "It applies to deletions, stuck, gc and tombstones.";
             return Err(Failure::usage(tried, message, advice));
-        }
-        "tombstones" => {
-            let rows = tombstones(session, &tried).await?;
-            session.print_rows(&rows::tombstones(&rows), &rows)?;
         }
         "orphans" => {
             let rows = orphans(session, &tried).await?;
@@ -55,7 +60,13 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
             session.print_rows(&rows::sites(&rows), &rows)?;
         }
         "causes" => {
-            let Page::Causes { rows } = session.query(&tried, Query::Causes).await? else {
+            let mut sites = Vec::new();
+            if session.global.cloud.is_some() || !session.global.region.is_empty() {
+                let known = session.sites(&tried).await?.into_iter().map(|row| row.site);
+                sites.extend(known.filter(|site| session.chooses(site)));
+            }
+            let Page::Causes { rows } = session.query(&tried, Query::Causes { sites }).await?
+            else {
                 return Err(Failure::unexpected(&tried));
             };
             session.print_rows(&rows::causes(&rows), &rows)?;
@@ -68,10 +79,17 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
             session.print_rows(&rows::gates(&rows), &rows)?;
         }
         "deployments" => {
+            if session.global.cloud.is_some() {
+                let message = "--cloud does not apply to deployments: they belong to no cloud";
+                let advice = "Choose them with --region.";
+                return Err(Failure::usage(tried, message, advice));
+            }
             let asked = session.query(&tried, Query::Deployments).await?;
-            let Page::Deployments { rows } = asked else {
+            let Page::Deployments { mut rows } = asked else {
                 return Err(Failure::unexpected(&tried));
             };
+            let regions = &session.global.region;
+            rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
             session.print_rows(&rows::deployments(&rows, now), &rows)?;
         }
         kind => return resources(session, &tried, kind).await,
@@ -187,6 +205,11 @@ async fn tombstones(session: &Session<'_>, tried: &str) -> Result<Vec<Tombstone>
         }
         cursor = next;
     }
+}
+
+/// When its phase began, as far as the tombstone tells.
+fn in_phase_since(row: &Tombstone) -> Option<DateTime<Utc>> {
+    row.gone_at.or(row.deleted_at)
 }
 
 async fn orphans(session: &Session<'_>, tried: &str) -> Result<Vec<Orphan>, Failure> {

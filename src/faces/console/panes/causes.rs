@@ -67,7 +67,7 @@ impl CausesPane {
         let left = left(&counted.not_eligible);
         if counted.eligible == 0 {
             let why = reasons(&counted.not_eligible).join("; ");
-            return context.say(Tone::Warn, format!("none is eligible, {left}: {why}"));
+            return context.say(Tone::Warn, format!("no step can be tried again: {why}"));
         }
         let n = counted.eligible;
         let mut lines = vec![format!("{} eligible, {left}", thousands(n))];
@@ -102,7 +102,7 @@ impl Row for Triage {
         })
     }
     fn query(_cursor: Option<String>) -> Query {
-        Query::Causes
+        Query::Causes { sites: Vec::new() }
     }
     fn of(page: Page) -> Option<(Vec<Self>, Option<String>)> {
         match page {
