@@ -4,12 +4,16 @@
 //! hears which of the owner's resources are going, each under a sequence. The owner asks the importer,
 //! in its own terms only (G8), whether anything still points at them. Both are deployments of equal
 //! right, and a deployment may import its own kinds (an asynchronous reference within one registry).
+//!
+//! Whoever a message is from bounds what it may say (P13): an owner speaks of resources that it keeps or of
+//! the clouds that it manages ([`PeerScope`]), an importer of its own that point at them. What it says of others is refused with the whole message.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use super::model::{Blocker, KindName, Phase, ResourceKey, Site};
+use super::text::escape;
 
 /// One engine with its own ledger and kinds (G1). Others find it by its service and region, and name it
 /// in references.
@@ -25,6 +29,80 @@ impl Deployment {
         Site::Deployment {
             name: self.name.as_str().into(),
         }
+    }
+}
+
+/// A name is at most so long.
+const NAME_CHARS_MAX: usize = 100;
+/// Ids, roots and names of resources in a message are at most so long.
+const TEXT_BYTES_MAX: usize = 1_024;
+
+/// Why nothing can be called so, if nothing can: it stands after the `@` of a target and in paths.
+pub fn wrong_deployment_name(name: &str) -> Option<String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let is_well = !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(fits);
+    (!is_well).then(|| {
+        format!(
+            "the name of a deployment is 1 to {NAME_CHARS_MAX} letters, digits, \".\", \"_\" or \"-\""
+        )
+    })
+}
+
+/// Nothing in a message is empty where it must not be, or longer than any of ours.
+fn fitting<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+    match texts
+        .into_iter()
+        .all(|it| !it.is_empty() && it.len() <= TEXT_BYTES_MAX)
+    {
+        true => Ok(()),
+        false => Err(format!(
+            "an id or a root is empty, or longer than {TEXT_BYTES_MAX} bytes"
+        )),
+    }
+}
+
+/// What the settings say of a peer: what it must call itself, and of which regions of clouds it may speak
+/// beside those that are called as its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PeerScope {
+    pub name: Option<String>,
+    pub sites: Vec<Site>,
+}
+
+impl PeerScope {
+    /// Whether an owner speaks of its own: of what it keeps itself, or of a cloud that it manages. Kinds of a
+    /// cloud are those of the owner's service; of which region is known by its name, or by the settings.
+    fn allows(&self, from: &Deployment, key: &ResourceKey) -> Result<(), String> {
+        let region_is_its = match &key.site {
+            Site::Region { region, .. } => {
+                **region == from.region || self.sites.contains(&key.site)
+            }
+            Site::Deployment { .. } => false,
+        };
+        match region_is_its {
+            true => Ok(()),
+            false if key.site.cloud().is_some() => Err(format!(
+                "it speaks of {} at {}, and offers {}/{}; if that region is its, too, name it in `sites` \
+                 of this peer in the settings",
+                escape(key.kind.as_str()),
+                escape(&key.site.to_string()),
+                from.service,
+                from.region
+            )),
+            false => own(from, key),
+        }
+    }
+}
+
+/// Whether a deployment speaks of what it keeps itself.
+fn own(from: &Deployment, key: &ResourceKey) -> Result<(), String> {
+    match key.site == from.site() {
+        true => Ok(()),
+        false => Err(format!(
+            "it speaks of {} at {}, and may speak of its own resources only",
+            escape(key.kind.as_str()),
+            escape(&key.site.to_string())
+        )),
     }
 }
 
@@ -65,6 +143,64 @@ pub struct Going {
     pub deletion: String,
     /// The deletion that all began with, in whichever deployment (G13).
     pub root: String,
+}
+
+impl News {
+    /// Whether this owner may say so to a deployment that watches it for these kinds. What a deployment
+    /// hears from itself is about anything of its own, the regions of its clouds too.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(
+        &self,
+        home: &Deployment,
+        kinds: &BTreeSet<KindName>,
+        scope: &PeerScope,
+    ) -> Result<(), String> {
+        for Going {
+            key,
+            deletion,
+            root,
+            ..
+        } in &self.changes
+        {
+            if self.from != *home {
+                scope.allows(&self.from, key)?;
+                fitting([key.id.as_str(), deletion, root])?;
+            }
+            if !kinds.contains(&key.kind) {
+                let kind = escape(key.kind.as_str());
+                return Err(format!(
+                    "it speaks of a {kind}, which it was not asked about"
+                ));
+            }
+            if !is_foreign_root(root) {
+                return Err("it names no deployment with which a deletion began".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Question {
+    /// Whether this owner may ask that.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self, home: &Deployment, scope: &PeerScope) -> Result<(), String> {
+        if self.about.len() > ASKED_TOGETHER {
+            return Err(format!(
+                "{} resources in one question; at most {ASKED_TOGETHER}",
+                self.about.len()
+            ));
+        }
+        if self.from == *home {
+            return Ok(());
+        }
+        self.about
+            .iter()
+            .try_for_each(|asked| scope.allows(&self.from, &asked.key))
+    }
 }
 
 impl Going {
@@ -192,10 +328,33 @@ impl Answers {
         }
         let asked = question.about.iter();
         let same = asked.eq(self.about.iter().map(|answered| &answered.asked));
-        match same {
-            true => Ok(()),
-            false => Err("its answer is not about what was asked".to_owned()),
+        if !same {
+            return Err("its answer is not about what was asked".to_owned());
         }
+        self.about
+            .iter()
+            .try_for_each(|answered| self.check_holders(answered))
+    }
+
+    /// An importer names its own, and says of its own alone what that waits for; of others it tells what
+    /// it was told.
+    fn check_holders(&self, answered: &Answered) -> Result<(), String> {
+        let site = self.from.site();
+        if answered.holders.len() > HOLDERS_MAX {
+            return Err(format!("it names more than {HOLDERS_MAX} for one resource"));
+        }
+        for holder in &answered.holders {
+            own(&self.from, &holder.key)?;
+            fitting(std::iter::once(holder.key.id.as_str()).chain(holder.root.as_deref()))?;
+            let waits = &holder.waits.0;
+            if waits.len() > CIRCLE_MAX || holder.held_by.len() > BLOCKERS_MAX {
+                return Err("it tells more of one resource than is ever told".to_owned());
+            }
+            if let Some(waiting) = waits.iter().find(|it| it.hops == 0 && it.key.site != site) {
+                own(&self.from, &waiting.key)?;
+            }
+        }
+        Ok(())
     }
 }
 

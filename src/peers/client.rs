@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::tls::{TlsError, client_config};
 use super::token::Token;
 use super::{Hint, PROTOCOL, PROTOCOL_HEADER, Peer, PeerFailure, Peers, Spoken};
-use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
+use crate::domain::peers::{Answers, Deployment, News, PeerScope, Question, Watch};
 use crate::domain::text::escape;
 use crate::system::config::PeerSettings;
 
@@ -56,6 +56,7 @@ struct Remote {
     url: String,
     client: reqwest::Client,
     token: Option<Token>,
+    scope: PeerScope,
 }
 
 /// Why a peer cannot be called as it is configured.
@@ -80,6 +81,10 @@ impl HttpPeers {
                 url: settings.url.trim_end_matches('/').to_owned(),
                 client: clients.of(position, settings)?,
                 token: settings.token_file.clone().map(Token::in_file),
+                scope: PeerScope {
+                    name: settings.name.clone(),
+                    sites: settings.sites.clone(),
+                },
             };
             remotes.insert(Peer::from(settings), remote);
         }
@@ -131,6 +136,13 @@ impl HttpPeers {
 impl Peers for HttpPeers {
     fn known(&self) -> Vec<Peer> {
         self.remotes.keys().cloned().collect()
+    }
+
+    fn scope(&self, peer: &Peer) -> PeerScope {
+        let remote = self.remotes.get(peer);
+        remote
+            .map(|remote| remote.scope.clone())
+            .unwrap_or_default()
     }
 
     async fn watch(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {

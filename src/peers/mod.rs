@@ -27,6 +27,12 @@
 //! caller has shown must be for the host of the entry's URL, and of the authority in `client_ca_file`. With
 //! that, nobody else gets as far as a request.
 //!
+//! **What a message may say** is bounded by whom it is from (P13). A peer has one name: the one that its
+//! entry in the settings says, or else the one that it says itself and that no other has. As an importer
+//! it keeps that name until an admin releases it. It speaks of, and asks about, resources of its own only: those that it keeps
+//! (`@NAME`), and those of its service in regions of clouds that are called as its own or that its entry
+//! lists in `sites`. It answers with resources that it keeps. A message that says more is refused whole.
+//!
 //! **Refusals** are RFC 9457 problem documents.
 //!
 //! | why | status |
@@ -54,7 +60,7 @@ use std::fmt;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
+use crate::domain::peers::{Answers, Deployment, News, PeerScope, Question, Watch};
 use crate::system::config::PeerSettings;
 pub use client::{HttpPeers, Limits, SetupError};
 pub use listen::{ListenError, ListenHandle, listen};
@@ -112,6 +118,11 @@ impl From<&PeerSettings> for Peer {
 pub trait Peers: Send + Sync {
     /// Those that are configured, in a fixed order.
     fn known(&self) -> Vec<Peer>;
+
+    /// What the settings say that a peer may call itself, and speak of.
+    fn scope(&self, _peer: &Peer) -> PeerScope {
+        PeerScope::default()
+    }
 
     /// What is new at an owner; waits there for as long as the watch says.
     async fn watch(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure>;

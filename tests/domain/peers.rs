@@ -1,7 +1,9 @@
 //! What deployments say to each other, and what counts as an answer.
 
-use gone::domain::model::{KindName, ResourceKey, Site};
-use gone::domain::peers::{Answered, Answers, Asked, Deployment, Holder, Question, Waits};
+use gone::domain::model::{KindName, Phase, ResourceKey, Site};
+use gone::domain::peers::{
+    Answered, Answers, Asked, Deployment, Going, Holder, News, PeerScope, Question, Waits,
+};
 
 const ROOT: &str = "d1/x";
 
@@ -149,4 +151,101 @@ fn g13_what_is_nearer_is_newer_and_an_echo_dies_out() {
     let mut own = Waits::default();
     own.hear(&key("a").site, &told("a", "b"));
     assert_eq!(on(&own), None);
+}
+
+#[test]
+fn p13_an_importer_says_of_its_own_alone_what_that_waits_for() {
+    let from = Deployment {
+        name: "d0".to_owned(),
+        service: "s".to_owned(),
+        region: "r".to_owned(),
+    };
+    let elsewhere = |id: &str| ResourceKey {
+        site: Site::Deployment { name: "d9".into() },
+        ..key(id)
+    };
+    let question = Question {
+        from: Deployment {
+            name: "d1".to_owned(),
+            ..from.clone()
+        },
+        ledger: "l".to_owned(),
+        seq: 1,
+        about: vec![asked("rx")],
+    };
+    let answers = |holder: Holder| Answers {
+        from: from.clone(),
+        ledger: "l".to_owned(),
+        seq: 1,
+        about: vec![Answered {
+            asked: asked("rx"),
+            clear: true,
+            holders: vec![holder],
+            count: 1,
+        }],
+    };
+    let told = holder(Some(ROOT), &[("a", &["rx"])]);
+    assert_eq!(answers(told.clone()).check(&question), Ok(()));
+    // What it was told of others travels on.
+    let mut heard = told.clone();
+    let mut others = Waits::default();
+    others.add(elsewhere("z"), [key("a")].into());
+    heard.waits.hear(&from.site(), &others);
+    assert_eq!(answers(heard).check(&question), Ok(()));
+    // What another has waits for, it does not say itself.
+    let mut lie = told.clone();
+    lie.waits.add(elsewhere("z"), [key("a")].into());
+    assert!(answers(lie).check(&question).is_err());
+    let lie = Holder {
+        key: elsewhere("a"),
+        ..told
+    };
+    assert!(answers(lie).check(&question).is_err());
+}
+
+#[test]
+fn p13_an_owner_speaks_of_what_it_keeps_and_of_the_regions_that_are_its() {
+    let owner = |name: &str, region: &str| Deployment {
+        name: name.to_owned(),
+        service: "network".to_owned(),
+        region: region.to_owned(),
+    };
+    let says = |site: Site| News {
+        from: owner("net-1", "one"),
+        ledger: "l".to_owned(),
+        seq: 1,
+        changes: vec![Going {
+            key: ResourceKey { site, ..key("x") },
+            phase: Phase::Deleting,
+            incarnation: 1,
+            deletion: "d".to_owned(),
+            root: "net-1/d".to_owned(),
+        }],
+        more: false,
+    };
+    let deployment = |name: &str| Site::Deployment { name: name.into() };
+    let kinds = [KindName::new("k")].into();
+    let home = owner("home", "here");
+    let listed = PeerScope {
+        name: None,
+        sites: vec![Site::region("prod", "three")],
+    };
+    for (site, believed) in [
+        (deployment("net-1"), true),
+        (deployment("net-2"), false),
+        (deployment("home"), false),
+        (Site::region("prod", "one"), true),
+        (Site::region("prod", "two"), false),
+        (Site::region("prod", "three"), true),
+        (Site::region("lab", "three"), false),
+    ] {
+        let checked = says(site.clone()).check(&home, &kinds, &listed);
+        assert_eq!(checked.is_ok(), believed, "{site}: {checked:?}");
+    }
+    // Of itself a deployment hears whatever is its.
+    let own = says(Site::region("prod", "two"));
+    assert_eq!(
+        own.check(&owner("net-1", "one"), &kinds, &PeerScope::default()),
+        Ok(())
+    );
 }

@@ -21,6 +21,7 @@ mod looks;
 mod mesh;
 mod owners;
 mod peers;
+mod peers_liars;
 mod peers_seeds;
 mod peers_world;
 mod plans;

@@ -52,6 +52,14 @@ pub struct Mesh {
     /// How many questions and answers there were.
     pub questions: Mutex<u64>,
     hints_lost: AtomicBool,
+    /// What a deployment says in place of the truth, by who says it.
+    pub lies: Mutex<Lies>,
+}
+
+#[derive(Default)]
+pub struct Lies {
+    pub news: Option<Box<dyn Fn(&Peer, &mut News) + Send>>,
+    pub answers: Option<Box<dyn Fn(&Peer, &mut Answers) + Send>>,
 }
 
 impl Mesh {
@@ -135,7 +143,12 @@ impl Peers for Line {
         let answer = tokio::time::timeout(limit, call()).await;
         let answer = answer.map_err(|_| PeerFailure::new(format!("{peer} took too long")))?;
         match self.mesh.back(peer, answer).await? {
-            Receipt::News(news) => Ok(*news),
+            Receipt::News(mut news) => {
+                if let Some(lie) = &self.mesh.lies.lock().unwrap().news {
+                    lie(peer, &mut news);
+                }
+                Ok(*news)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -161,7 +174,10 @@ impl Peers for Line {
         let answer = tokio::time::timeout(Duration::from_secs(10), call()).await;
         let answer = answer.map_err(|_| PeerFailure::new(format!("{peer} took too long")))?;
         match self.mesh.back(peer, answer).await? {
-            Page::Answers { answers } => {
+            Page::Answers { mut answers } => {
+                if let Some(lie) = &self.mesh.lies.lock().unwrap().answers {
+                    lie(peer, &mut answers);
+                }
                 self.mesh
                     .answered
                     .lock()
@@ -279,6 +295,7 @@ impl Deployments {
                 answered: Mutex::default(),
                 questions: Mutex::default(),
                 hints_lost: AtomicBool::new(false),
+                lies: Mutex::default(),
             }),
             settings,
             _folder: folder,

@@ -69,12 +69,12 @@ const PLACES: [(&str, &str, &str); 5] = [
 ];
 
 /// Whether what holds it up says this.
-fn says(step: &Step, what: &str) -> bool {
+pub fn says(step: &Step, what: &str) -> bool {
     let error = step.last_error.as_ref();
     error.is_some_and(|error| error.message.contains(what))
 }
 
-fn example(seed: u64) -> Deployments {
+pub fn example(seed: u64) -> Deployments {
     let mut deployments = Deployments::new(seed, &SERVICES, &PLACES);
     deployments.start_all();
     deployments

@@ -58,6 +58,8 @@ impl Files {
             url: url.to_owned(),
             service: service.to_owned(),
             region: "r".to_owned(),
+            name: None,
+            sites: Vec::new(),
             token_file: Some(self.path(token)),
             ca_file: None,
             certificate_file: None,

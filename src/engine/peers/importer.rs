@@ -14,7 +14,7 @@ use crate::domain::model::{Actor, DriftPolicy, Origin, PlanOptions, Site, Target
 use crate::domain::native::NativeReference;
 use crate::domain::peers::{News, Watch, is_foreign_root};
 use crate::engine::{Done, Shared, UnderWay};
-use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, ToSeeTo};
+use crate::ledger::{Applied, AuditEntry, Change, LedgerError, NewDeletion, ToSeeTo};
 use crate::peers::Peer;
 
 /// Targets of one deletion that sees to what points at them.
@@ -22,6 +22,8 @@ const SEEN_TO_TOGETHER: usize = 1_000;
 /// An owner that does not answer is tried again after this, and after twice as long each time.
 const AGAIN_FIRST: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(15);
+/// News are taken in at most so often: an owner that always has some must not keep the ledger writing.
+const HEARD_EVERY: Duration = Duration::from_millis(20);
 /// Owners are told at most so often that asking is worth it.
 const HINT_EVERY: Duration = Duration::from_millis(200);
 
@@ -54,6 +56,7 @@ impl Shared {
         };
         let mut again = AGAIN_FIRST;
         loop {
+            let begun = tokio::time::Instant::now();
             let watch = deployments.next_watch(peer, self.clock.now());
             let heard = match self.watch_of(peer, watch).await {
                 Ok(news) => self.take_in(deployments, peer, news).await,
@@ -69,6 +72,7 @@ impl Shared {
                 again = (again * 2).min(AGAIN_MAX);
             } else {
                 again = AGAIN_FIRST;
+                tokio::time::sleep_until(begun + HEARD_EVERY).await;
             }
         }
     }
@@ -91,6 +95,10 @@ impl Shared {
             .get(peer)
             .cloned()
             .unwrap_or_default();
+        deployments.check_sender(&news.from)?;
+        let scope = deployments.peers.scope(peer);
+        let allowed = news.check(&deployments.home, &before.kinds, &scope);
+        allowed.map_err(|why| format!("what {peer} says is not believed: {why}"))?;
         let as_before = before.ledger == news.ledger && before.seq == news.seq;
         if !as_before || !news.changes.is_empty() {
             let heard = Change::Heard {
@@ -100,7 +108,10 @@ impl Shared {
                 now: self.clock.now(),
             };
             let committed = self.commit(vec![heard]).await;
-            committed.map_err(|error| error.to_string())?;
+            let applied = committed.map_err(|error| error.to_string())?;
+            if let Some(Applied::Refused(why)) = applied.into_iter().next() {
+                return Err(why);
+            }
         }
         if let Some(watching) = deployments.watching().get_mut(peer) {
             watching.owner = Some(news.from.clone());

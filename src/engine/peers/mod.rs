@@ -20,7 +20,8 @@ use super::handle::ledger_error;
 use crate::control::{ControlError, DeploymentStatus, ImporterStatus, WatchStatus};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{KindName, Site};
-use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
+use crate::domain::peers::{Answers, Deployment, News, Question, Watch, wrong_deployment_name};
+use crate::domain::text::escape;
 use crate::ledger::{Heard, Importer};
 use crate::peers::{Peer, PeerFailure, Peers};
 
@@ -94,6 +95,41 @@ impl Deployments {
 
     fn is_home(&self, peer: &Peer) -> bool {
         *peer == self.home_peer()
+    }
+
+    /// Whether a deployment may call itself so. Its service and region are those of the peer that was
+    /// recognized; the name it says itself (P13).
+    fn check_sender(&self, from: &Deployment) -> Result<(), String> {
+        if *from == self.home {
+            return Ok(());
+        }
+        let peer = Peer::from(from);
+        let name = escape(&from.name);
+        if let Some(why) = wrong_deployment_name(&from.name) {
+            return Err(format!("{peer} calls itself \"{}\"; {why}", cut(&name)));
+        }
+        if from.name == self.home.name || self.is_home(&peer) {
+            return Err(format!(
+                "{peer} calls itself {name}, and this deployment is {} ({})",
+                self.home.name,
+                self.home_peer()
+            ));
+        }
+        match self.peers.scope(&peer).name {
+            Some(wanted) if wanted != from.name => {
+                return Err(format!(
+                    "{peer} calls itself {name}, and the settings {wanted}"
+                ));
+            }
+            _ => {}
+        }
+        let named = |other: &Peer| {
+            *other != peer && self.peers.scope(other).name.as_ref() == Some(&from.name)
+        };
+        match self.peers.known().into_iter().find(named) {
+            Some(other) => Err(format!("{peer} calls itself {name}, which is {other}")),
+            None => Ok(()),
+        }
     }
 
     fn watching(&self) -> MutexGuard<'_, BTreeMap<Peer, Watching>> {
@@ -244,6 +280,18 @@ impl Shared {
         let deployments = self.deployments.as_ref();
         deployments.map(|deployments| deployments.home.site())
     }
+}
+
+/// Of a name that is too long to be one.
+fn cut(name: &str) -> &str {
+    name.char_indices()
+        .nth(40)
+        .and_then(|(end, _)| name.get(..end))
+        .unwrap_or(name)
+}
+
+fn not_allowed(message: String) -> ControlError {
+    ControlError::Usage { message }
 }
 
 fn peer_failure(error: ControlError) -> PeerFailure {

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
 use super::points_at::in_the_way;
-use super::{Deployments, Importing};
+use super::{Deployments, Importing, not_allowed};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::{
     Action, Answer, ErrorClass, KindName, Plan, PlanStep, Refusal, RefusalRule, StepError, Target,
@@ -67,6 +67,10 @@ impl Shared {
     /// What an importer hears. It is on record before it hears anything (G12).
     pub(in crate::engine) async fn news_for(&self, watch: Watch) -> Result<News, ControlError> {
         let deployments = self.deployments()?;
+        deployments.check_sender(&watch.from).map_err(not_allowed)?;
+        // What no kind here is called, nothing here can be: its names would only fill the ledger.
+        let mut watch = watch;
+        watch.kinds.retain(|kind| self.kinds.get(kind).is_some());
         self.record(deployments, &watch).await?;
         let since = (watch.ledger.clone(), watch.after);
         let wait = Duration::from_millis(watch.wait_ms).min(WAIT_MAX);
@@ -125,9 +129,12 @@ impl Shared {
 
     pub(in crate::engine) fn hinted(&self, from: &Deployment) -> Result<(), ControlError> {
         let deployments = self.deployments()?;
-        if let Some(importing) = deployments.importing().get_mut(&from.name) {
+        let mut importing = deployments.importing();
+        let known = importing.get_mut(&from.name);
+        if let Some(importing) = known.filter(|it| it.deployment == *from) {
             importing.hinted = true;
         }
+        drop(importing);
         self.wake.notify_one();
         Ok(())
     }

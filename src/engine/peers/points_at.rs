@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Deployments;
+use super::{Deployments, not_allowed};
 use crate::control::ControlError;
 use crate::domain::awaiting::silent_deployment;
 use crate::domain::kinds::{IN_USE, Kind, OnDelete, base};
@@ -13,8 +13,7 @@ use crate::domain::model::{
     Action, Blocker, DeletionState, KindName, ResourceKey, Site, StepState, Target, short_id,
 };
 use crate::domain::peers::{
-    ASKED_TOGETHER, AWAITED, Answered, Answers, Asked, CIRCLE_MAX, HOLDERS_MAX, Holder, Question,
-    Waits,
+    AWAITED, Answered, Answers, Asked, CIRCLE_MAX, HOLDERS_MAX, Holder, Question, Waits,
 };
 use crate::domain::text::escape;
 use crate::engine::Shared;
@@ -38,14 +37,13 @@ impl Shared {
         question: Question,
     ) -> Result<Answers, ControlError> {
         let deployments = self.deployments()?;
-        if question.about.len() > ASKED_TOGETHER {
-            return Err(ControlError::Usage {
-                message: format!(
-                    "{} resources in one question; at most {ASKED_TOGETHER}",
-                    question.about.len()
-                ),
-            });
-        }
+        let scope = deployments.peers.scope(&Peer::from(&question.from));
+        deployments
+            .check_sender(&question.from)
+            .map_err(not_allowed)?;
+        question
+            .check(&deployments.home, &scope)
+            .map_err(not_allowed)?;
         let view = deployments.view(&question).await?;
         let keys: Vec<ResourceKey> = question.about.iter().map(|it| it.key.clone()).collect();
         let fields = self.pointing_fields();
@@ -355,7 +353,8 @@ impl Deployments {
                     message: format!("{} does not watch {peer}", self.home.name),
                 });
             };
-            if watching.ledger == question.ledger && watching.seq >= question.seq {
+            let is_heard = watching.owner.as_ref() == Some(&question.from);
+            if is_heard && watching.ledger == question.ledger && watching.seq >= question.seq {
                 return Ok(watching.seq);
             }
             if tokio::time::timeout_at(deadline, heard).await.is_err() {

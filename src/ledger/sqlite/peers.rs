@@ -48,6 +48,9 @@ impl Batch<'_> {
             }
             Some(_) => {}
             None => {
+                if let Some(why) = self.name_or_place_taken(importer)? {
+                    return Ok(Applied::Refused(why));
+                }
                 self.execute(
                     "INSERT INTO importers(name, service, region, since) VALUES(?1, ?2, ?3, ?4)",
                     &[name, service, region, &rows::micros(now)],
@@ -80,6 +83,56 @@ impl Batch<'_> {
             )?;
         }
         Ok(Applied::Done)
+    }
+
+    /// Why a deployment that was not heard under this name yet may not have it. One place has one name, so
+    /// that no peer registers more than once; and one name is of one place, so that no peer takes the
+    /// name of another (P13).
+    fn name_or_place_taken(&self, wanted: &Deployment) -> Sql<Option<String>> {
+        let Deployment {
+            name,
+            service,
+            region,
+        } = wanted;
+        let other: Option<String> = self
+            .db
+            .prepare_cached("SELECT name FROM importers WHERE service = ?1 AND region = ?2")?
+            .query_row([service, region], |row| row.get(0))
+            .optional()?;
+        if let Some(other) = other.filter(|other| other != name) {
+            return Ok(Some(format!(
+                "{service}/{region} is on record as deployment {other}, not {name}; release {other} \
+                 first"
+            )));
+        }
+        self.name_of_another(wanted)
+    }
+
+    /// Why this name is that of a deployment at another place.
+    fn name_of_another(&self, wanted: &Deployment) -> Sql<Option<String>> {
+        let Deployment {
+            name,
+            service,
+            region,
+        } = wanted;
+        let place: Option<(String, String)> = self
+            .db
+            .prepare_cached(
+                "SELECT service, region FROM (
+                     SELECT name, service, region FROM importers
+                     UNION ALL SELECT name, service, region FROM watches)
+                 WHERE name = ?1 AND (service, region) <> (?2, ?3)",
+            )?
+            .query_row([name, service, region], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()?;
+        Ok(place.map(|(its_service, its_region)| {
+            format!(
+                "deployment {name} is on record as {its_service}/{its_region}, not as \
+                 {service}/{region}; release that one first"
+            )
+        }))
     }
 
     /// For each kind those whose word its deletion waits for.
@@ -263,17 +316,24 @@ impl Batch<'_> {
         now: DateTime<Utc>,
     ) -> Sql<Applied> {
         let owner = news.from.name.as_str();
-        let before: Option<(String, i64)> = self
+        if let Some(why) = self.name_of_another(&news.from)? {
+            return Ok(Applied::Refused(why));
+        }
+        let before: Option<(String, String, i64)> = self
             .db
-            .prepare_cached("SELECT ledger, seq FROM watches WHERE service = ?1 AND region = ?2")?
-            .query_row([service, region], |row| Ok((row.get(0)?, row.get(1)?)))
+            .prepare_cached(
+                "SELECT name, ledger, seq FROM watches WHERE service = ?1 AND region = ?2",
+            )?
+            .query_row([service, region], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
             .optional()?;
-        // Another ledger, or one that was set back: what is known of it counts no more.
-        let anew = before
-            .as_ref()
-            .is_some_and(|(ledger, seq)| *ledger != news.ledger || *seq > news.seq);
-        if anew {
-            self.execute("DELETE FROM foreign_going WHERE owner = ?1", &[&owner])?;
+        // Another name or ledger, or one that was set back: what is known of it counts no more.
+        let anew = before.filter(|(name, ledger, seq)| {
+            name != owner || *ledger != news.ledger || *seq > news.seq
+        });
+        if let Some((name, ..)) = anew {
+            self.execute("DELETE FROM foreign_going WHERE owner = ?1", &[&name])?;
             let what = format!("the ledger of deployment {owner} is another one, or was set back");
             self.peer_event(&what, owner, now)?;
         }
@@ -301,8 +361,9 @@ impl Batch<'_> {
         if !going.is_going() {
             return self
                 .execute(
-                    "DELETE FROM foreign_going WHERE id = ?1 AND kind = ?2 AND site = ?3",
-                    &[&key.id, &key.kind.as_str(), &site],
+                    "DELETE FROM foreign_going
+                     WHERE id = ?1 AND kind = ?2 AND site = ?3 AND owner = ?4",
+                    &[&key.id, &key.kind.as_str(), &site, &owner],
                 )
                 .map(drop);
         }
@@ -310,10 +371,11 @@ impl Batch<'_> {
             .prepare_cached(
                 "INSERT INTO foreign_going(owner, site, kind, id, phase, incarnation, deletion, root)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-                 ON CONFLICT(id, kind, site) DO UPDATE SET owner = excluded.owner,
+                 ON CONFLICT(id, kind, site) DO UPDATE SET
                      phase = excluded.phase, incarnation = excluded.incarnation,
                      root = excluded.root, deletion = excluded.deletion,
-                     seen_to = iif(deletion = excluded.deletion, seen_to, NULL)",
+                     seen_to = iif(deletion = excluded.deletion, seen_to, NULL)
+                 WHERE owner = excluded.owner",
             )?
             .execute(params![
                 owner,

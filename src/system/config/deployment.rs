@@ -12,7 +12,7 @@ use super::duration;
 use super::load::nonsense;
 use super::secret::exposed;
 use crate::domain::model::Site;
-use crate::domain::peers::Deployment;
+use crate::domain::peers::{Deployment, wrong_deployment_name};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,6 +49,14 @@ pub struct PeerSettings {
     pub url: String,
     pub service: String,
     pub region: String,
+    /// What it must call itself, so that no other peer can take its name before it was heard. Without it
+    /// the name counts that it says itself, if no other has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Regions of clouds of which it may speak beside those that are called as its own: where it manages
+    /// such a cloud.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<Site>,
     /// What it holds is sent there as `Authorization: Bearer`, and must come from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
@@ -115,11 +123,8 @@ impl PeerSettings {
 
 pub(super) fn first_nonsense(deployment: &DeploymentSettings) -> Option<(String, String)> {
     let DeploymentSettings { name, service, .. } = deployment;
-    // It stands after the @ of a target, where a / would make it a region of a cloud.
-    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if name.is_empty() || !name.chars().all(fits) {
-        let message = "must be letters, digits, \".\", \"_\" or \"-\"";
-        return nonsense("deployment.name", message);
+    if let Some(why) = wrong_deployment_name(name) {
+        return nonsense("deployment.name", &why);
     }
     if service.is_empty() {
         return nonsense("deployment.service", "must not be empty");
@@ -182,6 +187,20 @@ fn wrong_peer(deployment: &DeploymentSettings, position: usize) -> Option<(&'sta
     if let Some(twin) = before.position(|it| place(&it.service, &it.region)) {
         let why = format!("this is the service and region of peers[{twin}] already");
         return Some(("region", why));
+    }
+    if peer.sites.iter().any(|site| site.cloud().is_none()) {
+        let why = "must be regions of clouds, CLOUD/REGION";
+        return Some(("sites", why.to_owned()));
+    }
+    if let Some(name) = &peer.name {
+        if let Some(why) = wrong_deployment_name(name) {
+            return Some(("name", why));
+        }
+        let before = deployment.peers.iter().take(position);
+        if *name == deployment.name || before.clone().any(|it| it.name.as_ref() == Some(name)) {
+            let why = "is the name of this deployment, or of another peer";
+            return Some(("name", why.to_owned()));
+        }
     }
     if peer.token_file.is_none() && deployment.client_ca_file.is_none() {
         let why = "is missing: without it, or deployment.client_ca_file, anyone could say that he is \

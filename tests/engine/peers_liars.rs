@@ -1,0 +1,303 @@
+//! Deployments that say more than they may: of others' resources, under others' names (P13).
+
+use std::time::Duration;
+
+use gone::control::{Command, ControlError, Query};
+use gone::domain::model::{DeletionState, KindName, Phase, ResourceKey, Site};
+use gone::domain::peers::{Asked, Deployment, Going, News, Question, Watch};
+use gone::peers::Peer;
+use serde_json::json;
+
+use super::harness::paused;
+use super::mesh::Deployments;
+use super::peers::{example, says};
+
+fn at(name: &str, kind: &str, id: &str) -> ResourceKey {
+    ResourceKey {
+        site: Site::Deployment { name: name.into() },
+        kind: KindName::new(kind),
+        id: id.to_owned(),
+    }
+}
+
+/// What `d1-2` says of a resource of `d1-1`.
+fn of_another(phase: Phase) -> Going {
+    Going {
+        key: at("d1-1", "rx", "x"),
+        phase,
+        incarnation: 1,
+        deletion: "evil".to_owned(),
+        root: "d1-2/evil".to_owned(),
+    }
+}
+
+fn is_liar(peer: &Peer) -> bool {
+    (peer.service.as_str(), peer.region.as_str()) == ("s1", "r2")
+}
+
+/// From now on `d1-2` lies to who watches it; until that was heard.
+async fn lie(all: &Deployments, lie: impl Fn(&mut News) + Send + 'static) {
+    all.mesh.lies.lock().unwrap().news = Some(Box::new(move |peer, news| {
+        if is_liar(peer) {
+            lie(news);
+            news.seq += 1;
+        }
+    }));
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
+    while reason(all).await.is_empty() {
+        let in_time = tokio::time::Instant::now() < deadline;
+        assert!(in_time, "what a liar says was believed");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// What `d0-1` has against its watch of `d1-2`.
+async fn reason(all: &Deployments) -> String {
+    let rows = all.statuses("d0-1").await;
+    let row = rows
+        .iter()
+        .find(|row| (row.service.as_str(), row.region.as_str()) == ("s1", "r2"));
+    row.and_then(|row| row.watch.clone())
+        .map(|it| it.reason)
+        .unwrap_or_default()
+}
+
+#[test]
+fn p13_news_of_another_owners_resource_deletes_nothing_here() {
+    paused(async {
+        let all = example(71);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        lie(&all, |news| news.changes.push(of_another(Phase::Deleting))).await;
+        let why = reason(&all).await;
+        assert!(why.contains("may speak of its own resources only"), "{why}");
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!(all.exists("d0-1", "a", "a1").await);
+        // Whose it is can still delete it.
+        let id = all.delete("d1-1", "rx", "x").await;
+        let done = all.at("d1-1").settled(&id).await;
+        assert_eq!(done.state, DeletionState::Gone);
+        assert!(!all.exists("d0-1", "a", "a1").await);
+    });
+}
+
+#[test]
+fn p13_no_owner_speaks_under_the_name_of_another() {
+    paused(async {
+        let all = example(72);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        lie(&all, |news| {
+            news.from.name = "d1-1".to_owned();
+            news.changes.push(of_another(Phase::Deleting));
+        })
+        .await;
+        let why = reason(&all).await;
+        assert!(
+            why.contains("deployment d1-1 is on record as s1/r1"),
+            "{why}"
+        );
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!(all.exists("d0-1", "a", "a1").await);
+    });
+}
+
+#[test]
+fn p13_no_owner_lifts_the_fence_of_another() {
+    paused(async {
+        let all = example(73);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
+            .await;
+        all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
+            .await;
+        let id = all.delete("d1-1", "rx", "x").await;
+        all.at("d1-1")
+            .until_any(&id, |step| says(step, "c c1"))
+            .await;
+        lie(&all, |news| news.changes.push(of_another(Phase::Released))).await;
+        let more = json!({"id": "c2", "rx": "x@d1-1"});
+        let said = all
+            .try_create("d0-1", "c", more)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains("is being deleted by deletion"), "{said}");
+    });
+}
+
+#[test]
+fn p13_what_nobody_asked_about_and_a_deletion_of_ours_as_its_cause_are_not_believed() {
+    paused(async {
+        let all = example(74);
+        all.create("d1-2", "rx", json!({"id": "x"})).await;
+        lie(&all, |news| {
+            news.changes.push(Going {
+                key: at("d1-2", "a", "x"),
+                ..of_another(Phase::Deleting)
+            });
+        })
+        .await;
+        assert!(reason(&all).await.contains("not asked about"));
+        all.mesh.lies.lock().unwrap().news = None;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        lie(&all, |news| {
+            news.changes.push(Going {
+                key: at("d1-2", "rx", "x"),
+                root: "0197".to_owned(),
+                ..of_another(Phase::Deleting)
+            });
+        })
+        .await;
+        assert!(reason(&all).await.contains("names no deployment"));
+    });
+}
+
+fn watch(name: &str, service: &str, region: &str) -> Watch {
+    Watch {
+        from: Deployment {
+            name: name.to_owned(),
+            service: service.to_owned(),
+            region: region.to_owned(),
+        },
+        kinds: [KindName::new("rx")].into(),
+        ledger: String::new(),
+        after: 0,
+        wait_ms: 0,
+    }
+}
+
+async fn importers(all: &Deployments, name: &str) -> Vec<String> {
+    let rows = all.statuses(name).await;
+    let rows = rows.into_iter().filter(|row| row.importer.is_some());
+    rows.map(|row| row.name.unwrap_or_default()).collect()
+}
+
+#[test]
+fn p13_a_peer_registers_once_under_a_name_of_its_own() {
+    paused(async {
+        let all = example(75);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        assert_eq!(importers(&all, "d1-1").await, ["d0-1"]);
+        let register = async |name: &str| {
+            let command = Command::Watch {
+                watch: watch(name, "s2", "r2"),
+            };
+            all.at("d1-1").submit(command).await.map(drop)
+        };
+        let long = "n".repeat(100_000);
+        let names = ["", "a/b", "a@b", "\u{1b}[2J", "\u{3164}", "d 1", &long];
+        for name in names {
+            let refused = register(name).await;
+            let short = name.chars().take(9).collect::<String>();
+            let Err(ControlError::Usage { message }) = refused else {
+                panic!("{short:?} is no name: {refused:?}");
+            };
+            assert!(
+                message.len() < 300 && !message.contains('\u{1b}'),
+                "{message}"
+            );
+        }
+        // Ours, and another's.
+        for name in ["d1-1", "d0-1"] {
+            register(name).await.unwrap_err();
+        }
+        assert_eq!(importers(&all, "d1-1").await, ["d0-1"]);
+        // One name for one peer, however often it tries another.
+        register("d2-2").await.unwrap();
+        for n in 0..300 {
+            let refused = register(&format!("more-{n}")).await;
+            assert!(
+                matches!(refused, Err(ControlError::Conflict { .. })),
+                "{refused:?}"
+            );
+        }
+        register("d2-2").await.unwrap();
+        assert_eq!(importers(&all, "d1-1").await, ["d0-1", "d2-2"]);
+        // What is no kind here is not kept.
+        let mut wide = watch("d2-2", "s2", "r2");
+        wide.kinds
+            .extend((0..1_000).map(|n| KindName::new(&format!("kind-{n}"))));
+        all.at("d1-1")
+            .submit(Command::Watch { watch: wide })
+            .await
+            .unwrap();
+        let rows = all.statuses("d1-1").await;
+        let kinds = rows
+            .into_iter()
+            .filter_map(|row| row.importer)
+            .map(|it| it.kinds.len());
+        assert_eq!(kinds.max(), Some(1));
+    });
+}
+
+#[test]
+fn p13_who_asks_is_told_of_his_own_resources_only() {
+    paused(async {
+        let all = example(76);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d1-2", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        let ask = async |from: Deployment, about: ResourceKey| {
+            let question = Question {
+                from,
+                ledger: String::new(),
+                seq: 0,
+                about: vec![Asked {
+                    key: about,
+                    deletion: None,
+                    incarnation: 0,
+                    root: String::new(),
+                }],
+            };
+            let control = all.at("d0-1").control;
+            control.query(Query::PointsAt { question }).await
+        };
+        let from = watch("d1-2", "s1", "r2").from;
+        let refused = ask(from.clone(), at("d1-1", "rx", "x"))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("may speak of its own resources only"),
+            "{refused}"
+        );
+        // Nor under the name of whose it is.
+        let named = Deployment {
+            name: "d1-1".to_owned(),
+            ..from
+        };
+        ask(named, at("d1-1", "rx", "x")).await.unwrap_err();
+    });
+}
+
+#[test]
+fn p13_an_importer_that_names_what_is_not_its_own_has_said_nothing() {
+    paused(async {
+        let all = example(77);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        all.mesh.lies.lock().unwrap().answers = Some(Box::new(|_, answers| {
+            for answered in &mut answers.about {
+                for holder in &mut answered.holders {
+                    holder.key = at("d1-2", "rx", "x");
+                    holder.blocks = true;
+                }
+            }
+        }));
+        let plan = all.at("d1-1").plan("rx", "x").await;
+        let refused = &plan.refused[0].reason;
+        assert!(refused.contains("gave no answer that counts"), "{refused}");
+        assert!(
+            refused.contains("may speak of its own resources only"),
+            "{refused}"
+        );
+        assert!(plan.refused[0].blocker.is_none());
+    });
+}
