@@ -27,6 +27,8 @@ use super::text::{did_you_mean, escape};
 
 /// The type of the error of a step that is stuck only because it waits for one that is.
 pub const HELD: &str = "DependencyStuck";
+/// The error type of a step whose resource another deletion deletes.
+pub const LEFT_TO: &str = "LeftToAnotherDeletion";
 /// The type of the error of a step that waited for one that was forgotten.
 pub const FORGOTTEN: &str = "DependencyForgotten";
 
@@ -265,6 +267,13 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
     }
     if let Some(held) = step.last_error.as_ref().filter(|error| error.kind == HELD) {
         return Some(format!("it {}: purge that one", held.message));
+    }
+    if let Some(left) = step
+        .last_error
+        .as_ref()
+        .filter(|error| error.kind == LEFT_TO)
+    {
+        return Some(left.message.clone());
     }
     let stuck = step.state == StepState::Stuck;
     if !stuck && step.state != StepState::Blocked {

@@ -6,6 +6,7 @@ use super::handle::{audit, ledger_error};
 use super::{PAGE_MAX, Shared};
 use crate::control::{ControlError, Envelope, NotEligible, Receipt, Retried, RetryFilter};
 use crate::domain::attention;
+use crate::domain::ladder::LEFT_TO;
 use crate::domain::model::Step;
 use crate::ledger::{Applied, Change, Cursor, RetryBy, Selection, StepFilter};
 
@@ -101,7 +102,9 @@ impl Shared {
             if self.sites.read_only(site) {
                 return Some(format!("{site} is read-only"));
             }
-            let held = step.held_by.is_some();
+            let error = step.last_error.as_ref();
+            let is_left = error.is_some_and(|error| error.kind == LEFT_TO);
+            let held = step.held_by.is_some() || is_left;
             held.then(|| "waits for another that is stuck".to_owned())
         };
         let asked = steps.iter().filter(|step| without_asking(step).is_none());

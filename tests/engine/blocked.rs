@@ -257,19 +257,23 @@ fn i06_not_yet_uses_no_attempt_and_is_bounded_by_age() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(2);
-        // The port's own deletion is on its way, and the network is refused because of it.
-        bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "action": { "status": 503 } }]));
+        let held = |port: &str| json!({ "match": { "method": "DELETE", "id": port }, "action": { "status": 503 } });
+        bench.faults(json!([held(&ports[0])]));
         bench
             .run(async |client| {
-                let port = client.delete("port", &ports[0]).await;
-                client.until_step(&port, "port", StepState::Blocked).await;
                 let id = client.delete("network", &network).await;
+                client.until_step(&id, "port", StepState::Blocked).await;
+                // A port that came after the plan: its own deletion is on its way, and the network is
+                // refused because of it.
+                let late = bench.create("ports", json!({ "network_id": network }));
+                bench.faults(json!([held(&late)]));
+                let port = client.delete("port", &late).await;
                 let blocked = client.until_step(&id, "network", StepState::Blocked).await;
                 assert_eq!(blocked.attempts, 0, "{blocked:#?}");
                 let blocker = &blocked.blockers[0];
                 assert_eq!(
                     (blocker.kind.as_str(), blocker.id.as_str()),
-                    ("port", ports[0].as_str())
+                    ("port", late.as_str())
                 );
                 let stuck = client.until_step(&id, "network", StepState::Stuck).await;
                 assert_eq!(stuck.attempts, 0);

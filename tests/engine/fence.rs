@@ -404,7 +404,7 @@ fn i09_what_another_deletion_removes_already_is_left_to_it() {
                 client.gone(&one).await;
                 client.gone(&whole).await;
                 let step = client.step_of(&whole, &ports[0]).await;
-                assert_eq!(step.state, StepState::Skipped);
+                assert_eq!(step.state, StepState::Gone);
             })
             .await
             .unwrap();

@@ -11,6 +11,7 @@ mod commands;
 mod durability;
 mod gantt;
 mod invariants;
+mod left;
 mod outline;
 mod peers;
 mod prune;

@@ -44,7 +44,7 @@ async fn t09_a_step_ends_its_own_tombstone_be_that_new_raised_again_or_anothers(
     let in_flight = claim(&ledger, 1).await;
     let names = ["a", "b", "c", "d"];
     running(&ledger, "all", &ports(&names.map(|name| (name, &[][..])))).await;
-    assert_eq!(state_of(&ledger, "all", "c").await, StepState::Skipped);
+    assert_eq!(state_of(&ledger, "all", "c").await, StepState::Waiting);
 
     let phases = async || {
         let keys = names.map(|name| key("port", name)).to_vec();

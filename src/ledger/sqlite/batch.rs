@@ -142,6 +142,8 @@ pub(super) struct Batch<'c> {
     deletions: BTreeMap<i64, Entry>,
     /// What the audit's end is sealed with; none where that is not here.
     seal: Option<&'c Key>,
+    /// When a step was moved last.
+    pub(super) moved_at: Option<DateTime<Utc>>,
 }
 
 /// The deletions as they were counted at a savepoint.
@@ -155,6 +157,7 @@ impl<'c> Batch<'c> {
             let_go: Vec::new(),
             deletions: BTreeMap::new(),
             seal,
+            moved_at: None,
         }
     }
 
@@ -233,6 +236,7 @@ impl<'c> Batch<'c> {
         n: u64,
         now: DateTime<Utc>,
     ) -> Sql<()> {
+        self.moved_at = Some(now);
         let row = self.deletion(num)?;
         let before = row.counts.accepted();
         let left = row.counts.of_mut(from);
@@ -388,6 +392,9 @@ impl<'c> Batch<'c> {
 
     /// Writes the deletions that changed, and the sums over all of them.
     pub(super) fn flush(&mut self) -> Sql<()> {
+        if let Some(now) = self.moved_at {
+            self.settle_left_steps(now)?;
+        }
         let mut sums: BTreeMap<String, i64> = BTreeMap::new();
         for entry in self.deletions.values_mut() {
             if entry.stored.as_ref() == Some(&entry.row) {

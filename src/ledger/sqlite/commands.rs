@@ -27,6 +27,7 @@ struct Candidate {
     state: StepState,
     class: Option<ErrorClass>,
     held_by: Option<i64>,
+    left_to: Option<i64>,
     waits: u64,
     /// Its call was sent once.
     sent: bool,
@@ -167,7 +168,12 @@ impl Batch<'_> {
         let mut roots = Vec::new();
         let mut moved = 0;
         let mut held_by = None;
+        let mut left_to = None;
         for mut candidate in candidates {
+            if candidate.left_to.is_some() {
+                left_to = left_to.or(candidate.left_to);
+                continue;
+            }
             if let Some(root) = candidate.held_by {
                 held_by = Some(root);
                 continue;
@@ -194,6 +200,12 @@ impl Batch<'_> {
                 "it waits for step {root}, which is stuck: retry that"
             )));
         }
+        if let (0, Some(owner)) = (moved, left_to) {
+            let (called, by) = (self.called(owner)?, self.deletion_of(owner)?);
+            return Ok(Err(format!(
+                "{called} is left to deletion {by}, which is stuck there: gone retry {by}"
+            )));
+        }
         if !roots.is_empty() {
             self.unhold(num, &roots, now)?;
         }
@@ -202,20 +214,26 @@ impl Batch<'_> {
     }
 
     fn still_held_by(&mut self, num: i64, candidate: &Candidate) -> Sql<Option<i64>> {
-        if candidate.waits > 0
-            && let Some((_, root)) = self.stuck_dependency(candidate.id)?
-        {
+        match candidate.sent {
+            true => Ok(self.stuck_dependency(candidate.id)?.map(|(_, root)| root)),
+            false => self.holder_of(num, candidate.id),
+        }
+    }
+
+    /// The stuck step because of which one that was never sent must not go on: one that it depends on;
+    /// or, where a failure stops the deletion, any other (N11).
+    pub(super) fn holder_of(&mut self, num: i64, step: i64) -> Sql<Option<i64>> {
+        if let Some((_, root)) = self.stuck_dependency(step)? {
             return Ok(Some(root));
         }
-        // A failure stops what was not sent yet (N11).
-        match self.deletion(num)?.stops && !candidate.sent {
+        match self.deletion(num)?.stops {
             true => self
                 .db
                 .prepare_cached(
                     "SELECT id FROM steps WHERE state = 'stuck' AND deletion = ?1
                          AND held_by IS NULL AND id <> ?2 LIMIT 1",
                 )?
-                .query_row([num, candidate.id], |row| row.get(0))
+                .query_row([num, step], |row| row.get(0))
                 .optional(),
             false => Ok(None),
         }
@@ -225,8 +243,8 @@ impl Batch<'_> {
         let mut found = self
             .db
             .prepare_cached(
-                "SELECT id, state, last_error ->> 'class', held_by, waits, sent FROM steps
-                 WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
+                "SELECT id, state, last_error ->> 'class', held_by, waits, sent, left_to
+                 FROM steps WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
             )?
             .query_map([num], |row| {
                 Ok(Candidate {
@@ -239,6 +257,7 @@ impl Batch<'_> {
                     held_by: row.get(3)?,
                     waits: rows::number(row, 4)?,
                     sent: row.get(5)?,
+                    left_to: row.get(6)?,
                 })
             })?
             .collect::<Sql<Vec<_>>>()?;

@@ -19,7 +19,7 @@ impl Batch<'_> {
         let dependents: Vec<(i64, bool)> = self
             .db
             .prepare_cached(
-                "SELECT s.id, s.waits = 1 AND s.state = 'waiting'
+                "SELECT s.id, s.waits = 1 AND s.state = 'waiting' AND s.left_to IS NULL
                  FROM edges e JOIN steps s ON s.id = e.dependent
                  WHERE e.dependency = ?1 AND s.ended_at IS NULL",
             )?
@@ -51,31 +51,37 @@ impl Batch<'_> {
     /// what several wait for stays as it is, and so does what another deletion is enabling. Answers
     /// for how many steps it waits anew.
     pub(super) fn enable_again(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<u64> {
-        let enables: Vec<i64> = self
+        // By its few dependencies: SQLite would go through all that is gone, for each retry.
+        let enables: Vec<(i64, Option<i64>)> = self
             .db
             .prepare_cached(
-                // By its few dependencies: SQLite would go through all that is gone, for each retry.
-                "UPDATE steps NOT INDEXED SET state = 'ready', since = ?2, ended_at = NULL,
-                     attempts = 0, looks = 0, last_error = NULL
-                 WHERE action = 'enable' AND state = 'gone'
-                     AND id IN (SELECT dependency FROM edges WHERE dependent = ?1)
+                "SELECT s.id, s.left_to FROM edges e JOIN steps s ON s.id = e.dependency
+                 WHERE e.dependent = ?1 AND s.action = 'enable' AND s.state = 'gone'
                      AND NOT EXISTS (SELECT 1 FROM edges
-                         WHERE dependency = steps.id AND dependent <> ?1)
-                     AND NOT EXISTS (SELECT 1 FROM steps live WHERE live.resource = steps.resource
-                         AND live.kind = steps.kind AND live.site = steps.site
-                         AND live.action = 'enable' AND live.ended_at IS NULL)
-                 RETURNING id",
+                         WHERE dependency = s.id AND dependent <> ?1)
+                     AND NOT EXISTS (SELECT 1 FROM steps live WHERE live.resource = s.resource
+                         AND live.kind = s.kind AND live.site = s.site
+                         AND live.action = 'enable' AND live.ended_at IS NULL)",
             )?
-            .query_map(params![id, rows::micros(now)], |row| row.get(0))?
+            .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Sql<_>>()?;
-        for enable in &enables {
+        for (enable, left_to) in &enables {
+            self.execute(
+                "UPDATE steps SET state = 'ready', since = ?2, ended_at = NULL, left_to = NULL,
+                     attempts = 0, looks = 0, last_error = NULL WHERE id = ?1",
+                &[enable, &rows::micros(now)],
+            )?;
             self.execute("UPDATE steps SET waits = waits + 1 WHERE id = ?1", &[&id])?;
+            let mut data = json!({"state": StepState::Ready.as_str()});
+            if let Some(owner) = left_to {
+                data["was_left_to"] = json!(owner);
+            }
             self.event(
                 Some(num),
                 Some(*enable),
                 EventKind::StepState,
                 "done again, for what is tried again after it",
-                &json!({"state": StepState::Ready.as_str()}),
+                &data,
                 now,
             )?;
         }
@@ -257,7 +263,7 @@ impl Batch<'_> {
 
     fn free(&self, id: i64, now: DateTime<Utc>) -> Sql<()> {
         self.execute(
-            "UPDATE steps SET state = CASE WHEN waits = 0 THEN 'ready' ELSE 'waiting' END,
+            "UPDATE steps SET state = iif(waits = 0 AND left_to IS NULL, 'ready', 'waiting'),
                  since = ?2, held_by = NULL, last_error = NULL WHERE id = ?1",
             &[&id, &rows::micros(now)],
         )
@@ -270,12 +276,14 @@ impl Batch<'_> {
             .query_row([id], |row| rows::word(row, 0))
     }
 
-    /// A stuck step that this one depends on directly, and the one that holds that, or itself.
+    /// A stuck step that this one depends on directly, and the one that holds that, or itself. What is
+    /// stuck because of this one is not in its way: where a failure stops the deletion, that is everything.
     pub(super) fn stuck_dependency(&self, id: i64) -> Sql<Option<(i64, i64)>> {
         self.db
             .prepare_cached(
                 "SELECT s.id, coalesce(s.held_by, s.id) FROM edges e JOIN steps s ON s.id = e.dependency
-                 WHERE e.dependent = ?1 AND s.state = 'stuck' LIMIT 1",
+                 WHERE e.dependent = ?1 AND s.state = 'stuck'
+                     AND s.held_by IS NOT ?1 LIMIT 1",
             )?
             .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()

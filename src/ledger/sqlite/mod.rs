@@ -19,6 +19,7 @@ mod driver;
 mod gantt;
 mod hold;
 mod intents;
+mod left_to;
 mod lock;
 mod mirror;
 mod native;

@@ -5,11 +5,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::outline;
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 13;
+pub(super) const KNOWN: i64 = 14;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 14] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -23,6 +23,7 @@ const MIGRATIONS: [&str; 13] = [
     REGISTRY,
     PEERS,
     SEAL,
+    LEFT_STEPS,
 ];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
@@ -402,6 +403,28 @@ CREATE TABLE audit_seal(
     key TEXT NOT NULL,
     mac TEXT NOT NULL
 ) STRICT;
+";
+/// `steps.left_to`: the step of an earlier deletion that deletes the same resource ([`super::left_to`]); one
+/// that is left is live beside it. `owners_moved` has the steps that others are left to and that have moved
+/// within the transaction: empty between transactions.
+const LEFT_STEPS: &str = "
+ALTER TABLE steps ADD COLUMN left_to INTEGER;
+DROP INDEX steps_live;
+CREATE UNIQUE INDEX steps_live
+    ON steps(resource, kind, site, action, iif(action = 'unset', vars, ''))
+    WHERE ended_at IS NULL AND left_to IS NULL;
+CREATE INDEX steps_left ON steps(left_to) WHERE left_to IS NOT NULL AND ended_at IS NULL;
+CREATE TABLE owners_moved(step INTEGER PRIMARY KEY) STRICT;
+CREATE TRIGGER steps_moved AFTER UPDATE OF state ON steps
+WHEN (NEW.state IN ('gone', 'skipped', 'purged', 'stuck') OR OLD.state = 'stuck')
+    AND EXISTS (SELECT 1 FROM steps INDEXED BY steps_left
+        WHERE left_to = NEW.id AND left_to IS NOT NULL AND ended_at IS NULL) BEGIN
+    INSERT OR IGNORE INTO owners_moved(step) VALUES(NEW.id);
+END;
+CREATE TRIGGER steps_left_moved AFTER UPDATE OF state ON steps
+WHEN NEW.left_to IS NOT NULL AND OLD.state = 'stuck' AND NEW.state = 'waiting' BEGIN
+    INSERT OR IGNORE INTO owners_moved(step) VALUES(NEW.left_to);
+END;
 ";
 /// The version whose steps have places.
 const WITH_PLACES: i64 = 10;

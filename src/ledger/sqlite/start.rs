@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 use serde_json::json;
 
 use super::batch::{Batch, Sql};
 use super::intents::Fences;
+use super::left_to::left_error;
 use super::{outline, rows};
 use crate::domain::mapping::CopiedBy;
 use crate::domain::model::{
@@ -20,8 +21,8 @@ use crate::ledger::Applied;
 enum Share {
     /// Ours, with the record of its tombstone if the resource itself goes.
     Ours(Option<i64>),
-    /// Another live deletion has the same step (I9).
-    Theirs,
+    /// Another live deletion has the same step (I9): that one's id.
+    Theirs(i64),
 }
 
 impl Batch<'_> {
@@ -44,6 +45,7 @@ impl Batch<'_> {
         self.remember_copies(num, plan)?;
         let states = self.insert_steps(num, plan, ranks, &shares, max_attempts, now)?;
         self.settle_other_targets(num, plan, now)?;
+        self.note_owners(num, now)?;
         self.execute(
             "UPDATE requests SET frozen = ?2, plan_hash = ?3 WHERE num = ?1",
             &[&num, &rows::json(&header(plan))?, &plan.hash],
@@ -63,7 +65,7 @@ impl Batch<'_> {
                 short_id(deletion_id),
                 counts.total
             ),
-            &json!({"steps": counts.total, "skipped": counts.skipped}),
+            &json!({"steps": counts.total}),
             now,
         )?;
         self.begin(num, now)?;
@@ -73,29 +75,34 @@ impl Batch<'_> {
     fn raise_fences(&self, num: i64, plan: &Plan, now: DateTime<Utc>) -> Sql<Vec<Share>> {
         let mut fences = Fences::prepare(self.db)?;
         let mut live = self.db.prepare_cached(
-            "SELECT 1 FROM steps WHERE resource = ?1 AND kind = ?2 AND site = ?3 AND action = ?4
-                 AND iif(action = 'unset', vars, '') = ?5 AND ended_at IS NULL",
+            "SELECT id FROM steps WHERE resource = ?1 AND kind = ?2 AND site = ?3 AND action = ?4
+                 AND iif(action = 'unset', vars, '') = ?5 AND ended_at IS NULL AND left_to IS NULL",
         )?;
         plan.steps
             .iter()
             .map(|step| {
                 let (id, site) = (step.resource_id.as_str(), step.site.to_string());
-                if takes_the_resource(step) {
+                let takes = takes_the_resource(step);
+                if takes {
                     let identity = (id, &step.kind, site.as_str());
-                    let record = fences.raise(num, identity, Phase::Deleting, now)?;
-                    return Ok(record.map_or(Share::Theirs, |record| Share::Ours(Some(record))));
+                    if let Some(record) = fences.raise(num, identity, Phase::Deleting, now)? {
+                        return Ok(Share::Ours(Some(record)));
+                    }
                 }
                 let unsets = match step.action {
                     Action::Unset => rows::json(&step.vars)?,
                     _ => String::new(),
                 };
                 let (kind, action) = (step.kind.as_str(), step.action.as_str());
-                let theirs = live.exists(params![id, kind, site, action, unsets])?;
-                Ok(if theirs {
-                    Share::Theirs
-                } else {
-                    Share::Ours(None)
-                })
+                let theirs = live
+                    .query_row(params![id, kind, site, action, unsets], |row| row.get(0))
+                    .optional()?;
+                match theirs {
+                    Some(owner) => Ok(Share::Theirs(owner)),
+                    // The fence of another deletion stands over it, and so does its step (T9).
+                    None if takes => Err(rusqlite::Error::QueryReturnedNoRows),
+                    None => Ok(Share::Ours(None)),
+                }
             })
             .collect()
     }
@@ -125,7 +132,6 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Edges to a step that is left to another deletion are kept for people; nothing waits there.
     fn insert_steps(
         &self,
         num: i64,
@@ -144,14 +150,15 @@ impl Batch<'_> {
         let mut insert = self.db.prepare_cached(
             "INSERT INTO steps(id, deletion, state, waits, rank, since, max_attempts, ended_at,
                  record, position, site, kind, resource, action, name, project, vars, why,
-                 fingerprint, branch)
-             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-                 ?18, ?19, ?20)",
+                 fingerprint, branch, left_to, last_error)
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+                 ?17, ?18, ?19, ?20, ?21)",
         )?;
         let mut connect = self
             .db
             .prepare_cached("INSERT OR IGNORE INTO edges(dependency, dependent) VALUES(?1, ?2)")?;
         let importers = self.importers_by_kind()?;
+        let at = now;
         let now = rows::micros(now);
         let mut states = Vec::with_capacity(plan.steps.len());
         for (position, step) in plan.steps.iter().enumerate() {
@@ -163,23 +170,19 @@ impl Batch<'_> {
             for dependency in &dependencies {
                 connect.execute(params![first + i64::from(*dependency), id])?;
             }
-            let is_ours = |dependency: &u32| {
-                let share = usize::try_from(*dependency)
-                    .ok()
-                    .and_then(|at| shares.get(at));
-                matches!(share, Some(Share::Ours(_)))
+            let waits = dependencies.len() as i64;
+            let (record, owner) = match shares.get(position) {
+                Some(Share::Ours(record)) => (*record, None),
+                Some(Share::Theirs(owner)) => (None, Some(*owner)),
+                None => (None, None),
             };
-            let waits = dependencies.iter().filter(|&at| is_ours(at)).count() as i64;
-            let (state, record) = match shares.get(position) {
-                Some(Share::Ours(record)) if waits > 0 => (StepState::Waiting, *record),
-                Some(Share::Ours(record)) => (StepState::Ready, *record),
-                Some(Share::Theirs) | None => (StepState::Skipped, None),
+            let state = match waits > 0 || owner.is_some() {
+                true => StepState::Waiting,
+                false => StepState::Ready,
             };
-            let waits = if state == StepState::Waiting {
-                waits
-            } else {
-                0
-            };
+            let left = owner
+                .map(|owner| left_error(&self.deletion_of(owner)?, at))
+                .transpose()?;
             insert.execute(params![
                 id,
                 num,
@@ -188,7 +191,6 @@ impl Batch<'_> {
                 ranks.get(position),
                 now,
                 max_attempts.get(position),
-                (state == StepState::Skipped).then_some(now),
                 record,
                 offset,
                 step.site.to_string(),
@@ -202,7 +204,9 @@ impl Batch<'_> {
                     .transpose()?,
                 step.why,
                 step.fingerprint,
-                branches.get(position)
+                branches.get(position),
+                owner,
+                left
             ])?;
             if let (Some(importers), Some(_)) = (importers.get(&step.kind), record) {
                 self.await_word(id, importers)?;

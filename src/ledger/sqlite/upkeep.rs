@@ -16,8 +16,8 @@ use crate::ledger::{AuditRow, LedgerError};
 use crate::system::private;
 
 /// Rules that hold in every ledger at any time: from which version of its tables on, and a statement
-/// that counts what breaks it.
-pub const RULES: [(i64, &str, &str); 19] = [
+/// that counts what breaks it. Of two with one name the later one holds, from its version on.
+const RULES: [(i64, &str, &str); 23] = [
     (1, "counts sum to the total",
      "SELECT count(*) FROM deletions WHERE total <> waiting + ready + running + verifying + blocked
           + stuck + gone + skipped + purged
@@ -97,7 +97,41 @@ pub const RULES: [(i64, &str, &str); 19] = [
               (live = 0 AND state NOT IN ('planning', 'running', 'paused'))"),
     (4, "i7: of each step that is stuck by itself a person was told",
      "SELECT count(*) FROM steps WHERE state = 'stuck' AND held_by IS NULL AND told = 0"),
+    (LEFT, "who waits has something to wait for, who works has not",
+     "SELECT count(*) FROM steps WHERE (state = 'waiting' AND waits = 0 AND left_to IS NULL)
+          OR (state IN ('ready', 'running', 'verifying', 'blocked')
+              AND (waits > 0 OR left_to IS NOT NULL))"),
+    (LEFT, "i9: one live step per identity and action",
+     "SELECT count(*) FROM (SELECT 1 FROM steps WHERE ended_at IS NULL AND left_to IS NULL
+          GROUP BY site, kind, resource, action, iif(action = 'unset', vars, '')
+          HAVING count(*) > 1)"),
+    (LEFT, "t1: what is being deleted has its fence",
+     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND action IN ('delete', 'detach')
+          AND left_to IS NULL AND NOT EXISTS (
+          SELECT 1 FROM tombstones t WHERE t.record_id = s.record AND t.phase = 'deleting'
+              AND t.deletion = s.deletion AND t.id = s.resource)"),
+    (LEFT, "p9: what is left to another deletion shares its fate",
+     "SELECT count(*) FROM steps s LEFT JOIN steps o ON o.id = s.left_to
+          WHERE s.left_to IS NOT NULL AND s.ended_at IS NULL AND (o.id IS NULL
+              OR o.ended_at IS NOT NULL OR o.left_to IS NOT NULL
+              OR (o.resource, o.kind, o.site, o.action) <> (s.resource, s.kind, s.site, s.action)
+              OR o.state = 'stuck' AND s.state <> 'stuck'
+              OR o.state <> 'stuck' AND s.state = 'stuck' AND s.held_by IS NULL)"),
 ];
+
+/// The version of the tables from which on a step may be left to another deletion.
+const LEFT: i64 = 14;
+
+/// The rules for tables of a version, in their order.
+pub fn rules(version: i64) -> impl Iterator<Item = (i64, &'static str, &'static str)> {
+    let known = move |(since, ..): &(i64, &str, &str)| *since <= version;
+    RULES.into_iter().enumerate().filter_map(move |(at, rule)| {
+        let is_replaced = RULES[at + 1..]
+            .iter()
+            .any(|later| known(later) && later.1 == rule.1);
+        (known(&rule) && !is_replaced).then_some(rule)
+    })
+}
 
 /// A rule, and how much of the ledger breaks it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -131,7 +165,7 @@ pub fn check(path: &Path, seal_keys: &[PathBuf]) -> Result<Vec<RuleChecked>, Led
         found => add("the file is whole", found.len() as u64, found.join("; ")),
     }
     let version = schema::version(&tx).map_err(failed)?;
-    for (_, rule, sql) in RULES.into_iter().filter(|(since, ..)| *since <= version) {
+    for (_, rule, sql) in rules(version) {
         let broken = tx
             .query_row(sql, (), |row| row.get::<_, i64>(0))
             .map_err(failed)?;

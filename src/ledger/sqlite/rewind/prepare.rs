@@ -52,6 +52,8 @@ fn keep(tx: &Transaction, table: &str) -> Sql<()> {
 /// Who follows events reads the view. No engine works on the copy, so what only it needs is dropped: with
 /// fewer indexes a time is shown sooner.
 const TOLD: &str = "
+DROP TRIGGER steps_moved;
+DROP TRIGGER steps_left_moved;
 DROP INDEX steps_live;
 DROP INDEX steps_ready;
 DROP INDEX steps_due;
@@ -93,6 +95,15 @@ INSERT INTO spans
     LEFT JOIN (SELECT deletion, max(since) AS since FROM last_steps GROUP BY deletion) s
         ON s.deletion = num;
 
+-- To which step of another deletion one was left, until this event; and when it took over itself.
+CREATE TABLE lefts(step INTEGER NOT NULL, seq INTEGER NOT NULL, owner INTEGER NOT NULL,
+    PRIMARY KEY(step, seq)) STRICT, WITHOUT ROWID;
+INSERT INTO lefts SELECT step, seq, data ->> 'was_left_to' FROM all_events
+    WHERE step IS NOT NULL AND kind = 'step_state' AND data ->> 'was_left_to' IS NOT NULL;
+CREATE TABLE taken(step INTEGER PRIMARY KEY, seq INTEGER NOT NULL, at INTEGER NOT NULL) STRICT;
+INSERT INTO taken SELECT step, max(seq), max(at) FROM all_events
+    WHERE step IS NOT NULL AND kind = 'step_state' AND data ->> 'taken_over' GROUP BY step;
+
 -- When a deletion raised its fence over a record: as it was accepted or planned again over its targets, and
 -- over the rest as its plan stood. With the step that took it, if one did; `at` is that of T15.
 CREATE TABLE fences(record INTEGER NOT NULL, seq INTEGER NOT NULL, num INTEGER NOT NULL, step INTEGER,
@@ -108,8 +119,10 @@ INSERT INTO fences
     LEFT JOIN turns u ON u.num = r.num AND u.state = 'planning'
     WHERE true ON CONFLICT DO NOTHING;
 INSERT INTO fences
-    SELECT record, planned, deletion, max(id), planned_at
-    FROM last_steps JOIN spans ON num = deletion WHERE record IS NOT NULL GROUP BY record, deletion
+    SELECT record, coalesce(max(taken.seq), planned), deletion, max(id),
+        coalesce(max(taken.at), planned_at)
+    FROM last_steps JOIN spans ON num = deletion LEFT JOIN taken ON taken.step = id
+    WHERE record IS NOT NULL GROUP BY record, deletion
     ON CONFLICT DO NOTHING;
 CREATE INDEX fences_by_deletion ON fences(num, record);
 UPDATE fences SET step = s.step, at = f.at FROM

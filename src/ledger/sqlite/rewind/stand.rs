@@ -12,6 +12,7 @@ CREATE TEMP TABLE touched(num INTEGER PRIMARY KEY, is_accepted INTEGER NOT NULL,
     was_planned INTEGER NOT NULL, is_last INTEGER NOT NULL, was_last INTEGER NOT NULL) STRICT;
 CREATE TEMP TABLE moved(id INTEGER PRIMARY KEY) STRICT;
 CREATE TEMP TABLE stands(id INTEGER PRIMARY KEY, deletion INTEGER NOT NULL, fixed INTEGER NOT NULL,
+    left_to INTEGER,
     state TEXT NOT NULL, since INTEGER NOT NULL, waits INTEGER NOT NULL, attempts INTEGER NOT NULL,
     next_attempt_at INTEGER, blocked_since INTEGER, sent INTEGER NOT NULL, held_by INTEGER,
     ended_at INTEGER, blockers TEXT, last_error TEXT, told INTEGER NOT NULL) STRICT;
@@ -46,7 +47,7 @@ INSERT INTO touched
 const STANDS: &str = "
 DELETE FROM stands;
 INSERT INTO stands
-    SELECT id, deletion, is_last,
+    SELECT id, deletion, is_last, left_owner,
         CASE WHEN stays THEN state
             WHEN moved IS NULL THEN 'waiting'
             WHEN moved IN ('gone', 'skipped', 'purged') THEN moved
@@ -76,7 +77,9 @@ INSERT INTO stands
                 WHEN m.step IS NULL THEN NOT EXISTS (SELECT 1 FROM moves WHERE step = l.id)
                 ELSE m.next_at IS NULL END AS stays,
             s.cancelled > m.seq AND s.cancelled <= shown.seq AS is_cancelled,
-            iif(m.state IN ('stuck', 'blocked'), (SELECT max(by_person) + 1 FROM retries r
+            coalesce((SELECT owner FROM lefts WHERE step = l.id AND lefts.seq > shown.seq
+                ORDER BY lefts.seq LIMIT 1), l.left_to) AS left_owner,
+            iif(m.state IN ('stuck', 'blocked') AND coalesce(m.error ->> 'type', '') <> 'LeftToAnotherDeletion', (SELECT max(by_person) + 1 FROM retries r
                 WHERE r.at > m.at AND r.at <= shown.at AND (
                     r.num = l.deletion AND coalesce(r.step, l.id) = l.id AND (by_person
                         OR m.error ->> 'class' NOT IN ('fatal', 'drift', 'guard'))
@@ -91,7 +94,7 @@ UPDATE stands SET waits = (SELECT count(*) FROM edges e JOIN stands d ON d.id = 
 UPDATE stands SET since = max(since, coalesce((SELECT max(d.ended_at) FROM edges e
             JOIN stands d ON d.id = e.dependency WHERE e.dependent = stands.id), 0)),
         state = 'ready'
-    WHERE NOT fixed AND state = 'waiting' AND waits = 0;
+    WHERE NOT fixed AND state = 'waiting' AND waits = 0 AND left_to IS NULL;
 UPDATE stands SET state = iif(sent, 'verifying', 'running'), sent = 1
     WHERE NOT fixed AND state = 'ready' AND deletion IN (
         SELECT num FROM spans WHERE cancelled <= (SELECT seq FROM shown));
@@ -166,14 +169,14 @@ DELETE FROM moved;
 INSERT INTO moved SELECT id FROM steps
     WHERE deletion IN (SELECT num FROM touched WHERE was_planned AND NOT is_planned);
 INSERT INTO moved SELECT s.id FROM stands s LEFT JOIN steps t ON t.id = s.id
-    WHERE t.id IS NULL OR (t.state, t.since, t.waits, t.attempts, t.next_attempt_at, t.blocked_since,
+    WHERE t.id IS NULL OR (t.left_to, t.state, t.since, t.waits, t.attempts, t.next_attempt_at, t.blocked_since,
             t.sent, t.held_by, t.ended_at, t.blockers, t.last_error, t.told)
-        IS NOT (s.state, s.since, s.waits, s.attempts, s.next_attempt_at, s.blocked_since,
+        IS NOT (s.left_to, s.state, s.since, s.waits, s.attempts, s.next_attempt_at, s.blocked_since,
             s.sent, s.held_by, s.ended_at, s.blockers, s.last_error, s.told);
 DELETE FROM steps WHERE deletion IN (SELECT num FROM touched WHERE was_planned AND NOT is_planned);
 INSERT INTO steps SELECT * FROM last_steps
     WHERE deletion IN (SELECT num FROM touched WHERE is_planned AND NOT was_planned);
-UPDATE steps SET state = s.state, since = s.since, waits = s.waits, attempts = s.attempts,
+UPDATE steps SET left_to = s.left_to, state = s.state, since = s.since, waits = s.waits, attempts = s.attempts,
         next_attempt_at = s.next_attempt_at, blocked_since = s.blocked_since, sent = s.sent,
         held_by = s.held_by, ended_at = s.ended_at, blockers = s.blockers, last_error = s.last_error,
         told = s.told

@@ -1,0 +1,369 @@
+//! Steps that are left to another deletion: what that one does with the resource is their fate (P9, I9).
+//!
+//! `steps.left_to` names the step of the other deletion, the *owner*. While the owner is live, the step
+//! waits for it; nothing is sent for it. Then, in the transaction that moves the owner:
+//!
+//! 1. the owner is confirmed gone: the step is gone;
+//! 2. the owner is stuck: the step is stuck, and says which deletion to retry;
+//! 3. the owner goes on: the step waits again;
+//! 4. the owner was cancelled before anything was sent, so its resource stays: the step takes the
+//!    resource over, since its own deletion was approved to delete it;
+//! 5. the owner was abandoned: the step takes the resource over, but a person decides (stuck).
+//!
+//! Triggers note in `owners_moved` each owner that ends, gets stuck or goes on, and that of each step that
+//! is held no more, whichever change did it; [`Batch::settle_left_steps`] settles them once a transaction.
+//!
+//! Nobody waits in a circle: a step is left only to a deletion that started earlier, and when a resource
+//! is taken over, then by the earliest of those that it was left to.
+
+use chrono::{DateTime, Utc};
+use rusqlite::OptionalExtension;
+use serde_json::json;
+
+use super::batch::{Batch, Sql};
+use super::intents::Fences;
+use super::rows;
+use crate::domain::ladder::{FORGOTTEN, LEFT_TO};
+use crate::domain::model::{
+    Action, ErrorClass, EventKind, KindName, Phase, StepError, StepState, short_id,
+};
+
+/// A live step that is left to another deletion, and how that one's step stands.
+struct LeftStep {
+    id: i64,
+    deletion: i64,
+    state: StepState,
+    held_by: Option<i64>,
+    owner: i64,
+    owner_state: StepState,
+}
+
+impl Batch<'_> {
+    /// The owners of a deletion's steps may have moved before it started.
+    pub(super) fn note_owners(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
+        self.moved_at = Some(now);
+        self.execute(
+            "INSERT OR IGNORE INTO owners_moved(step)
+             SELECT left_to FROM steps WHERE deletion = ?1 AND left_to IS NOT NULL",
+            &[&num],
+        )
+        .map(drop)
+    }
+
+    /// Settles the steps that were left to owners which have moved, and those left to these in turn.
+    pub(super) fn settle_left_steps(&mut self, now: DateTime<Utc>) -> Sql<()> {
+        loop {
+            let left: Vec<i64> = self
+                .db
+                .prepare_cached(
+                    "SELECT s.id FROM owners_moved m
+                     JOIN steps s INDEXED BY steps_left ON s.left_to = m.step
+                     WHERE s.left_to IS NOT NULL AND s.ended_at IS NULL ORDER BY s.id",
+                )?
+                .query_map((), |row| row.get(0))?
+                .collect::<Sql<_>>()?;
+            self.execute("DELETE FROM owners_moved", &[])?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            for id in left {
+                // As it is by now: one before it may have moved it.
+                if let Some(step) = self.left_step(id)? {
+                    self.settle_left_step(&step, now)?;
+                }
+            }
+        }
+    }
+
+    /// None if it has ended, or has been taken over.
+    fn left_step(&self, id: i64) -> Sql<Option<LeftStep>> {
+        self.db
+            .prepare_cached(
+                "SELECT s.id, s.deletion, s.state, s.held_by, o.id, o.state
+                 FROM steps s JOIN steps o ON o.id = s.left_to
+                 WHERE s.id = ?1 AND s.ended_at IS NULL",
+            )?
+            .query_row([id], |row| {
+                Ok(LeftStep {
+                    id: row.get(0)?,
+                    deletion: row.get(1)?,
+                    state: rows::word(row, 2)?,
+                    held_by: row.get(3)?,
+                    owner: row.get(4)?,
+                    owner_state: rows::word(row, 5)?,
+                })
+            })
+            .optional()
+    }
+
+    fn settle_left_step(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
+        match step.owner_state {
+            StepState::Gone => self.gone_with_owner(step, now)?,
+            StepState::Skipped | StepState::Purged => self.take_over(step, now)?,
+            StepState::Stuck => self.stuck_with_owner(step, now)?,
+            StepState::Waiting
+            | StepState::Ready
+            | StepState::Running
+            | StepState::Verifying
+            | StepState::Blocked => self.wait_for_owner(step, now)?,
+        }
+        self.settle(step.deletion, now)
+    }
+
+    fn gone_with_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
+        self.execute(
+            "UPDATE steps SET state = 'gone', since = ?2, ended_at = ?2, held_by = NULL,
+                 last_error = NULL WHERE id = ?1",
+            &[&step.id, &rows::micros(now)],
+        )?;
+        self.moved(step.deletion, step.state, StepState::Gone, 1, now)?;
+        let by = self.deletion_of(step.owner)?;
+        self.tell_left_step(
+            step,
+            StepState::Gone,
+            &format!("gone: deletion {by} deleted it"),
+            None,
+            now,
+        )?;
+        if step.state == StepState::Stuck {
+            // Also what something else held through it.
+            self.unhold(step.deletion, &[step.id], now)?;
+        }
+        self.release_dependents(step.deletion, step.id, now)
+    }
+
+    fn stuck_with_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
+        if step.state == StepState::Stuck {
+            return Ok(());
+        }
+        let why: String = self
+            .db
+            .prepare_cached(
+                "SELECT coalesce(last_error ->> 'message', '') FROM steps WHERE id = ?1",
+            )?
+            .query_row([step.owner], |row| row.get(0))?;
+        let by = self.deletion_of(step.owner)?;
+        let message =
+            format!("deletion {by} deletes it, and is stuck there: {why}; next: gone retry {by}");
+        self.stick(step, message, now)
+    }
+
+    fn wait_for_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
+        if step.state != StepState::Stuck || step.held_by.is_some() {
+            return Ok(());
+        }
+        if let Some(root) = self.holder_of(step.deletion, step.id)? {
+            return self.hold_by(step.deletion, step.id, root, now);
+        }
+        let by = self.deletion_of(step.owner)?;
+        let error = left_error(&by, now)?;
+        self.execute(
+            "UPDATE steps SET state = 'waiting', since = ?2, last_error = ?3, told = 0
+             WHERE id = ?1",
+            &[&step.id, &rows::micros(now), &error],
+        )?;
+        self.moved(step.deletion, StepState::Stuck, StepState::Waiting, 1, now)?;
+        let message = format!("deletion {by} goes on with it");
+        self.tell_left_step(step, StepState::Waiting, &message, None, now)?;
+        self.unhold(step.deletion, &[step.id], now)
+    }
+
+    /// The owner did not delete it: from here on this deletion does, as it was approved to. Others that
+    /// were left to the same owner are left to this one.
+    fn take_over(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
+        let (kind, record) = self.raise_fence_of(step, now)?;
+        self.execute(
+            "UPDATE steps SET left_to = NULL, record = ?2, last_error = NULL WHERE id = ?1",
+            &[&step.id, &record],
+        )?;
+        self.leave_to(step, now)?;
+        self.execute(
+            "INSERT OR IGNORE INTO owners_moved(step) VALUES(?1)",
+            &[&step.id],
+        )?;
+        if let (Some(importers), Some(_)) = (self.importers_by_kind()?.get(&kind), record) {
+            self.await_word(step.id, importers)?;
+        }
+        let by = self.deletion_of(step.owner)?;
+        if step.owner_state == StepState::Purged {
+            let message = format!(
+                "deletion {by} gave it up, and it may still be there; next: a retry deletes it by this deletion"
+            );
+            return self.stick_taken_over(step, message, now);
+        }
+        let holder = self.holder_of(step.deletion, step.id)?;
+        let waits: i64 = self
+            .db
+            .prepare_cached("SELECT waits FROM steps WHERE id = ?1")?
+            .query_row([step.id], |row| row.get(0))?;
+        let to = match (holder, waits) {
+            (Some(_), _) => StepState::Stuck,
+            (None, 0) => StepState::Ready,
+            (None, _) => StepState::Waiting,
+        };
+        self.execute(
+            "UPDATE steps SET state = ?2, since = ?3 WHERE id = ?1",
+            &[&step.id, &to.as_str(), &rows::micros(now)],
+        )?;
+        self.moved(step.deletion, step.state, to, 1, now)?;
+        let message = format!("deletion {by} leaves it: this deletion deletes it");
+        self.tell_taken_over(step, to, &message, None, now)?;
+        match holder {
+            Some(root) => self.hold_by(step.deletion, step.id, root, now),
+            None if step.state == StepState::Stuck => self.unhold(step.deletion, &[step.id], now),
+            None => Ok(()),
+        }
+    }
+
+    /// What was left to the same owner is left to this step.
+    fn leave_to(&self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
+        let others: Vec<(i64, i64)> = self
+            .db
+            .prepare_cached(
+                "UPDATE steps SET left_to = ?1
+                 WHERE left_to = ?2 AND left_to IS NOT NULL AND ended_at IS NULL
+                 RETURNING id, deletion",
+            )?
+            .query_map([step.id, step.owner], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Sql<_>>()?;
+        let message = format!("left to deletion {}", self.deletion_of(step.id)?);
+        for (id, num) in others {
+            let data = json!({"was_left_to": step.owner});
+            self.event(
+                Some(num),
+                Some(id),
+                EventKind::StepState,
+                &message,
+                &data,
+                now,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// What takes the resource has a tombstone, which is this deletion's from here on.
+    fn raise_fence_of(&self, step: &LeftStep, now: DateTime<Utc>) -> Sql<(KindName, Option<i64>)> {
+        let (action, id, kind, site): (String, String, KindName, String) = self
+            .db
+            .prepare_cached("SELECT action, resource, kind, site FROM steps WHERE id = ?1")?
+            .query_row([step.id], |row| {
+                Ok((row.get(0)?, row.get(1)?, rows::word(row, 2)?, row.get(3)?))
+            })?;
+        if action != Action::Delete.as_str() && action != Action::Detach.as_str() {
+            return Ok((kind, None));
+        }
+        let identity = (id.as_str(), &kind, site.as_str());
+        let record =
+            Fences::prepare(self.db)?.raise(step.deletion, identity, Phase::Deleting, now)?;
+        Ok((kind, record))
+    }
+
+    fn stick(&mut self, step: &LeftStep, message: String, now: DateTime<Utc>) -> Sql<()> {
+        let error = stuck_error(LEFT_TO, message, now);
+        self.put_stuck(step, &error, now)?;
+        self.tell_left_step(step, StepState::Stuck, &error.message, Some(&error), now)?;
+        self.after_stuck(step, now)
+    }
+
+    fn stick_taken_over(
+        &mut self,
+        step: &LeftStep,
+        message: String,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
+        let error = stuck_error(FORGOTTEN, message, now);
+        self.put_stuck(step, &error, now)?;
+        self.tell_taken_over(step, StepState::Stuck, &error.message, Some(&error), now)?;
+        self.after_stuck(step, now)
+    }
+
+    fn put_stuck(&mut self, step: &LeftStep, error: &StepError, now: DateTime<Utc>) -> Sql<()> {
+        self.execute(
+            "UPDATE steps SET state = 'stuck', since = ?2, last_error = ?3, held_by = NULL
+             WHERE id = ?1",
+            &[&step.id, &rows::micros(now), &rows::json(error)?],
+        )?;
+        self.moved(step.deletion, step.state, StepState::Stuck, 1, now)
+    }
+
+    fn after_stuck(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
+        self.hold(step.deletion, step.id, now)?;
+        self.tell_person(step.deletion, step.id, now)
+    }
+
+    fn tell_left_step(
+        &self,
+        step: &LeftStep,
+        to: StepState,
+        message: &str,
+        error: Option<&StepError>,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
+        let mut data = json!({"state": to.as_str()});
+        if let Some(error) = error {
+            data["error"] = json!(error);
+        }
+        self.event(
+            Some(step.deletion),
+            Some(step.id),
+            EventKind::StepState,
+            message,
+            &data,
+            now,
+        )
+    }
+
+    /// With the marks by which a replay knows since when the resource is this deletion's.
+    fn tell_taken_over(
+        &self,
+        step: &LeftStep,
+        to: StepState,
+        message: &str,
+        error: Option<&StepError>,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
+        let mut data = json!({"state": to.as_str(), "was_left_to": step.owner, "taken_over": true});
+        if let Some(error) = error {
+            data["error"] = json!(error);
+        }
+        self.event(
+            Some(step.deletion),
+            Some(step.id),
+            EventKind::StepState,
+            message,
+            &data,
+            now,
+        )
+    }
+
+    /// The short id of the deletion that a step is of.
+    pub(super) fn deletion_of(&self, step: i64) -> Sql<String> {
+        let id: String = self
+            .db
+            .prepare_cached(
+                "SELECT d.id FROM steps s JOIN deletions d ON d.num = s.deletion WHERE s.id = ?1",
+            )?
+            .query_row([step], |row| row.get(0))?;
+        Ok(short_id(&id).to_owned())
+    }
+}
+
+/// Why a step waits that is left to a deletion; as the JSON of its `last_error`.
+pub(super) fn left_error(by: &str, now: DateTime<Utc>) -> Sql<String> {
+    rows::json(&stuck_error(
+        LEFT_TO,
+        format!("deletion {by} deletes it: this step ends with that one"),
+        now,
+    ))
+}
+
+fn stuck_error(kind: &str, message: String, now: DateTime<Utc>) -> StepError {
+    StepError {
+        class: ErrorClass::Blocked,
+        status: None,
+        kind: kind.to_owned(),
+        message,
+        request_id: String::new(),
+        at: now,
+    }
+}
