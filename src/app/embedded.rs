@@ -90,9 +90,11 @@ struct Stay {
     notify: Option<NotifySettings>,
     /// That peers cannot reach us ends it.
     must_be_heard: bool,
+    /// Whether it works without being asked.
+    works: bool,
 }
 
-/// For the length of one verb: it tells nobody and opens no gate. Peers reach it, since what it deletes may
+/// For the length of one verb: it tells nobody, opens no gate, and works only if the verb asks for work (P10). Peers reach it, since what it deletes may
 /// wait for their word; where they cannot, it goes as far as it can.
 pub(super) async fn embed(
     global: &Global,
@@ -108,6 +110,7 @@ pub(super) async fn embed(
     let stay = Stay {
         notify: None,
         must_be_heard: false,
+        works: false,
     };
     wire(global, settings, places, around, stay).await
 }
@@ -134,6 +137,7 @@ pub(super) async fn embed_to_stay(
     let stay = Stay {
         notify,
         must_be_heard: true,
+        works: true,
     };
     wire(global, settings, places, around, stay).await
 }
@@ -222,6 +226,10 @@ async fn wire(
         ledger_name: places.ledger.display().to_string(),
         epoch: ledger.epoch(),
     });
+    let engine = match stay.works {
+        true => engine,
+        false => engine.idle_until_asked(),
+    };
     let control = engine.control();
     let options = api::ServeOptions {
         uids,

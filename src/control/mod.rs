@@ -185,6 +185,41 @@ pub enum Moment {
 }
 
 impl Command {
+    /// Whether calls that change a cloud may follow from it. A ledger's pauses, notes and cancellations
+    /// are carried out without any.
+    pub fn wants_work(&self) -> bool {
+        match self {
+            Self::Delete { .. }
+            | Self::DeleteSeen { .. }
+            | Self::Wake { .. }
+            | Self::DeletePlan { .. }
+            | Self::DeletePlanFile { .. }
+            | Self::Retry { .. }
+            | Self::RetryStep { .. }
+            | Self::Resume { .. }
+            | Self::ResumeSite { .. } => true,
+            Self::RetryMatching { dry_run, .. } => !dry_run,
+            Self::Purge { rung, .. } => match rung {
+                Rung::Retry | Rung::Unpin => true,
+                Rung::Runbook | Rung::Forget => false,
+            },
+            Self::Plan { .. }
+            | Self::Revive { .. }
+            | Self::Cancel { .. }
+            | Self::Pause { .. }
+            | Self::PauseSite { .. }
+            | Self::Told { .. }
+            | Self::Release { .. }
+            | Self::Prune { .. }
+            | Self::Create { .. }
+            | Self::Update { .. }
+            | Self::Watch { .. }
+            | Self::Hint { .. }
+            | Self::ReleaseImporter { .. }
+            | Self::Seek { .. } => false,
+        }
+    }
+
     /// What it takes to ask for it.
     pub fn scope(&self) -> Scope {
         match self {

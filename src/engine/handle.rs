@@ -1,6 +1,7 @@
 //! The engine as a [`Control`]: commands become changes, queries become pages.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -31,6 +32,9 @@ pub(super) struct Handle {
 impl Control for Handle {
     async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
         let shared = &self.shared;
+        if envelope.command.wants_work() && !shared.works.swap(true, Ordering::Relaxed) {
+            shared.wake.notify_one();
+        }
         match envelope.command.clone() {
             Command::Plan { targets, options } => {
                 let targets = shared.resolve(&targets).await?;

@@ -104,6 +104,8 @@ pub(crate) struct Shared {
     gates: Arc<Counters>,
     deployments: Option<Deployments>,
     sites: Sites,
+    /// Whether the reconcilers work. Until they do, questions are answered and plans made (P10).
+    works: AtomicBool,
     /// Something may have to be done.
     wake: Notify,
     /// Something changed that the snapshot shows.
@@ -180,6 +182,7 @@ impl Engine {
                 gates: parts.gates,
                 deployments: parts.neighbours.map(Deployments::new),
                 sites,
+                works: AtomicBool::new(true),
                 wake: Notify::new(),
                 dirty: AtomicBool::new(true),
                 committed: watch::Sender::new(0),
@@ -188,6 +191,15 @@ impl Engine {
                 rights: Mutex::default(),
             }),
         }
+    }
+
+    /// An engine that sends nothing that changes a cloud, whatever waits in the ledger, until somebody
+    /// submits a command that wants work done ([`Command::wants_work`]): whoever only reads must not
+    /// delete (P10).
+    #[must_use]
+    pub fn idle_until_asked(self) -> Self {
+        self.shared.works.store(false, Ordering::Relaxed);
+        self
     }
 
     /// The engine as front ends see it. Works as long as the engine runs.
@@ -205,6 +217,7 @@ impl Engine {
         let shared = &self.shared;
         let mut tasks: JoinSet<Done> = JoinSet::new();
         let mut under_way = UnderWay::default();
+        shared.idle(&mut tasks, &mut under_way).await;
         shared
             .commit_until_done(vec![Change::Recover {
                 now: shared.clock.now(),
@@ -239,6 +252,19 @@ impl Engine {
 }
 
 impl Shared {
+    /// Until work is asked for: sites are signed in to and shown, and nothing else is done.
+    async fn idle(self: &Arc<Self>, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
+        while !self.works.load(Ordering::Relaxed) {
+            self.publish(tasks, under_way);
+            let sleep = self.sign_in(tasks, under_way).min(PERIOD_MAX);
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = tokio::time::sleep(sleep) => {}
+                Some(ended) = tasks.join_next() => self.ended(ended, under_way),
+            }
+        }
+    }
+
     /// One round of all reconcilers; says how long nothing will be due.
     async fn pass(
         self: &Arc<Self>,

@@ -19,6 +19,7 @@ mod inventory;
 mod ledger;
 mod notify;
 mod race;
+mod reading;
 mod secrets;
 mod support;
 #[path = "../stories/terminal.rs"]

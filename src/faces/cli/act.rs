@@ -8,6 +8,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Sheet;
 use super::session::Session;
+use super::wait;
 use crate::control::{Command, NotEligible, Receipt, RetryFilter};
 use crate::domain::model::{KindName, Site, short_id};
 
@@ -87,7 +88,7 @@ pub(super) async fn retry(session: &mut Session<'_>, args: RetryArgs) -> Result<
         return Err(Failure::unexpected(tried));
     };
     if session.print_value(&retried)? {
-        return Ok(Exit::Done);
+        return carry_on(session, tried, dry_run).await;
     }
     let left: u64 = retried.not_eligible.iter().map(|it| it.steps).sum();
     let moved = match dry_run {
@@ -103,7 +104,15 @@ pub(super) async fn retry(session: &mut Session<'_>, args: RetryArgs) -> Result<
         let line = format!("  {steps}: {reason}");
         writeln!(session.out, "{}", session.style.safe(&line))?;
     }
-    Ok(Exit::Done)
+    carry_on(session, tried, dry_run).await
+}
+
+async fn carry_on(session: &mut Session<'_>, tried: &str, dry_run: bool) -> Result<Exit, Failure> {
+    if dry_run {
+        return Ok(Exit::Done);
+    }
+    session.out.flush()?;
+    wait::carry_on(session, tried).await
 }
 
 #[derive(Serialize)]
@@ -170,6 +179,10 @@ pub(super) async fn run(
     }
     if exits.is_empty() || !done.is_empty() {
         session.print_rows(&sheet, &done)?;
+    }
+    if act.sends() && !done.is_empty() {
+        session.out.flush()?;
+        exits.push(wait::carry_on(session, act.verb()).await?);
     }
     Ok(Exit::first_of(exits))
 }

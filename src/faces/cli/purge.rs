@@ -7,6 +7,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Sheet;
 use super::session::Session;
+use super::wait;
 use crate::control::{Command, Page, Query, Receipt};
 use crate::domain::ladder::{Ladder, Purged, Rung};
 use crate::domain::model::short_id;
@@ -53,6 +54,10 @@ pub(super) async fn run(session: &mut Session<'_>, args: PurgeArgs) -> Result<Ex
         write_done(session, &done)?;
     } else if exits.is_empty() || !done.is_empty() {
         session.print_rows(&sheet_of(&done), &done)?;
+    }
+    if matches!(rung, Rung::Retry | Rung::Unpin) && !done.is_empty() {
+        session.out.flush()?;
+        exits.push(wait::carry_on(session, "purge").await?);
     }
     Ok(Exit::first_of(exits))
 }

@@ -12,7 +12,7 @@ use super::output::{Sheet, Style, write_rows, write_value};
 use crate::control::{
     Command, Control, Envelope, Page, Query, Receipt, SiteSpec, SiteStatus, TargetSpec,
 };
-use crate::domain::model::{Actor, Deletion, Site, Step, StepState};
+use crate::domain::model::{Actor, Deletion, DeletionState, Site, Step, StepState};
 use crate::domain::text::did_you_mean;
 use crate::system::clock::Clock;
 
@@ -73,6 +73,31 @@ impl Session<'_> {
         match self.query(tried, Query::Deletion { id: id.into() }).await? {
             Page::Deletion { row } => Ok(*row),
             _ => Err(Failure::unexpected(tried)),
+        }
+    }
+
+    /// The deletions that have not ended, oldest first. Bounded: those that move at all.
+    pub(super) async fn live_deletions(&self, tried: &str) -> Result<Vec<Deletion>, Failure> {
+        let mut all = Vec::new();
+        let mut cursor = None;
+        loop {
+            let query = Query::Deletions {
+                states: vec![DeletionState::Planning, DeletionState::Running],
+                site: None,
+                kind: None,
+                older_than: None,
+                cursor,
+                limit: PAGE_ROWS,
+            };
+            let Page::Deletions { rows, next } = self.query(tried, query).await? else {
+                return Err(Failure::unexpected(tried));
+            };
+            all.extend(rows);
+            cursor = next;
+            if cursor.is_none() {
+                all.reverse();
+                return Ok(all);
+            }
         }
     }
 

@@ -127,6 +127,26 @@ pub(super) async fn follow(
     }
 }
 
+/// Without an engine that stays, what was put to work goes on for as long as this verb does: until each
+/// deletion has ended, or nothing more can run. Tells how each ended on standard error.
+pub(super) async fn carry_on(session: &mut Session<'_>, tried: &str) -> Result<Exit, Failure> {
+    if !session.embedded {
+        return Ok(Exit::Done);
+    }
+    let mut exits = Vec::new();
+    for deletion in session.live_deletions(tried).await? {
+        let ended = follow(session, &deletion.id, Wait(None)).await?;
+        let id = short_id(&ended.deletion.id);
+        let how = format!("Deletion {id}: {}", line(&ended.deletion, None, None));
+        writeln!(session.err, "{}", session.style.safe(&how))?;
+        if ended.exit != Exit::Done {
+            writeln!(session.err, "It stays in the ledger: gone show {id}")?;
+        }
+        exits.push(ended.exit);
+    }
+    Ok(Exit::first_of(exits))
+}
+
 /// The deletion now. An engine that has gone away is given some time to come back.
 pub(super) async fn look(
     session: &Session<'_>,

@@ -1,0 +1,65 @@
+//! Verbs that read send nothing that changes a cloud, whatever waits in the ledger (P10).
+
+use serde_json::json;
+
+use super::support::Stage;
+
+/// A deletion that was left in the midst of its work: one call hangs, the others wait behind it.
+fn left_in_the_midst(stage: &Stage) -> String {
+    stage.settings("[engine]\nconcurrency = 1\nconcurrency_max = 1\n");
+    stage.network("web", 4);
+    stage.network("other", 0);
+    stage.faults(
+        json!([{ "match": { "method": "DELETE", "kind": "port" }, "action": { "hang": true } }]),
+    );
+    let ran = stage
+        .gone("delete network/web-net-0 --cascade --yes --wait=1s -o json")
+        .ends_with(8);
+    stage.faults(json!([]));
+    let deletion = ran.json();
+    assert!(deletion["counts"]["ready"].as_u64() > Some(0), "{deletion}");
+    super::support::text(&deletion["id"])
+}
+
+#[test]
+fn p10_a_verb_that_reads_sends_nothing_that_waits_in_the_ledger() {
+    let stage = Stage::new();
+    let id = left_in_the_midst(&stage);
+    let sent = stage.writes().len();
+    let ports = stage.ids("ports");
+    for verb in [
+        "plan network/other-net-0",
+        "list",
+        "list stuck",
+        "list network",
+        "list sites",
+        "list tombstones",
+        "explain network/web-net-0",
+        "doctor",
+        "check kinds",
+        "retry --all --dry-run",
+    ] {
+        stage.gone(verb).ok();
+        assert_eq!(stage.writes().len(), sent, "sent by gone {verb}");
+    }
+    for verb in ["show", "tree", "purge"] {
+        stage.gone(&format!("{verb} {id}")).ok();
+        assert_eq!(stage.writes().len(), sent, "sent by gone {verb}");
+    }
+    assert_eq!(stage.ids("ports"), ports);
+}
+
+#[test]
+fn p10_a_retry_without_an_engine_works_until_the_deletion_has_ended() {
+    let stage = Stage::new();
+    let id = left_in_the_midst(&stage);
+    let ran = stage.gone(&format!("retry {id}")).ok();
+    assert!(ran.err.contains("gone"), "{}", ran.err);
+    assert_eq!(stage.show(&id)["state"], "gone");
+    assert!(
+        !stage
+            .list("networks")
+            .iter()
+            .any(|row| row["name"] == "web-net-0")
+    );
+}
