@@ -19,7 +19,6 @@ mod scene;
 mod upkeep;
 
 use std::io::{self, BufRead as _, BufWriter, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -44,10 +43,13 @@ use crate::ledger::sqlite::{owner, seal_key};
 use crate::sandbox::{self, WorldOptions};
 use crate::system::clock::Clock;
 use crate::system::config::{self, ConfigError, Settings, Surroundings};
+use crate::system::private;
 use crate::system::telemetry::{self, Verbosity};
 
 /// How long an engine may take from its lock to its socket.
 const ATTACH_MAX: Duration = Duration::from_secs(5);
+/// In the state folder: what an engine says that goes on without the console that started it.
+const ENGINE_LOG: &str = "engine.log";
 const ATTACH_AGAIN: Duration = Duration::from_millis(100);
 
 /// Parses the command line, does what it says, and ends with CONTRACT's exit code.
@@ -238,8 +240,13 @@ pub fn way(
     }
 }
 
+/// Whether there is a socket to attach to. One that cannot be trusted counts: attaching to it then says why
+/// not, where an engine of our own would only hide it.
 fn listens(socket: &Path) -> bool {
-    UnixStream::connect(socket).is_ok()
+    match private::check_socket(socket) {
+        Ok(()) => true,
+        Err(error) => private::is_untrusted(&error),
+    }
 }
 
 fn run(cli: Cli, around: &Surroundings) -> Exit {
@@ -247,6 +254,7 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
         global,
         engine,
         new_session,
+        variables_by_stdin,
         print_config,
         verb,
     } = cli;
@@ -255,6 +263,11 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
         let _ = rustix::process::setsid();
     }
     let style = Style::of_process(around, global.no_color, global.ascii);
+    if variables_by_stdin && let Err(error) = clouds::take_over_variables() {
+        let failure = Failure::from(error);
+        complain(&failure, style, global.output);
+        return failure.exit;
+    }
     let done = mode(engine, print_config, verb).and_then(|mode| match mode {
         Mode::PrintConfig => {
             let mut out = Tolerant::new(io::stdout().lock());
@@ -283,7 +296,11 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
             runtime()?.block_on(client(&global, around, style, verb))
         }
         Mode::Engine => {
-            log_to_stderr(&global, style, true)?;
+            match new_session {
+                // Nobody reads its standard error any more.
+                true => log_to_file(&global, around)?,
+                false => log_to_stderr(&global, style, true)?,
+            }
             runtime()?.block_on(headless(&global, around))
         }
         Mode::SandboxServer(args) => {
@@ -321,6 +338,21 @@ fn log_to_stderr(global: &Global, style: Style, engine: bool) -> io::Result<()> 
     let format = telemetry::format_for(format, style.err_terminal);
     let times = global.verbose;
     telemetry::to_stderr(format, Verbosity { times, engine })
+}
+
+/// Of an engine that a console left running.
+fn log_to_file(global: &Global, around: &Surroundings) -> Result<(), Failure> {
+    let settings = settings(global, around)?;
+    let places = places(global, &settings, around, Path::exists)?;
+    private::folder(&places.state)?;
+    let format = telemetry::format_for(global.log_format.map(Into::into), true);
+    let times = global.verbose;
+    let verbosity = Verbosity {
+        times,
+        engine: true,
+    };
+    telemetry::to_file(&places.state.join(ENGINE_LOG), format, verbosity)?;
+    Ok(())
 }
 
 /// The settings as they are written, and their file; the console's keys are checked for every mode, so
@@ -392,6 +424,14 @@ async fn client(
 async fn attach(socket: &Path) -> Result<Arc<dyn Control>, Failure> {
     let since = Instant::now();
     loop {
+        if let Err(error) = private::check_socket(socket)
+            && private::is_untrusted(&error)
+        {
+            let tried = format!("attach to the engine at {}", socket.display());
+            let advice =
+                "Nothing was sent there. Name another socket with --socket, or end what listens.";
+            return Err(Failure::usage(tried, error.to_string(), advice));
+        }
         match RemoteControl::connect(socket).await {
             Ok(control) => return Ok(control),
             Err(ControlError::Unreachable { .. }) if since.elapsed() < ATTACH_MAX => {

@@ -1,6 +1,8 @@
 //! From `clouds.yaml` and the global options to sites.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::cloud::{OpenStack, openstack};
@@ -48,4 +50,32 @@ pub(super) fn connect(
         Err(error) => Err(error.to_string()),
     };
     OpenStack::new(clouds, Box::new(transport), clock, call_timeout)
+}
+
+/// Of a console that handed over.
+static TAKEN_OVER: OnceLock<BTreeMap<String, String>> = OnceLock::new();
+
+/// Where clouds are looked for: this process's surroundings, with the variables that were handed over.
+pub(super) fn environment() -> io::Result<openstack::Environment> {
+    let mut environment = openstack::Environment::of_process()?;
+    let taken_over = TAKEN_OVER.get().into_iter().flatten();
+    let taken_over = taken_over.map(|(name, value)| (name.clone(), value.clone()));
+    environment.variables.extend(taken_over);
+    Ok(environment)
+}
+
+/// What is handed over: all that says which cloud, and as whom.
+pub(super) fn variables() -> io::Result<BTreeMap<String, String>> {
+    let mut variables = environment()?.variables;
+    variables.retain(|name, _| name.starts_with("OS_"));
+    Ok(variables)
+}
+
+/// Reads what a console hands over, and lets go of the pipe.
+pub(super) fn take_over_variables() -> io::Result<()> {
+    let variables = serde_json::from_reader(io::stdin().lock())?;
+    // Once in a process.
+    let _ = TAKEN_OVER.set(variables);
+    let nowhere = std::fs::File::open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdin(&nowhere)?)
 }

@@ -1,6 +1,6 @@
 //! The console: attached to the engine that owns the ledger, or with one of its own.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use rustix::process::Pid;
 
-use super::{Places, Way, attach, embedded, listens, places, runtime, settings, way};
+use super::{Places, Way, attach, clouds, embedded, listens, places, runtime, settings, way};
 use crate::control::Control;
 use crate::domain::model::Origin;
 use crate::faces::cli::args::{Format, Global};
@@ -18,7 +18,8 @@ use crate::faces::cli::{Exit, Failure};
 use crate::faces::console::{self, ConsoleOptions, EngineMode, Keymap, Replayed};
 use crate::ledger::sqlite::owner;
 use crate::sandbox::DEFAULT_SCENARIO;
-use crate::system::config::{OnHangup, Settings, Surroundings, private_folder};
+use crate::system::config::{OnHangup, Settings, Surroundings};
+use crate::system::private;
 use crate::system::telemetry::{self, Verbosity};
 
 /// Of the two seconds within which a console that is hung up on must be gone.
@@ -52,13 +53,13 @@ pub(super) fn open(global: &Global, around: &Surroundings, style: Style) -> Resu
 
 /// The screen is the console's: logs go to a file.
 fn log_to_file(global: &Global, places: &Places) -> std::io::Result<()> {
-    private_folder(&places.state)?;
+    private::folder(&places.state)?;
     let format = telemetry::format_for(global.log_format.map(Into::into), true);
     let verbosity = Verbosity {
         times: global.verbose,
         engine: true,
     };
-    telemetry::to_file(&places.state, format, verbosity)
+    telemetry::to_file(&places.state.join("gone.log"), format, verbosity)
 }
 
 /// The console on a replay of these times.
@@ -168,13 +169,13 @@ fn is_practice(scenario: &str) -> bool {
 }
 
 /// Starts the headless engine on the same ledger, away from this terminal. The lock was given up, so
-/// it takes over as after a crash. Secrets go by the configuration and the environment that it has
-/// from us, never by arguments.
+/// it takes over as after a crash. Secrets go by the configuration, and those of `OS_*` variables by a pipe:
+/// what is in an engine's environment or arguments can be read in `/proc` for as long as it runs.
 async fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     command
-        .args(["--engine", "--new-session"])
+        .args(["--engine", "--new-session", "--variables-by-stdin"])
         .arg("--ledger")
         .arg(&places.ledger)
         .arg("--socket")
@@ -194,11 +195,18 @@ async fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> 
     if global.read_only {
         command.arg("--read-only");
     }
+    let variables = clouds::variables()?;
+    for name in variables.keys() {
+        command.env_remove(name);
+    }
     command
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let child = command.spawn()?;
+    let mut child = command.spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(&serde_json::to_vec(&variables).map_err(io::Error::from)?)?;
+    }
     away(child).await;
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use super::Places;
-use super::clouds::{chosen_sites, connect};
+use super::clouds::{chosen_sites, connect, environment};
 use super::gates::Gates;
 use super::peers;
 use super::scene::{Beside, Scene};
@@ -26,9 +26,8 @@ use crate::ledger::tombstones::Tombstones;
 use crate::peers::ListenHandle;
 use crate::sandbox::{self, Scenario, ServerHandle, WorldOptions};
 use crate::system::clock::Clock;
-use crate::system::config::{
-    DeploymentSettings, NotifySettings, Settings, Surroundings, private_folder,
-};
+use crate::system::config::{DeploymentSettings, NotifySettings, Settings, Surroundings};
+use crate::system::private;
 
 /// Runs until [`Embedded::stop`], or until this process ends.
 pub(super) struct Embedded {
@@ -287,11 +286,11 @@ fn prepare_folders(places: &Places) -> Result<(), Failure> {
         let advice = "Give this user the right to write there; `gone doctor` says more.";
         Failure::usage(tried, error.to_string(), advice)
     };
-    private_folder(&places.state).map_err(|error| failed(&places.state, error))?;
+    private::folder(&places.state).map_err(|error| failed(&places.state, error))?;
     for path in [&places.ledger, &places.serve] {
         match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
-                private_folder(folder).map_err(|error| failed(folder, error))?;
+                private::folder(folder).map_err(|error| failed(folder, error))?;
             }
             _ => {}
         }
@@ -398,7 +397,7 @@ fn clouds(
             home: None,
             system_dir: places.state.clone(),
         },
-        None => openstack::Environment::of_process()?,
+        None => environment()?,
     };
     let refuse = |message: String| {
         Failure::usage(

@@ -2,11 +2,13 @@
 
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 
-use super::clouds::{chosen_sites, connect};
+use super::clouds::{chosen_sites, connect, environment};
 use super::{Places, embedded, peers, places, read_settings};
 use crate::cloud::openstack;
 use crate::control::remote::RemoteControl;
+use crate::control::{Control, ControlError};
 use crate::domain::check;
 use crate::domain::model::ErrorClass;
 use crate::faces::cli::args::Global;
@@ -18,6 +20,7 @@ use crate::ledger::Ledger as _;
 use crate::ledger::sqlite::{SqliteLedger, owner};
 use crate::system::clock::Clock;
 use crate::system::config::{Settings, Surroundings};
+use crate::system::private;
 
 pub(super) async fn examine(
     global: &Global,
@@ -49,6 +52,9 @@ pub(super) async fn examine(
     facts
         .warnings
         .extend(doctor::readable_by_others(&places.ledger));
+    if let Some(Ok(Some(file))) = &facts.settings {
+        facts.warnings.extend(doctor::writable_by_others(file));
+    }
     cloud_facts(global, &settings, &mut facts).await?;
     let checks = doctor::examine(&facts);
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
@@ -79,7 +85,7 @@ async fn cloud_facts(
     settings: &Settings,
     facts: &mut doctor::Facts,
 ) -> Result<(), Failure> {
-    let environment = openstack::Environment::of_process()?;
+    let environment = environment()?;
     let clouds = match openstack::CloudsConfig::load(&environment) {
         Ok(clouds) => clouds,
         Err(error) => {
@@ -136,11 +142,21 @@ async fn notify_facts(settings: &Settings, ledger: &Path) -> Vec<doctor::NotifyF
     facts
 }
 
+async fn connect_to(socket: &Path) -> Result<Arc<dyn Control>, ControlError> {
+    match private::check_socket(socket) {
+        Err(error) if private::is_untrusted(&error) => Err(ControlError::Unreachable {
+            message: error.to_string(),
+        }),
+        // Whether anybody listens is said better when it is asked.
+        _ => RemoteControl::connect(socket).await,
+    }
+}
+
 async fn engine_facts(places: &Places) -> doctor::EngineFacts {
     let owner = owner(&places.ledger);
     let named = owner.as_ref().and_then(|owner| owner.socket.clone());
     let socket = named.map_or_else(|| places.reach.clone(), Into::into);
-    let answer = match RemoteControl::connect(&socket).await {
+    let answer = match connect_to(&socket).await {
         Ok(control) => {
             let engine = control.snapshot().borrow().engine.clone();
             Ok(format!(

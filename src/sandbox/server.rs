@@ -131,16 +131,22 @@ impl ServerHandle {
     /// Writes `clouds.yaml`, readable by its owner only.
     pub fn write_clouds_yaml(&self, path: &Path) -> io::Result<()> {
         use std::io::Write;
-        use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+        use std::os::unix::fs::OpenOptionsExt;
 
+        // In place of what stands there, also of a link: what that leads to is not ours.
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}.new", std::process::id()));
+        match std::fs::remove_file(&beside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let mut file = std::fs::OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
-            .open(path)?;
-        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-        file.write_all(self.clouds_yaml().as_bytes())
+            .open(&beside)?;
+        file.write_all(self.clouds_yaml().as_bytes())?;
+        std::fs::rename(&beside, path)
     }
 }
 

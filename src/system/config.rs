@@ -12,7 +12,7 @@ pub use deployment::{DeploymentSettings, PeerSettings};
 pub use gate::{GateSettings, GateSource, Trust, Upstream};
 pub use load::{ConfigError, DEFAULTS, load, parse, wrong};
 pub use notify::{MailSettings, MailTls, NotifySettings, WebhookSettings};
-pub use paths::{Surroundings, private_folder};
+pub use paths::Surroundings;
 pub use secret::secret_in;
 
 use std::collections::BTreeMap;

@@ -11,8 +11,10 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+    PermissionsExt as _,
 };
+use std::os::unix::net::UnixStream;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -26,7 +28,7 @@ const STICKY: u32 = 0o1000;
 pub enum Untrusted {
     #[error(
         "{path} belongs to {owner}, who could put other files in place of yours; choose a folder of \
-         your own"
+         your own, or run as that user"
     )]
     Owner { path: PathBuf, owner: Uid },
     #[error(
@@ -38,6 +40,14 @@ pub enum Untrusted {
     NoFile { path: PathBuf },
     #[error("{path} has another name elsewhere (a hard link), through which others may know it")]
     Linked { path: PathBuf },
+    #[error("{path} is no socket")]
+    NoSocket { path: PathBuf },
+    #[error("at the socket {path} listens {listener}, and the socket is of {owner}")]
+    Listener {
+        path: PathBuf,
+        listener: Uid,
+        owner: Uid,
+    },
     #[error("{path} leads through too many symbolic links")]
     Circle { path: PathBuf },
 }
@@ -59,6 +69,11 @@ impl From<Untrusted> for io::Error {
     fn from(why: Untrusted) -> Self {
         Self::new(io::ErrorKind::PermissionDenied, why)
     }
+}
+
+/// Whether it is for want of trust that this failed.
+pub fn is_untrusted(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|why| why.is::<Untrusted>())
 }
 
 /// The accounts whose files are believed: root, this account, and at most one more.
@@ -331,6 +346,33 @@ pub fn open(path: &Path, trusted: Trusted) -> io::Result<File> {
     let file = file.map_err(|error| said(path, error))?;
     check_file(path, &file.metadata()?, trusted)?;
     Ok(file)
+}
+
+/// Whether the engine at this socket is one that was put there by root, by this account, or by the account
+/// to which the folder belongs that root has given it (`/run/gone`). Whatever a file says that names the
+/// socket: commands and what they show go to whoever listens.
+///
+/// # Errors
+/// Nobody listens, or [`Untrusted`].
+pub fn check_socket(socket: &Path) -> io::Result<()> {
+    let path = || socket.to_owned();
+    let found = fs::metadata(socket)?;
+    if !found.file_type().is_socket() {
+        return Err(Untrusted::NoSocket { path: path() }.into());
+    }
+    let trusted = Trusted::us().and(found.uid());
+    check_way(socket, trusted)?;
+    let stream = UnixStream::connect(socket)?;
+    let listener = rustix::net::sockopt::socket_peercred(&stream)?.uid.as_raw();
+    match trusted.is(listener) {
+        true => Ok(()),
+        false => Err(Untrusted::Listener {
+            path: path(),
+            listener: Uid(listener),
+            owner: Uid(found.uid()),
+        }
+        .into()),
+    }
 }
 
 /// No link is followed, and a pipe that somebody put there holds nobody up.

@@ -1,7 +1,7 @@
 //! Logs: to standard error, or under a console to a file; as text or JSON; never a secret, never a
 //! raw name from a cloud.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
@@ -9,6 +9,8 @@ use std::sync::Mutex;
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::{MakeWriter, format::FmtSpan};
+
+use super::private;
 
 /// A log file that has grown past this is put aside, once, when the next log starts.
 const LOG_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -58,12 +60,13 @@ pub fn to_stderr(format: LogFormat, verbosity: Verbosity) -> io::Result<()> {
     start(subscriber(format, verbosity, io::stderr))
 }
 
-/// Logs of this process go to `folder/gone.log` from now on: a console owns the screen.
+/// Logs of this process are appended to this file from now on: a console owns the screen, and an engine that
+/// it left behind has none.
 ///
 /// # Errors
 /// The file cannot be opened, or logging was started before.
-pub fn to_file(folder: &Path, format: LogFormat, verbosity: Verbosity) -> io::Result<()> {
-    let file = open_log(&folder.join("gone.log"))?;
+pub fn to_file(path: &Path, format: LogFormat, verbosity: Verbosity) -> io::Result<()> {
+    let file = open_log(path)?;
     start(subscriber(format, verbosity, Mutex::new(file)))
 }
 
@@ -73,16 +76,11 @@ fn start(subscriber: impl Subscriber + Send + Sync) -> io::Result<()> {
 
 /// Appends to the log, readable by its owner only (0600), after putting a large one aside.
 fn open_log(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
     let full = std::fs::metadata(path).is_ok_and(|found| found.len() > LOG_FILE_BYTES_MAX);
     if full {
         std::fs::rename(path, path.with_extension("log.1"))?;
     }
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(path)
+    private::append(path)
 }
 
 /// Lines with time, level, target and fields; no colour codes, since logs end in files.

@@ -42,6 +42,11 @@ impl Drop for Console {
 }
 
 fn console(stage: &Stage) -> Console {
+    console_with(stage, &[])
+}
+
+/// With these variables, too.
+fn console_with(stage: &Stage, variables: &[(&str, &str)]) -> Console {
     let size = PtySize {
         rows: 24,
         cols: 80,
@@ -53,6 +58,9 @@ fn console(stage: &Stage) -> Console {
     command.env_clear();
     command.cwd(stage.folder.path());
     for (name, value) in stage.environment() {
+        command.env(name, value);
+    }
+    for (name, value) in variables {
         command.env(name, value);
     }
     command.env("TERM", "xterm-256color");
@@ -156,6 +164,37 @@ fn a_hang_up_signal_leaves_an_engine_that_finishes() {
     terminal::hang_up(&mut console.child);
     ends_in_time(&mut console);
     assert_goes_on(&stage, &id, pid);
+}
+
+/// A cloud that only variables name, password included: the engine that is left behind goes on with it, and
+/// nobody finds the password in its environment. What it does stands in a log of its own.
+#[test]
+fn secrets_of_variables_are_handed_over_by_a_pipe() {
+    let stage = busy();
+    let text = std::fs::read_to_string(stage.path("clouds.yaml")).unwrap();
+    assert!(text.contains(PASSWORD));
+    std::fs::write(stage.path("clouds.yaml"), "clouds: {}\n").unwrap();
+    let auth_url = format!("{}/v3", stage.url);
+    let mut console = console_with(
+        &stage,
+        &[
+            ("OS_AUTH_URL", &auth_url),
+            ("OS_USERNAME", "admin"),
+            ("OS_PASSWORD", PASSWORD),
+            ("OS_PROJECT_NAME", "admin"),
+            ("OS_USER_DOMAIN_NAME", "Default"),
+            ("OS_PROJECT_DOMAIN_NAME", "Default"),
+            ("OS_REGION_NAME", "RegionOne"),
+        ],
+    );
+    let pid = console.child.process_id().unwrap();
+    let id = under_way(&stage);
+    terminal::hang_up(&mut console.child);
+    ends_in_time(&mut console);
+    assert_goes_on(&stage, &id, pid);
+    let log = stage.path("state").join("gone/engine.log");
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("the engine runs"), "{log}");
 }
 
 #[test]

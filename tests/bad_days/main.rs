@@ -21,6 +21,7 @@ mod notify;
 mod race;
 mod reading;
 mod secrets;
+mod strangers;
 mod support;
 #[path = "../stories/terminal.rs"]
 mod terminal;

@@ -11,6 +11,8 @@ use axum::serve::{IncomingStream, Listener};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use crate::system::private;
+
 /// Why the socket cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -179,7 +181,8 @@ fn make_folder(socket: &Path, shared: bool) -> Result<(), ServeError> {
     if others_write && !sticky {
         return Err(ServeError::OpenFolder(folder.to_path_buf()));
     }
-    Ok(())
+    // Nor in the place of a folder above it.
+    private::check_way(socket, private::Trusted::us()).map_err(failed)
 }
 
 /// Removes the file of a socket that nobody listens on: an engine that was killed leaves one.

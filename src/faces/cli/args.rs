@@ -33,6 +33,9 @@ pub struct Cli {
     /// Leave the session of the terminal that started it: a console hands over to such an engine
     #[arg(long, hide = true, requires = "engine")]
     pub new_session: bool,
+    /// The OS_* variables come by standard input, as a JSON object: a console hands them over so
+    #[arg(long, hide = true, requires = "new_session")]
+    pub variables_by_stdin: bool,
     /// Show every setting with its default, as a settings file
     #[arg(long)]
     pub print_config: bool,

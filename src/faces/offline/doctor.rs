@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::cloud::{Asked, Cloud};
 use crate::domain::mapping::Mapping;
 use crate::domain::model::{ErrorClass, Site};
+use crate::system::private::{Trusted, check_way};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -433,6 +434,19 @@ pub fn can_write(ledger: &Path) -> Result<(), String> {
         let error = io::Error::from(error);
         format!("{}: {error}", path.display())
     })
+}
+
+/// A warning if others than its owner and root can write the settings: they say which clouds are asked, where
+/// messages go and what is protected.
+pub fn writable_by_others(settings: &Path) -> Option<String> {
+    let path = settings.display();
+    let mode = std::fs::metadata(settings).ok()?.permissions().mode() & 0o777;
+    if mode & 0o022 != 0 {
+        let why = format!("{path} may be written by others (mode {mode:03o}): chmod go-w {path}");
+        return Some(why);
+    }
+    let way = check_way(settings, Trusted::us()).err()?;
+    Some(format!("{path} may be replaced by others: {way}"))
 }
 
 /// A warning if others than its owner can read the ledger's file.

@@ -3,7 +3,6 @@
 //! The process's surroundings are read once, into [`Surroundings`]; everything else here is a
 //! function of it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::domain::model::{Actor, Origin};
@@ -120,21 +119,4 @@ impl Surroundings {
         };
         Actor { name, origin }
     }
-}
-
-/// Makes a folder, and those above it, that only its owner can enter (0700).
-///
-/// # Errors
-/// It cannot be made, or belongs to someone else.
-pub fn private_folder(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)?;
-    let found = std::fs::metadata(path)?.permissions().mode();
-    if found & 0o077 != 0 {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
-    }
-    Ok(())
 }

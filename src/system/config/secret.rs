@@ -1,9 +1,12 @@
 //! Secrets in files: nobody but their owner may read them.
 
+use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::system::private::{self, Trusted, check_way};
 
 pub(super) fn exposed(file: &Path) -> Result<(), String> {
     let shown = file.display();
@@ -21,6 +24,16 @@ pub(super) fn exposed(file: &Path) -> Result<(), String> {
     }
 }
 
+/// What is read is the file that was checked. Secrets that are mounted come by symbolic links: these are
+/// followed where nobody else could have put them.
+fn read(file: &Path) -> io::Result<String> {
+    check_way(file, Trusted::us())?;
+    let found = std::fs::canonicalize(file)?;
+    let mut text = String::new();
+    private::open(&found, Trusted::us())?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// The secret in a private file, without the end of its line.
 ///
 /// # Errors
@@ -28,9 +41,8 @@ pub(super) fn exposed(file: &Path) -> Result<(), String> {
 pub fn secret_in(file: &Path) -> Result<SecretString, String> {
     exposed(file)?;
     let shown = file.display();
-    let text = std::fs::read_to_string(file)
-        .map(SecretString::from)
-        .map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    let text = read(file).map(SecretString::from);
+    let text = text.map_err(|error| format!("{shown} cannot be read: {error}"))?;
     let secret = text.expose_secret().trim();
     if secret.is_empty() || secret.chars().any(char::is_control) {
         return Err(format!("{shown} must hold one line with the secret"));

@@ -1,0 +1,232 @@
+//! Other accounts of the machine: what they could have put in the way is not followed, emptied or believed.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use super::support::{PASSWORD, Stage};
+
+const MALLORY: u32 = 54_321;
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// Files of another account can be made by root only.
+fn are_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("not root: what belongs to another account is not tried");
+    }
+    root
+}
+
+fn folder(stage: &Stage, name: &str, with_mode: u32) -> PathBuf {
+    let folder = stage.path(name);
+    fs::create_dir_all(&folder).unwrap();
+    mode(&folder, with_mode);
+    folder
+}
+
+/// Every way to begin an engine on this ledger says why not, and leaves the victim's file as it is.
+fn assert_refused(stage: &Stage, ledger: &Path, victim: &Path, words: &[&str]) {
+    let before = fs::read(victim).unwrap();
+    let of = format!("--ledger {}", ledger.display());
+    for line in ["--engine", "list deletions", "delete network/x --yes"] {
+        let ran = stage.gone(&format!("{line} {of}"));
+        assert_eq!(ran.code, Some(2), "{line}: {}{}", ran.out, ran.err);
+        ran.says(words);
+        assert_eq!(fs::read(victim).unwrap(), before, "{line} changed it");
+    }
+}
+
+#[test]
+fn a_lock_log_or_ledger_that_is_a_link_leads_nowhere() {
+    for name in ["ledger.db.lock", "ledger.db"] {
+        let stage = Stage::new();
+        let victim = stage.path("victim");
+        fs::write(&victim, "precious").unwrap();
+        let state = folder(&stage, "ours", 0o700);
+        symlink(&victim, state.join(name)).unwrap();
+        let ledger = state.join("ledger.db");
+        assert_refused(&stage, &ledger, &victim, &["is a symbolic link", name]);
+    }
+    // The log of a console and of an engine.
+    let stage = Stage::new();
+    let victim = stage.path("victim");
+    fs::write(&victim, "precious").unwrap();
+    symlink(&victim, stage.path("log")).unwrap();
+    let opened = gone::system::private::append(&stage.path("log")).unwrap_err();
+    assert!(
+        opened.to_string().contains("is a symbolic link"),
+        "{opened}"
+    );
+    // Another name of the same file.
+    fs::hard_link(&victim, stage.path("other")).unwrap();
+    let opened = gone::system::private::append(&stage.path("other")).unwrap_err();
+    assert!(opened.to_string().contains("another name"), "{opened}");
+}
+
+#[test]
+fn a_ledger_is_not_kept_where_others_may_replace_it() {
+    let stage = Stage::new();
+    let victim = stage.path("victim");
+    fs::write(&victim, "precious").unwrap();
+    let open = folder(&stage, "open", 0o777);
+    let words = ["other users may replace files in", "chmod go-w"];
+    assert_refused(&stage, &open.join("ledger.db"), &victim, &words);
+    // Nor below.
+    let below = folder(&stage, "open/below", 0o700);
+    assert_refused(&stage, &below.join("ledger.db"), &victim, &words);
+    assert!(!below.join("ledger.db").exists() && !below.join("ledger.db.lock").exists());
+    // Where nobody can replace what is ours, it is.
+    let shared = folder(&stage, "shared", 0o1777);
+    let ledger = shared.join("ledger.db");
+    stage
+        .gone(&format!("list deletions --ledger {}", ledger.display()))
+        .ok();
+    if are_root() {
+        let theirs = folder(&stage, "theirs", 0o755);
+        chown(&theirs, Some(MALLORY), None).unwrap();
+        let words = ["belongs to uid 54321"];
+        assert_refused(&stage, &theirs.join("ledger.db"), &victim, &words);
+        // In a folder for all, what another has put there.
+        let lock = shared.join("second.db.lock");
+        fs::write(&lock, "{}").unwrap();
+        chown(&lock, Some(MALLORY), None).unwrap();
+        assert_refused(&stage, &shared.join("second.db"), &victim, &words);
+    }
+}
+
+#[test]
+fn a_state_folder_of_another_is_not_used_and_one_that_is_linked_is_not_closed() {
+    let stage = Stage::new();
+    let elsewhere = folder(&stage, "elsewhere", 0o755);
+    fs::create_dir(stage.path("state")).unwrap();
+    symlink(&elsewhere, stage.path("state/gone")).unwrap();
+    stage
+        .gone("list deletions")
+        .ends_with(2)
+        .says(&["elsewhere"]);
+    assert_eq!(mode_of(&elsewhere), 0o755);
+    // One that its owner has closed himself may be anywhere.
+    mode(&elsewhere, 0o700);
+    stage.gone("list deletions").ok();
+    if are_root() {
+        chown(&elsewhere, Some(MALLORY), None).unwrap();
+        stage
+            .gone("list deletions")
+            .ends_with(2)
+            .says(&["belongs to uid 54321"]);
+    }
+}
+
+#[test]
+fn a_lock_that_another_wrote_leads_to_no_socket() {
+    if !are_root() {
+        return;
+    }
+    let stage = Stage::new();
+    let theirs = folder(&stage, "theirs", 0o755);
+    let socket = theirs.join("gone.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    chown(&theirs, Some(MALLORY), None).unwrap();
+    chown(&socket, Some(MALLORY), None).unwrap();
+    // As if an engine of theirs held the ledger.
+    let shared = folder(&stage, "shared", 0o777);
+    let ledger = shared.join("ledger.db");
+    let lock = shared.join("ledger.db.lock");
+    let owner = serde_json::json!({"pid": 1, "socket": socket});
+    fs::write(&lock, owner.to_string()).unwrap();
+    chown(&lock, Some(MALLORY), None).unwrap();
+    let held = fs::File::open(&lock).unwrap();
+    held.lock().unwrap();
+    for with_mode in [0o777, 0o1777] {
+        mode(&shared, with_mode);
+        let line = format!("delete network/x --yes --ledger {}", ledger.display());
+        stage.gone(&line).ends_with(2);
+        assert!(listener.accept().is_err(), "it was called ({with_mode:o})");
+    }
+    // Nor is a socket called that another has put into a folder for all.
+    let squatted = folder(&stage, "tmp", 0o1777).join("gone.sock");
+    let listener = UnixListener::bind(&squatted).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    chown(&squatted, Some(MALLORY), None).unwrap();
+    let line = format!("list deletions --socket {}", squatted.display());
+    stage
+        .gone(&line)
+        .ends_with(2)
+        .says(&["belongs to uid 54321", "Nothing was sent"]);
+    assert!(listener.accept().is_err(), "it was called");
+}
+
+#[test]
+fn what_is_written_for_a_person_follows_no_link() {
+    let stage = Stage::new();
+    let victim = stage.path("victim");
+    fs::write(&victim, "precious").unwrap();
+    // A backup makes a new file or none.
+    stage.network("web", 1);
+    stage.gone("delete network/web-net-0 --cascade --yes").ok();
+    symlink(&victim, stage.path("backup.db")).unwrap();
+    let backup = format!("ledger backup {}", stage.path("backup.db").display());
+    stage.gone(&backup).ends_with(2);
+    // A configuration for clients stands in place of the link.
+    let link = stage.path("sandbox.yaml");
+    symlink(&victim, &link).unwrap();
+    let line = format!("sandbox --clouds-yaml {}", link.display());
+    let sandbox = stage.start(&line);
+    super::support::wait_for("the file", || {
+        fs::symlink_metadata(&link).is_ok_and(|found| found.is_file())
+    });
+    assert_eq!(mode_of(&link), 0o600);
+    drop(sandbox);
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+}
+
+#[test]
+fn a_secret_is_read_only_where_nobody_else_could_have_put_it() {
+    use secrecy::ExposeSecret as _;
+    let stage = Stage::new();
+    let secret = stage.path("secret");
+    fs::write(&secret, PASSWORD).unwrap();
+    mode(&secret, 0o600);
+    let read = |path: &Path| gone::system::config::secret_in(path);
+    assert_eq!(read(&secret).unwrap().expose_secret(), PASSWORD);
+    // As secrets are mounted.
+    symlink(&secret, stage.path("mounted")).unwrap();
+    assert!(read(&stage.path("mounted")).is_ok());
+    let open = folder(&stage, "open", 0o777);
+    fs::write(open.join("secret"), PASSWORD).unwrap();
+    mode(&open.join("secret"), 0o600);
+    let refused = read(&open.join("secret")).unwrap_err();
+    assert!(refused.contains("other users may replace"), "{refused}");
+    if are_root() {
+        chown(&secret, Some(MALLORY), None).unwrap();
+        let refused = read(&secret).unwrap_err();
+        assert!(refused.contains("belongs to uid 54321"), "{refused}");
+    }
+}
+
+#[test]
+fn a_doctor_warns_of_settings_that_others_may_write() {
+    let stage = Stage::new();
+    let settings = stage.settings("");
+    stage.gone("doctor").ok();
+    mode(&settings, 0o666);
+    let said = stage.gone("doctor").ok().out;
+    assert!(
+        said.contains("may be written by others (mode 666)"),
+        "{said}"
+    );
+    mode(&settings, 0o600);
+    mode(settings.parent().unwrap(), 0o777);
+    let said = stage.gone("doctor").ok().out;
+    assert!(said.contains("may be replaced by others"), "{said}");
+}
