@@ -26,14 +26,31 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Control characters, and the format characters (Unicode Cf and line separators) that reorder or
-/// hide text. The zero-width joiner is among them: a joined emoji is shown as its parts.
+/// Control characters, and what hides, reorders or looks like nothing, so that two names look alike that are
+/// not: Unicode's `Default_Ignorable_Code_Point` and the line separators, letters and marks without a shape
+/// of their own, and blanks other than the space and the ideographic one. The zero-width joiner and the
+/// variation selectors are among them: a joined emoji is shown as its parts.
 pub fn is_hostile(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}')
+    c.is_control() || is_ignorable(c) || is_blank(c)
+}
+
+/// Shown as nothing at all, or changing the order of what is shown.
+fn is_ignorable(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Looks like a space, and is none.
+fn is_blank(c: char) -> bool {
+    matches!(
+        c,
+        '\u{a0}' | '\u{1680}' | '\u{2000}'
+            ..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{2800}' | '\u{16fe4}' | '\u{1d159}'
+    )
 }
 
 /// JSON in which no string holds a character that a terminal would act on. Such a character can only
@@ -106,6 +123,49 @@ pub fn word_fits(text: &str, pattern: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_looks_like_nothing_or_like_a_space_is_shown_as_what_it_is() {
+        for hidden in [
+            "\u{3164}",
+            "\u{115f}",
+            "\u{1160}",
+            "\u{ffa0}",
+            "\u{2800}",
+            "\u{34f}",
+            "\u{fe0f}",
+            "\u{fe00}",
+            "\u{e0100}",
+            "\u{17b4}",
+            "\u{180b}",
+            "\u{2065}",
+            "\u{a0}",
+            "\u{2003}",
+            "\u{202f}",
+            "\u{9b}",
+            "\u{1d159}",
+        ] {
+            let shown = escape(hidden).into_owned();
+            assert!(
+                shown.starts_with("\\u{"),
+                "{hidden:?} is shown as {shown:?}"
+            );
+            assert_ne!(escape(&format!("web{hidden}")), "web");
+        }
+        for ordinary in [
+            "prod web-1",
+            "Größe",
+            "сеть",
+            "网络",
+            "ネット\u{3000}ワーク",
+            "네트워크",
+            "شبكة",
+            "नेटवर्क",
+            "🚀",
+        ] {
+            assert_eq!(escape(ordinary), ordinary);
+        }
+    }
 
     #[test]
     fn a_pattern_fits_whole_texts_and_words() {

@@ -68,12 +68,25 @@ async fn failures() -> Vec<String> {
             .insert_header("X-Subject-Token", TOKEN)
             .set_body_string(format!("{{\"token\": \"{TOKEN}\"}}")),
     ];
+    let first = u32::from(TOKEN.chars().next().unwrap());
+    let spelled = format!("\\u{first:04x}{}", &TOKEN[1..]);
     let services = [
         ResponseTemplate::new(401).set_body_json(&echo),
         ResponseTemplate::new(400).set_body_json(&echo),
         ResponseTemplate::new(200).set_body_string(format!("<{TOKEN}>")),
         ResponseTemplate::new(200).set_body_string(format!("{{\"{TOKEN}")),
         ResponseTemplate::new(200).set_delay(Duration::from_secs(60)),
+        // Where nobody looks for it, and spelled so that nobody finds it.
+        ResponseTemplate::new(409)
+            .insert_header("x-openstack-request-id", TOKEN)
+            .set_body_json(json!({"NeutronError": {"type": "X", "message": "no"}})),
+        ResponseTemplate::new(409)
+            .insert_header("x-openstack-request-id", format!("req-{TOKEN}"))
+            .set_body_string("<html>"),
+        ResponseTemplate::new(302).insert_header("location", format!("http://h/?{TOKEN}")),
+        ResponseTemplate::new(409).set_body_string(format!(
+            "{{\"NeutronError\": {{\"type\": \"{spelled}\", \"message\": \"{spelled}\"}}, \"more\": \"{spelled}\"}}"
+        )),
     ];
     let mut told = Vec::new();
     for keystone in keystones {
@@ -124,9 +137,13 @@ fn no_error_debug_or_log_shows_a_password_or_a_token() {
     // one reaches first would be kept as silent for a subscriber of this thread alone.
     tracing::subscriber::set_global_default(log.subscriber()).unwrap();
     let told = runtime.block_on(failures());
-    assert_eq!(told.len(), 9);
+    assert_eq!(told.len(), 13);
     for text in &told {
         assert_clean(text);
+        assert!(
+            !text.contains(&TOKEN[1..]),
+            "spelled otherwise it shows in {text}"
+        );
     }
     assert!(told[0].contains("[redacted]"), "{}", told[0]);
     // The stub writes what it receives: only what our side logged counts, and of this test.

@@ -583,11 +583,11 @@ fn p06_the_actor_is_the_person_behind_sudo_and_ssh() {
 fn the_state_folder_is_private_even_if_it_was_not() {
     let base = tempfile::tempdir().unwrap();
     let folder = base.path().join("a/gone");
-    config::private_folder(&folder).unwrap();
+    gone::system::private::folder(&folder).unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&folder), 0o700);
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-    config::private_folder(&folder).unwrap();
+    gone::system::private::folder(&folder).unwrap();
     assert_eq!(mode(&folder), 0o700);
 }
 

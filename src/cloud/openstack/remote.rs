@@ -10,9 +10,14 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
 use super::keystone::Identity;
+use crate::domain::text::is_hostile;
 
 /// Kept of a body: it goes into the ledger, and a proxy's page says nothing after its first lines.
 const BODY_BYTES_MAX: usize = 64 << 10;
+/// Stands in place of what was sent as a secret.
+const REDACTED: &str = "[redacted]";
+/// The part of a request's id after `req-` is at most so long.
+const UUID_CHARS: usize = 36;
 /// Shown of a message; all of it is in the field.
 const SHOWN_CHARS_MAX: usize = 400;
 
@@ -44,10 +49,18 @@ impl RemoteError {
         now: DateTime<Utc>,
     ) -> Self {
         let text = scrub(&String::from_utf8_lossy(response.body()), secret);
-        let parsed = serde_json::from_str(&text).ok();
+        let parsed: Option<Value> = serde_json::from_str(&text).ok();
+        // JSON can spell it with escapes, so that it is not found before it is read.
+        let spelled = parsed.as_ref().map(Value::to_string).unwrap_or_default();
+        let text = match scrub(&spelled, secret) == spelled {
+            true => text,
+            false => REDACTED.to_owned(),
+        };
         let said = parsed.as_ref().and_then(said);
         let own = said.is_some();
         let (kind, message) = said.unwrap_or_else(|| (None, cut(&text).to_owned()));
+        let kind = kind.map(|kind| scrub(&kind, secret));
+        let message = scrub(&message, secret);
         let headers = response.headers();
         Self {
             status: response.status().as_u16(),
@@ -55,9 +68,9 @@ impl RemoteError {
             message,
             body: cut(&text).to_owned(),
             own,
-            request_id: request_id(headers),
+            request_id: request_id(headers, secret),
             retry_after: retry_after(headers, now),
-            location: header(headers, "location"),
+            location: header(headers, "location").map(|to| scrub(&to, secret)),
             identity,
         }
     }
@@ -118,8 +131,18 @@ fn said(body: &Value) -> Option<(Option<String>, String)> {
     Some((Some(kind), text(inner, "message")?))
 }
 
-pub(super) fn request_id(headers: &HeaderMap) -> Option<String> {
-    header(headers, "x-openstack-request-id").or_else(|| header(headers, "x-compute-request-id"))
+/// The id under which the service has logged the request: `req-` and a UUID. It is kept and shown without
+/// being asked, so what has another shape is none: a service could say there whatever it was sent.
+pub(super) fn request_id(headers: &HeaderMap, secret: &SecretString) -> Option<String> {
+    let said = header(headers, "x-openstack-request-id")
+        .or_else(|| header(headers, "x-compute-request-id"))?;
+    let uuid = said.strip_prefix("req-")?;
+    let fits = |c: char| c.is_ascii_hexdigit() || c == '-';
+    let is_id = (1..=UUID_CHARS).contains(&uuid.len()) && uuid.chars().all(fits);
+    // Older Keystones have tokens of 32 such digits.
+    let digits = |text: &str| text.replace('-', "").to_lowercase();
+    let token = digits(secret.expose_secret());
+    (is_id && (token.is_empty() || digits(uuid) != token)).then_some(said)
 }
 
 /// Seconds, or an HTTP date; a date that has passed is zero.
@@ -140,7 +163,7 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
 fn scrub(text: &str, secret: &SecretString) -> String {
     match secret.expose_secret() {
         "" => text.to_owned(),
-        secret => text.replace(secret, "[redacted]"),
+        secret => text.replace(secret, REDACTED),
     }
 }
 
@@ -151,9 +174,9 @@ fn cut(text: &str) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// One line, without control characters: names in it come from strangers.
+/// One line, without what a terminal acts on or that hides: names in it come from strangers.
 pub(super) fn shown(text: &str) -> String {
-    let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let line = text.chars().map(|c| if is_hostile(c) { ' ' } else { c });
     let mut line: String = line.take(SHOWN_CHARS_MAX).collect();
     if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
         line.push('…');

@@ -287,7 +287,10 @@ impl Session {
             method = method.as_str(),
             url = display(url),
             status = answer.as_ref().ok().map(|a| a.status().as_u16()),
-            request_id = answer.as_ref().ok().and_then(|a| request_id(a.headers())),
+            request_id = answer
+                .as_ref()
+                .ok()
+                .and_then(|a| request_id(a.headers(), &token.secret)),
             "called"
         );
         answer
@@ -304,7 +307,7 @@ impl Session {
                 _ => Reason::Refused(Box::new(remote)),
             });
         }
-        let request_id = request_id(response.headers());
+        let request_id = request_id(response.headers(), &token.secret);
         let json = parse(status.as_u16(), response.body(), request_id.as_ref())?;
         Ok(Answer {
             status: status.as_u16(),
