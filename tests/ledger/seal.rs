@@ -255,6 +255,37 @@ fn an_empty_file_and_a_foreign_one_are_no_ledger() {
     assert_eq!(fs::read(folder.ledger()).unwrap(), before);
 }
 
+/// Not only in the tables that are read first.
+#[test]
+fn damage_in_any_table_is_met_before_an_engine_is_ready() {
+    for table in ["events", "requests", "audit", "plans", "steps"] {
+        let folder = Folder::new();
+        let mut store = open(&folder);
+        record(&mut store, &["a", "b", "c"]);
+        drop(store);
+        let db = rusqlite::Connection::open(folder.ledger()).unwrap();
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
+            .unwrap();
+        let root = "SELECT rootpage FROM sqlite_master WHERE name = ?1";
+        let page: i64 = db.query_row(root, [table], |row| row.get(0)).unwrap();
+        drop(db);
+        let mut bytes = fs::read(folder.ledger()).unwrap();
+        let at = usize::try_from(page - 1).unwrap() * 4096;
+        bytes[at..at + 64].fill(0xa5);
+        fs::write(folder.ledger(), &bytes).unwrap();
+        let opened = Store::open(&folder.ledger(), Options::default());
+        assert!(
+            matches!(opened, Err(LedgerError::Corrupt { .. })),
+            "{table}: {opened:?}"
+        );
+        assert_eq!(
+            fs::read(folder.ledger()).unwrap(),
+            bytes,
+            "{table} was changed"
+        );
+    }
+}
+
 #[test]
 fn a_new_ledger_in_place_of_one_that_was_removed_takes_nothing_from_it() {
     let folder = Folder::new();

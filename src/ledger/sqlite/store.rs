@@ -72,6 +72,7 @@ impl Store {
         if schema::version(&db).map_err(|e| fault(&name, &e))? == 0 {
             return Err(LedgerError::Foreign { path: name });
         }
+        check_pages(&db, path)?;
         let mut store = Self::start(db, name, Some(lock), options)?;
         store.seal = seal::prepare(&mut store.db, path, &store.options.seal_keys)?;
         Ok(store)
@@ -458,6 +459,25 @@ pub(super) fn check_version(db: &Connection, path: &str) -> Result<(), LedgerErr
         Some(detail) => Err(LedgerError::Corrupt {
             path: path.to_owned(),
             detail,
+        }),
+    }
+}
+
+/// As many bytes are read in about a tenth of a second; a larger ledger's start would be felt.
+const CHECKED_BYTES_MAX: u64 = 64 << 20;
+
+/// Damage anywhere in the file, before an engine says that it is ready: else it would be met when the table
+/// is read that has it. What is larger is left to `gone ledger check`.
+fn check_pages(db: &Connection, path: &Path) -> Result<(), LedgerError> {
+    let size = std::fs::metadata(path).map_or(u64::MAX, |found| found.len());
+    if size > CHECKED_BYTES_MAX {
+        return Ok(());
+    }
+    match quick_check(db).as_str() {
+        "ok" => Ok(()),
+        damage => Err(LedgerError::Corrupt {
+            path: path.display().to_string(),
+            detail: damage.to_owned(),
         }),
     }
 }
