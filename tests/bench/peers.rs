@@ -145,6 +145,8 @@ fn heard_by_all(importers: usize, rounds: usize) {
         url: format!("http://{listen}"),
         service: "s1".to_owned(),
         region: "r".to_owned(),
+        name: None,
+        sites: Vec::new(),
         token_file: Some(owner.path("token")),
         ca_file: None,
         certificate_file: None,
