@@ -24,9 +24,9 @@ use crate::domain::attention::{Cause, Triage};
 use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::ladder::{Ladder, Purged, Rung};
 use crate::domain::model::{
-    Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event, KindName, Orphan, Phase,
-    Plan, PlanOptions, Refusal, Resource, ResourceKey, Scope, Site, SitePause, Step, StepState,
-    Target, Tombstone,
+    Actor, Blocker, Counts, Deletion, DeletionState, DriftPolicy, ErrorClass, Event, KindName,
+    OnFailure, Orphan, Phase, Plan, PlanOptions, Refusal, Resource, ResourceKey, Scope, Site,
+    SitePause, Step, StepState, Target, Tombstone,
 };
 use crate::domain::news::{Mark, Told};
 use crate::domain::outline::Outline;
@@ -103,6 +103,18 @@ pub enum Command {
         filter: Box<RetryFilter>,
         #[serde(default)]
         dry_run: bool,
+    },
+    /// Answers a deletion that is stuck with drift (P11): accepts the newcomers that it names, or refuses
+    /// them, so that they stay and the deletion ends.
+    Drift {
+        deletion_id: String,
+        accept: bool,
+    },
+    /// Options that a repeated request gives for a deletion that runs already; none: as it is.
+    SetOptions {
+        deletion_id: String,
+        drift: Option<DriftPolicy>,
+        on_failure: Option<OnFailure>,
     },
     Cancel {
         deletion_id: String,
@@ -196,6 +208,8 @@ impl Command {
             | Self::DeletePlanFile { .. }
             | Self::Retry { .. }
             | Self::RetryStep { .. }
+            | Self::Drift { .. }
+            | Self::SetOptions { .. }
             | Self::Resume { .. }
             | Self::ResumeSite { .. } => true,
             Self::RetryMatching { dry_run, .. } => !dry_run,
@@ -235,6 +249,8 @@ impl Command {
             | Self::Retry { .. }
             | Self::RetryStep { .. }
             | Self::RetryMatching { .. }
+            | Self::Drift { .. }
+            | Self::SetOptions { .. }
             | Self::Cancel { .. }
             | Self::Pause { .. }
             | Self::Resume { .. }

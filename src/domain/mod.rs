@@ -7,6 +7,7 @@
 pub mod attention;
 pub mod awaiting;
 pub mod check;
+pub mod drift;
 pub mod duration;
 pub mod filter;
 pub mod gantt;

@@ -533,6 +533,11 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Whether a deletion works on the resource.
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Checking | Self::Deleting)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Checking => "checking",
@@ -800,6 +805,8 @@ pub enum EventKind {
     Revived,
     /// A rung of the ladder was taken (P3).
     Purge,
+    /// A person accepted or refused newcomers, or changed the options of a deletion that runs (P11).
+    Drift,
     /// A resource of our own kinds was created or changed.
     Registry,
     /// Another deployment came on record, was released, or is not what it was (G12).

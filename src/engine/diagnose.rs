@@ -93,6 +93,9 @@ impl Shared {
             }
             let mut error = failure.error;
             error.class = ErrorClass::Drift;
+            error.message = self
+                .tell_newcomers(&step.deletion_id, &error.message, &mut blockers, &newcomers)
+                .await;
             return Failure {
                 retry: Retry::Never,
                 error,
@@ -285,7 +288,7 @@ impl Shared {
 
 /// The steps of a plan that must be gone before this resource can go. What merely goes along with it
 /// (a trunk's subports) comes after, and holds nothing up.
-fn before<'p>(plan: &'p Plan, key: &ResourceKey) -> Vec<&'p PlanStep> {
+pub(super) fn before<'p>(plan: &'p Plan, key: &ResourceKey) -> Vec<&'p PlanStep> {
     let mut reached: BTreeSet<u32> = BTreeSet::new();
     let own = plan.steps.iter().filter(|step| step.key() == *key);
     let mut open: Vec<u32> = own.flat_map(|step| step.depends_on.clone()).collect();

@@ -125,6 +125,19 @@ impl Control for Handle {
             Command::RetryMatching { filter, dry_run } => {
                 shared.retry_matching(&envelope, &filter, dry_run).await
             }
+            Command::Drift {
+                deletion_id,
+                accept,
+            } => shared.answer_drift(&envelope, &deletion_id, accept).await,
+            Command::SetOptions {
+                deletion_id,
+                drift,
+                on_failure,
+            } => {
+                shared
+                    .set_options(&envelope, &deletion_id, drift, on_failure)
+                    .await
+            }
             Command::Cancel { deletion_id } => {
                 let deletion = shared.deletion(&deletion_id).await?;
                 let cancel = Change::Cancel {

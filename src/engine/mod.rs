@@ -23,6 +23,7 @@ mod bulk;
 mod copies;
 mod diagnose;
 mod dispatch;
+mod drift;
 mod explain;
 mod handle;
 mod limit;

@@ -214,7 +214,7 @@ impl Shared {
         StepError {
             class: ErrorClass::Blocked,
             status: None,
-            kind: "Recreated".to_owned(),
+            kind: crate::domain::drift::RECREATED.to_owned(),
             message: format!(
                 "the delete was accepted, and it was created again at {}; find out who makes it",
                 created.format("%T")

@@ -24,9 +24,9 @@ use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::kinds::Kind;
 use crate::domain::ladder::Rung;
 use crate::domain::model::{
-    Action, Actor, Answer, Blocker, Counts, Deletion, DeletionState, Event, Identity, KindName,
-    Phase, Plan, PlanOptions, Refusal, ResourceKey, Site, SitePause, Step, StepError, StepState,
-    Target, Tombstone,
+    Action, Actor, Answer, Blocker, Counts, Deletion, DeletionState, DriftPolicy, Event, Identity,
+    KindName, OnFailure, Phase, Plan, PlanOptions, Refusal, ResourceKey, Site, SitePause, Step,
+    StepError, StepState, Target, Tombstone,
 };
 use crate::domain::native::{self, Native, NativeReference};
 use crate::domain::news::{Mark, Told};
@@ -401,6 +401,11 @@ pub enum Change {
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
+    /// The newcomers that stuck steps wait for join by a deletion of their own and the steps are retried, or
+    /// the deletion is cancelled and says what stays (P11): with its event and audit row, all or nothing.
+    AnswerDrift(Box<NewDriftAnswer>),
+    /// Options of a deletion that runs already. Refused of one that is planned or has ended.
+    SetOptions(Box<NewOptions>),
     /// No further delete is sent: what had none is `skipped` and its tombstone `released`; what was
     /// sent runs to its end (P8).
     Cancel {
@@ -577,6 +582,37 @@ impl Climb {
             Self::Forget => Rung::Forget,
         }
     }
+}
+
+/// A person's answer to drift.
+#[derive(Clone, Debug)]
+pub struct NewDriftAnswer {
+    pub deletion_id: String,
+    /// The stuck steps that are answered.
+    pub steps: Vec<i64>,
+    pub answer: DriftAnswer,
+    pub audit: AuditEntry,
+    pub now: DateTime<Utc>,
+}
+
+#[derive(Clone, Debug)]
+pub enum DriftAnswer {
+    /// The deletion of the newcomers; none where nothing is left of them.
+    Accept { newcomers: Option<Box<NewDeletion>> },
+    /// `note`: what stays, and why.
+    Refuse { note: String },
+}
+
+/// Options that change on the way.
+#[derive(Clone, Debug)]
+pub struct NewOptions {
+    pub deletion_id: String,
+    pub drift: Option<DriftPolicy>,
+    pub on_failure: Option<OnFailure>,
+    /// Stuck steps that are retried, because the options change what becomes of them.
+    pub retry: Vec<i64>,
+    pub audit: AuditEntry,
+    pub now: DateTime<Utc>,
 }
 
 /// A step that was given up, as an engine may look for it.

@@ -13,6 +13,7 @@ mod cascade;
 mod client;
 mod copies;
 mod crash;
+mod drift;
 mod estate;
 mod fence;
 mod harness;

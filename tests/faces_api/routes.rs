@@ -202,6 +202,24 @@ async fn deletions_and_steps_are_steered() {
 }
 
 #[tokio::test]
+async fn p11_newcomers_are_accepted_or_refused_by_a_post() {
+    let bench = Bench::new().await;
+    let path = "/api/v1/deletions/d1/drift";
+    for accept in [true, false] {
+        let body = json!({"accept": accept, "reason": "ticket 7"});
+        let (status, deletion) = bench.post(path, body).await;
+        assert_eq!((status, &deletion["id"]), (202, &json!("d1")));
+        let envelope = bench.fake.last_submitted();
+        assert_eq!(envelope.reason, "ticket 7");
+        let expected = json!({"do": "drift", "deletion_id": "d1", "accept": accept});
+        assert_eq!(as_json(&envelope.command), expected);
+    }
+    // Nobody is taken to have accepted by leaving the word out.
+    let (status, _) = bench.post(path, json!({})).await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
 async fn p03_the_ladder_is_shown_and_a_rung_of_it_taken() {
     let bench = Bench::new().await;
     for (path, what, id) in [

@@ -391,8 +391,17 @@ pub fn commands() -> Vec<Command> {
         Command::ReleaseImporter {
             name: "d0-1".into(),
         },
+        Command::Drift {
+            deletion_id: deletion_id(),
+            accept: true,
+        },
+        Command::SetOptions {
+            deletion_id: deletion_id(),
+            drift: Some(DriftPolicy::Absorb),
+            on_failure: Some(OnFailure::Stop),
+        },
     ];
-    covers_all(&all, 18, |command| match command {
+    covers_all(&all, 20, |command| match command {
         Command::Plan { .. } => 0,
         Command::Delete { .. } => 1,
         Command::DeletePlan { .. } => 2,
@@ -411,6 +420,8 @@ pub fn commands() -> Vec<Command> {
         Command::Create { .. } => 15,
         Command::Update { .. } => 16,
         Command::ReleaseImporter { .. } => 17,
+        Command::Drift { .. } => 18,
+        Command::SetOptions { .. } => 19,
         // These cross no socket.
         Command::Told { .. }
         | Command::DeleteSeen { .. }
@@ -418,7 +429,7 @@ pub fn commands() -> Vec<Command> {
         | Command::Revive { .. }
         | Command::Seek { .. }
         | Command::Watch { .. }
-        | Command::Hint { .. } => 18,
+        | Command::Hint { .. } => 20,
     });
     all
 }

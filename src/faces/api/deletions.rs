@@ -51,19 +51,51 @@ pub(super) async fn create(
 ) -> Result<Response, Problem> {
     let mut request: DeletionRequest = input::body(bytes)?;
     let reason = std::mem::take(&mut request.reason);
+    let given = (request.drift, request.on_failure);
+    let says_more = given != (None, None) || !reason.is_empty();
     let envelope = caller.asks(command(&api, request).await?, reason, &headers)?;
-    accepted(&api, envelope).await
+    if !says_more {
+        return accepted(&api, envelope).await;
+    }
+    let repeated = Envelope {
+        idempotency_key: None,
+        ..envelope.clone()
+    };
+    let (deletion_id, existing) = submitted(&api, envelope).await?;
+    if existing {
+        // What a repeated request says holds for the deletion that it joins, or is refused.
+        let command = Command::SetOptions {
+            deletion_id: deletion_id.clone(),
+            drift: given.0,
+            on_failure: given.1,
+        };
+        api.control
+            .submit(Envelope {
+                command,
+                ..repeated
+            })
+            .await?;
+    }
+    told(&api, deletion_id, existing).await
 }
 
 /// Asks for a deletion: 202 and it, or its refusal if that has come already.
 pub(super) async fn accepted(api: &Api, envelope: Envelope) -> Result<Response, Problem> {
-    let Receipt::Accepted {
-        deletion_id,
-        existing,
-    } = api.control.submit(envelope).await?
-    else {
-        return Err(Problem::unexpected("a deletion"));
-    };
+    let (deletion_id, existing) = submitted(api, envelope).await?;
+    told(api, deletion_id, existing).await
+}
+
+async fn submitted(api: &Api, envelope: Envelope) -> Result<(String, bool), Problem> {
+    match api.control.submit(envelope).await? {
+        Receipt::Accepted {
+            deletion_id,
+            existing,
+        } => Ok((deletion_id, existing)),
+        _ => Err(Problem::unexpected("a deletion")),
+    }
+}
+
+async fn told(api: &Api, deletion_id: String, existing: bool) -> Result<Response, Problem> {
     let deletion = api.deletion(deletion_id).await?;
     let location = format!("/api/v1/deletions/{}", deletion.id);
     if deletion.state == DeletionState::Refused {
@@ -235,6 +267,35 @@ pub(super) async fn retry_step(
     api.steer(Command::RetryStep { step_id }, caller, &headers, bytes)
         .await?;
     Ok((StatusCode::ACCEPTED, Json(api.step(step_id).await?)))
+}
+
+/// Whether newcomers are accepted, and why.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DriftWanted {
+    accept: bool,
+    #[serde(default)]
+    reason: String,
+}
+
+/// `POST /deletions/{id}/drift`: 202 and the deletion; 409 if nothing of it is stuck with drift.
+pub(super) async fn drift(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Deletion>), Problem> {
+    let DriftWanted { accept, reason } = input::body(bytes)?;
+    let deletion_id = api.deletion(id).await?.id;
+    let command = Command::Drift {
+        deletion_id: deletion_id.clone(),
+        accept,
+    };
+    let envelope = caller.asks(command, reason, &headers)?;
+    api.control.submit(envelope).await?;
+    let deletion = api.deletion(deletion_id).await?;
+    Ok((StatusCode::ACCEPTED, Json(deletion)))
 }
 
 /// What to try again, and whether only to say how much that is.

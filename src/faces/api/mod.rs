@@ -170,6 +170,7 @@ fn router(api: Api, admission: Admission) -> Router {
             "/deletions/{id}/resume",
             steer(|deletion_id| Command::Resume { deletion_id }),
         )
+        .route("/deletions/{id}/drift", post(deletions::drift))
         .route("/steps:retry", post(deletions::retry_matching))
         .route(
             "/deletions/{id}/purge",

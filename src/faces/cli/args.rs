@@ -153,6 +153,9 @@ pub enum Verb {
     /// Put what is stuck or blocked back to work
     #[command(after_help = RETRY_EXAMPLES)]
     Retry(RetryArgs),
+    /// Accept or refuse the resources that appeared after a deletion's plan
+    #[command(after_help = DRIFT_EXAMPLES)]
+    Drift(DriftArgs),
     /// Show what can be done about what is stuck, or with --rung do it
     #[command(after_help = PURGE_EXAMPLES)]
     Purge(PurgeArgs),
@@ -225,6 +228,15 @@ Examples:
   gone list orphans                     what was given up, and whether it is there still
   gone list deployments                 other deployments, and what waits for their word
   gone list tombstones -o jsonl";
+
+const DRIFT_EXAMPLES: &str = "\
+A deletion with --drift ask is stuck when resources appear after its plan: `gone show ID` names them.
+To accept deletes them too, under the guards of every deletion. To refuse leaves them, ends the
+deletion, and says what stays because of them.
+
+Examples:
+  gone drift 9f86d081 --accept --reason 'ticket 4711'
+  gone drift 9f86d081 --refuse";
 
 const SHOW_EXAMPLES: &str = "\
 Examples:
@@ -384,12 +396,12 @@ pub struct PlanFlags {
     /// Also delete what depends on the targets
     #[arg(long)]
     pub cascade: bool,
-    /// When a step fails: go on with what is independent, or stop
-    #[arg(long, value_enum, value_name = "POLICY", default_value = "continue")]
-    pub on_failure: OnFailureArg,
-    /// When the cloud changes on the way: ask a person, absorb it, or refuse
-    #[arg(long, value_enum, value_name = "POLICY", default_value = "ask")]
-    pub drift: DriftArg,
+    /// When a step fails: go on with what is independent, or stop [default: continue]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub on_failure: Option<OnFailureArg>,
+    /// When the cloud changes on the way: ask a person, absorb it, or refuse [default: ask]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub drift: Option<DriftArg>,
     /// Delete the floating IPs too, which would stay, disassociated
     #[arg(long)]
     pub release_floating_ips: bool,
@@ -399,15 +411,8 @@ impl From<PlanFlags> for PlanOptions {
     fn from(flags: PlanFlags) -> Self {
         Self {
             cascade: flags.cascade,
-            on_failure: match flags.on_failure {
-                OnFailureArg::Continue => OnFailure::Continue,
-                OnFailureArg::Stop => OnFailure::Stop,
-            },
-            drift: match flags.drift {
-                DriftArg::Ask => DriftPolicy::Ask,
-                DriftArg::Absorb => DriftPolicy::Absorb,
-                DriftArg::Refuse => DriftPolicy::Refuse,
-            },
+            on_failure: flags.on_failure.map(OnFailure::from).unwrap_or_default(),
+            drift: flags.drift.map(DriftPolicy::from).unwrap_or_default(),
             release_floating_ips: flags.release_floating_ips,
             ..Self::default()
         }
@@ -425,6 +430,25 @@ pub enum DriftArg {
     Ask,
     Absorb,
     Refuse,
+}
+
+impl From<OnFailureArg> for OnFailure {
+    fn from(given: OnFailureArg) -> Self {
+        match given {
+            OnFailureArg::Continue => Self::Continue,
+            OnFailureArg::Stop => Self::Stop,
+        }
+    }
+}
+
+impl From<DriftArg> for DriftPolicy {
+    fn from(given: DriftArg) -> Self {
+        match given {
+            DriftArg::Ask => Self::Ask,
+            DriftArg::Absorb => Self::Absorb,
+            DriftArg::Refuse => Self::Refuse,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Args)]
@@ -500,6 +524,27 @@ pub struct IdArgs {
     /// Ids of deletions, or their last 8 characters
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DriftArgs {
+    /// A deletion's id, or its last 8 characters
+    pub id: String,
+    #[command(flatten)]
+    pub answer: DriftAnswerArgs,
+    #[command(flatten)]
+    pub why: Why,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct DriftAnswerArgs {
+    /// Delete the newcomers too
+    #[arg(long)]
+    pub accept: bool,
+    /// Leave the newcomers, and end the deletion
+    #[arg(long)]
+    pub refuse: bool,
 }
 
 #[derive(Clone, Debug, Args)]

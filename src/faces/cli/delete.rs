@@ -10,7 +10,7 @@ use super::plan_view::{counted, target, write_plan, write_refusals};
 use super::session::Session;
 use super::{plan_file, rows, wait};
 use crate::control::{Command, Receipt};
-use crate::domain::model::{Deletion, DeletionState, Plan, Step, short_id};
+use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, Plan, Step, short_id};
 use crate::domain::text;
 
 /// A deletion, and when it was waited for what became of each resource.
@@ -46,6 +46,24 @@ pub(super) async fn run(session: &mut Session<'_>, args: DeleteArgs) -> Result<E
     else {
         return Err(Failure::unexpected(tried));
     };
+    let given = (
+        args.options.drift.map(DriftPolicy::from),
+        args.options.on_failure.map(OnFailure::from),
+    );
+    let says_more = given != (None, None) || !args.why.reason.is_empty();
+    if existing && says_more {
+        // What a repeated request says holds for the deletion that it joins, or is refused.
+        let command = Command::SetOptions {
+            deletion_id: deletion_id.clone(),
+            drift: given.0,
+            on_failure: given.1,
+        };
+        let tried = format!(
+            "{tried}, which deletion {} does already",
+            short_id(&deletion_id)
+        );
+        session.submit(&tried, command, &args.why.reason).await?;
+    }
     match args.wait.or(session.embedded.then_some(Wait(None))) {
         Some(limit) => {
             let ended = match wait::follow(session, &deletion_id, limit).await {

@@ -10,6 +10,7 @@ pub mod check;
 mod delete;
 pub mod describe;
 pub mod doctor;
+mod drift;
 pub mod exit;
 pub mod failure;
 mod list;
@@ -52,6 +53,7 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
             Verb::Explain(args) => show::explain(session, args).await,
             Verb::Watch(args) => watch::run(session, args).await,
             Verb::Retry(args) => act::retry(session, args).await,
+            Verb::Drift(args) => drift::run(session, args).await,
             Verb::Purge(args) => purge::run(session, args).await,
             Verb::Release(args) => release::run(session, args).await,
             Verb::Cancel(args) => act::run(session, Act::Cancel, &args.ids, "").await,

@@ -35,6 +35,7 @@ pub(crate) enum Action {
     ToggleRelease,
     Retry,
     Ladder,
+    AcceptDrift,
     Cancel,
     Pause,
     Blockers,
@@ -106,6 +107,7 @@ type Row = (Scope, &'static [Key], Action, &'static str, &'static str);
 
 const OPEN: &[Key] = &[key(KeyCode::Enter)];
 const RETRY: &[Key] = &[plain('r')];
+const ACCEPT: &[Key] = &[plain('a')];
 const LADDER: &[Key] = &[plain('F')];
 const CANCEL: &[Key] = &[plain('c')];
 const PAUSE: &[Key] = &[plain('p')];
@@ -162,6 +164,7 @@ const STANDARD: &[Row] = &[
     (Scope::Attention, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
     (Scope::Attention, EXPLAIN, Action::Explain, "", "why it does not go, to the root of what holds it"),
     (Scope::Attention, RETRY, Action::Retry, "retry", "try again now"),
+    (Scope::Attention, ACCEPT, Action::AcceptDrift, "", "where newcomers are in the way: delete them too, after a typed confirmation"),
     (Scope::Attention, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
     (Scope::Attention, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
 
@@ -172,6 +175,7 @@ const STANDARD: &[Row] = &[
 
     (Scope::Inspect, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
     (Scope::Inspect, RETRY, Action::Retry, "retry", "try again now"),
+    (Scope::Inspect, ACCEPT, Action::AcceptDrift, "", "where newcomers are in the way: delete them too, after a typed confirmation"),
     (Scope::Inspect, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
     (Scope::Inspect, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
 
@@ -382,6 +386,7 @@ impl Action {
                 | Self::Confirm
                 | Self::Retry
                 | Self::Ladder
+                | Self::AcceptDrift
                 | Self::Cancel
                 | Self::Pause
                 | Self::ToggleRelease

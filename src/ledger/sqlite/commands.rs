@@ -509,7 +509,7 @@ impl Batch<'_> {
         let error = StepError {
             class: ErrorClass::Drift,
             status: None,
-            kind: "Recreated".to_owned(),
+            kind: crate::domain::drift::RECREATED.to_owned(),
             message: format!("{message}, more often than allowed; find out who makes it"),
             request_id: String::new(),
             at: now,

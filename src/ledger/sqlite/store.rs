@@ -298,6 +298,8 @@ impl Batch<'_> {
                 audit,
                 now,
             } => self.retry(selection, *by, audit, *now),
+            Change::AnswerDrift(answer) => self.answer_drift(answer),
+            Change::SetOptions(options) => self.set_options(options),
             Change::Cancel {
                 deletion_id,
                 audit,

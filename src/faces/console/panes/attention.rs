@@ -273,6 +273,7 @@ fn act_on_step(step: &Step, action: Action, context: &mut Context<'_>) {
             what: format!("retry of {words}"),
             command: Command::RetryStep { step_id: step.id },
         }),
+        Action::AcceptDrift => super::drift::ask(step, context),
         Action::Ladder => context.push(LadderPane::new(Purged::Step(step.id), words)),
         Action::Copy => context.copy(step.resource.key.id.clone()),
         _ => {}

@@ -2,6 +2,7 @@
 
 use crate::control::{Command, ControlError, Page, Query};
 use crate::domain::awaiting;
+use crate::domain::drift::waits_for_an_answer;
 use crate::domain::ladder::Purged;
 use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState, short_id};
 
@@ -143,6 +144,7 @@ pub(crate) fn kind_word(kind: EventKind) -> &'static str {
         EventKind::Registry => "registry",
         EventKind::Deployment => "deployment",
         EventKind::Purge => "purge",
+        EventKind::Drift => "drift",
         EventKind::Site => "site",
         EventKind::Engine => "engine",
         EventKind::NeedsPerson => "needs you",
@@ -216,6 +218,11 @@ fn held_lines(step: &Step, look: &Look) -> Vec<Cell> {
 
 fn next_line(step: &Step, look: &Look) -> Option<Cell> {
     let next = match step.state {
+        StepState::Stuck if waits_for_an_answer(step) => format!(
+            "{} deletes the newcomers too; gone drift {} --refuse leaves them and ends the deletion",
+            look.key(Action::AcceptDrift),
+            short_id(&step.deletion_id)
+        ),
         StepState::Stuck => format!(
             "{} tries again, once the reason is gone; {} shows what else can be done",
             look.key(Action::Retry),
@@ -436,6 +443,11 @@ impl Pane for InspectPane {
                 what: format!("retry of {}", self.subject_words()),
                 command,
             }),
+            Action::AcceptDrift => {
+                if let Some(step) = self.step.rows.first() {
+                    super::drift::ask(step, context);
+                }
+            }
             Action::Ladder => {
                 let what = match source {
                     Source::Step(id) => Purged::Step(id),

@@ -10,6 +10,7 @@ pub(crate) mod chart;
 pub(crate) mod deletions;
 pub(crate) mod deployments;
 pub(crate) mod details;
+pub(crate) mod drift;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod forest;

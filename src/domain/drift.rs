@@ -1,0 +1,93 @@
+//! What people are told about newcomers: resources that appeared after a deletion's plan (P1, P11).
+
+use super::model::{Blocker, ErrorClass, Step, StepState, short_id};
+use super::text::escape;
+
+/// The type of error of a resource that was re-created more often than allowed (T14). It is drift too, but
+/// nobody can be asked to accept it.
+pub const RECREATED: &str = "Recreated";
+
+/// Newcomers that one line names; the others are counted.
+const NAMED_MAX: usize = 5;
+
+/// Whether a person is asked about newcomers. What was re-created too often is another question, and what
+/// waits for another step is answered there.
+pub fn waits_for_an_answer(step: &Step) -> bool {
+    let error = step.last_error.as_ref();
+    step.state == StepState::Stuck
+        && step.held_by.is_none()
+        && error.is_some_and(|it| it.class == ErrorClass::Drift && it.kind != RECREATED)
+}
+
+/// What the answer is about.
+pub fn newcomers(step: &Step) -> impl Iterator<Item = &Blocker> {
+    step.blockers.iter().filter(|blocker| !blocker.in_plan)
+}
+
+/// The newcomers by kind, name, owner and time of creation, what to do, and the cloud's own words.
+pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, told: &str) -> String {
+    let id = short_id(deletion_id);
+    let listed: Vec<String> = named.iter().take(NAMED_MAX).map(|it| called(it)).collect();
+    let more = match count.saturating_sub(listed.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (appeared, them) = match count {
+        1 => ("1 resource appeared", "it"),
+        _ => ("resources appeared", "them"),
+    };
+    let number = match count {
+        1 => String::new(),
+        many => format!("{many} "),
+    };
+    format!(
+        "{number}{appeared} after the plan: {}{more}. Delete {them} too: gone drift {id} --accept. \
+         Leave {them}, and end this deletion: gone drift {id} --refuse. The cloud answered: {told}",
+        listed.join(", ")
+    )
+}
+
+/// A newcomer by kind, name, id, owner and time of creation.
+pub fn called(blocker: &Blocker) -> String {
+    let name = match blocker.name.as_str() {
+        "" => &blocker.id,
+        name => name,
+    };
+    let owner = match (blocker.owner_name.as_str(), blocker.owner.as_str()) {
+        ("", "") => String::new(),
+        ("", id) => format!(", project {}", escape(id)),
+        (name, _) => format!(", project {}", escape(name)),
+    };
+    let created = blocker
+        .since
+        .map(|at| format!(", created {} UTC", at.format("%F %T")))
+        .unwrap_or_default();
+    format!(
+        "{} {} ({}{owner}{created})",
+        blocker.kind,
+        escape(name),
+        escape(&blocker.id)
+    )
+}
+
+/// What a deletion leaves whose newcomers were refused.
+pub fn what_stays(stuck: &[Step]) -> String {
+    let steps: Vec<String> = stuck
+        .iter()
+        .map(|step| {
+            let key = &step.resource.key;
+            let name = match step.resource.name.as_str() {
+                "" => &key.id,
+                name => name,
+            };
+            let because: Vec<String> = newcomers(step).take(NAMED_MAX).map(called).collect();
+            format!(
+                "{} {} stays, because of {}",
+                key.kind,
+                escape(name),
+                because.join(", ")
+            )
+        })
+        .collect();
+    format!("newcomers were refused: {}", steps.join("; "))
+}

@@ -1,0 +1,291 @@
+//! The answer to a deletion that is stuck because newcomers appeared after its plan (P11): accept them, or
+//! refuse and leave them where they are.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde_json::json;
+
+use super::Shared;
+use super::diagnose::before;
+use super::handle::{audit, ledger_error};
+use super::planning::control_error;
+use crate::cloud::CloudFailure;
+use crate::control::{ControlError, Envelope, Receipt};
+use crate::domain::drift::{newcomers, newcomers_line, waits_for_an_answer, what_stays};
+use crate::domain::kinds::created_at;
+use crate::domain::model::{
+    Blocker, Deletion, DriftPolicy, OnFailure, PlanOptions, ResourceKey, Step, StepState, Target,
+};
+use crate::domain::plan::{Filter, Lookup};
+use crate::ledger::{
+    Applied, Change, Cursor, DriftAnswer, NewDeletion, NewDriftAnswer, NewOptions, StepFilter,
+};
+
+/// Stuck steps of one deletion that one answer covers. Each waits for newcomers of its own; more is not a
+/// race but a writer.
+const ANSWERED_MAX: usize = 100;
+
+impl Shared {
+    /// Accepts the newcomers that the stuck steps of a deletion name, or refuses them.
+    ///
+    /// Accepted: exactly the newcomers that were named become targets of a deletion of their own, under the
+    /// guards of every deletion and in the name of whoever accepts, and the stuck steps are retried. What
+    /// appeared after that is drift again. Refused: the deletion is cancelled, and says what stays.
+    ///
+    /// # Errors
+    /// `Conflict` if nothing of the deletion is stuck with drift, or no newcomer is left that could be
+    /// accepted; what a guard or the cloud refuses.
+    pub(super) async fn answer_drift(
+        &self,
+        envelope: &Envelope,
+        deletion_id: &str,
+        accept: bool,
+    ) -> Result<Receipt, ControlError> {
+        let deletion = self.deletion(deletion_id).await?;
+        let stuck = self.stuck_with_drift(&deletion).await?;
+        if stuck.is_empty() {
+            return Err(ControlError::Conflict {
+                message: format!(
+                    "no step of deletion {} is stuck with drift: there is nothing to accept or refuse",
+                    deletion.id
+                ),
+            });
+        }
+        let answer = match accept {
+            true => self.accepted(envelope, &deletion, &stuck).await?,
+            false => DriftAnswer::Refuse {
+                note: what_stays(&stuck),
+            },
+        };
+        let verb = if accept {
+            "accept drift"
+        } else {
+            "refuse drift"
+        };
+        let mut audit = audit(envelope, verb, &deletion.id);
+        audit.detail = json!({
+            "newcomers": stuck.iter().flat_map(newcomers).map(|it| it.key().to_string()).collect::<Vec<_>>(),
+            "steps": stuck.iter().map(|step| step.id).collect::<Vec<_>>(),
+        });
+        let refused = matches!(answer, DriftAnswer::Refuse { .. });
+        let receipt = self
+            .moved(Change::AnswerDrift(Box::new(NewDriftAnswer {
+                deletion_id: deletion.id.clone(),
+                steps: stuck.iter().map(|step| step.id).collect(),
+                answer,
+                audit,
+                now: self.clock.now(),
+            })))
+            .await?;
+        if refused {
+            self.sites.take_back(&deletion.id);
+        }
+        Ok(receipt)
+    }
+
+    async fn stuck_with_drift(&self, deletion: &Deletion) -> Result<Vec<Step>, ControlError> {
+        let filter = StepFilter {
+            deletion_id: Some(deletion.id.clone()),
+            states: vec![StepState::Stuck],
+            ..StepFilter::default()
+        };
+        let mut after = None;
+        let mut found = Vec::new();
+        loop {
+            let page = Cursor {
+                after,
+                limit: super::PAGE_MAX,
+            };
+            let page = self
+                .ledger
+                .steps(filter.clone(), page)
+                .await
+                .map_err(ledger_error)?;
+            found.extend(page.rows.into_iter().filter(waits_for_an_answer));
+            after = page.next;
+            if after.is_none() || found.len() >= ANSWERED_MAX {
+                found.truncate(ANSWERED_MAX);
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The newcomers that are named, that the cascade would still take, and that no other deletion has.
+    async fn accepted(
+        &self,
+        envelope: &Envelope,
+        deletion: &Deletion,
+        stuck: &[Step],
+    ) -> Result<DriftAnswer, ControlError> {
+        let mut targets: BTreeMap<ResourceKey, String> = BTreeMap::new();
+        for step in stuck {
+            let now_there = self
+                .cascade_of_one(&step.resource.key, &step.resource.name)
+                .await
+                .map_err(control_error)?;
+            for named in newcomers(step) {
+                let key = named.key();
+                if now_there.contains(&key) {
+                    targets.insert(key, named.name.clone());
+                }
+            }
+        }
+        let keys: Vec<ResourceKey> = targets.keys().cloned().collect();
+        let tombstones = self
+            .ledger
+            .tombstones_of(keys)
+            .await
+            .map_err(ledger_error)?;
+        for going in tombstones.iter().filter(|it| it.phase.is_live()) {
+            targets.remove(&going.key);
+        }
+        let targets: Vec<Target> = targets
+            .into_iter()
+            .map(|(key, name)| Target { key, name })
+            .collect();
+        let own: Vec<Target> = stuck.iter().map(target_of).collect();
+        let touched: Vec<Target> = targets.iter().cloned().chain(own).collect();
+        self.writable(&touched)?;
+        self.reasoned(envelope, &touched)?;
+        if targets.is_empty() {
+            // They are gone, or another deletion has them: a retry is all that is left to do.
+            return Ok(DriftAnswer::Accept { newcomers: None });
+        }
+        let names: Vec<String> = targets.iter().map(|it| it.key.to_string()).collect();
+        let mut approval = audit(envelope, "delete", &names.join(" "));
+        let reason = match envelope.reason.as_str() {
+            "" => format!("newcomers accepted into deletion {}", deletion.id),
+            said => said.to_owned(),
+        };
+        approval.reason.clone_from(&reason);
+        Ok(DriftAnswer::Accept {
+            newcomers: Some(Box::new(NewDeletion {
+                id: self.clock.new_id(),
+                targets,
+                copies: Vec::new(),
+                shown: Vec::new(),
+                options: PlanOptions {
+                    cascade: true,
+                    drift: deletion.options.drift,
+                    ..PlanOptions::default()
+                },
+                plan_hash: None,
+                actor: envelope.actor.clone(),
+                reason,
+                cause: Some(deletion.id.clone()),
+                idempotency_key: None,
+                audit: approval,
+                now: self.clock.now(),
+            })),
+        })
+    }
+
+    /// What a cascade from this one resource would delete before it, as the cloud is now.
+    async fn cascade_of_one(
+        &self,
+        key: &ResourceKey,
+        name: &str,
+    ) -> Result<Vec<ResourceKey>, CloudFailure> {
+        let target = Target {
+            key: key.clone(),
+            name: name.to_owned(),
+        };
+        let options = PlanOptions {
+            cascade: true,
+            ..PlanOptions::default()
+        };
+        let plan = self.plan_targets(&[target], options).await?;
+        Ok(before(&plan, key).into_iter().map(|it| it.key()).collect())
+    }
+
+    /// Names the newcomers in what the step was told, with owner and age, and says what to do (P11).
+    pub(super) async fn tell_newcomers(
+        &self,
+        deletion_id: &str,
+        told: &str,
+        blockers: &mut [Blocker],
+        newcomers: &[&ResourceKey],
+    ) -> String {
+        let mut by_kind: BTreeMap<_, Vec<&ResourceKey>> = BTreeMap::new();
+        for key in newcomers.iter().copied() {
+            by_kind.entry((&key.site, &key.kind)).or_default().push(key);
+        }
+        for ((site, kind), keys) in by_kind {
+            let Some(listed) = self.kinds.get(kind).filter(|it| it.spec.list.is_some()) else {
+                continue;
+            };
+            let lookup = Lookup {
+                site: site.clone(),
+                kind: kind.clone(),
+                filter: Some(Filter {
+                    key: "id".into(),
+                    values: keys.iter().map(|key| key.id.clone()).collect(),
+                }),
+            };
+            // Their age is for a person's eyes: without it they are named all the same.
+            let Ok((rows, _)) = self.look_up(&lookup).await else {
+                continue;
+            };
+            for resource in rows
+                .iter()
+                .flat_map(|row| self.kinds.resources_in(site, listed, row))
+            {
+                let created: Option<DateTime<Utc>> = created_at(&resource.attributes);
+                if let Some(blocker) = blockers.iter_mut().find(|it| it.key() == resource.key) {
+                    blocker.since = created.or(blocker.since);
+                }
+            }
+        }
+        // Those about whom a person is asked come first.
+        blockers.sort_by_key(|blocker| !newcomers.contains(&&blocker.key()));
+        let named: Vec<&Blocker> = blockers
+            .iter()
+            .filter(|blocker| newcomers.contains(&&blocker.key()))
+            .collect();
+        newcomers_line(deletion_id, &named, newcomers.len(), told)
+    }
+
+    /// Options that a repeated request gives for a deletion that runs already.
+    ///
+    /// # Errors
+    /// `Conflict` if the deletion is not running any more, or is still being planned.
+    pub(super) async fn set_options(
+        &self,
+        envelope: &Envelope,
+        deletion_id: &str,
+        drift: Option<DriftPolicy>,
+        on_failure: Option<OnFailure>,
+    ) -> Result<Receipt, ControlError> {
+        let deletion = self.deletion(deletion_id).await?;
+        self.writable(&deletion.targets)?;
+        let absorbs = drift == Some(DriftPolicy::Absorb);
+        let stuck = match absorbs {
+            true => self.stuck_with_drift(&deletion).await?,
+            false => Vec::new(),
+        };
+        let mut audit = audit(envelope, "set options", &deletion.id);
+        audit.detail = json!({ "drift": drift, "on_failure": on_failure });
+        let change = Change::SetOptions(Box::new(NewOptions {
+            deletion_id: deletion.id,
+            drift,
+            on_failure,
+            retry: stuck.iter().map(|step| step.id).collect(),
+            audit,
+            now: self.clock.now(),
+        }));
+        let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
+        match applied.into_iter().next() {
+            Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
+            Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
+            _ => Ok(Receipt::Done { moved: 0 }),
+        }
+    }
+}
+
+fn target_of(step: &Step) -> Target {
+    Target {
+        key: step.resource.key.clone(),
+        name: step.resource.name.clone(),
+    }
+}

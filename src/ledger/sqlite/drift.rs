@@ -1,0 +1,145 @@
+//! A person's answer to drift, and options that change on the way (P11).
+
+use serde_json::json;
+
+use super::batch::{Batch, Sql};
+use super::rows;
+use crate::domain::model::{DeletionState, EventKind, OnFailure, PlanOptions, short_id};
+use crate::ledger::{Applied, DriftAnswer, NewDriftAnswer, NewOptions, RetryBy, Selection};
+
+impl Batch<'_> {
+    pub(super) fn answer_drift(&mut self, answered: &NewDriftAnswer) -> Sql<Applied> {
+        let now = answered.now;
+        let before = self.savepoint()?;
+        let applied = match &answered.answer {
+            DriftAnswer::Accept { newcomers } => {
+                let joined = match newcomers {
+                    Some(newcomers) => self.accept(newcomers)?,
+                    None => Applied::Done,
+                };
+                match joined {
+                    Applied::Refused(why) => Applied::Refused(why),
+                    Applied::Accepted { .. } | Applied::Done | Applied::Moved(_) => {
+                        let steps = Selection::Steps(answered.steps.clone());
+                        self.retry(&steps, RetryBy::Person, &answered.audit, now)?
+                    }
+                    other => other,
+                }
+            }
+            DriftAnswer::Refuse { .. } => {
+                self.cancel(&answered.deletion_id, &answered.audit, now)?
+            }
+        };
+        if let Applied::Refused(_) = applied {
+            self.undo(before)?;
+            return Ok(applied);
+        }
+        self.keep(before)?;
+        if let Some(num) = self.find(&answered.deletion_id)? {
+            let (word, told) = match &answered.answer {
+                DriftAnswer::Accept { .. } => ("accepted", String::new()),
+                DriftAnswer::Refuse { note } => {
+                    note.clone_into(&mut self.deletion(num)?.note);
+                    ("refused", format!(": {note}"))
+                }
+            };
+            self.event(
+                Some(num),
+                None,
+                EventKind::Drift,
+                &format!(
+                    "drift of deletion {} {word} by {}{told}",
+                    short_id(&answered.deletion_id),
+                    answered.audit.actor.name
+                ),
+                &json!({"answer": word}),
+                now,
+            )?;
+        }
+        Ok(applied)
+    }
+
+    pub(super) fn set_options(&mut self, new: &NewOptions) -> Sql<Applied> {
+        let Some(num) = self.find(&new.deletion_id)? else {
+            return Ok(Applied::Refused(format!("no deletion {}", new.deletion_id)));
+        };
+        let (mut options, reason, approved): (PlanOptions, String, bool) = self
+            .db
+            .prepare_cached(
+                "SELECT options, reason, plan_hash IS NOT NULL FROM requests WHERE num = ?1",
+            )?
+            .query_row([num], |row| {
+                Ok((rows::from_json(row, 0)?, row.get(1)?, row.get(2)?))
+            })?;
+        let before = options;
+        options.drift = new.drift.unwrap_or(options.drift);
+        options.on_failure = new.on_failure.unwrap_or(options.on_failure);
+        if options == before && (new.audit.reason.is_empty() || new.audit.reason == reason) {
+            return Ok(Applied::Moved(0));
+        }
+        let row = self.deletion(num)?;
+        let why_not = match row.state {
+            DeletionState::Planning if approved && options != before => {
+                Some("its approved plan, with the options, is being compared with the cloud")
+            }
+            DeletionState::Running | DeletionState::Paused | DeletionState::Stuck
+                if options.on_failure != before.on_failure && row.counts.stuck > 0 =>
+            {
+                Some("steps of it are stuck: retry them before --on-failure changes")
+            }
+            DeletionState::Planning
+            | DeletionState::Running
+            | DeletionState::Paused
+            | DeletionState::Stuck => None,
+            DeletionState::AwaitingApproval => Some("it waits for an approval of what it is"),
+            DeletionState::Refused
+            | DeletionState::Gone
+            | DeletionState::Cancelled
+            | DeletionState::Purged => Some("it has ended"),
+        };
+        if let Some(why) = why_not {
+            return Ok(Applied::Refused(format!(
+                "the options of deletion {} stay as they are: {why}",
+                short_id(&new.deletion_id)
+            )));
+        }
+        self.execute(
+            "UPDATE requests SET options = ?2 WHERE num = ?1",
+            &[&num, &rows::json(&options)?],
+        )?;
+        let stops = options.on_failure == OnFailure::Stop;
+        self.execute(
+            "UPDATE deletions SET stops = ?2 WHERE num = ?1",
+            &[&num, &stops],
+        )?;
+        self.deletion(num)?.stops = stops;
+        if !new.audit.reason.is_empty() {
+            self.execute(
+                "UPDATE requests SET reason = ?2 WHERE num = ?1",
+                &[&num, &new.audit.reason],
+            )?;
+        }
+        if new.retry.is_empty() {
+            self.audit(&new.audit, new.now)?;
+        }
+        self.event(
+            Some(num),
+            None,
+            EventKind::Drift,
+            &format!(
+                "options of deletion {} set by {}",
+                short_id(&new.deletion_id),
+                new.audit.actor.name
+            ),
+            &json!({"options": options}),
+            new.now,
+        )?;
+        match new.retry.is_empty() {
+            true => Ok(Applied::Moved(0)),
+            false => {
+                let steps = Selection::Steps(new.retry.clone());
+                self.retry(&steps, RetryBy::Person, &new.audit, new.now)
+            }
+        }
+    }
+}

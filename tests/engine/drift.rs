@@ -1,0 +1,180 @@
+//! The answer to drift: newcomers are accepted or refused, and a repeated request changes the policy (P11).
+
+use serde_json::{Value, json};
+
+use gone::control::{Command, ControlError};
+use gone::domain::model::{DeletionState, DriftPolicy, ErrorClass, EventKind, StepState};
+
+use crate::client::Client;
+use crate::harness::{Bench, paused};
+
+/// A network whose deletion is stuck because a port appeared after the plan; the deletion and the port.
+async fn stuck_with_a_newcomer(
+    bench: &Bench,
+    client: &Client,
+    network: &str,
+    port: Value,
+) -> (String, String) {
+    let id = client.delete("network", network).await;
+    client.until_step(&id, "port", StepState::Blocked).await;
+    let newcomer = bench.create("ports", port);
+    client.stuck(&id).await;
+    (id, newcomer)
+}
+
+fn hold_the_port_back(bench: &Bench, port: &str) {
+    bench.faults(json!([{ "match": { "method": "DELETE", "id": port }, "times": 3, "action": { "status": 503 } }]));
+}
+
+async fn answer(client: &Client, id: &str, accept: bool) -> Result<(), ControlError> {
+    let deletion_id = id.to_owned();
+    let command = Command::Drift {
+        deletion_id,
+        accept,
+    };
+    client.submit(command).await.map(drop)
+}
+
+#[test]
+fn p11_what_is_stuck_with_drift_names_the_newcomers_and_says_what_to_do() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(1);
+        hold_the_port_back(&bench, &ports[0]);
+        bench
+            .run(async |client| {
+                let late = json!({ "network_id": network, "name": "late" });
+                let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+                let step = client.step(&id, "network").await;
+                let error = step.last_error.unwrap();
+                assert_eq!(error.class, ErrorClass::Drift);
+                let accept = format!("gone drift {} --accept", &id[id.len() - 8..]);
+                for words in [
+                    "port late",
+                    &newcomer,
+                    "project ",
+                    "created ",
+                    &accept,
+                    "--refuse",
+                ] {
+                    assert!(error.message.contains(words), "{words}: {}", error.message);
+                }
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p11_accepted_newcomers_go_in_the_name_of_whoever_accepts_and_the_deletion_ends_gone() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(1);
+        hold_the_port_back(&bench, &ports[0]);
+        bench
+            .run(async |client| {
+                let late = json!({ "network_id": network, "name": "late" });
+                let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+                answer(&client, &id, true).await.unwrap();
+                client.gone(&id).await;
+                assert!(!bench.ids("ports").contains(&newcomer));
+                let caused = client.caused_by(&id).await;
+                assert_eq!(caused[0].targets[0].key.id, newcomer);
+                assert_eq!(caused[0].requested_by.name, "tester");
+                let lines = client.timeline(Some(&id), None).await;
+                assert!(lines.iter().any(|line| line.kind == EventKind::Drift));
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p11_only_the_newcomers_that_were_named_are_accepted() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(1);
+        hold_the_port_back(&bench, &ports[0]);
+        bench
+            .run(async |client| {
+                let late = json!({ "network_id": network, "name": "late" });
+                let (id, _) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+                let later =
+                    bench.create("ports", json!({ "network_id": network, "name": "later" }));
+                answer(&client, &id, true).await.unwrap();
+                let deletion = client.stuck(&id).await;
+                assert!(deletion.note.contains("port later"), "{}", deletion.note);
+                assert_eq!(bench.writes_to(&later), []);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p11_refused_newcomers_stay_and_the_deletion_says_what_stays() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(1);
+        hold_the_port_back(&bench, &ports[0]);
+        bench
+            .run(async |client| {
+                let late = json!({ "network_id": network, "name": "late" });
+                let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+                answer(&client, &id, false).await.unwrap();
+                let deletion = client.settled(&id).await;
+                assert_eq!(deletion.state, DeletionState::Cancelled);
+                for words in ["network ", "stays", "port late"] {
+                    assert!(deletion.note.contains(words), "{}", deletion.note);
+                }
+                assert_eq!(bench.writes_to(&newcomer), []);
+                assert!(bench.ids("networks").contains(&network));
+                let again = answer(&client, &id, true).await;
+                assert!(
+                    matches!(again, Err(ControlError::Conflict { .. })),
+                    "{again:?}"
+                );
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p11_a_repeated_request_that_absorbs_changes_the_running_deletion() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(1);
+        hold_the_port_back(&bench, &ports[0]);
+        bench
+            .run(async |client| {
+                let late = json!({ "network_id": network, "name": "late" });
+                let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+                let absorb = |deletion_id: &str| Command::SetOptions {
+                    deletion_id: deletion_id.to_owned(),
+                    drift: Some(DriftPolicy::Absorb),
+                    on_failure: None,
+                };
+                client.submit(absorb(&id)).await.unwrap();
+                client.gone(&id).await;
+                assert!(!bench.ids("ports").contains(&newcomer));
+                assert_eq!(
+                    client.deletion(&id).await.options.drift,
+                    DriftPolicy::Absorb
+                );
+                // The deletion has ended: no option of it can change, and that is said.
+                let ask = Command::SetOptions {
+                    deletion_id: id.clone(),
+                    drift: Some(DriftPolicy::Ask),
+                    on_failure: None,
+                };
+                let late = client.submit(ask).await;
+                assert!(
+                    matches!(late, Err(ControlError::Conflict { .. })),
+                    "{late:?}"
+                );
+            })
+            .await
+            .unwrap();
+    });
+}
