@@ -95,7 +95,8 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
         Reason::IdentityChanged => (Retry::SitePaused, ErrorClass::Auth),
         Reason::Refused(remote) if !remote.own => match remote.status {
             // A front speaks: its own 5xx is the service being away, anything else is a riddle.
-            500.. | 429 => (Retry::Unavailable, ErrorClass::Unavailable),
+            500.. => (Retry::Unavailable, ErrorClass::Unavailable),
+            _ if is_throttled(remote) => (Retry::Unavailable, ErrorClass::Unavailable),
             _ => (Retry::Scheduled, ErrorClass::Unavailable),
         },
         Reason::Refused(remote) => refused(remote, kind),
@@ -129,6 +130,11 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     }
 }
 
+/// Too many calls: 429; or, from older limiters, 413 with a time after which to come back (N16).
+fn is_throttled(remote: &RemoteError) -> bool {
+    remote.status == 429 || (remote.status == 413 && remote.retry_after.is_some())
+}
+
 fn refused(remote: &RemoteError, kind: Option<&Kind>) -> (Retry, ErrorClass) {
     let error_type = remote.kind.as_deref().unwrap_or_default();
     let rule = kind.and_then(|kind| kind.classify(remote.status, error_type, &remote.message));
@@ -140,7 +146,7 @@ fn refused(remote: &RemoteError, kind: Option<&Kind>) -> (Retry, ErrorClass) {
         Some(AnswerClass::Auth) => (Retry::SitePaused, ErrorClass::Auth),
         Some(AnswerClass::Drift) => (Retry::Never, ErrorClass::Drift),
         Some(AnswerClass::Fatal) => (Retry::Never, ErrorClass::Fatal),
-        None if remote.status >= 500 || remote.status == 429 => {
+        None if remote.status >= 500 || is_throttled(remote) => {
             (Retry::Unavailable, ErrorClass::Unavailable)
         }
         None => (Retry::Never, ErrorClass::Fatal),

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 
 use super::Shared;
+use super::patience::may_pass;
+use crate::cloud::CloudFailure;
 use crate::domain::model::{
     Actor, Blocker, DriftPolicy, ErrorClass, KindName, Origin, Phase, Plan, PlanOptions, PlanStep,
     ResourceKey, Site, Target, Tombstone,
 };
 use crate::domain::plan::{Filter, Lookup};
 use crate::domain::policy::{Failure, Retry};
-use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, NewDeletion};
+use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, LedgerError, NewDeletion};
 
 /// Newcomers that one step absorbs at a time; more is not a race but a writer, and for a person.
 const ABSORBED_MAX: usize = 50;
@@ -33,9 +35,15 @@ impl Shared {
         named: &[(KindName, String)],
     ) -> Failure {
         let began = self.clock.now();
-        let found = self.in_the_way(step, named).await;
+        let found = match self.in_the_way(step, named).await {
+            Ok(found) => found,
+            Err(why) => return not_known(failure, &why.message),
+        };
         let keys: Vec<ResourceKey> = found.keys().cloned().collect();
-        let tombstones = self.ledger.tombstones_of(keys).await.unwrap_or_default();
+        let tombstones = match self.ledger.tombstones_of(keys).await {
+            Ok(tombstones) => tombstones,
+            Err(why) => return not_known(failure, &why.to_string()),
+        };
         let going: BTreeSet<&ResourceKey> = tombstones
             .iter()
             .filter(|tombstone| self.will_go(tombstone, began))
@@ -81,15 +89,27 @@ impl Shared {
                 ..failure
             };
         }
+        let drift = match self.cascade_of(step).await {
+            Ok(drift) => drift,
+            Err(why) => return not_known(failure, &why.to_string()),
+        };
         if !newcomers.is_empty()
-            && let Some(drift) = self.cascade_of(step).await
+            && let Some(drift) = drift
         {
-            if drift == DriftPolicy::Absorb && self.absorb(step, &newcomers).await {
-                return Failure {
-                    retry: Retry::Pending,
-                    blockers,
-                    ..failure
-                };
+            let absorbed = match drift {
+                DriftPolicy::Absorb => self.absorb(step, &newcomers).await,
+                DriftPolicy::Ask | DriftPolicy::Refuse => Ok(false),
+            };
+            match absorbed {
+                Ok(true) => {
+                    return Failure {
+                        retry: Retry::Pending,
+                        blockers,
+                        ..failure
+                    };
+                }
+                Ok(false) => {}
+                Err(why) => return not_known(failure, &why.to_string()),
             }
             let mut error = failure.error;
             error.class = ErrorClass::Drift;
@@ -111,9 +131,13 @@ impl Shared {
 
     /// Deletes what came after the plan as a deletion of its own, under the same guards; the step
     /// waits for it as for any other that is going. False if there are too many, or it is refused.
-    async fn absorb(&self, step: &ClaimedStep, newcomers: &[&ResourceKey]) -> bool {
+    async fn absorb(
+        &self,
+        step: &ClaimedStep,
+        newcomers: &[&ResourceKey],
+    ) -> Result<bool, LedgerError> {
         if newcomers.len() > ABSORBED_MAX {
-            return false;
+            return Ok(false);
         }
         let actor = Actor {
             name: "gone".into(),
@@ -148,8 +172,8 @@ impl Shared {
             idempotency_key: None,
             now: self.clock.now(),
         };
-        let applied = self.commit(vec![Change::Accept(Box::new(new))]).await;
-        matches!(applied.as_deref(), Ok([Applied::Accepted { .. }]))
+        let applied = self.commit(vec![Change::Accept(Box::new(new))]).await?;
+        Ok(matches!(applied.as_slice(), [Applied::Accepted { .. }]))
     }
 
     /// Being deleted or about to be, or gone and about to be swept again. Under a natural key, what is
@@ -167,17 +191,17 @@ impl Shared {
         }
     }
 
-    /// What the deletion's cascade does with newcomers; none if it has no cascade. If the ledger does
-    /// not say, a person is asked.
-    async fn cascade_of(&self, step: &ClaimedStep) -> Option<DriftPolicy> {
-        let deletion = self.ledger.deletion(&step.deletion_id).await;
-        match deletion.ok().flatten() {
+    /// What the deletion's cascade does with newcomers; none if it has no cascade. If the ledger has no
+    /// such deletion, a person is asked.
+    async fn cascade_of(&self, step: &ClaimedStep) -> Result<Option<DriftPolicy>, LedgerError> {
+        let deletion = self.ledger.deletion(&step.deletion_id).await?;
+        Ok(match deletion {
             Some(deletion) => {
                 let options = deletion.options;
                 options.cascade.then_some(options.drift)
             }
             None => Some(DriftPolicy::Ask),
-        }
+        })
     }
 
     /// What a fresh plan of this one resource would meet: its dependents and its blockers; and what
@@ -186,7 +210,7 @@ impl Shared {
         &self,
         step: &ClaimedStep,
         named: &[(KindName, String)],
-    ) -> BTreeMap<ResourceKey, Obstacle> {
+    ) -> Result<BTreeMap<ResourceKey, Obstacle>, CloudFailure> {
         let target = Target {
             key: step.key.clone(),
             name: step.name.clone(),
@@ -198,7 +222,13 @@ impl Shared {
         let mut found: BTreeMap<ResourceKey, Obstacle> = BTreeMap::new();
         // A router's interface is known by its port too.
         let mut handles: BTreeSet<String> = BTreeSet::new();
-        if let Ok(plan) = self.plan_targets(&[target], options).await {
+        let plan = match self.plan_targets(&[target], options).await {
+            Ok(plan) => Some(plan),
+            Err(why) if may_pass(&why) => return Err(why),
+            // The resource itself is gone meanwhile, or this login may not look: the refusal is what is known.
+            Err(_) => None,
+        };
+        if let Some(plan) = plan {
             for other in before(&plan, &step.key) {
                 handles.extend(other.vars.values().cloned());
                 found.insert(
@@ -240,7 +270,7 @@ impl Shared {
         for (kind, ids) in only_named {
             found.extend(self.named(&step.key.site, kind, &ids).await);
         }
-        found
+        Ok(found)
     }
 
     /// What only the refusal names, by one listing: an id alone tells a person little. What is not
@@ -283,6 +313,20 @@ impl Shared {
             }
         }
         named
+    }
+}
+
+/// What is in the way could not be found out: no answer, and so no reason to give up. It is asked again.
+fn not_known(failure: Failure, why: &str) -> Failure {
+    let mut error = failure.error;
+    error.message = format!(
+        "{}; what is in the way could not be found out: {why}",
+        error.message
+    );
+    Failure {
+        retry: Retry::Pending,
+        error,
+        ..failure
     }
 }
 

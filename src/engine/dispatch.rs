@@ -77,11 +77,14 @@ impl Shared {
             Some(kind) => self.call(kind, &step).await,
             None => unknown_kind(&step, self.clock.now()),
         };
-        let (retry, reason) = match &acted.outcome {
-            Outcome::Failed(failure) => (Some(failure.retry), failure.error.message.clone()),
-            _ => (None, String::new()),
+        let (failed, reason) = match &acted.outcome {
+            Outcome::Failed(failure) => (
+                Some((failure.retry, failure.retry_after)),
+                failure.error.message.clone(),
+            ),
+            Outcome::Accepted { .. } | Outcome::Absent { .. } => (None, String::new()),
         };
-        self.sites.ended(&site, sent, retry, &reason);
+        self.sites.ended(&site, sent, failed, &reason);
         let (line, answer) = (acted.line.clone(), acted.answer.clone());
         let outcome = self.judge(&step, acted).await;
         if let Outcome::Failed(Failure {

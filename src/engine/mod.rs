@@ -29,6 +29,7 @@ mod handle;
 mod limit;
 mod orphans;
 mod owners;
+mod patience;
 mod peers;
 mod planning;
 mod prune;
@@ -122,6 +123,8 @@ pub(crate) struct Shared {
 /// What the loop's tasks tell it when they end.
 enum Done {
     Planned(String),
+    /// A cloud is busy or away: planned again at this time.
+    NotPlanned(String, DateTime<Utc>),
     Acted,
     Looked((Site, KindName), Vec<i64>),
     Swept,
@@ -139,6 +142,8 @@ enum Done {
 #[derive(Default)]
 struct UnderWay {
     planning: HashSet<String>,
+    /// When those are planned again that could not be.
+    plan_again: HashMap<String, DateTime<Utc>>,
     /// The deletions of each look.
     looking: HashMap<(Site, KindName), Vec<Vec<i64>>>,
     sweeping: bool,
@@ -301,12 +306,13 @@ impl Shared {
         let until_due = [due.attempt, due.look]
             .into_iter()
             .flatten()
+            .chain(under_way.plan_again.values().copied())
             .filter(|due| *due > now)
             .map(|due| (due - self.clock.now()).to_std().unwrap_or_default())
             .min()
             .unwrap_or(PERIOD_MAX);
         self.fault(None);
-        let hanging = self.sites.next_hanging();
+        let hanging = self.sites.next_hanging().min(self.sites.next_open());
         let next = until_due.min(hold).min(hanging);
         Ok(next
             .min(sweep)
@@ -320,6 +326,10 @@ impl Shared {
         match ended {
             Ok(Done::Planned(id)) => {
                 under_way.planning.remove(&id);
+            }
+            Ok(Done::NotPlanned(id, at)) => {
+                under_way.planning.remove(&id);
+                under_way.plan_again.insert(id, at);
             }
             Ok(Done::Looked(at, deletions)) => {
                 if let Some(looks) = under_way.looking.get_mut(&at) {

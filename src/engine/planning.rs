@@ -2,15 +2,17 @@
 //! write (T3, N15).
 
 use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
 
 use super::copies::Copies;
+use super::patience::{Patience, may_pass};
 use super::targets::{By, Wanted};
-use super::{Done, Shared, UnderWay};
+use super::{Done, PAGE_MAX, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure, Fields, ListRows, Listed};
 use crate::control::ControlError;
 use crate::domain::kinds::created_at;
@@ -18,13 +20,17 @@ use crate::domain::model::{
     Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, PlanStep, Refusal,
     RefusalRule, Resource, ResourceKey, Site, Target,
 };
-use crate::domain::plan::{Frozen, Lookup, Planner, ranks};
+use crate::domain::plan::{Found, Frozen, Lookup, Planner, ranks};
 use crate::domain::text::{escape, fits_pattern};
 use crate::ledger::{Change, Cursor, DeletionFilter, LedgerError};
 use crate::system::config::ProtectRule;
 
 /// Deletions that are planned at the same time.
 const PLANNING_MAX: usize = 4;
+/// What could not be planned since a cloud is busy or away is planned again after this.
+const PLAN_AGAIN: TimeDelta = TimeDelta::seconds(10);
+/// A deletion that could not be planned for so long is refused: a person may ask again.
+const PLAN_UNTIL: TimeDelta = TimeDelta::hours(1);
 /// Resources that are planned in about a millisecond.
 const SMALL_PLAN: usize = 100;
 
@@ -35,30 +41,52 @@ impl Shared {
         tasks: &mut JoinSet<Done>,
         under_way: &mut UnderWay,
     ) -> Result<(), LedgerError> {
-        let filter = DeletionFilter {
-            states: vec![DeletionState::Planning],
-            ..DeletionFilter::default()
-        };
-        let page = self
-            .ledger
-            .deletions(
-                filter,
-                Cursor {
-                    after: None,
-                    limit: 100,
-                },
-            )
-            .await?;
-        for deletion in page.rows {
+        let mut after = None;
+        while under_way.planning.len() < PLANNING_MAX {
+            let filter = DeletionFilter {
+                states: vec![DeletionState::Planning],
+                oldest_first: true,
+                ..DeletionFilter::default()
+            };
+            let limit = PAGE_MAX;
+            let page = self
+                .ledger
+                .deletions(filter, Cursor { after, limit })
+                .await?;
+            self.plan_some(page.rows, tasks, under_way);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Those that are not being planned and whose sites are not to be asked later, as far as there is room.
+    fn plan_some(
+        self: &Arc<Self>,
+        deletions: Vec<Deletion>,
+        tasks: &mut JoinSet<Done>,
+        under_way: &mut UnderWay,
+    ) {
+        let now = self.clock.now();
+        for deletion in deletions {
+            let waits = under_way.plan_again.get(&deletion.id);
+            if waits.is_some_and(|at| *at > now) {
+                continue;
+            }
             if under_way.planning.len() >= PLANNING_MAX
                 || !under_way.planning.insert(deletion.id.clone())
             {
                 continue;
             }
+            under_way.plan_again.remove(&deletion.id);
             let shared = self.clone();
             tasks.spawn(async move {
                 let id = deletion.id.clone();
-                let change = shared.planned(deletion).await;
+                let Some(change) = shared.planned(deletion).await else {
+                    return Done::NotPlanned(id, shared.clock.now() + PLAN_AGAIN);
+                };
                 let committed = shared.commit_until_done(vec![change]).await;
                 if let Some(deployments) = &shared.deployments {
                     deployments.ask_again();
@@ -70,11 +98,11 @@ impl Shared {
                 Done::Planned(id)
             });
         }
-        Ok(())
     }
 
-    /// What becomes of an accepted deletion: it starts with its steps, or is refused with why.
-    async fn planned(&self, deletion: Deletion) -> Change {
+    /// What becomes of an accepted deletion: it starts with its steps, or is refused with why. None: a
+    /// cloud is busy or away, and it is planned again later (N16).
+    async fn planned(&self, deletion: Deletion) -> Option<Change> {
         let refuse = |refused: Vec<Refusal>, note: String| Change::Refuse {
             deletion_id: deletion.id.clone(),
             refused,
@@ -84,6 +112,14 @@ impl Shared {
         self.writes_ended(&deletion.targets).await;
         let plan = match self.plan_shown(&deletion.targets, deletion.options).await {
             Ok(plan) => plan,
+            Err(failure) if may_pass(&failure) && self.has_time_to_plan(&deletion) => {
+                tracing::warn!(
+                    deletion = deletion.id,
+                    why = failure.message,
+                    "planned again later"
+                );
+                return None;
+            }
             Err(failure) => {
                 let refused = deletion.targets.iter().map(|target| Refusal {
                     resource: target.clone(),
@@ -91,10 +127,10 @@ impl Shared {
                     reason: failure.message.clone(),
                     blocker: None,
                 });
-                return refuse(
+                return Some(refuse(
                     refused.collect(),
                     format!("nothing was sent: {}", failure.message),
-                );
+                ));
             }
         };
         if let Some(approved) = &deletion.plan_hash
@@ -116,13 +152,13 @@ impl Shared {
                 reason: changes.join("; "),
                 blocker: None,
             });
-            return refuse(
+            return Some(refuse(
                 refused.collect(),
                 format!(
                     "nothing was sent: the cloud is not as approved: {}",
                     changes.join("; ")
                 ),
-            );
+            ));
         }
         if !plan.refused.is_empty() {
             let first = plan
@@ -130,9 +166,10 @@ impl Shared {
                 .first()
                 .map(|refusal| refusal.reason.clone())
                 .unwrap_or_default();
-            return refuse(plan.refused.clone(), format!("nothing was sent: {first}"));
+            let note = format!("nothing was sent: {first}");
+            return Some(refuse(plan.refused.clone(), note));
         }
-        Change::Start {
+        Some(Change::Start {
             deletion_id: deletion.id.clone(),
             ranks: ranks(&plan),
             max_attempts: plan
@@ -142,7 +179,11 @@ impl Shared {
                 .collect(),
             plan: Arc::new(plan),
             now: self.clock.now(),
-        }
+        })
+    }
+
+    fn has_time_to_plan(&self, deletion: &Deletion) -> bool {
+        self.clock.now() - deletion.requested_at < PLAN_UNTIL
     }
 
     /// What gates let through before this deletion's fence stood has ended, so that the listings show it
@@ -187,7 +228,7 @@ impl Shared {
                 .get(kind)
                 .ok_or_else(|| unreadable(format!("unknown kind {kind}")))?;
             if let btree_map::Entry::Vacant(entry) = identities.entry(site.to_string()) {
-                entry.insert(self.cloud.identity(site, Asked::Now).await?.identity);
+                entry.insert(self.identity(site, Asked::Now).await?.identity);
             }
             let found = self.find(site, kind, &ids, By::Id).await?;
             if let Some(missing) = ids
@@ -208,7 +249,7 @@ impl Shared {
         };
         for site in copies.resources.iter().map(|copy| &copy.key.site) {
             if let btree_map::Entry::Vacant(entry) = identities.entry(site.to_string()) {
-                entry.insert(self.cloud.identity(site, Asked::Now).await?.identity);
+                entry.insert(self.identity(site, Asked::Now).await?.identity);
             }
         }
         let now = self.clock.now();
@@ -221,18 +262,10 @@ impl Shared {
             if wanted.is_empty() {
                 break;
             }
-            let listings = wanted.iter().map(|lookup| {
-                let mut found = planner.found(lookup);
-                async move {
-                    let mut take = |listed| match listed {
-                        Listed::Part => found.begin(),
-                        Listed::PartAgain => found.begin_again(),
-                        Listed::Rows(rows) => found.add(&rows),
-                    };
-                    let identity = self.look_up_by_page(lookup, &mut take).await?;
-                    Ok::<_, CloudFailure>((found, identity))
-                }
-            });
+            let planner_so_far = &planner;
+            let listings = wanted
+                .iter()
+                .map(|lookup| self.look_up_by_page(lookup, || planner_so_far.found(lookup)));
             let answers = futures_util::future::join_all(listings).await;
             for (lookup, answer) in wanted.iter().zip(answers) {
                 let (found, identity) = answer?;
@@ -249,7 +282,7 @@ impl Shared {
         }
         let mut endpoints = BTreeMap::new();
         for ((site, service), kind) in planner.services() {
-            let url = self.cloud.endpoint(site, kind).await?;
+            let url = self.endpoint(site, kind).await?;
             endpoints.insert(format!("{site} {service}"), url);
         }
         let frozen = Frozen {
@@ -264,20 +297,33 @@ impl Shared {
         &self,
         lookup: &Lookup,
     ) -> Result<(Vec<serde_json::Value>, Option<Identity>), CloudFailure> {
-        let listing = self.cloud.list(self.rows_of(lookup)?).await;
-        self.site_answered(&lookup.site, listing.as_ref().err());
-        let listing = listing?;
+        let listing = self.list(self.rows_of(lookup)?).await?;
         Ok((listing.rows, listing.identity))
     }
 
-    async fn look_up_by_page(
+    /// What a lookup finds, row by row into what the planner keeps of them; begun anew when it is repeated.
+    async fn look_up_by_page<'k>(
         &self,
         lookup: &Lookup,
-        take: &mut (dyn FnMut(Listed) + Send),
-    ) -> Result<Option<Identity>, CloudFailure> {
-        let listing = self.cloud.list_by_page(self.rows_of(lookup)?, take).await;
-        self.site_answered(&lookup.site, listing.as_ref().err());
-        listing
+        begin: impl Fn() -> Found<'k>,
+    ) -> Result<(Found<'k>, Option<Identity>), CloudFailure> {
+        let rows = self.rows_of(lookup)?;
+        let mut patience = Patience::with(&lookup.site);
+        loop {
+            let mut found = begin();
+            let permit = self.sites.permit(&lookup.site).await;
+            let mut take = |listed| match listed {
+                Listed::Part => found.begin(),
+                Listed::PartAgain => found.begin_again(),
+                Listed::Rows(rows) => found.add(&rows),
+            };
+            let listing = self.cloud.list_by_page(rows, &mut take).await;
+            if let ControlFlow::Break(listing) =
+                self.read_again(&mut patience, permit, listing).await
+            {
+                return Ok((found, listing?));
+            }
+        }
     }
 
     fn rows_of<'r>(&'r self, lookup: &'r Lookup) -> Result<ListRows<'r>, CloudFailure> {

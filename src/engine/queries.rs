@@ -27,6 +27,7 @@ impl Shared {
                     site,
                     kind,
                     older_than,
+                    oldest_first: false,
                 };
                 let page = self
                     .ledger
@@ -320,7 +321,10 @@ impl Shared {
                 fields: Fields::All,
                 rows_max: None,
             };
+            // For people, who see the failure and ask again: paced, and not repeated.
+            let permit = self.sites.permit(site).await;
             let listing = self.cloud.list(request).await;
+            drop(permit);
             self.site_answered(site, listing.as_ref().err());
             let (rows, error) = match listing {
                 Ok(listing) => {

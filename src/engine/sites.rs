@@ -31,6 +31,13 @@ const ANSWERS_KEPT: usize = 100;
 /// another: what hangs holds up only itself (I12).
 const HANGS_AFTER: Duration = Duration::from_secs(5);
 const HANGS_TIMES: u32 = 10;
+/// A site that asks for more patience is tried after this all the same, by one call at first: some name a
+/// day and mean a minute.
+const CLOSED_MAX: Duration = Duration::from_secs(60);
+/// While a read waits for its permit, it looks this often whether a call that hangs has lent its place.
+const PERMIT_LOOKS: Duration = Duration::from_secs(1);
+/// Reads are of no deletion: none is taken back with one.
+const READS: &str = "";
 
 pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
@@ -49,6 +56,8 @@ struct Runtime {
     sent: Vec<Instant>,
     /// Claimed steps that wait until another call has ended, the first one first.
     turns: VecDeque<Turn>,
+    /// Until when the site wants to be left alone (`Retry-After`).
+    closed_until: Option<Instant>,
     /// Whose rights must be back before anything is sent again.
     expected: Option<Identity>,
     asked_at: Option<DateTime<Utc>>,
@@ -58,6 +67,23 @@ struct Runtime {
 struct Turn {
     deletion_id: String,
     comes: oneshot::Sender<Instant>,
+}
+
+/// For one read; given back when it is dropped, also by a reader that waits no longer.
+pub(super) struct Permit<'s> {
+    sites: &'s Sites,
+    site: &'s Site,
+    comes: oneshot::Receiver<Instant>,
+    given: Option<Instant>,
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.comes.close();
+        if let Some(given) = self.given.or_else(|| self.comes.try_recv().ok()) {
+            self.sites.give_back(self.site, given);
+        }
+    }
 }
 
 impl Runtime {
@@ -77,6 +103,16 @@ impl Runtime {
         self.sent.len() - hanging.count().min(self.status.concurrency_limit)
     }
 
+    fn is_open(&self, now: Instant) -> bool {
+        self.closed_until.is_none_or(|until| until <= now)
+    }
+
+    /// Nothing is sent until the cloud wants to be asked again.
+    fn close(&mut self, now: Instant, retry_after: Option<Duration>) {
+        let until = retry_after.map(|wait| now + wait.min(CLOSED_MAX));
+        self.closed_until = self.closed_until.max(until);
+    }
+
     /// How many more steps may be claimed.
     fn room(&self, now: Instant) -> Room {
         let limit = self.status.concurrency_limit;
@@ -94,7 +130,8 @@ impl Runtime {
 
     /// Lets those go whose turn has come.
     fn next_turns(&mut self, now: Instant) {
-        while self.places_taken(now) < self.status.concurrency_limit
+        while self.is_open(now)
+            && self.places_taken(now) < self.status.concurrency_limit
             && let Some(turn) = self.turns.pop_front()
         {
             if turn.comes.send(now).is_ok() {
@@ -155,6 +192,7 @@ impl Sites {
                 latency: None,
                 sent: Vec::new(),
                 turns: VecDeque::new(),
+                closed_until: None,
                 expected: None,
                 asked_at: None,
             }
@@ -210,13 +248,76 @@ impl Sites {
         let now = Instant::now();
         self.lock()
             .values_mut()
-            .filter(|site| !site.is_paused() && !site.status.read_only)
+            .filter(|site| !site.is_paused() && !site.status.read_only && site.is_open(now))
             .map(|site| {
                 site.next_turns(now);
                 site.room(now)
             })
             .filter(|room| room.now + room.ahead > 0)
             .collect()
+    }
+
+    /// When a site wants to be asked again that asked to be left alone.
+    pub(super) fn next_open(&self) -> Duration {
+        let now = Instant::now();
+        let sites = self.lock();
+        let closed = sites.values().filter_map(|site| site.closed_until);
+        let next = closed.filter(|until| *until > now).map(|until| until - now);
+        next.min().unwrap_or(Duration::MAX)
+    }
+
+    /// Waits for a permit for a read. Where the site is paused or not ours it is empty: the read itself
+    /// says why.
+    pub(super) async fn permit<'s>(&'s self, site: &'s Site) -> Permit<'s> {
+        let mut permit = Permit {
+            sites: self,
+            site,
+            comes: self.wait_in_line(site, READS),
+            given: None,
+        };
+        loop {
+            tokio::select! {
+                biased;
+                given = &mut permit.comes => {
+                    permit.given = given.ok();
+                    return permit;
+                }
+                () = tokio::time::sleep(self.next_permit(site)) => {}
+            }
+        }
+    }
+
+    /// When to look again for a permit; gives those that can be given.
+    fn next_permit(&self, site: &Site) -> Duration {
+        let now = Instant::now();
+        let mut sites = self.lock();
+        let Some(site) = sites.get_mut(site) else {
+            return PERMIT_LOOKS;
+        };
+        site.next_turns(now);
+        let opens = site.closed_until.filter(|until| *until > now);
+        opens.map_or(PERMIT_LOOKS, |until| until - now)
+    }
+
+    /// A read failed. How long reads take says nothing of how many deletes a site takes; that it is
+    /// overloaded does.
+    pub(super) fn read_failed(&self, site: &Site, failure: &CloudFailure) {
+        if let Some(site) = self.lock().get_mut(site)
+            && failure.retry == Retry::Unavailable
+        {
+            site.close(Instant::now(), failure.retry_after);
+            site.limit.overloaded();
+            site.status.concurrency_limit = site.limit.now();
+        }
+    }
+
+    fn give_back(&self, site: &Site, given: Instant) {
+        if let Some(site) = self.lock().get_mut(site) {
+            if let Some(at) = site.sent.iter().position(|it| *it == given) {
+                site.sent.remove(at);
+            }
+            site.next_turns(Instant::now());
+        }
     }
 
     /// When the next call in flight will have taken so long that it lends its place.
@@ -267,6 +368,11 @@ impl Sites {
         site: &Site,
         deletion_id: &str,
     ) -> impl Future<Output = Option<Instant>> + use<> {
+        let turn = self.wait_in_line(site, deletion_id);
+        async { turn.await.ok() }
+    }
+
+    fn wait_in_line(&self, site: &Site, deletion_id: &str) -> oneshot::Receiver<Instant> {
         let (comes, turn) = oneshot::channel();
         if let Some(site) = self.lock().get_mut(site)
             && !site.is_paused()
@@ -277,7 +383,7 @@ impl Sites {
             });
             site.next_turns(Instant::now());
         }
-        async { turn.await.ok() }
+        turn
     }
 
     /// What a deletion has claimed and not sent is not sent any more.
@@ -287,8 +393,16 @@ impl Sites {
         }
     }
 
-    /// A call came back, and says how much the site takes.
-    pub(super) fn ended(&self, site: &Site, sent: Instant, retry: Option<Retry>, reason: &str) {
+    /// A call came back, and says how much the site takes; `failed`: how it is to be taken up again, and
+    /// when the cloud wants that.
+    pub(super) fn ended(
+        &self,
+        site: &Site,
+        sent: Instant,
+        failed: Option<(Retry, Option<Duration>)>,
+        reason: &str,
+    ) {
+        let (retry, retry_after) = failed.unzip();
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
             return;
@@ -307,6 +421,7 @@ impl Sites {
         }
         match retry {
             Some(Retry::Unavailable) => {
+                site.close(now, retry_after.flatten());
                 site.limit.overloaded();
                 if site.status.state != SiteState::Paused {
                     site.status.state = SiteState::Unreachable;

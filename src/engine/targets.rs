@@ -73,9 +73,7 @@ impl Shared {
     ) -> Result<Vec<Resource>, CloudFailure> {
         let mut found = Vec::new();
         for id in ids {
-            let read = self.cloud.read(site, kind, id).await;
-            self.site_answered(site, read.as_ref().err());
-            let row = read?.row;
+            let row = self.read(site, kind, id).await?.row;
             found.extend(
                 row.iter()
                     .flat_map(|row| self.kinds.resources_in(site, kind, row)),

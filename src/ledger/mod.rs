@@ -770,6 +770,8 @@ pub struct DeletionFilter {
     pub kind: Option<KindName>,
     /// Requested before this time.
     pub older_than: Option<DateTime<Utc>>,
+    /// In the order in which they were accepted (I16); else the newest first.
+    pub oldest_first: bool,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -81,6 +81,8 @@ pub struct EngineSettings {
     /// How often a site that is paused or does not answer is signed in to anew (N13).
     #[serde(with = "duration")]
     pub sign_in_every: Duration,
+    /// How long one read of a cloud is repeated that is throttled, away or silent (N16).
+    pub read_patience: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -256,6 +258,7 @@ impl Default for EngineSettings {
             verify_timeout: Duration::from_secs(60),
             sweep: Duration::from_secs(30),
             sign_in_every: Duration::from_secs(30),
+            read_patience: Duration::from_secs(60),
         }
     }
 }

@@ -175,6 +175,7 @@ fn errors_are_json_where_json_was_asked_for() {
         assert_eq!(ran.out, "", "{line}");
     }
     stage.faults(json!([{"match": {"path": "/v2.0/"}, "action": {"status": 503}}]));
+    stage.settings("[engine]\nread_patience = \"1s\"\n");
     let failure = stage
         .gone("plan network/web-net-0 -o json")
         .ends_with(5)

@@ -21,6 +21,7 @@ mod invariants;
 mod looks;
 mod mesh;
 mod owners;
+mod patience;
 mod peers;
 mod peers_liars;
 mod peers_seeds;

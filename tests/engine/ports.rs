@@ -46,6 +46,8 @@ pub struct Crash {
     pub now: Notify,
     /// Late outcomes that the ledger took: there must be none (I11).
     pub overwritten: Mutex<Vec<String>>,
+    /// The ledger cannot read tombstones now.
+    pub cannot_read: AtomicBool,
     /// From the crash until the next engine starts nothing gets through.
     dead: AtomicBool,
 }
@@ -605,6 +607,12 @@ impl Ledger for Faulty {
         self.inner.tombstones(filter, page).await
     }
     async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError> {
+        if self.crash.cannot_read.load(Ordering::SeqCst) {
+            return Err(LedgerError::Io {
+                path: "the ledger".into(),
+                detail: "the disk is busy".into(),
+            });
+        }
         self.inner.tombstones_of(keys).await
     }
     async fn events(

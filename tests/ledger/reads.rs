@@ -338,3 +338,31 @@ async fn the_summary_counts_over_all_deletions() {
         .collect();
     assert_eq!(attention, ["a", "c"]);
 }
+
+#[tokio::test]
+async fn i16_deletions_that_wait_for_their_plans_are_read_in_the_order_in_which_they_were_accepted()
+{
+    let ledger = memory();
+    for n in 0..5 {
+        let root = target("port", &format!("p{n}"));
+        one(&ledger, accept(wanted(&format!("n{n}"), vec![root], at(n)))).await;
+    }
+    let mut read = Vec::new();
+    let mut after = None;
+    loop {
+        let filter = DeletionFilter {
+            states: vec![DeletionState::Planning],
+            oldest_first: true,
+            ..Default::default()
+        };
+        let page = Cursor { after, limit: 2 };
+        let page = ledger.deletions(filter, page).await.unwrap();
+        read.extend(page.rows.into_iter().map(|deletion| deletion.id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let accepted: Vec<String> = (0..5).map(|n| id(&format!("n{n}"))).collect();
+    assert_eq!(read, accepted);
+}

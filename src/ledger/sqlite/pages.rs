@@ -137,7 +137,7 @@ fn has_text(row: &Row, state: StepState, text: &Filter) -> Sql<bool> {
     }))
 }
 
-/// Newest first; the cursor is the number of the last one.
+/// Newest first, or oldest first where the filter says so; the cursor is the number of the last one.
 pub(super) fn deletions(
     db: &Connection,
     filter: &DeletionFilter,
@@ -146,7 +146,12 @@ pub(super) fn deletions(
 ) -> Sql<Paged<Deletion>> {
     let mut conditions = Conditions::default();
     if let Some([num]) = after {
-        conditions.and("d.num < ?", [num.into()]);
+        let beyond = if filter.oldest_first {
+            "d.num > ?"
+        } else {
+            "d.num < ?"
+        };
+        conditions.and(beyond, [num.into()]);
     }
     if let Some(time) = filter.older_than {
         conditions.and("requested_at < ?", [rows::micros(time).into()]);
@@ -171,11 +176,18 @@ pub(super) fn deletions(
             db,
             "SELECT d.num, 0 FROM deletions d",
             state.as_str(),
-            "ORDER BY d.num DESC",
+            if filter.oldest_first {
+                "ORDER BY d.num"
+            } else {
+                "ORDER BY d.num DESC"
+            },
             limit + 1,
         )?);
     }
-    found.sort_unstable_by(|a, b| b.cmp(a));
+    found.sort_unstable();
+    if !filter.oldest_first {
+        found.reverse();
+    }
     found.dedup();
     let next = (found.len() > limit).then(|| found[limit - 1].0.to_string());
     let rows = found

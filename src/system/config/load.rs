@@ -228,6 +228,7 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
         ("engine.verify_timeout", engine.verify_timeout),
         ("engine.sweep", engine.sweep),
         ("engine.sign_in_every", engine.sign_in_every),
+        ("engine.read_patience", engine.read_patience),
         ("gc.pending_max", gc.pending_max),
     ];
     for (key, value) in durations {

@@ -1,0 +1,140 @@
+//! Reading a cloud with patience: what plans, looks and people wait for is paced like what deletes (N16).
+//!
+//! Each read takes a permit of its site's limiter, and waits while the site has asked to be left alone
+//! (`Retry-After`). What is throttled, away or silent is read again, later each time, until the call has
+//! had no good answer for `[engine] read_patience`. What cannot get better by itself (rights, a wrong
+//! path, a refused connection) fails at once.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Shared;
+use super::sites::Permit;
+use crate::cloud::{Asked, CloudFailure, ListRows, Row, Rows, SignedIn};
+use crate::domain::kinds::Kind;
+use crate::domain::model::{ErrorClass, Site};
+use crate::domain::policy::Retry;
+
+/// The first wait where the cloud names none; each further one is twice as long.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// One read, however often it is tried.
+pub(super) struct Patience<'s> {
+    site: &'s Site,
+    began: Instant,
+    wait: Duration,
+}
+
+impl<'s> Patience<'s> {
+    pub(super) fn with(site: &'s Site) -> Self {
+        Self {
+            site,
+            began: Instant::now(),
+            wait: FIRST_WAIT,
+        }
+    }
+}
+
+/// Whether waiting may help: the cloud answered that it is busy or away, or was silent.
+pub(super) fn may_pass(failure: &CloudFailure) -> bool {
+    match failure.retry {
+        Retry::Unavailable | Retry::Unknown => {
+            failure.status.is_some() || failure.class == ErrorClass::OutcomeUnknown
+        }
+        // The service failed on this call.
+        Retry::Scheduled => failure.status >= Some(500),
+        Retry::Pending | Retry::SitePaused | Retry::Awaited | Retry::Never => false,
+    }
+}
+
+impl Shared {
+    /// Gives the permit back, and says whether to read again, after the wait that the cloud wants.
+    pub(super) async fn read_again<T>(
+        &self,
+        patience: &mut Patience<'_>,
+        permit: Permit<'_>,
+        answer: Result<T, CloudFailure>,
+    ) -> ControlFlow<Result<T, CloudFailure>> {
+        let site = patience.site;
+        drop(permit);
+        self.site_answered(site, answer.as_ref().err());
+        let failure = match answer {
+            Ok(answer) => return ControlFlow::Break(Ok(answer)),
+            Err(failure) => failure,
+        };
+        self.sites.read_failed(site, &failure);
+        let wait = failure.retry_after.unwrap_or(patience.wait);
+        let left = self
+            .settings
+            .engine
+            .read_patience
+            .saturating_sub(patience.began.elapsed());
+        if !may_pass(&failure) || wait > left {
+            return ControlFlow::Break(Err(failure));
+        }
+        tracing::info!(%site, why = failure.message, ?wait, "read again");
+        tokio::time::sleep(wait).await;
+        patience.wait = (patience.wait * 2).min(WAIT_MAX);
+        ControlFlow::Continue(())
+    }
+
+    pub(super) async fn identity(
+        &self,
+        site: &Site,
+        asked: Asked,
+    ) -> Result<SignedIn, CloudFailure> {
+        let mut patience = Patience::with(site);
+        loop {
+            let permit = self.sites.permit(site).await;
+            let answer = self.cloud.identity(site, asked).await;
+            if let ControlFlow::Break(answer) = self.read_again(&mut patience, permit, answer).await
+            {
+                return answer;
+            }
+        }
+    }
+
+    pub(super) async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure> {
+        let mut patience = Patience::with(site);
+        loop {
+            let permit = self.sites.permit(site).await;
+            let answer = self.cloud.endpoint(site, kind).await;
+            if let ControlFlow::Break(answer) = self.read_again(&mut patience, permit, answer).await
+            {
+                return answer;
+            }
+        }
+    }
+
+    pub(super) async fn list(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure> {
+        let mut patience = Patience::with(request.site);
+        loop {
+            let permit = self.sites.permit(request.site).await;
+            let answer = self.cloud.list(request).await;
+            if let ControlFlow::Break(answer) = self.read_again(&mut patience, permit, answer).await
+            {
+                return answer;
+            }
+        }
+    }
+
+    pub(super) async fn read(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        id: &str,
+    ) -> Result<Row, CloudFailure> {
+        let mut patience = Patience::with(site);
+        loop {
+            let permit = self.sites.permit(site).await;
+            let answer = self.cloud.read(site, kind, id).await;
+            if let ControlFlow::Break(answer) = self.read_again(&mut patience, permit, answer).await
+            {
+                return answer;
+            }
+        }
+    }
+}
