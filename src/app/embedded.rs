@@ -445,16 +445,15 @@ pub(super) fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
     let advice = "Correct the file, or move it away.";
     let mut sources = Vec::new();
     let folder = around.config_folder().map(|folder| folder.join("kinds"));
-    let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
-    let mut files: Vec<_> = entries
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "toml")
-        })
-        .collect();
+    let mut files = match &folder {
+        Some(folder) => kinds_files(folder).map_err(|error| {
+            let said = format!("{}: {error}", folder.display());
+            let advice = "Make it a folder that you may read, or move it away: it may hold rules \
+                          that protect resources, so nothing runs without it.";
+            Failure::usage(tried, said, advice)
+        })?,
+        None => Vec::new(),
+    };
     files.sort();
     for path in files {
         let file = path.display().to_string();
@@ -463,6 +462,23 @@ pub(super) fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
         sources.push(Source { file, text });
     }
     kinds_of(sources)
+}
+
+/// The kinds files of a folder; of one that is not there, none.
+fn kinds_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|it| it == "toml") {
+            files.push(path);
+        }
+    }
+    Ok(files)
 }
 
 /// What the program brings, and these.

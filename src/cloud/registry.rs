@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::answers::configuration;
 use super::{
     Acted, Asked, Call, Cloud, CloudFailure, ListRows, Listed, Names, PAGE_ROWS, Row, SignedIn,
 };
@@ -142,24 +143,30 @@ impl Cloud for Registry {
             kind: call.kind.name.clone(),
             id: call.id.to_owned(),
         };
+        let tried = call.action.as_str();
+        let line = |came: &str| format!("{tried} {}/{} {came}", call.kind.name, call.id);
         let change = match call.action {
             Action::Unset => Change::Unset {
                 references: unset_of(call.vars),
                 key,
                 now: self.clock.now(),
             },
-            _ => Change::LetGo {
+            Action::Delete => Change::LetGo {
                 unless: self.kinds.holding(&key.kind),
                 key,
                 incarnation: incarnation(call.vars),
                 now: self.clock.now(),
             },
+            // Kinds of our own have no such calls: what says so is refused when they are loaded.
+            Action::Detach | Action::Enable => {
+                let said = format!(
+                    "this deployment's registry cannot {tried} a {}",
+                    call.kind.name
+                );
+                let message = line(&said);
+                return Acted::not_sent(configuration(said), message, self.clock.now());
+            }
         };
-        let tried = match call.action {
-            Action::Unset => "unset",
-            _ => "delete",
-        };
-        let line = |came: &str| format!("{tried} {}/{} {came}", call.kind.name, call.id);
         match self.done(change).await {
             Ok(outcome) => {
                 let status = match &outcome {

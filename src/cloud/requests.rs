@@ -173,13 +173,19 @@ pub(super) fn rendered(
     plain: &BTreeMap<String, String>,
 ) -> Result<(Method, String, Option<Value>), CloudFailure> {
     let spec = &call.kind.spec;
-    let template: &CallTemplate = match (call.action, &spec.enable, &spec.delete) {
-        (Action::Enable, Some(enable), _) => &enable.call,
-        (_, _, Some(delete)) => delete,
-        (_, _, None) => {
-            let name = &call.kind.name;
-            return Err(configuration(format!("{name}: it is never deleted itself")));
-        }
+    let name = &call.kind.name;
+    // No call stands in for another: what a kind has no call for is an error (P1).
+    let template: Option<&CallTemplate> = match call.action {
+        Action::Enable => spec.enable.as_ref().map(|enable| &enable.call),
+        Action::Delete | Action::Detach => spec.delete.as_ref(),
+        // The cloud clears references by itself.
+        Action::Unset => None,
+    };
+    let Some(template) = template else {
+        return Err(configuration(format!(
+            "the kinds file has no call with which to {} a {name}",
+            call.action.as_str()
+        )));
     };
     let escaped = escaped(plain);
     let missing = |name: String| {

@@ -3,6 +3,8 @@
 use gone::domain::kinds::{Kinds, Source};
 
 const NETWORK: &str = include_str!("../../assets/kinds/openstack/network.toml");
+const BALANCERS: &str = include_str!("../../assets/kinds/openstack/load-balancer.toml");
+const IDENTITY: &str = include_str!("../../assets/kinds/openstack/identity.toml");
 
 fn error_of(text: String) -> String {
     let source = Source {
@@ -10,6 +12,25 @@ fn error_of(text: String) -> String {
         text,
     };
     Kinds::load(&[source]).unwrap_err().to_string()
+}
+
+/// What is said of the built-in network kinds, changed like this.
+fn error_of_network(from: &str, to: &str) -> String {
+    assert!(NETWORK.contains(from), "{from}");
+    let sources = [
+        ("load-balancer.toml", BALANCERS),
+        ("identity.toml", IDENTITY),
+    ];
+    let sources = sources.map(|(file, text)| (file, text.to_owned()));
+    let changed = ("mine.toml", NETWORK.replacen(from, to, 1));
+    let sources = sources
+        .into_iter()
+        .chain([changed])
+        .map(|(file, text)| Source {
+            file: file.into(),
+            text,
+        });
+    Kinds::from_sources(sources).unwrap_err().to_string()
 }
 
 #[test]
@@ -59,8 +80,7 @@ fn a_mistyped_key_names_file_line_and_the_nearest_word() {
 
 #[test]
 fn an_unknown_kind_in_a_reference_names_the_kind_it_stands_in() {
-    let message =
-        error_of(NETWORK.replacen("to = \"router_interface\"", "to = \"router_interfac\"", 1));
+    let message = error_of_network("to = \"router_interface\"", "to = \"router_interfac\"");
     assert!(
         message.contains(
             "reference.to: unknown kind \"router_interfac\"; did you mean \"router_interface\"?"
@@ -71,20 +91,19 @@ fn an_unknown_kind_in_a_reference_names_the_kind_it_stands_in() {
 
 #[test]
 fn a_variable_that_no_one_sets_is_an_error() {
-    let message = error_of(NETWORK.replacen(
+    let message = error_of_network(
         "/routers/{router_id}/remove_router_interface",
         "/routers/{rooter_id}/remove_router_interface",
-        1,
-    ));
+    );
     assert!(message.contains("kind \"router_interface\": delete: no variable \"{rooter_id}\"; did you mean \"router_id\"?"), "{message}");
 }
 
 #[test]
-fn a_users_file_replaces_a_kind_by_its_name() {
-    let text = "service = \"network\"\nprefix = \"/v2.0\"\n[kind.subnet]\nnot_found = [\"Mine\"]\ndelete = { method = \"DELETE\", path = \"/subnets/{id}\" }\n[kind.subnet.list]\npath = \"/subnets\"\nitems = \"subnets\"\nitem = \"subnet\"\nfields = [\"id\"]\n";
+fn a_users_file_that_says_so_replaces_a_kind() {
+    let text = another_subnet("override = true");
     let kinds = Kinds::load(&[Source {
         file: "mine.toml".into(),
-        text: text.into(),
+        text,
     }])
     .unwrap();
     assert_eq!(kinds.resolve("subnet").unwrap().spec.not_found, ["Mine"]);
@@ -201,7 +220,7 @@ fn what_shows_that_a_delete_goes_on_is_among_the_fields() {
 fn what_blocks_lets_go_by_an_edge_of_its_own() {
     let with = |edge: &str| {
         let from = "unpinned_by = \"floating_ip_association\"";
-        error_of(NETWORK.replacen(from, &format!("unpinned_by = \"{edge}\""), 1))
+        error_of_network(from, &format!("unpinned_by = \"{edge}\""))
     };
     let message = with("floating_ip_asociation");
     assert!(
@@ -295,11 +314,10 @@ fn what_does_not_go_with_native_is_named_with_its_line() {
         let message = Kinds::load(&[source]).unwrap_err().to_string();
         assert!(message.contains(said), "{message}");
     }
-    let message = error_of(NETWORK.replacen(
+    let message = error_of_network(
         "on_delete = \"block\"",
         "on_delete = \"block\"\nasynchronous = true",
-        1,
-    ));
+    );
     assert!(
         message.contains("\"asynchronous\" goes with \"native\" alone"),
         "{message}"
@@ -315,4 +333,116 @@ fn what_does_not_go_with_native_is_named_with_its_line() {
         message.contains("reference to \"customer\": that is native, and no cloud knows of it"),
         "{message}"
     );
+}
+
+/// A kinds file that defines `subnet`, which the program brings, with this line more.
+fn another_subnet(more: &str) -> String {
+    format!(
+        "service = \"network\"\nprefix = \"/v2.0\"\n[kind.subnet]\n{more}\nnot_found = [\"Mine\"]\ndelete = {{ method = \"DELETE\", path = \"/subnets/{{id}}\" }}\n[kind.subnet.list]\npath = \"/subnets\"\nitems = \"subnets\"\nitem = \"subnet\"\nfields = [\"id\", \"cidr\", \"network_id\", \"segment_id\", \"subnetpool_id\"]\n"
+    )
+}
+
+#[test]
+fn p04_a_users_file_replaces_a_built_in_kind_only_where_it_says_so() {
+    let message = error_of(another_subnet(""));
+    assert!(
+        message.starts_with(
+            "mine.toml:3: kind \"subnet\": is already defined in kinds/openstack/network.toml:"
+        ) && message.contains("write \"override = true\""),
+        "{message}"
+    );
+    let message = error_of(
+        another_subnet("override = true")
+            .replace("subnet]", "subnett]")
+            .replace("subnet.list", "subnett.list"),
+    );
+    assert!(
+        message.ends_with("override: no earlier file defines this kind; did you mean \"subnet\"?"),
+        "{message}"
+    );
+}
+
+#[test]
+fn p04_what_a_kinds_file_says_and_could_never_take_effect_is_an_error() {
+    let reference = |lines: &str| {
+        format!(
+            "[[kind.thing.reference]]\nto = \"network\"\non_delete = \"block\"\nsays = \"on\"\n{lines}"
+        )
+    };
+    let fields = "fields = [\"id\", \"name\", \"net_id\", \"state\", \"address\"]\n";
+    let list = |more: &str| with_a_thing(DELETE, &format!("{fields}{more}"));
+    let of_list = " is not among list.fields of \"thing\", and would never be seen";
+    for (text, expected) in [
+        (
+            list(&reference(
+                "match = [{ field = \"address\", in_cidr = \"id\" }]",
+            )),
+            "\"match\" needs at least one rule with \"equals\"".to_owned(),
+        ),
+        (
+            list(&reference("field = \"nett_id\"")),
+            format!("field: \"nett_id\"{of_list}; did you mean \"net_id\"?"),
+        ),
+        (
+            list(&reference("field = \"net_id\"\nwhen = { stat = \"up\" }")),
+            format!("when: \"stat\"{of_list}; did you mean \"state\"?"),
+        ),
+        (
+            list(&reference("field = \"net_id\"\nwhen = { state = [] }")),
+            "\"state\" has an empty list of values, and never holds".to_owned(),
+        ),
+        (
+            list(&reference(
+                "match = [{ field = \"net_id\", equals = \"nam\" }]",
+            )),
+            "match.equals: \"nam\" is not among list.fields of \"network\"".to_owned(),
+        ),
+        (
+            list(&reference(
+                "field = \"net_id\"\nfind = { key = \"net\", of = \"statuss\" }",
+            )),
+            "find.of: \"statuss\" is not among list.fields of \"network\"".to_owned(),
+        ),
+        (
+            list("[[kind.thing.guard]]\nwhen = { sttate = \"kept\" }\nreason = \"it is kept\""),
+            format!("guard.when: \"sttate\"{of_list}; did you mean \"state\"?"),
+        ),
+        (
+            list(
+                "[[kind.thing.guard]]\nwhen = { state = \"kept\" }\nreason = \"it is kept\"\nleft_in = \"project\"",
+            ),
+            "guard.left_in: this kind has no reference to \"project\"".to_owned(),
+        ),
+        (
+            list(
+                "[[kind.thing.answer]]\nclass = \"blocked\"\nstatus = 409\n[[kind.thing.answer]]\nclass = \"fatal\"\nstatus = 409\ntype = \"ThingKept\"",
+            ),
+            "the rule for status 409, type ThingKept, text any is never read".to_owned(),
+        ),
+        (
+            with_a_thing(&format!("{DELETE}\naliases = [\"net\"]"), ""),
+            "aliases: \"net\" is a name of the kind \"network\" already".to_owned(),
+        ),
+        (
+            with_a_thing("stays = \"it is an heirloom\"\naction = \"detach\"", ""),
+            "\"action\" goes with \"delete\", and a kind that \"stays\" has none".to_owned(),
+        ),
+        (
+            with_a_thing(
+                &format!("{DELETE}\nowner = \"ownr\""),
+                "fields = [\"id\", \"owner\"]",
+            ),
+            format!("owner: \"ownr\"{of_list}; did you mean \"owner\"?"),
+        ),
+        (
+            with_a_thing(&format!("{DELETE}\nnames = {{ net = [\"netwrok\"] }}"), ""),
+            "names: unknown kind \"netwrok\"; did you mean \"network\"?".to_owned(),
+        ),
+    ] {
+        let message = error_of(text);
+        assert!(
+            message.contains(&expected) && message.contains("kind \""),
+            "{expected}\n{message}"
+        );
+    }
 }

@@ -72,7 +72,8 @@ const EMBEDDED: &[(&str, &str)] = &[
 ];
 
 impl Kinds {
-    /// The kinds that the program brings, and the user's: a later file replaces a kind by its name.
+    /// The kinds that the program brings, and the user's. A later file replaces a kind of the same name
+    /// only where it says `override = true`.
     pub fn load(more: &[Source]) -> Result<Self, KindsError> {
         let embedded = EMBEDDED.iter().map(|(file, text)| Source {
             file: (*file).to_owned(),
@@ -115,6 +116,13 @@ impl Kinds {
                     imports: file.imports.clone(),
                     spec,
                 };
+                if let Err(message) = validate_override(&kind, &origins) {
+                    return Err(KindsError {
+                        file: source.file,
+                        line,
+                        message: format!("kind \"{name}\": {message}"),
+                    });
+                }
                 origins.insert(name.clone(), (source.file.clone(), line));
                 kinds.insert(name, kind);
             }
@@ -146,10 +154,10 @@ impl Kinds {
     fn validate(&self, kind: &Kind) -> Result<(), String> {
         let spec = &kind.spec;
         self.validate_source(spec)?;
-        let mut named = spec.names.values().flatten();
-        if let Some(to) = named.find(|to| self.get(to).is_none()) {
-            return Err(format!("names: unknown kind \"{to}\""));
+        for to in spec.names.values().flatten() {
+            self.known("names", to)?;
         }
+        self.validate_takes_effect(kind)?;
         for reference in &spec.references {
             self.validate_reference(spec, reference)?;
             if let Some(edge) = &reference.unpinned_by {
@@ -250,6 +258,12 @@ impl Kinds {
                 "reference to \"{to}\" needs \"field\" or \"match\", one of them"
             ));
         }
+        if !matches.is_empty() && matches.iter().all(|rule| rule.equals.is_none()) {
+            return Err(format!(
+                "reference to \"{to}\": \"match\" needs at least one rule with \"equals\": \
+                 resources are found by equal values, and \"in_cidr\" only narrows what is found"
+            ));
+        }
         for rule in matches {
             if rule.equals.is_some() == rule.in_cidr.is_some() {
                 return Err(format!(
@@ -298,6 +312,25 @@ impl Kinds {
     fn validate_call(&self, kind: &Kind, field: &str, call: &CallTemplate) -> Result<(), String> {
         validate_method(field, &call.method)?;
         validate_variables(kind, field, call.variables().iter().map(String::as_str))
+    }
+}
+
+/// A kind of a name that another file has defined replaces that one, and must say so; one that says so
+/// must have something to replace.
+fn validate_override(
+    kind: &Kind,
+    origins: &BTreeMap<KindName, (String, usize)>,
+) -> Result<(), String> {
+    match (origins.get(&kind.name), kind.spec.overrides) {
+        (Some((file, line)), false) => Err(format!(
+            "is already defined in {file}:{line}; write \"override = true\" to replace that \
+             definition with this one, or choose another name"
+        )),
+        (None, true) => Err(format!(
+            "override: no earlier file defines this kind{}",
+            did_you_mean(kind.name.as_str(), origins.keys().map(KindName::as_str))
+        )),
+        (Some(_), true) | (None, false) => Ok(()),
     }
 }
 

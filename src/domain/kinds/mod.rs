@@ -19,7 +19,7 @@
 //! | `imports` | of a service: others whose kinds its own refer to |
 //! | `asynchronous` | of a reference: seen to after the target was accepted for deletion (G3) |
 //! | `within` | a kind that the cloud lists below its parent alone (an image's members) |
-//! | `match` | `equals` a value of the target, behind a prefix or not, or is an address `in_cidr` of it |
+//! | `match` | `equals` a value of the target, behind a prefix or not; beside that, is an address `in_cidr` of it |
 //! | `find` | the server-side filter that finds referrers set at a time |
 //! | call template | method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
@@ -35,11 +35,13 @@
 //! | `stays` | only what belongs to it goes (a project) |
 //! | `created` | the calls that create one under an id that may be given again (M6) |
 //! | `incarnation` | the field by which one made anew under the same id is known (I10) |
+//! | `override` | replaces the kind of this name that an earlier file defines; without it that is an error |
 //! | `owner` | the field that says what a resource serves; when that changes, it is drift |
 //! | `requires_extension` | where the cloud lacks it, there are none |
 //!
 //! Anything else is a new named operator here with a table test, never an expression language.
 
+mod effect;
 mod load;
 mod native;
 mod spec;

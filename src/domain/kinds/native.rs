@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::spec::{CallTemplate, Find, KindSpec, ListSpec, OnDelete, Reference};
+use super::spec::{ActionWord, CallTemplate, Find, KindSpec, ListSpec, OnDelete, Reference};
 use super::{Home, Kind, Kinds};
 use crate::domain::model::{KindName, Site};
 use crate::domain::text::did_you_mean;
@@ -193,6 +193,7 @@ fn validate_alone(spec: &KindSpec) -> Result<(), String> {
         ("list", spec.list.is_some()),
         ("derived", spec.derived.is_some()),
         ("delete", spec.delete.is_some()),
+        ("action", spec.action != ActionWord::Delete),
         ("stays", spec.stays.is_some()),
         ("settles", spec.settles.is_some()),
         ("enable", spec.enable.is_some()),

@@ -24,6 +24,9 @@ pub enum FilterValues {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindSpec {
+    /// Replaces the kind of the same name that an earlier file defines.
+    #[serde(default, rename = "override")]
+    pub overrides: bool,
     #[serde(default)]
     pub aliases: Vec<String>,
     /// How it is listed; a kind has this, `derived` or `native`.

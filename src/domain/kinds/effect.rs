@@ -1,0 +1,187 @@
+//! Refuses what a kinds file says and what could never take effect: a mistyped path in a guard would
+//! otherwise load, and protect nothing.
+
+use std::collections::BTreeMap;
+
+use super::{ActionWord, AnswerRule, Kind, Kinds, OnDelete, OneOf, Reference};
+use crate::domain::text::did_you_mean;
+
+/// The first name of a path: `fixed_ips` of `fixed_ips[].subnet_id`.
+fn head(path: &str) -> &str {
+    path.split(['.', '[']).next().unwrap_or(path)
+}
+
+impl Kinds {
+    /// # Errors
+    /// The field whose value names what its rows never show, and the nearest name that they do show.
+    pub(super) fn validate_takes_effect(&self, kind: &Kind) -> Result<(), String> {
+        let spec = &kind.spec;
+        validate_answers(&kind.answers)?;
+        if spec.stays.is_some() {
+            let without_delete = [
+                ("action", spec.action != ActionWord::Delete),
+                ("enable", spec.enable.is_some()),
+                ("settles", spec.settles.is_some()),
+                ("incarnation", spec.incarnation.is_some()),
+            ];
+            if let Some((field, _)) = without_delete.iter().find(|(_, has)| *has) {
+                return Err(format!(
+                    "\"{field}\" goes with \"delete\", and a kind that \"stays\" has none"
+                ));
+            }
+        }
+        self.validate_aliases(kind)?;
+        if let Some(derived) = &spec.derived
+            && let Some(parent) = self.get(&derived.from)
+        {
+            self.validate_when("derived.when", &derived.when, parent)?;
+        }
+        if let Some(enable) = &spec.enable {
+            self.validate_when("enable.when", &enable.when, kind)?;
+        }
+        for guard in &spec.guards {
+            self.validate_when("guard.when", &guard.when, kind)?;
+            if let Some(left_in) = &guard.left_in
+                && !spec.references.iter().any(|it| it.to == *left_in)
+            {
+                return Err(format!(
+                    "guard.left_in: this kind has no reference to \"{left_in}\""
+                ));
+            }
+        }
+        for takes in &spec.takes {
+            self.validate_shown("takes.field", &takes.field, kind)?;
+        }
+        for (field, path) in [("incarnation", &spec.incarnation), ("owner", &spec.owner)] {
+            if let Some(path) = path {
+                self.validate_shown(field, path, kind)?;
+            }
+        }
+        let references = spec.references.iter();
+        references
+            .map(|reference| self.validate_reference_paths(kind, reference))
+            .collect()
+    }
+
+    fn validate_reference_paths(&self, kind: &Kind, reference: &Reference) -> Result<(), String> {
+        let to = &reference.to;
+        let called = |field: &str| format!("reference to \"{to}\": {field}");
+        self.validate_when(&called("when"), &reference.when, kind)?;
+        if let Some(field) = &reference.field {
+            self.validate_shown(&called("field"), field, kind)?;
+        }
+        for rule in &reference.matches {
+            self.validate_shown(&called("match.field"), &rule.field, kind)?;
+        }
+        if reference.unpinned_by.is_some() && reference.on_delete != OnDelete::Block {
+            return Err(called(
+                "\"unpinned_by\" goes with on_delete = \"block\": nothing else has to let go",
+            ));
+        }
+        let Some(target) = self.get(to) else {
+            return Ok(());
+        };
+        for rule in &reference.matches {
+            if let Some(path) = &rule.equals {
+                self.validate_shown(&called("match.equals"), path, target)?;
+            }
+            if let Some(path) = &rule.in_cidr {
+                self.validate_shown(&called("match.in_cidr"), path, target)?;
+            }
+        }
+        if let Some(find) = &reference.find {
+            self.validate_shown(&called("find.of"), &find.of, target)?;
+            self.validate_when(&called("find.when"), &find.when, target)?;
+        }
+        Ok(())
+    }
+
+    /// Two kinds of one name: what a person types would find only one of them.
+    fn validate_aliases(&self, kind: &Kind) -> Result<(), String> {
+        for alias in &kind.spec.aliases {
+            let mut others = self.iter().filter(|other| other.name != kind.name);
+            if let Some(other) = others
+                .find(|other| other.name.as_str() == alias || other.spec.aliases.contains(alias))
+            {
+                return Err(format!(
+                    "aliases: \"{alias}\" is a name of the kind \"{}\" already",
+                    other.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_when(
+        &self,
+        field: &str,
+        when: &BTreeMap<String, OneOf>,
+        kind: &Kind,
+    ) -> Result<(), String> {
+        for (path, wanted) in when {
+            self.validate_shown(field, path, kind)?;
+            if matches!(wanted, OneOf::Any(any) if any.is_empty()) {
+                return Err(format!(
+                    "{field}: \"{path}\" has an empty list of values, and never holds"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of the kind show what the path begins with; of a kind whose fields are not listed, any.
+    fn validate_shown(&self, field: &str, path: &str, kind: &Kind) -> Result<(), String> {
+        let name = head(path);
+        let spec = &kind.spec;
+        let shown: Vec<&str> = match (&spec.derived, &spec.list) {
+            (Some(derived), _) => {
+                let joined = derived.join.iter().flat_map(|join| &join.take);
+                let set = derived.set.keys().chain(joined);
+                set.map(String::as_str).collect()
+            }
+            (None, Some(list)) if !list.fields.is_empty() => {
+                list.fields.iter().map(String::as_str).collect()
+            }
+            (None, _) => return Ok(()),
+        };
+        if name == "id" || shown.contains(&name) {
+            return Ok(());
+        }
+        let of = match spec.derived.is_some() {
+            true => "derived.set",
+            false => "list.fields",
+        };
+        Err(format!(
+            "{field}: \"{path}\" is not among {of} of \"{}\", and would never be seen{}",
+            kind.name,
+            did_you_mean(name, shown)
+        ))
+    }
+}
+
+/// A rule behind one that matches whatever it matches is never read.
+fn validate_answers(answers: &[AnswerRule]) -> Result<(), String> {
+    for (at, rule) in answers.iter().enumerate() {
+        let earlier = answers.get(..at).unwrap_or_default();
+        if earlier.iter().any(|wider| covers(wider, rule)) {
+            return Err(format!(
+                "answer: the rule for status {}, type {}, text {} is never read: an earlier rule \
+                 matches the same answers",
+                rule.status.map_or("any".to_owned(), |it| it.to_string()),
+                rule.kind.as_deref().unwrap_or("any"),
+                rule.text.as_deref().unwrap_or("any"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn covers(wider: &AnswerRule, rule: &AnswerRule) -> bool {
+    let text = match (&wider.text, &rule.text) {
+        (None, _) => true,
+        (Some(part), Some(whole)) => whole.contains(part.as_str()),
+        (Some(_), None) => false,
+    };
+    text && (wider.status.is_none() || wider.status == rule.status)
+        && (wider.kind.is_none() || wider.kind == rule.kind)
+}
