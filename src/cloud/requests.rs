@@ -177,6 +177,10 @@ pub(super) fn rendered(
     // No call stands in for another: what a kind has no call for is an error (P1).
     let template: Option<&CallTemplate> = match call.action {
         Action::Enable => spec.enable.as_ref().map(|enable| &enable.call),
+        // What would take more than the planned resource is never sent for it (N17).
+        Action::Delete | Action::Detach if call.kind.takes_one(call.vars) => {
+            spec.delete_one.as_ref()
+        }
         Action::Delete | Action::Detach => spec.delete.as_ref(),
         // The cloud clears references by itself.
         Action::Unset => None,

@@ -122,6 +122,17 @@ struct Link<'k> {
     /// The field that says so, where the reference names one.
     field: Option<&'k str>,
     says: &'k str,
+    /// An unset that leaves whatever else the resource points at as it is (N18).
+    partial: bool,
+    /// A service made the resource for what this points at (N20).
+    of_service: bool,
+}
+
+impl Link<'_> {
+    /// Whether what it points at cannot go while the resource is there as it is.
+    fn holds(&self) -> bool {
+        matches!(self.on_delete, OnDelete::Block | OnDelete::Cascade)
+    }
 }
 
 impl<'k> Planner<'k> {
@@ -417,6 +428,12 @@ impl<'k> Planner<'k> {
                 if self.is_native(key) && !self.options.park && links.iter().any(holds) {
                     continue;
                 }
+                // What loses one of several addresses holds its network as before.
+                let frees = |link: &Link<'_>| link.on_delete == OnDelete::Unset && !link.partial;
+                if links.iter().any(Link::holds) && !links.iter().any(frees) && !self.is_native(key)
+                {
+                    continue;
+                }
                 links.retain(|link| link.on_delete == OnDelete::Unset);
                 if !links.is_empty() {
                     unset.insert(key.clone(), links);
@@ -471,6 +488,8 @@ impl<'k> Planner<'k> {
                             on_delete: OnDelete::Cascade,
                             field: None,
                             says: &takes.says,
+                            partial: false,
+                            of_service: false,
                         };
                         taken.push((other.clone(), Fate::Taken, vec![link]));
                     }
@@ -540,6 +559,8 @@ impl<'k> Planner<'k> {
                             on_delete: self.effective(kind, reference),
                             field: reference.field.as_deref(),
                             says: &reference.says,
+                            partial: reference.partial,
+                            of_service: reference.of_service,
                         });
                     }
                 }
@@ -596,19 +617,20 @@ impl<'k> Planner<'k> {
         let Some(target) = self.seen.get(at) else {
             return false;
         };
-        reference.matches.iter().all(|rule: &Match| {
-            let mine = resource.facts.all(&rule.field);
-            let mut mine = mine.filter_map(|value| rule.referred(value));
-            match (&rule.equals, &rule.in_cidr) {
-                (Some(path), _) => {
-                    mine.any(|mine| target_values(at, target, path).any(|value| value == mine))
+        target.facts.hold(&reference.to_when)
+            && reference.matches.iter().all(|rule: &Match| {
+                let mine = resource.facts.all(&rule.field);
+                let mut mine = mine.filter_map(|value| rule.referred(value));
+                match (&rule.equals, &rule.in_cidr) {
+                    (Some(path), _) => {
+                        mine.any(|mine| target_values(at, target, path).any(|value| value == mine))
+                    }
+                    (_, Some(path)) => {
+                        mine.any(|ip| target_values(at, target, path).any(|cidr| in_cidr(ip, cidr)))
+                    }
+                    _ => false,
                 }
-                (_, Some(path)) => {
-                    mine.any(|ip| target_values(at, target, path).any(|cidr| in_cidr(ip, cidr)))
-                }
-                _ => false,
-            }
-        })
+            })
     }
 }
 

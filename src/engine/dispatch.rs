@@ -107,6 +107,19 @@ impl Shared {
     }
 
     async fn call(&self, kind: &Kind, step: &ClaimedStep) -> Acted {
+        if step.action == Action::Detach && kind.takes_one(&step.vars) {
+            let listed = self.kinds.listed(kind);
+            let parent = self.parent_id(step).unwrap_or_default();
+            let read = self.cloud.read(&step.key.site, listed, parent).await;
+            match read.map(|read| read.row) {
+                Ok(Some(row)) if self.shows(&step.key.site, listed, &row, step) => {}
+                Ok(_) => return made_anew(step),
+                Err(failed) => {
+                    let line = format!("not sent: {}", failed.message);
+                    return Acted::not_sent(failed, line, self.clock.now());
+                }
+            }
+        }
         // Our own registry compares it in the transaction that deletes.
         if kind.spec.incarnation.is_some() && !kind.is_native() {
             let read = self.cloud.read(&step.key.site, kind, &step.key.id).await;

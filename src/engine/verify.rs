@@ -173,7 +173,7 @@ impl Shared {
     }
 
     /// Whether a row shows a step's resource: the row's own, or an edge in it.
-    fn shows(&self, site: &Site, kind: &Kind, row: &Value, step: &ClaimedStep) -> bool {
+    pub(super) fn shows(&self, site: &Site, kind: &Kind, row: &Value, step: &ClaimedStep) -> bool {
         let shown = self.kinds.resources_in(site, kind, row);
         shown.iter().any(|found| found.key == step.key) && kind.same_incarnation(row, &step.vars)
     }

@@ -321,12 +321,20 @@ fn a_rung_that_is_mistyped_is_told_the_nearest() {
 #[test]
 fn a_runbook_with_a_variable_that_no_one_sets_is_an_error() {
     const BALANCERS: &str = include_str!("../../assets/kinds/openstack/load-balancer.toml");
+    const NETWORK: &str = include_str!("../../assets/kinds/openstack/network.toml");
+    const IDENTITY: &str = include_str!("../../assets/kinds/openstack/identity.toml");
     let error_of = |from: &str, to: &str| {
-        let source = Source {
-            file: "mine.toml".into(),
-            text: BALANCERS.replacen(from, to, 1),
-        };
-        Kinds::load(&[source]).unwrap_err().to_string()
+        let changed = BALANCERS.replacen(from, to, 1);
+        let files = [
+            ("network.toml", NETWORK),
+            ("identity.toml", IDENTITY),
+            ("mine.toml", &changed),
+        ];
+        let sources = files.map(|(file, text)| Source {
+            file: file.into(),
+            text: text.to_owned(),
+        });
+        Kinds::from_sources(sources).unwrap_err().to_string()
     };
     let message = error_of("Load balancer {id}\n", "Load balancer {idd}\n");
     let line = BALANCERS

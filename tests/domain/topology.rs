@@ -12,6 +12,8 @@ pub struct Topology {
     pub rows: BTreeMap<String, Vec<Value>>,
     /// Every lookup that was answered.
     pub asked: Vec<Lookup>,
+    /// On whose rights the rows were read.
+    pub frozen: Frozen,
 }
 
 /// The rows as they come on a bad day: in two parts, of which the second begins anew, since one of its
@@ -42,6 +44,7 @@ impl Topology {
             kinds: Kinds::load(&[]).unwrap(),
             rows: BTreeMap::new(),
             asked: Vec::new(),
+            frozen: Frozen::default(),
         }
     }
 
@@ -134,7 +137,7 @@ impl Topology {
         loop {
             let wanted = planner.wanted();
             if wanted.is_empty() {
-                return planner.finish(Frozen::default());
+                return planner.finish(self.frozen.clone());
             }
             for lookup in wanted {
                 let rows = self.answer(&lookup);

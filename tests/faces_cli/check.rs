@@ -163,3 +163,16 @@ fn g11_the_kinds_that_it_brings_and_those_of_the_user_are_checked() {
     assert_eq!(drawn.status.code(), Some(2), "{drawn:?}");
     assert!(drawn.stdout.is_empty(), "{drawn:?}");
 }
+
+#[test]
+fn a_kinds_folder_that_cannot_be_read_is_an_error_and_not_an_empty_one() {
+    let config = tempfile::tempdir().unwrap();
+    let folder = config.path().join("gone/kinds");
+    std::fs::create_dir_all(config.path().join("gone")).unwrap();
+    std::fs::write(&folder, "").unwrap();
+    let unread = gone(config.path(), &["check", "kinds"]);
+    assert_eq!(unread.status.code(), Some(2), "{unread:?}");
+    let said = String::from_utf8(unread.stderr).unwrap();
+    assert!(said.contains(&folder.display().to_string()), "{said}");
+    assert!(said.contains("Not a directory"), "{said}");
+}

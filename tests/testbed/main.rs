@@ -22,6 +22,7 @@ mod clients;
 mod conforms;
 mod copies;
 mod crash;
+mod edges;
 mod estate;
 mod gate;
 mod keys;

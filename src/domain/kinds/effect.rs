@@ -89,6 +89,7 @@ impl Kinds {
                 self.validate_shown(&called("match.in_cidr"), path, target)?;
             }
         }
+        self.validate_when(&called("to_when"), &reference.to_when, target)?;
         if let Some(find) = &reference.find {
             self.validate_shown(&called("find.of"), &find.of, target)?;
             self.validate_when(&called("find.when"), &find.when, target)?;

@@ -187,6 +187,14 @@ impl Kinds {
                 "needs \"not_found\" or \"not_found_says\": absence is never assumed".into(),
             );
         }
+        if let Some(one) = &spec.delete_one {
+            self.validate_call(kind, "delete_one", one)?;
+            if spec.delete.is_none() || spec.derived.as_ref().is_none_or(|it| it.each.is_none()) {
+                return Err(
+                    "\"delete_one\" goes with \"delete\", and with \"each\" of \"derived\"".into(),
+                );
+            }
+        }
         for template in &spec.not_found_says {
             validate_variables(kind, "not_found_says", value::variables(template))?;
         }
@@ -271,6 +279,16 @@ impl Kinds {
                     rule.field
                 ));
             }
+        }
+        if reference.partial && reference.on_delete != OnDelete::Unset {
+            return Err(format!(
+                "reference to \"{to}\": \"partial\" goes with on_delete = \"unset\""
+            ));
+        }
+        if reference.of_service && reference.on_delete != OnDelete::Automatic {
+            return Err(format!(
+                "reference to \"{to}\": \"of_service\" goes with on_delete = \"automatic\""
+            ));
         }
         if reference.released_by.is_some() && reference.on_delete != OnDelete::Unset {
             return Err(format!(

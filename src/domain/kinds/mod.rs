@@ -12,7 +12,10 @@
 //! | `uploads` | of a service: the media type of bodies that are data of any size, and name nothing |
 //! | `deleting` | of a service or a kind: the fields that show readers that a resource is being deleted |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
-//! | `when` | each path has one of these values, compared as they are written |
+//! | `when`, `to_when` | each path, of the row or of what it points at, has one of these values, compared as they are written; one that ends in `*` is a prefix |
+//! | `partial` | of an `unset` reference: the resource still holds whatever else it points at (N18) |
+//! | `of_service` | of a reference: a service made the resource, in its own project (N20) |
+//! | `delete_one` | the call for a row that holds more of these, which takes this one alone (N17) |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |
 //! | `native` | a kind of our own: a deployment keeps it in its registry, with these fields |
@@ -23,7 +26,7 @@
 //! | `find` | the server-side filter that finds referrers set at a time |
 //! | call template | method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
-//! | `enable` | a call that must come before the delete while `when` holds |
+//! | `enable` | a call that must come before the delete while `when` holds; only for a login without a role, where that is said |
 //! | `names` | fields by which a request refers to a resource, and a row does not |
 //! | `takes` | what goes along, after it |
 //! | `tagged` | the filter that finds what has one of several tags: copies at other sites |
@@ -47,7 +50,7 @@ mod native;
 mod spec;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -61,6 +64,9 @@ pub use spec::{
 pub use value::{NULL, created_at, fill, lookup, lookup_one, text, variables};
 
 use super::model::{Action, KindName, Resource, ResourceKey, Site};
+
+/// The variable of a step whose row held more resources of its kind when it was planned.
+const ONE_OF_SEVERAL: &str = "one_of_several";
 
 /// More filter values than this, and listing the whole collection is cheaper than asking for them.
 const FILTER_VALUES_MAX: usize = 700;
@@ -228,6 +234,11 @@ impl Kind {
             .iter()
             .find(|(_, path)| path.as_str() == "id")
             .map(|(variable, _)| variable.as_str())
+    }
+
+    /// Whether a call takes this resource alone out of a row that holds more of its kind (N17).
+    pub fn takes_one(&self, variables: &BTreeMap<String, String>) -> bool {
+        self.spec.delete_one.is_some() && variables.contains_key(ONE_OF_SEVERAL)
     }
 
     /// What an answer means, by this kind's rules.
@@ -405,23 +416,31 @@ impl Kind {
             .list
             .as_ref()
             .map_or("name", |list| list.name.as_str());
+        let id_of = |element: &Value| {
+            let parts: Option<Vec<String>> =
+                derived.id.iter().map(|path| at(path, element)).collect();
+            parts.map(|parts| parts.join(","))
+        };
+        let ids: BTreeSet<String> = elements.iter().filter_map(id_of).collect();
+        let several = self.spec.delete_one.is_some() && ids.len() > 1;
         elements
             .iter()
             .filter_map(|element| {
-                let parts: Option<Vec<String>> =
-                    derived.id.iter().map(|path| at(path, element)).collect();
-                let set: serde_json::Map<String, Value> = derived
+                let mut set: serde_json::Map<String, Value> = derived
                     .set
                     .iter()
                     .filter_map(|(variable, path)| {
                         Some((variable.clone(), Value::String(at(path, element)?)))
                     })
                     .collect();
+                if several {
+                    set.insert(ONE_OF_SEVERAL.to_owned(), Value::Bool(true));
+                }
                 Some(Resource {
                     key: ResourceKey {
                         site: site.clone(),
                         kind: self.name.clone(),
-                        id: parts?.join(","),
+                        id: id_of(element)?,
                     },
                     name: lookup_one(row, name_path).unwrap_or_default(),
                     project_id: listed.project_of(row),
@@ -464,9 +483,14 @@ fn holds(when: &BTreeMap<String, OneOf>, row: &Value) -> bool {
 }
 
 impl OneOf {
-    /// Texts, numbers and booleans are compared as they are written.
+    /// Texts, numbers and booleans are compared as they are written; what ends in `*` is a prefix.
     pub fn accepts(&self, found: &str) -> bool {
-        let is = |one: &Value| text(one).is_some_and(|one| one == found);
+        let is = |one: &Value| {
+            text(one).is_some_and(|one| match one.strip_suffix('*') {
+                Some(prefix) if !prefix.is_empty() => found.starts_with(prefix),
+                _ => one == found,
+            })
+        };
         match self {
             Self::One(one) => is(one),
             Self::Any(any) => any.iter().any(is),

@@ -196,6 +196,7 @@ fn validate_alone(spec: &KindSpec) -> Result<(), String> {
         ("action", spec.action != ActionWord::Delete),
         ("stays", spec.stays.is_some()),
         ("settles", spec.settles.is_some()),
+        ("delete_one", spec.delete_one.is_some()),
         ("enable", spec.enable.is_some()),
         ("takes", !spec.takes.is_empty()),
         ("created", !spec.created.is_empty()),

@@ -36,6 +36,9 @@ pub struct KindSpec {
     pub native: Option<NativeSpec>,
     /// A kind has this or `stays`.
     pub delete: Option<CallTemplate>,
+    /// The call where the row holds more of these, and `delete` would take them all (N17). It does not name
+    /// the row, so this is read just before: that it still holds the planned one (I10).
+    pub delete_one: Option<CallTemplate>,
     /// Why it is not deleted itself.
     pub stays: Option<String>,
     /// The same in all regions of a cloud: to name it is to name it in each.
@@ -254,8 +257,17 @@ pub enum ActionWord {
 pub struct EnableSpec {
     pub when: BTreeMap<String, OneOf>,
     pub call: CallTemplate,
+    /// Only for a login without this role.
+    pub unless_role: Option<String>,
+    /// What was done then, as the plan says it: `port web` is *enabled* first.
+    #[serde(default = "enabled")]
+    pub word: String,
     /// What the plan says of it.
     pub why: String,
+}
+
+fn enabled() -> String {
+    "enabled".into()
 }
 
 /// What a resource of this kind points at, and what becomes of it when that goes.
@@ -269,7 +281,18 @@ pub struct Reference {
     pub matches: Vec<Match>,
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
+    /// Only to such targets.
+    #[serde(default)]
+    pub to_when: BTreeMap<String, OneOf>,
     pub on_delete: OnDelete,
+    /// With `unset`: only a part is lost (one address of several). Whatever else the resource points at, it
+    /// still holds (N18).
+    #[serde(default)]
+    pub partial: bool,
+    /// It belongs to a service that made it for the target, in a project of the service's own: that project
+    /// is no reason to refuse (N20).
+    #[serde(default)]
+    pub of_service: bool,
     /// Unset or deleted after what it points at was accepted for deletion, by a deletion of its own (G3).
     #[serde(default)]
     pub asynchronous: bool,

@@ -13,7 +13,7 @@ use super::{Fate, Frozen, Going, Link, Planner, taken_keys};
 use crate::domain::kinds::{CallTemplate, EnableSpec, Kind, OnDelete};
 use crate::domain::mapping::{CopiedBy, original_of};
 use crate::domain::model::{
-    Action, Blocker, Plan, PlanStep, Refusal, RefusalRule, ResourceKey, Target,
+    Action, Blocker, Identity, Plan, PlanStep, Refusal, RefusalRule, ResourceKey, Target,
 };
 use crate::domain::native::unset_vars;
 use crate::domain::text::escape;
@@ -59,6 +59,7 @@ impl Planner<'_> {
                 .enable
                 .as_ref()
                 .filter(|enable| resource.facts.hold(&enable.when))
+                .filter(|enable| lacks_role(enable, &frozen.identities, key))
             {
                 let mut first = writer.step(key, resource, kind, Action::Enable);
                 first.why = enable.why.as_str().into();
@@ -101,7 +102,7 @@ impl Planner<'_> {
             targets: self.targets.iter().map(|key| self.target(key)).collect(),
             options: self.options,
             endpoints: frozen.endpoints,
-            identities: frozen.identities,
+            identities: frozen.identities.clone(),
             warnings: self.warnings(&steps),
             // Each step's call, and its look afterwards by the hundred.
             calls_estimate: steps.len() as u64 + steps.len().div_ceil(140) as u64 + 20,
@@ -324,7 +325,10 @@ impl Planner<'_> {
                 None,
             ));
         }
-        self.other_project(key, resource, &going.roots, refused);
+        // A service that makes a resource for a tenant keeps it in a project of its own (N20).
+        if !going.links.iter().any(|link| link.of_service) {
+            self.other_project(key, resource, &going.roots, refused);
+        }
     }
 
     fn guard_unset(
@@ -489,14 +493,26 @@ impl Planner<'_> {
             let why: Option<EnableSpec> = self.kinds.get(&step.kind).and_then(enables);
             if let Some(why) = why {
                 warnings.push(format!(
-                    "{} is enabled first: {}",
+                    "{} is {} first: {}",
                     self.called(&step.key()),
+                    why.word,
                     why.why
                 ));
             }
         }
         warnings
     }
+}
+
+/// Whether the call is for this login: each, or those without a role.
+fn lacks_role(
+    enable: &EnableSpec,
+    identities: &BTreeMap<String, Identity>,
+    key: &ResourceKey,
+) -> bool {
+    let identity = identities.get(&key.site.to_string());
+    let has = |role: &String| identity.is_none_or(|it| it.roles.contains(role));
+    enable.unless_role.as_ref().is_none_or(|role| !has(role))
 }
 
 fn not_the_targets(resource: &Target, blocker: &Blocker) -> String {
@@ -599,7 +615,7 @@ impl Planner<'_> {
         let mut vars = kind.id_variables(&key.id);
         // The call knows the id by itself.
         vars.remove("id");
-        let delete = kind.spec.delete.iter();
+        let delete = kind.spec.delete.iter().chain(&kind.spec.delete_one);
         if delete
             .flat_map(CallTemplate::variables)
             .any(|it| it == "cascade")

@@ -35,6 +35,13 @@ pub(super) fn add(session: &mut Session<'_>, id: Uuid, body: &Value) -> Result<V
                 ),
             ));
         }
+        if let Some(port) = shared_port(session.store(), &router, &subnet) {
+            session.edit(port, |port: &mut Port| {
+                port.fixed_ips.push((subnet.meta.id, gateway));
+            });
+            session.bump::<Router>(id);
+            return Ok(interface(&router, port, &[&subnet]));
+        }
         let port = Port {
             network: subnet.network,
             mac: session.random_mac(),
@@ -51,7 +58,20 @@ pub(super) fn add(session: &mut Session<'_>, id: Uuid, body: &Value) -> Result<V
     };
     session.edit(id, |router: &mut Router| router.interfaces.push(port));
     session.bump::<Router>(id);
-    Ok(interface(&router, port, &subnet))
+    Ok(interface(&router, port, &[&subnet]))
+}
+
+/// All IPv6 subnets of a network share one port of a router.
+fn shared_port(store: &Store, router: &Router, subnet: &Subnet) -> Option<Uuid> {
+    if subnet.version() == 4 {
+        return None;
+    }
+    let is_shared = |port: &&Port| {
+        port.network == subnet.network && port.fixed_ips.iter().any(|(_, ip)| ip.is_ipv6())
+    };
+    let ports = router.interfaces.iter();
+    let mut ports = ports.filter_map(|port| store.get::<Port>(*port));
+    ports.find(is_shared).map(|port| port.meta.id)
 }
 
 /// Makes a port that the user made into an interface.
@@ -128,23 +148,49 @@ pub(super) fn remove(session: &mut Session<'_>, id: Uuid, body: &Value) -> Resul
     } else {
         return Err(bad_router("Either subnet_id or port_id must be specified."));
     };
-    let Some(subnet) = session
-        .store()
+    let store = session.store();
+    let on: Vec<Subnet> = store
         .get::<Port>(port)
-        .and_then(|port| port.fixed_ips.first())
-        .and_then(|(subnet, _)| session.store().get::<Subnet>(*subnet))
-        .cloned()
-    else {
+        .into_iter()
+        .flat_map(|port| &port.fixed_ips)
+        .filter_map(|(subnet, _)| store.get::<Subnet>(*subnet).cloned())
+        .collect();
+    // By its port the whole of it goes, also where the call names a subnet beside it.
+    let wanted = body.get("subnet_id").and_then(Value::as_str);
+    let wanted: Option<Uuid> = wanted.and_then(|text| text.parse().ok());
+    let by_port = body.get("port_id").is_some_and(Value::is_string);
+    if by_port && wanted.is_some_and(|wanted| on.iter().all(|it| it.meta.id != wanted)) {
+        return Err(Refusal::bad_request(
+            "SubnetMismatchForPort",
+            format!(
+                "Subnet on port {port} does not match the requested subnet {}.",
+                wanted.unwrap_or_default()
+            ),
+        ));
+    }
+    let goes = |subnet: &&Subnet| by_port || wanted == Some(subnet.meta.id);
+    let gone: Vec<&Subnet> = on.iter().filter(goes).collect();
+    if gone.is_empty() {
         return Err(bad_router("Router interface has no subnet."));
-    };
-    unused_interface(session.store(), &router, &subnet)?;
+    }
+    for subnet in &gone {
+        unused_interface(session.store(), &router, subnet)?;
+    }
     session.constrain::<Router>(id)?;
+    if gone.len() < on.len() {
+        session.edit(port, |port: &mut Port| {
+            port.fixed_ips
+                .retain(|(subnet, _)| gone.iter().all(|it| it.meta.id != *subnet));
+        });
+        session.bump::<Router>(id);
+        return Ok(interface(&router, port, &gone));
+    }
     Port::delete(session, port);
     session.edit(id, |router: &mut Router| {
         router.interfaces.retain(|other| *other != port);
     });
     session.bump::<Router>(id);
-    Ok(interface(&router, port, &subnet))
+    Ok(interface(&router, port, &gone))
 }
 
 fn interface_on(store: &Store, router: &Router, subnet: &str) -> Option<Uuid> {
@@ -191,13 +237,15 @@ fn unused_interface(store: &Store, router: &Router, subnet: &Subnet) -> Result<(
     Ok(())
 }
 
-fn interface(router: &Router, port: Uuid, subnet: &Subnet) -> Value {
+fn interface(router: &Router, port: Uuid, subnets: &[&Subnet]) -> Value {
+    let first = subnets.first();
+    let ids: Vec<Uuid> = subnets.iter().map(|subnet| subnet.meta.id).collect();
     json!({
         "id": router.meta.id,
         "project_id": *router.meta.project,
         "port_id": port,
-        "network_id": subnet.network,
-        "subnet_id": subnet.meta.id,
-        "subnet_ids": [subnet.meta.id],
+        "network_id": first.map(|subnet| subnet.network),
+        "subnet_id": first.map(|subnet| subnet.meta.id),
+        "subnet_ids": ids,
     })
 }

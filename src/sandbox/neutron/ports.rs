@@ -22,8 +22,9 @@ pub(super) const ROUTER_GATEWAY: &str = "network:router_gateway";
 pub(super) const FLOATING_IP: &str = "network:floatingip";
 
 /// Owners whose ports go by the router's or the floating IP's own calls only.
-const ROUTER_OWNERS: [&str; 6] = [
+const ROUTER_OWNERS: [&str; 7] = [
     ROUTER_INTERFACE,
+    "network:router_ha_interface",
     "network:ha_router_replicated_interface",
     "network:router_interface_distributed",
     ROUTER_GATEWAY,
@@ -268,6 +269,11 @@ impl Row for Port {
     /// In Neutron's order: routers' and floating IPs' ports, then trunks.
     fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
         let id = self.meta.id;
+        let services = ["compute:", "baremetal:", "manila:"];
+        let serves = |service: &&str| self.device_owner.starts_with(*service);
+        if !session.scope().caller.admin && services.iter().any(|it| serves(&it)) {
+            return Err(session.forbidden("delete_port"));
+        }
         let store = session.store();
         if ROUTER_OWNERS.contains(&self.device_owner.as_str())
             && !self.fixed_ips.is_empty()
@@ -338,6 +344,15 @@ impl Port {
         } else {
             "DOWN"
         }
+    }
+
+    pub(super) fn is_router_interface(&self) -> bool {
+        let interfaces = ROUTER_OWNERS
+            .iter()
+            .filter(|owner| owner.contains("interface"));
+        interfaces
+            .chain([&"network:router_centralized_snat"])
+            .any(|owner| *owner == self.device_owner)
     }
 
     fn device_exists(&self, scope: &Scope<'_>) -> bool {

@@ -171,9 +171,14 @@ impl Row for Subnet {
 
     fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
         let id = self.meta.id;
+        let automatic = self.has_automatic_addresses();
         let used = users(session.store(), id)
             .filter_map(|port| session.store().get::<Port>(port))
-            .any(|port| !goes_by_itself(&port.device_owner));
+            .any(|port| match automatic {
+                // Ports lose such addresses; only a router's interface holds the subnet.
+                true => port.is_router_interface(),
+                false => !goes_by_itself(&port.device_owner),
+            });
         if used {
             return Err(Refusal::conflict(
                 "SubnetInUse",
@@ -186,7 +191,7 @@ impl Row for Subnet {
         Ok(())
     }
 
-    /// The DHCP ports stay, without this subnet's addresses.
+    /// DHCP ports, and those with automatic addresses, stay without this subnet's addresses.
     fn delete(session: &mut Session<'_>, id: Uuid) {
         let ports: Vec<Uuid> = users(session.store(), id).collect();
         for port in ports {
@@ -206,6 +211,14 @@ impl Subnet {
             IpNet::V4(_) => 4,
             IpNet::V6(_) => 6,
         }
+    }
+
+    /// SLAAC or stateless DHCPv6, by either of its modes.
+    pub(super) fn has_automatic_addresses(&self) -> bool {
+        ["ipv6_address_mode", "ipv6_ra_mode"].iter().any(|name| {
+            let mode = self.meta.more.get(*name).and_then(Value::as_str);
+            matches!(mode, Some("slaac" | "dhcpv6-stateless"))
+        })
     }
 
     pub(super) fn segment(&self) -> Option<Uuid> {

@@ -29,7 +29,27 @@ pub const ROWS: &[(&str, &str)] = &[
         "subnet with only network:dhcp ports",
         "subnet with DHCP ports",
     ),
+    (
+        "subnet of automatic addresses (SLAAC or stateless DHCPv6, by either mode) with ports, also with ports that have no other address",
+        "automatic subnet with a port",
+    ),
+    (
+        "subnet of automatic addresses with a router interface",
+        "automatic subnet with a router interface",
+    ),
+    (
+        "subnet of stateful DHCPv6 with a port",
+        "stateful subnet with a port",
+    ),
     ("compute:nova port", "compute port"),
+    (
+        "compute:*, baremetal:* or manila:* port, as a member",
+        "server's port as a member",
+    ),
+    (
+        "the same after `PUT {\"port\": {\"device_owner\": \"\", \"device_id\": \"\"}}`",
+        "released port as a member",
+    ),
     (
         "router interface port, gateway port, floating IP's port",
         "router's port",
@@ -81,6 +101,15 @@ pub const ROWS: &[(&str, &str)] = &[
         "interface again by subnet",
     ),
     ("again, by port_id", "interface again by port"),
+    (
+        "**a port with addresses of several IPv6 subnets, by one subnet_id**",
+        "one subnet of a shared interface",
+    ),
+    ("**the same by port_id**", "shared interface by port"),
+    (
+        "**the same by port_id and subnet_id**",
+        "shared interface by port and subnet",
+    ),
     ("router gone", "interface of a gone router"),
     ("empty body", "interface of nothing"),
     (

@@ -12,6 +12,9 @@ pub const SCENES: &[Scene] = &[
     ("gone", gone),
     ("router_in_use", router_in_use),
     ("router_interfaces", router_interfaces),
+    ("shared_interfaces", shared_interfaces),
+    ("automatic_addresses", automatic_addresses),
+    ("servers_ports", servers_ports),
     ("external_networks", external_networks),
     ("port_forwardings", port_forwardings),
     ("trunks", trunks),
@@ -266,6 +269,120 @@ fn router_interfaces() -> Vec<Step> {
             put("/routers/$r", r#"{"router": {"external_gateway_info": null}}"#).shows("/router/external_gateway_info", "null"),
             get("/ports/$g").refuses(404, "PortNotFound", "Port $g could not be found."),
         ],
+    ])
+}
+
+const SLAAC: [&str; 2] = [
+    r#"{"subnet": {"network_id": "$n", "ip_version": 6, "cidr": "2001:db8:1::/64", "ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}}"#,
+    r#"{"subnet": {"network_id": "$n", "ip_version": 6, "cidr": "2001:db8:2::/64", "ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}}"#,
+];
+
+/// A router `r` with interfaces `i` and `j` on the IPv6 subnets `s` and `t` of one network.
+fn shared() -> Vec<Step> {
+    scene(vec![
+        net(SLAAC[0]),
+        vec![
+            post("/subnets", SLAAC[1]).save("t"),
+            post("/routers", r#"{"router": {"name": "conformance"}}"#).save("r"),
+            put("/routers/$r/add_router_interface", r#"{"subnet_id": "$s"}"#).save("i"),
+            put("/routers/$r/add_router_interface", r#"{"subnet_id": "$t"}"#)
+                .shows("/port_id", r#""$i.port_id""#)
+                .shows("/subnet_ids", r#"["$t"]"#),
+        ],
+    ])
+}
+
+fn shared_interfaces() -> Vec<Step> {
+    scene(vec![
+        shared(),
+        vec![
+            put(
+                "/routers/$r/remove_router_interface",
+                r#"{"subnet_id": "$s"}"#,
+            )
+            .shows("/subnet_ids", r#"["$s"]"#)
+            .row("one subnet of a shared interface"),
+            get("/ports/$i.port_id").shows("/port/fixed_ips/0/subnet_id", r#""$t""#),
+            put("/routers/$r/add_router_interface", r#"{"subnet_id": "$s"}"#),
+            put(
+                "/routers/$r/remove_router_interface",
+                r#"{"subnet_id": "$s", "port_id": "$i.port_id"}"#,
+            )
+            .status(200)
+            .row("shared interface by port and subnet"),
+            get("/ports/$i.port_id").refuses(
+                404,
+                "PortNotFound",
+                "Port $i.port_id could not be found.",
+            ),
+        ],
+        shared(),
+        vec![
+            put(
+                "/routers/$r/remove_router_interface",
+                r#"{"port_id": "$i.port_id"}"#,
+            )
+            .status(200)
+            .row("shared interface by port"),
+            get("/ports/$i.port_id").refuses(
+                404,
+                "PortNotFound",
+                "Port $i.port_id could not be found.",
+            ),
+        ],
+    ])
+}
+
+fn automatic_addresses() -> Vec<Step> {
+    scene(vec![
+        shared(),
+        vec![
+            delete("/subnets/$s").refuses(409, "SubnetInUse", "Unable to complete operation on subnet $s: One or more ports have an IP allocation from this subnet.").row("automatic subnet with a router interface"),
+            put("/routers/$r/remove_router_interface", r#"{"subnet_id": "$s"}"#),
+            post("/ports", r#"{"port": {"network_id": "$n", "fixed_ips": [{"subnet_id": "$s"}]}}"#).save("p"),
+            delete("/subnets/$s").status(204).row("automatic subnet with a port"),
+            get("/ports/$p").status(200),
+        ],
+        net(r#"{"subnet": {"network_id": "$n", "ip_version": 6, "cidr": "2001:db8:3::/64", "ipv6_ra_mode": "dhcpv6-stateful", "ipv6_address_mode": "dhcpv6-stateful"}}"#),
+        vec![
+            post("/ports", r#"{"port": {"network_id": "$n", "fixed_ips": [{"subnet_id": "$s"}]}}"#).save("p"),
+            delete("/subnets/$s").refuses(409, "SubnetInUse", "Unable to complete operation on subnet $s: One or more ports have an IP allocation from this subnet.").row("stateful subnet with a port"),
+        ],
+    ])
+}
+
+fn servers_ports() -> Vec<Step> {
+    let of = |body: &'static str| {
+        vec![
+            post("/networks", r#"{"network": {"name": "conformance"}}"#)
+                .by(Demo)
+                .save("n"),
+            post("/ports", body).by(Demo).save("p"),
+            delete("/ports/$p")
+                .by(Demo)
+                .refuses(
+                    403,
+                    "PolicyNotAuthorized",
+                    "rule:delete_port is disallowed by policy",
+                )
+                .row("server's port as a member"),
+            put(
+                "/ports/$p",
+                r#"{"port": {"device_owner": "", "device_id": ""}}"#,
+            )
+            .by(Demo)
+            .shows("/port/device_owner", r#""""#),
+            delete("/ports/$p")
+                .by(Demo)
+                .status(204)
+                .row("released port as a member"),
+            delete("/networks/$n").by(Demo),
+        ]
+    };
+    scene(vec![
+        of(r#"{"port": {"network_id": "$n", "device_owner": "compute:nova", "device_id": "x"}}"#),
+        of(r#"{"port": {"network_id": "$n", "device_owner": "baremetal:none", "device_id": "x"}}"#),
+        of(r#"{"port": {"network_id": "$n", "device_owner": "manila:share", "device_id": "x"}}"#),
     ])
 }
 
