@@ -130,6 +130,9 @@ conforms! {
     testbed_gone gone
     testbed_router_in_use router_in_use
     testbed_router_interfaces router_interfaces
+    testbed_shared_interfaces shared_interfaces
+    testbed_automatic_addresses automatic_addresses
+    testbed_servers_ports servers_ports
     testbed_external_networks external_networks
     testbed_port_forwardings port_forwardings
     testbed_trunks trunks
