@@ -27,7 +27,10 @@ use crate::peers::ListenHandle;
 use crate::sandbox::{self, Scenario, ServerHandle, WorldOptions};
 use crate::system::clock::Clock;
 use crate::system::config::{DeploymentSettings, NotifySettings, Settings, Surroundings};
-use crate::system::private;
+use crate::system::{files, private};
+
+/// Connections that each gate holds, however few files there are.
+const FEWEST: usize = 16;
 
 /// Runs until [`Embedded::stop`], or until this process ends.
 pub(super) struct Embedded {
@@ -164,6 +167,7 @@ async fn wire(
     around: &Surroundings,
     stay: Stay,
 ) -> Result<Embedded, Failure> {
+    let settings = within_the_files(settings);
     prepare_folders(places)?;
     let clock = Clock::system();
     let scenario = global.sandbox.as_deref().map(scenario).transpose()?;
@@ -277,6 +281,34 @@ async fn wire(
         notifier,
         sandbox,
     })
+}
+
+/// Files that are open when all listeners hold all their connections, each of a gate's with one to its
+/// upstream.
+pub(super) fn files_wanted(settings: &Settings) -> u64 {
+    let gates = settings.gate.iter().map(|gate| gate.limits.connections);
+    let gates = 2 * gates.sum::<usize>() as u64;
+    gates + files::OTHER_FILES
+}
+
+/// Raises the limit of open files, and where that is not enough for all gates, lets each hold fewer
+/// connections: else strangers who connect to one gate could take the files of the ledger and of all others.
+fn within_the_files(settings: Settings) -> Settings {
+    let mut settings = settings;
+    let all = files_wanted(&settings);
+    let others = files::OTHER_FILES;
+    let wanted = all - others;
+    let Some(limit) = files::raise_limit().filter(|limit| *limit < all) else {
+        return settings;
+    };
+    let left = limit.saturating_sub(others).max(1);
+    for gate in &mut settings.gate {
+        let fewer = gate.limits.connections as u64 * left / wanted.max(1);
+        gate.limits.connections = usize::try_from(fewer).unwrap_or(usize::MAX).max(FEWEST);
+        tracing::warn!(listen = %gate.listen, limit, connections = gate.limits.connections,
+            "too few open files are allowed (LimitNOFILE, ulimit -Hn): this gate holds fewer connections than its settings say");
+    }
+    settings
 }
 
 /// Ours are private. A folder that was chosen for the ledger is only made if it is missing.

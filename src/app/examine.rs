@@ -20,7 +20,7 @@ use crate::ledger::Ledger as _;
 use crate::ledger::sqlite::{SqliteLedger, owner};
 use crate::system::clock::Clock;
 use crate::system::config::{Settings, Surroundings};
-use crate::system::private;
+use crate::system::{files, private};
 
 pub(super) async fn examine(
     global: &Global,
@@ -55,6 +55,7 @@ pub(super) async fn examine(
     if let Some(Ok(Some(file))) = &facts.settings {
         facts.warnings.extend(doctor::writable_by_others(file));
     }
+    facts.warnings.extend(gate_warnings(&settings));
     cloud_facts(global, &settings, &mut facts).await?;
     let checks = doctor::examine(&facts);
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
@@ -150,6 +151,28 @@ async fn connect_to(socket: &Path) -> Result<Arc<dyn Control>, ControlError> {
         // Whether anybody listens is said better when it is asked.
         _ => RemoteControl::connect(socket).await,
     }
+}
+
+/// What is wrong with the gates of the settings, though they open.
+fn gate_warnings(settings: &Settings) -> Vec<String> {
+    let open = settings.gate.iter().map(|gate| gate.listen);
+    let open = open.filter(|listen| !listen.ip().is_loopback());
+    let mut warnings: Vec<String> = open
+        .map(|listen| {
+            format!(
+                "the gate at {listen} takes tokens in plain HTTP from other machines: put a proxy with TLS in \
+                 front of it, and let it listen on loopback"
+            )
+        })
+        .collect();
+    let wanted = embedded::files_wanted(settings);
+    if let Some(limit) = files::raise_limit().filter(|limit| *limit < wanted) {
+        warnings.push(format!(
+            "{limit} open files are allowed (ulimit -Hn, LimitNOFILE), and {wanted} are needed for all connections of \
+             the gates: each gate holds fewer"
+        ));
+    }
+    warnings
 }
 
 async fn engine_facts(places: &Places) -> doctor::EngineFacts {

@@ -11,7 +11,7 @@ use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
 use crate::faces::cli::Failure;
 use crate::faces::cli::args::Global;
-use crate::faces::gate::{self, GateHandle, Threads, Turns};
+use crate::faces::gate::{self, Budget, GateHandle, Threads, Turns};
 use crate::ledger::tombstones::Tombstones;
 use crate::system::clock::Clock;
 use crate::system::config::GateSettings;
@@ -67,6 +67,7 @@ impl Gates {
             return Ok(Vec::new());
         }
         let turns = Arc::<Turns>::default();
+        let budget = Arc::<Budget>::default();
         let threads = Threads::start().map_err(|error| {
             let advice = "Let this user have more threads and open files (ulimit -u, ulimit -n).";
             Failure::usage(TRIED, error.to_string(), advice)
@@ -79,6 +80,7 @@ impl Gates {
                 mapping: mapping.to_vec(),
                 tombstones: tombstones.clone(),
                 turns: turns.clone(),
+                budget: budget.clone(),
                 threads: threads.clone(),
                 counters: self.counters.clone(),
                 control: control.clone(),

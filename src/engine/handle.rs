@@ -396,6 +396,7 @@ impl Shared {
                 })
             }
             Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
+            Some(Applied::KeyReused(why)) => Err(ControlError::Usage { message: why }),
             _ => Err(ControlError::Internal {
                 message: "the ledger gave no answer to the command".into(),
             }),
@@ -519,7 +520,10 @@ pub(super) fn audit(envelope: &Envelope, action: &str, target: &str) -> AuditEnt
 }
 
 pub(super) fn ledger_error(error: LedgerError) -> ControlError {
-    ControlError::Internal {
-        message: error.to_string(),
+    let message = error.to_string();
+    match matches!(error, LedgerError::Cursor { .. }) {
+        // Whoever asks made it up, or has it from another list.
+        true => ControlError::Usage { message },
+        false => ControlError::Internal { message },
     }
 }

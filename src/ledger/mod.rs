@@ -715,6 +715,8 @@ pub enum Applied {
     Stale,
     /// Not possible in this state, and why; nothing was written.
     Refused(String),
+    /// The idempotency key stands for another request, and for which; nothing was written.
+    KeyReused(String),
 }
 
 #[derive(Clone, Debug)]

@@ -2,5 +2,7 @@
 
 pub mod clock;
 pub mod config;
+pub mod files;
+pub mod listener;
 pub mod private;
 pub mod telemetry;

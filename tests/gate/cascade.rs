@@ -9,8 +9,6 @@ use gone::domain::model::{Counts, DeletionState, Phase};
 use gone::system::config::GateSource;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 use crate::support::{SOURCES, Stage, site, until};
 
@@ -169,7 +167,7 @@ async fn n09_t17_nothing_is_added_to_what_is_being_deleted() {
         ),
         (
             Method::POST,
-            "/v2.0/ports.json".to_owned(),
+            "/v2.0/ports".to_owned(),
             json!({"ports": [{"network_id": bystander}, {"network_id": network.to_uppercase()}]}),
         ),
         (
@@ -420,6 +418,32 @@ async fn p07_a_tenant_cascades_only_into_what_is_his() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn p07_p13_a_refusal_counts_the_resources_of_others_and_names_none() {
+    let stage = Stage::new().await;
+    let his = of_demo(&stage).await;
+    let port = json!({"port": {"network_id": his, "name": "of-the-admin"}});
+    let port = stage.make("network", "/v2.0/ports", port).await;
+    let url = stage.url(GateSource::User, "network");
+    let cascade = format!("{url}/v2.0/networks/{his}?cascade=true");
+    let refused = stage
+        .send(Method::DELETE, &cascade, &stage.demo, None)
+        .await;
+    assert_eq!(refused.status, 409, "{}", refused.text);
+    let id = refused.header("x-gone-deletion");
+    let followed = stage.origin(GateSource::User, "network");
+    let followed = format!("{followed}/gone/v1/deletions/{id}");
+    let followed = stage.send(Method::GET, &followed, &stage.demo, None).await;
+    assert_eq!(followed.status, 200, "{}", followed.text);
+    for told in [&refused.text, &followed.text] {
+        assert!(
+            !told.contains(&port) && !told.contains("of-the-admin"),
+            "{told}"
+        );
+        assert!(told.contains("1 resource of other projects"), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn t07_p07_the_whole_resource_is_shown_to_its_own_until_its_end_is_confirmed() {
     let stage = Stage::new().await;
     let his = of_demo(&stage).await;
@@ -535,43 +559,42 @@ async fn t18_a_header_that_nobody_trusts_gives_no_power() {
     }
 }
 
-/// The head of a request whose body is yet to come; returns when the gate waits for that.
-async fn begun(stage: &Stage, path: &str, body: &str) -> TcpStream {
-    let url = url::Url::parse(&stage.url(GateSource::User, "network")).unwrap();
-    let address = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
-    let head = format!(
-        "POST {}{path} HTTP/1.1\r\nhost: {address}\r\nx-auth-token: {}\r\nexpect: 100-continue\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        url.path(),
-        stage.admin,
-        body.len()
-    );
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(head.as_bytes()).await.unwrap();
-    let mut go_on = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
-    stream.read_exact(&mut go_on).await.unwrap();
-    assert!(go_on.starts_with(b"HTTP/1.1 100"));
-    stream
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn t03_t14_nothing_is_listed_before_the_writes_that_passed_the_gate_have_ended() {
     let stage = Stage::new().await;
     let (network, _) = network(&stage).await;
-    let body = json!({"port": {"network_id": network}}).to_string();
-    let mut late = begun(&stage, "/v2.0/ports", &body).await;
-    let path = format!("/v2.0/networks/{network}?cascade=true");
-    let accepted = stage.user(Method::DELETE, &path, None).await;
-    assert_eq!(accepted.status, 202, "{}", accepted.text);
-    let id = accepted.header("x-gone-deletion");
-    assert_eq!(stage.deletion(id).await.state, DeletionState::Planning);
-    late.write_all(body.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    late.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
-    let deletion = stage.until(id, DeletionState::Gone).await;
+    let slow = json!([{"match": {"method": "POST", "kind": "port"}, "times": 1,
+        "action": {"delay_ms": 10_000}}]);
+    stage.faults(slow).await;
+    let body = json!({"port": {"network_id": network}});
+    let late = stage.user(Method::POST, "/v2.0/ports", Some(body));
+    let deleted = async {
+        let is_sent = async || {
+            let calls = stage
+                .sandbox(Method::GET, "calls?after=0", json!(null))
+                .await;
+            let calls = calls["calls"].as_array().unwrap();
+            calls
+                .iter()
+                .any(|call| call["method"] == "POST" && is_ports(&call["path"]))
+        };
+        until("the write is at the service", is_sent).await;
+        let path = format!("/v2.0/networks/{network}?cascade=true");
+        let accepted = stage.user(Method::DELETE, &path, None).await;
+        assert_eq!(accepted.status, 202, "{}", accepted.text);
+        let id = accepted.header("x-gone-deletion").to_owned();
+        assert_eq!(stage.deletion(&id).await.state, DeletionState::Planning);
+        id
+    };
+    let (late, id) = tokio::join!(late, deleted);
+    assert_eq!(late.status, 201, "{}", late.text);
+    let deletion = stage.until(&id, DeletionState::Gone).await;
     // Three ports, the network, and the one that came late: it was seen, and is gone.
     assert_eq!(deletion.counts.total, 5);
+}
+
+fn is_ports(path: &Value) -> bool {
+    path.as_str().unwrap().ends_with("/v2.0/ports")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -162,6 +162,18 @@ async fn n12_t19_what_is_held_up_once_something_was_sent_is_told_and_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn n16_a_refusal_of_a_second_at_one_local_is_waited_for() {
+    let stage = stage().await;
+    let web = Copied::new(&stage).await;
+    let down = json!([{"match": {"method": "DELETE", "kind": "network", "region": "RegionThree"},
+        "times": 1, "action": {"status": 503, "message": "one moment"}}]);
+    stage.faults(down).await;
+    let answer = stage.user(Method::DELETE, &web.path(), None).await;
+    assert_eq!(answer.status, 204, "{}", answer.text);
+    assert_eq!(web.left(&stage).await, BTreeSet::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn t05_t12_a_region_that_is_done_gets_nothing_back_while_another_is_slow() {
     let stage = stage().await;
     let web = Copied::new(&stage).await;

@@ -9,9 +9,12 @@
 
 mod cascade;
 mod copies;
+mod crowds;
 mod keys;
 mod pages;
 mod passing;
 mod paths;
+mod scopes;
+mod spelling;
 mod support;
 mod table;

@@ -50,7 +50,6 @@ async fn what_no_tombstone_touches_is_answered_word_for_word_as_by_the_service()
         "/v2.0/networks",
         "/v2.0/networks?name=n&fields=id",
         "/v2.0/networks/no-such",
-        "/v2.0/networks.json?limit=1",
         "/v2.0/quotas",
         "/nowhere",
     ] {

@@ -53,27 +53,12 @@ fn t11_each_path_of_each_service_names_its_resource() {
         ),
         (
             &network,
-            "/RegionOne/network/v2.0/networks.json",
-            collection("network"),
-        ),
-        (
-            &network,
             "/RegionOne/network/v2.0/networks/",
             collection("network"),
         ),
         (
             &network,
             "/RegionOne/network/v2.0/networks/n",
-            resource("network", "n"),
-        ),
-        (
-            &network,
-            "/RegionOne/network/v2.0/networks/n.json",
-            resource("network", "n"),
-        ),
-        (
-            &network,
-            "/RegionOne/network/v2.0/networks/%6e",
             resource("network", "n"),
         ),
         (
@@ -142,6 +127,91 @@ fn what_may_be_read_in_two_ways_is_read_in_none() {
         "",
     ] {
         assert_eq!(routes.place(path), Err(Ambiguous), "{path}");
+    }
+}
+
+#[test]
+fn t22_an_id_a_collection_and_an_action_have_one_spelling() {
+    let network = routes("network", "/RegionOne/network");
+    let image = routes("image", "");
+    let balancer = routes("load-balancer", "");
+    for (routes, collection, action) in [
+        (
+            &network,
+            "/RegionOne/network/v2.0/networks",
+            "/RegionOne/network/v2.0/routers/r/add_router_interface",
+        ),
+        (
+            &network,
+            "/RegionOne/network/v2.0/qos/policies",
+            "/RegionOne/network/v2.0/trunks/t/add_subports",
+        ),
+        (&image, "/v2/images", "/v2/images/i/members"),
+        (
+            &balancer,
+            "/v2.0/lbaas/loadbalancers",
+            "/v2/lbaas/pools/p/members/m",
+        ),
+    ] {
+        assert!(routes.place(collection).is_ok() && routes.place(action).is_ok());
+        for suffix in [
+            ".json", ".JSON", ".Json", "%2ejson", ".xml", ".txt", "%20", "%C3%A1", "A", "%61",
+        ] {
+            let spelled = format!("{collection}/0a{suffix}");
+            assert_eq!(routes.place(&spelled), Err(Ambiguous), "{spelled}");
+            // A part or an action of it, too.
+            let below = format!("{spelled}/tags");
+            assert_eq!(routes.place(&below), Err(Ambiguous), "{below}");
+        }
+        for suffix in [".json", ".JSON", "%2eJson", ".html", "%20"] {
+            let listed = format!("{collection}{suffix}");
+            assert_eq!(routes.place(&listed), Err(Ambiguous), "{listed}");
+        }
+        let (front, last) = collection.rsplit_once('/').unwrap();
+        let upper = format!("{front}/{}/0a", last.to_uppercase());
+        assert_eq!(routes.place(&upper), Err(Ambiguous), "{upper}");
+        let encoded = format!("{front}/%{:02x}{}", last.as_bytes()[0], &last[1..]);
+        assert_eq!(routes.place(&encoded), Err(Ambiguous), "{encoded}");
+    }
+    let suffixed = "/RegionOne/network/v2.0/routers/r/add_extraroutes.json";
+    assert_eq!(network.place(suffixed), Err(Ambiguous));
+    // Tags, namespaces and what no kind names are free text.
+    for (routes, path) in [
+        (
+            &network,
+            "/RegionOne/network/v2.0/networks/n/tags/Web%20%C3%A1.json",
+        ),
+        (&network, "/RegionOne/network/v2.0/quotas/Default"),
+        (&image, "/v2/images/i/tags/v1.2"),
+        (&image, "/v2/metadefs/namespaces/OS::Compute::Libvirt"),
+        (&image, "/v2/schemas/image"),
+        (
+            &network,
+            "/RegionOne/network/v2.0/extensions/address-group.json",
+        ),
+    ] {
+        assert!(routes.place(path).is_ok(), "{path}");
+    }
+}
+
+#[test]
+fn t22_a_service_has_a_closed_list_of_methods() {
+    for (service, patch) in [
+        ("network", false),
+        ("load-balancer", false),
+        ("image", true),
+    ] {
+        let routes = routes(service, "");
+        let takes = |method: &str| routes.takes(&method.parse().unwrap());
+        for method in ["GET", "HEAD", "POST", "PUT", "DELETE"] {
+            assert!(takes(method), "{service} {method}");
+            assert!(!takes(&method.to_lowercase()), "{service} {method}");
+        }
+        assert_eq!(takes("PATCH"), patch, "{service}");
+        for method in ["OPTIONS", "TRACE", "CONNECT", "FOO", "PROPFIND"] {
+            assert!(!takes(method), "{service} {method}");
+        }
+        assert!(routes.allow().contains("DELETE, GET"), "{}", routes.allow());
     }
 }
 
@@ -244,7 +314,7 @@ fn m06_a_call_says_under_which_natural_keys_it_creates() {
     let network = routes("network", "/RegionOne/network");
     let image = routes("image", "");
     let edge = "/RegionOne/network/v2.0/routers/r/add_router_interface";
-    let extra = "/RegionOne/network/v2.0/routers/r/add_extraroutes.json";
+    let extra = "/RegionOne/network/v2.0/routers/r/add_extraroutes";
     let router = "/RegionOne/network/v2.0/routers/r";
     let trunk = "/RegionOne/network/v2.0/trunks/t/add_subports";
     let two = json!({"router": {"routes": [

@@ -13,12 +13,12 @@ use gone::domain::model::{
     Actor, Counts, Deletion, DeletionState, KindName, Origin, Phase, PlanOptions, Site,
 };
 use gone::engine::{Engine, Parts};
-use gone::faces::gate::{self, GateHandle, Threads, Turns};
+use gone::faces::gate::{self, Budget, GateHandle, Threads, Turns};
 use gone::ledger::sqlite::{Options, SqliteLedger};
 use gone::ledger::tombstones::Tombstones;
 use gone::sandbox::{self, ServeOptions, ServerHandle, WorldOptions};
 use gone::system::clock::Clock;
-use gone::system::config::{GateSource, Settings, parse};
+use gone::system::config::{GateSettings, GateSource, Settings, parse};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -46,6 +46,9 @@ pub struct Stage {
     pub admin: String,
     pub demo: String,
     gates: HashMap<(Site, GateSource, &'static str), GateHandle>,
+    parts: Box<dyn Fn(GateSettings, Arc<Session>) -> gate::Parts + Send + Sync>,
+    logins: BTreeMap<Site, openstack::Cloud>,
+    clock: Clock,
     /// Path of each service's endpoint, by region.
     paths: BTreeMap<(String, String), String>,
     http: reqwest::Client,
@@ -137,7 +140,26 @@ impl Stage {
         );
         let mapping = settings.mapping.clone();
         let turns = Arc::<Turns>::default();
+        let budget = Arc::<Budget>::default();
         let threads = Threads::start().unwrap();
+        let parts = {
+            let (kinds, tombstones) = (kinds.clone(), tombstones.clone());
+            let (control, clock) = (control.clone(), clock.clone());
+            move |settings, session| gate::Parts {
+                settings,
+                kinds: kinds.clone(),
+                mapping: mapping.clone(),
+                tombstones: tombstones.clone(),
+                turns: turns.clone(),
+                budget: budget.clone(),
+                threads: threads.clone(),
+                counters: counters.clone(),
+                control: control.clone(),
+                session,
+                clock: clock.clone(),
+                call_timeout: DEADLINE,
+            }
+        };
         let mut gates = HashMap::new();
         for settings in settings.gate {
             let service = SERVICES
@@ -146,19 +168,7 @@ impl Stage {
             let site = settings.upstream.site();
             let session = session(logins[&site].clone(), &clock);
             let place = (site, settings.source, service.unwrap());
-            let parts = gate::Parts {
-                settings,
-                kinds: kinds.clone(),
-                mapping: mapping.clone(),
-                tombstones: tombstones.clone(),
-                turns: turns.clone(),
-                threads: threads.clone(),
-                counters: counters.clone(),
-                control: control.clone(),
-                session,
-                clock: clock.clone(),
-                call_timeout: DEADLINE,
-            };
+            let parts = parts(settings, session);
             gates.insert(place, gate::serve(parts).await.unwrap());
         }
         let http = reqwest::Client::new();
@@ -172,6 +182,9 @@ impl Stage {
             admin,
             demo,
             gates,
+            parts: Box::new(parts),
+            logins,
+            clock,
             http,
             engine,
             _folder: folder,
@@ -187,6 +200,20 @@ impl Stage {
         sign_in(&reqwest::Client::new(), url, (user, project))
             .await
             .0
+    }
+
+    /// One more gate for the network's users, whose Keystone is at `auth_url`.
+    pub async fn gate_asking(&self, auth_url: &str, limits: &str) -> GateHandle {
+        let text = format!(
+            "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = {{ cloud = 'sandbox', region = \
+             'RegionOne', service = 'network' }}\nlimits = {{ {limits} }}\n"
+        );
+        let mut settings = parse(&text, "config.toml".as_ref()).unwrap();
+        let mut login = self.logins[&site()].clone();
+        login.auth_url = auth_url.parse().unwrap();
+        let session = session(login, &self.clock);
+        let parts = (self.parts)(settings.gate.remove(0), session);
+        gate::serve(parts).await.unwrap()
     }
 
     /// Where a gate is.

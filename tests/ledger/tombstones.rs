@@ -406,7 +406,7 @@ async fn an_idempotency_key_is_one_request_for_a_day() {
         accepted("one", true)
     );
     let other = one(&ledger, accept(keyed("three", "b", at(3)))).await;
-    assert!(matches!(other, Applied::Refused(_)), "{other:?}");
+    assert!(matches!(other, Applied::KeyReused(_)), "{other:?}");
     let someone_else = NewDeletion {
         actor: actor(Origin::Api),
         ..keyed("four", "b", at(4))

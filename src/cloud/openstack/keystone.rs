@@ -41,6 +41,20 @@ pub struct Vouched {
     pub expires_at: DateTime<Utc>,
     /// By access rules of an application credential: good for some paths of some services only.
     pub restricted: bool,
+    pub scope: TokenScope,
+}
+
+/// What a token is for: its roles count there, and nowhere else (P13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenScope {
+    /// One project; of which domain, [`Identity::domain`] says.
+    Project,
+    /// A domain as such: its users and projects, no service's resources.
+    Domain,
+    /// The whole cloud.
+    System,
+    /// Nothing yet.
+    Unscoped,
 }
 
 /// The login failed. All calls that waited for it get the same one.
@@ -173,6 +187,7 @@ pub(super) async fn vouch(
                 identity: token.identity(),
                 expires_at: token.expires_at,
                 restricted: token.is_restricted(),
+                scope: token.scope(),
             }))
         }
         StatusCode::NOT_FOUND => Ok(None),
@@ -311,6 +326,7 @@ struct WireToken {
     user: WireUser,
     project: Option<WireUser>,
     domain: Option<WireDomain>,
+    system: Option<WireSystem>,
     #[serde(default)]
     roles: Vec<WireRole>,
     #[serde(default)]
@@ -318,6 +334,12 @@ struct WireToken {
     expires_at: DateTime<Utc>,
     issued_at: Option<DateTime<Utc>>,
     application_credential: Option<WireApplicationCredential>,
+}
+
+#[derive(Deserialize)]
+struct WireSystem {
+    #[serde(default)]
+    all: bool,
 }
 
 #[derive(Deserialize)]
@@ -368,6 +390,15 @@ impl WireToken {
     fn is_restricted(&self) -> bool {
         let credential = self.application_credential.as_ref();
         credential.is_some_and(|credential| !credential.access_rules.is_empty())
+    }
+
+    fn scope(&self) -> TokenScope {
+        match (&self.project, &self.domain, &self.system) {
+            (Some(_), _, _) => TokenScope::Project,
+            (None, Some(_), _) => TokenScope::Domain,
+            (None, None, Some(system)) if system.all => TokenScope::System,
+            (None, None, _) => TokenScope::Unscoped,
+        }
     }
 
     fn identity(&self) -> Identity {

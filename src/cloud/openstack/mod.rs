@@ -28,7 +28,7 @@ pub use call::{Answer, Attempt, CallError, Reason};
 pub use catalog::{Catalog, CatalogError, Endpoint, root_of, service_type};
 pub use config::{Cloud, CloudsConfig, ConfigError, Environment, Interface, Warning};
 pub use http::{HttpTransport, StreamingClient, streaming_client};
-pub use keystone::{AuthError, Identity, Vouched};
+pub use keystone::{AuthError, Identity, TokenScope, Vouched};
 pub use list::{ListRequest, Listing, Page, Pages};
 pub use remote::RemoteError;
 pub use session::{Clock, Session};

@@ -43,6 +43,8 @@ struct File {
     #[serde(default)]
     listed: Vec<String>,
     uploads: Option<String>,
+    #[serde(default = "all_methods")]
+    methods: Vec<String>,
     #[serde(default)]
     imports: Vec<String>,
     #[serde(default)]
@@ -50,6 +52,13 @@ struct File {
     #[serde(default, rename = "answer")]
     answers: Vec<AnswerRule>,
     kind: BTreeMap<KindName, Spanned<KindSpec>>,
+}
+
+/// What a service takes whose file lists no methods.
+fn all_methods() -> Vec<String> {
+    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+        .map(str::to_owned)
+        .into()
 }
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -111,6 +120,7 @@ impl Kinds {
                     prefix: file.prefix.clone(),
                     also_at: file.also_at.clone(),
                     uploads: file.uploads.clone(),
+                    methods: file.methods.clone(),
                     values: file.values,
                     listed: file.listed.clone(),
                     imports: file.imports.clone(),

@@ -9,6 +9,8 @@
 //! | `also` | filters without which a list leaves some out |
 //! | `admin_fields` | what a row shows to admins alone |
 //! | `also_at` | of a service: other prefixes under which clients find the same |
+//! | `methods` | of a service: the closed list of what a gate forwards to it; anything else is 405 |
+//! | `ids` | how an id of the kind is spelled in a path: `plain` (the default) or `text` |
 //! | `uploads` | of a service: the media type of bodies that are data of any size, and name nothing |
 //! | `deleting` | of a service or a kind: the fields that show readers that a resource is being deleted |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
@@ -58,8 +60,8 @@ pub use load::{KindsError, Source};
 pub use native::{IN_USE, INCARNATION, NOT_FOUND, base, refer_to, referred};
 pub use spec::{
     ActionWord, AnswerClass, AnswerRule, CallTemplate, Created, DerivedSpec, EnableSpec, FieldSpec,
-    FilterValues, Find, GuardRule, Join, KindSpec, ListSpec, Match, NativeSpec, OnDelete, OneOf,
-    Reference, ReleaseOption, Runbook, Settles, Takes,
+    FilterValues, Find, GuardRule, IdSpelling, Join, KindSpec, ListSpec, Match, NativeSpec,
+    OnDelete, OneOf, Reference, ReleaseOption, Runbook, Settles, Takes,
 };
 pub use value::{NULL, created_at, fill, lookup, lookup_one, text, variables};
 
@@ -102,6 +104,8 @@ pub struct Kind {
     pub also_at: Vec<String>,
     /// The media type of what clients upload to it.
     pub uploads: Option<String>,
+    /// The methods that a gate forwards to its service.
+    pub methods: Vec<String>,
     /// How its service takes several values of a filter, if not as a list.
     pub values: FilterValues,
     /// The filters whose values it takes as a list.
@@ -257,10 +261,18 @@ impl Kind {
     }
 
     /// The type by which its service refuses to delete what is in use.
-    pub fn in_use_type(&self) -> Option<&str> {
+    pub fn in_use_type(&self, blocker: Option<&KindName>) -> Option<&str> {
         let blocked = |rule: &&AnswerRule| rule.class == AnswerClass::Blocked;
-        let mut types = self.answers.iter().filter(blocked);
-        types.find_map(|rule| rule.kind.as_deref())
+        let types = self.answers.iter().filter(blocked);
+        let typed = types.filter_map(|rule| Some((rule.ids.as_ref(), rule.kind.as_deref()?)));
+        let typed: Vec<_> = typed.collect();
+        let mut named = typed
+            .iter()
+            .filter(|(ids, _)| ids.is_some() && *ids == blocker);
+        match (named.next(), &typed[..]) {
+            (Some((_, named)), _) | (None, [(_, named)]) => Some(named),
+            (None, _) => None,
+        }
     }
 
     /// Whether its service deletes what belongs to it in the same call, when that says so.

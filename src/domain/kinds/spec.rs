@@ -29,6 +29,9 @@ pub struct KindSpec {
     pub overrides: bool,
     #[serde(default)]
     pub aliases: Vec<String>,
+    /// How its ids are spelled in a path (T22).
+    #[serde(default)]
+    pub ids: IdSpelling,
     /// How it is listed; a kind has this, `derived` or `native`.
     pub list: Option<ListSpec>,
     pub derived: Option<DerivedSpec>,
@@ -84,6 +87,29 @@ pub struct KindSpec {
     /// For browsing: heading and path, left to right.
     #[serde(default)]
     pub columns: Vec<(String, String)>,
+}
+
+/// How the ids of a kind are spelled in a path. A service may read other spellings as the same id (another
+/// case, a suffix, blanks or accents that its database folds): a gate forwards none of these (T22).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdSpelling {
+    /// Lower-case letters, digits, `-` and `_`, none of them percent-encoded: UUIDs and the like.
+    #[default]
+    Plain,
+    /// Free text, which the service compares byte by byte.
+    Text,
+}
+
+impl IdSpelling {
+    /// Whether `raw`, one part of a path as it came, is the one spelling of an id.
+    pub fn is_canonical(self, raw: &str) -> bool {
+        let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+        match self {
+            Self::Plain => raw.bytes().all(plain),
+            Self::Text => true,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

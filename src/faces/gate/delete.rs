@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::system::listener::Arriving;
+use chrono::TimeDelta;
 use http::{HeaderValue, Response, StatusCode, Uri, header, request};
-use hyper::body::Incoming;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 use url::form_urlencoded;
@@ -11,14 +12,14 @@ use url::form_urlencoded;
 use super::deletions::{DELETIONS, actor};
 use super::pass::{Whole, empty, streamed};
 use super::refusal::{Refusal, name_deletion, refused};
+use super::rights::Caller;
 use super::route::{Named, Place};
 use super::rules::{Asker, Ruling, Wish};
 use super::{Gate, Out};
-use crate::cloud::openstack::Identity;
 use crate::control::traffic::Met;
 use crate::control::{Command, Envelope, Page, Query, Receipt};
 use crate::domain::kinds::Kind;
-use crate::domain::model::{Deletion, DeletionState, DriftPolicy, PlanOptions, StepState};
+use crate::domain::model::{Deletion, DeletionState, DriftPolicy, PlanOptions, Step, StepState};
 use crate::domain::text::escape;
 
 /// What is checked within this time is answered with its outcome (N7).
@@ -28,7 +29,7 @@ impl Gate {
     pub(super) async fn delete(
         &self,
         head: request::Parts,
-        body: Incoming,
+        body: Arriving,
         place: Place,
         asker: Asker,
     ) -> Result<Response<Out>, Refusal> {
@@ -65,7 +66,7 @@ impl Gate {
     async fn delete_now(
         &self,
         mut head: request::Parts,
-        body: Incoming,
+        body: Arriving,
         named: &Named,
         asker: Asker,
     ) -> Result<Response<Out>, Refusal> {
@@ -84,8 +85,8 @@ impl Gate {
             ..PlanOptions::default()
         };
         if asker == Asker::User && options.cascade && !by_itself {
-            let id = self.begin(&head, named, options).await?;
-            return self.checked(named, id).await;
+            let (caller, id) = self.begin(&head, named, options).await?;
+            return self.checked(&caller, named, id).await;
         }
         if asker == Asker::User
             && (park || self.may_have_copies(kind))
@@ -116,7 +117,7 @@ impl Gate {
         &self,
         head: &request::Parts,
         named: &Named,
-    ) -> Result<(Identity, String), Refusal> {
+    ) -> Result<(Caller, String), Refusal> {
         let caller = self.caller(head).await?;
         let row = self.row_for(head, named).await?;
         let kind = self.kinds.get(&named.kind);
@@ -145,7 +146,7 @@ impl Gate {
         head: &request::Parts,
         named: &Named,
         options: PlanOptions,
-    ) -> Result<String, Refusal> {
+    ) -> Result<(Caller, String), Refusal> {
         let caller = self.caller(head).await?;
         let Some(row) = self.row_for(head, named).await? else {
             return Err(self.not_found(named).await);
@@ -161,25 +162,30 @@ impl Gate {
         };
         // What the plan takes is of the root's project: another's in the way refuses it (P4).
         let own = caller.project_id.as_deref() == Some(resource.project_id.as_str());
-        if !own && !self.is_admin(&caller) {
-            return Err(self.in_use(named, "it belongs to another project", None));
+        if !own && !caller.is_admin {
+            return Err(self.in_use(named, "it belongs to another project", None, None));
         }
         let command = Command::DeleteSeen {
             resources: vec![resource],
             options,
         };
         match self.submit(&caller, command).await? {
-            Receipt::Accepted { deletion_id, .. } => Ok(deletion_id),
+            Receipt::Accepted { deletion_id, .. } => Ok((caller, deletion_id)),
             _ => Err(Refusal::unavailable("the engine gave no deletion")),
         }
     }
 
     /// 202, or the refusal if it comes soon enough (N7).
-    async fn checked(&self, named: &Named, id: String) -> Result<Response<Out>, Refusal> {
+    async fn checked(
+        &self,
+        caller: &Caller,
+        named: &Named,
+        id: String,
+    ) -> Result<Response<Out>, Refusal> {
         let is_checked = |deletion: &Deletion| deletion.state != DeletionState::Planning;
         let deletion = self.followed(&id, CHECK_MAX, is_checked).await?;
         match deletion.state {
-            DeletionState::Refused => Err(self.in_use(named, &deletion.note, Some(id))),
+            DeletionState::Refused => Err(self.refused_by_plan(caller, named, deletion)),
             _ => Ok(self.accepted(&id)),
         }
     }
@@ -192,38 +198,61 @@ impl Gate {
         named: &Named,
         options: PlanOptions,
     ) -> Result<Response<Out>, Refusal> {
-        let id = self.begin(head, named, options).await?;
-        let held = |deletion: &Deletion| deletion.counts.blocked + deletion.counts.stuck > 0;
-        let is_settled = |deletion: &Deletion| {
-            let goes = matches!(
-                deletion.state,
-                DeletionState::Planning | DeletionState::Running
-            );
-            !goes || held(deletion)
-        };
-        let wait = self.settings.plain_wait;
-        let deletion = self.followed(&id, wait, is_settled).await?;
+        let (caller, id) = self.begin(head, named, options).await?;
+        let (deletion, holding) = self.settled(&id, options.park).await?;
         match deletion.state {
-            DeletionState::Refused => Err(self.in_use(named, &deletion.note, Some(id))),
+            DeletionState::Refused => Err(self.refused_by_plan(&caller, named, deletion)),
             DeletionState::Planning => Ok(self.accepted(&id)),
-            _ if options.park && held(&deletion) => Ok(self.accepted(&id)),
-            DeletionState::Running | DeletionState::Gone if !held(&deletion) => {
+            _ if options.park && is_held(&deletion) => Ok(self.accepted(&id)),
+            DeletionState::Running | DeletionState::Gone if !is_held(&deletion) => {
                 Ok(self.no_content(&id))
             }
             DeletionState::Running | DeletionState::Stuck => {
-                let held_by = self.held_by(&id).await?;
-                let why = format!("deletion {id} has begun, and is held up: {held_by}");
-                Err(self.in_use(named, &why, Some(id)))
+                let error = holding.into_iter().find_map(|step| step.last_error);
+                let says = error.as_ref().map_or("", |error| &error.message);
+                let why = format!("deletion {id} has begun, and is held up: {says}");
+                let kind = error.map(|error| error.kind);
+                Err(self.in_use(named, &why, kind.as_deref(), Some(id)))
             }
             state => {
                 let why = format!("deletion {id} is {}", state.as_str());
-                Err(self.in_use(named, &why, Some(id)))
+                Err(self.in_use(named, &why, None, Some(id)))
             }
         }
     }
 
-    /// What the cloud said of a step that does not move.
-    async fn held_by(&self, id: &str) -> Result<String, Refusal> {
+    /// The deletion when it has ended or cannot move before `plain_wait` is over, and the steps that hold it
+    /// up: a step whose next attempt comes before that is waited for (a 503 of a second is no refusal).
+    async fn settled(&self, id: &str, park: bool) -> Result<(Deletion, Vec<Step>), Refusal> {
+        let until = Instant::now() + self.settings.plain_wait;
+        let mut changes = self.control.snapshot();
+        loop {
+            changes.mark_unchanged();
+            let deletion = self.read_deletion(id).await?;
+            let goes = matches!(
+                deletion.state,
+                DeletionState::Planning | DeletionState::Running
+            );
+            let holding = match is_held(&deletion) {
+                true => self.holding(id).await?,
+                false => Vec::new(),
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            let left = TimeDelta::from_std(left).unwrap_or(TimeDelta::MAX);
+            let now = self.clock.now();
+            let moves = |step: &Step| step.next_attempt_at.is_some_and(|at| at - now < left);
+            let waits = holding.iter().all(moves) && deletion.counts.stuck == 0;
+            if !goes || is_held(&deletion) && (park || !waits) {
+                return Ok((deletion, holding));
+            }
+            if !matches!(timeout_at(until, changes.changed()).await, Ok(Ok(()))) {
+                return Ok((deletion, holding));
+            }
+        }
+    }
+
+    /// Steps that do not move.
+    async fn holding(&self, id: &str) -> Result<Vec<Step>, Refusal> {
         let query = Query::Steps {
             deletion_id: Some(id.to_owned()),
             states: vec![StepState::Stuck, StepState::Blocked],
@@ -233,13 +262,12 @@ impl Gate {
             cursor: None,
             cause: None,
             filter: String::new(),
-            limit: 1,
+            limit: 0,
         };
-        let Page::Steps { rows, .. } = self.control.query(query).await.map_err(refused)? else {
-            return Err(Refusal::unavailable("the engine answered something else"));
-        };
-        let error = rows.into_iter().next().and_then(|step| step.last_error);
-        Ok(error.map_or_else(String::new, |error| error.message))
+        match self.control.query(query).await.map_err(refused)? {
+            Page::Steps { rows, .. } => Ok(rows),
+            _ => Err(Refusal::unavailable("the engine answered something else")),
+        }
     }
 
     /// The deletion as it is when that is enough, or when the time is over.
@@ -263,18 +291,39 @@ impl Gate {
         }
     }
 
-    /// The cloud's own refusal of what cannot go.
-    fn in_use(&self, named: &Named, why: &str, deletion: Option<String>) -> Refusal {
+    /// What the plan says against it, as far as the caller may know of it (P7).
+    fn refused_by_plan(&self, caller: &Caller, named: &Named, deletion: Deletion) -> Refusal {
+        let deletion = self.as_shown_to(caller, deletion);
+        let mut blockers = deletion.refused.iter();
+        let by = blockers.find_map(|refused| refused.blocker.as_ref().map(|it| &it.kind));
+        let kind = self.kinds.get(&named.kind);
+        let kind = kind.and_then(|kind| kind.in_use_type(by));
+        self.in_use(named, &deletion.note, kind, Some(deletion.id))
+    }
+
+    /// The cloud's own refusal of what cannot go: of the type that it has said, or has for this.
+    fn in_use(
+        &self,
+        named: &Named,
+        why: &str,
+        said: Option<&str>,
+        deletion: Option<String>,
+    ) -> Refusal {
         let message = format!(
             "Unable to complete operation on {} {}: {why}",
             named.kind,
             escape(&named.id)
         );
         let kind = self.kinds.get(&named.kind);
-        let in_use = kind.and_then(Kind::in_use_type).unwrap_or("InUse");
+        let own = kind.and_then(|kind| kind.in_use_type(None));
+        let said = said.filter(|said| !said.is_empty());
         Refusal {
             deletion,
-            ..Refusal::new(StatusCode::CONFLICT, in_use, message)
+            ..Refusal::new(
+                StatusCode::CONFLICT,
+                said.or(own).unwrap_or("InUse"),
+                message,
+            )
         }
     }
 
@@ -301,7 +350,7 @@ impl Gate {
 
     pub(super) async fn submit(
         &self,
-        caller: &Identity,
+        caller: &Caller,
         command: Command,
     ) -> Result<Receipt, Refusal> {
         let envelope = Envelope {
@@ -312,6 +361,10 @@ impl Gate {
         };
         self.control.submit(envelope).await.map_err(refused)
     }
+}
+
+fn is_held(deletion: &Deletion) -> bool {
+    deletion.counts.blocked + deletion.counts.stuck > 0
 }
 
 /// A parameter of the query, if it is given: `true` or `false` in any case, 1 or 0.

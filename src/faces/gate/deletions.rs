@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::pass::Whole;
 use super::refusal::{Refusal, name_deletion, refused};
+use super::rights::Caller;
 use super::{Gate, Out};
-use crate::cloud::openstack::Identity;
 use crate::control::{Page, Query};
-use crate::domain::model::{Actor, Deletion, Origin, Plan};
+use crate::domain::model::{Actor, Deletion, Origin, Plan, RefusalRule, Site, Target};
 use crate::domain::report::Line;
 use crate::domain::text::escape;
 
@@ -39,19 +39,43 @@ impl Gate {
         let deletion = self.read_deletion(id).await.map_err(|_| unknown())?;
         let answer = match report {
             true => self.report(&caller, &deletion).await?,
-            false => json!(deletion),
+            false => json!(self.as_shown_to(&caller, deletion.clone())),
         };
         let mut response = Whole::json_of(&answer).relay();
         name_deletion(response.headers_mut(), Some(&deletion.id));
         Ok(response)
     }
 
+    /// A deletion without what a caller may not know: of the resources of other projects and other clouds
+    /// that refuse it, only how many there are.
+    pub(super) fn as_shown_to(&self, caller: &Caller, mut deletion: Deletion) -> Deletion {
+        let all = deletion.refused.len();
+        deletion.refused.retain(|refused| {
+            let Some(blocker) = &refused.blocker else {
+                return refused.rule != RefusalRule::OtherProject || caller.is_admin;
+            };
+            let own = blocker.owner.is_empty()
+                || caller.project_id.as_deref() == Some(blocker.owner.as_str());
+            let near = blocker.site.cloud() == self.site.cloud();
+            near && (own || caller.is_admin)
+        });
+        let others = all - deletion.refused.len();
+        if others > 0 {
+            let own = deletion.refused.first();
+            let own = own.map_or_else(String::new, |refused| format!("{}; ", refused.reason));
+            let resources = if others == 1 { "resource" } else { "resources" };
+            deletion.note = format!(
+                "nothing was sent: {own}{others} {resources} of other projects refuse it; ask an administrator"
+            );
+        }
+        deletion
+    }
+
     async fn report(
         &self,
-        caller: &Identity,
+        caller: &Caller,
         deletion: &Deletion,
     ) -> Result<serde_json::Value, Refusal> {
-        let admin = self.is_admin(caller);
         let frozen = self.frozen(&deletion.id).await;
         let mut data = Vec::new();
         let mut others: BTreeMap<String, u64> = BTreeMap::new();
@@ -76,7 +100,7 @@ impl Gate {
             lines.extend(rows.iter().map(Line::of));
             for line in lines.drain(..) {
                 let own = caller.project_id.as_deref() == Some(&line.project_id);
-                match admin || own {
+                match self.shows_all_of(caller, &line.resource.site) || own {
                     true => data.push(line),
                     false => *others.entry(line.status.to_string()).or_default() += 1,
                 }
@@ -108,15 +132,22 @@ impl Gate {
         }
     }
 
-    /// Who asked for it, whose project its targets are of, and admins.
-    pub(super) async fn may_read(&self, caller: &Identity, id: &str) -> bool {
-        if self.is_admin(caller) {
-            return true;
-        }
+    /// Whether everything at this site may be named to the caller: to an admin of its own cloud.
+    fn shows_all_of(&self, caller: &Caller, site: &Site) -> bool {
+        caller.is_admin && site.cloud() == self.site.cloud()
+    }
+
+    /// Who asked for it, whose project its targets are of, and admins; of this gate's cloud alone (P13).
+    pub(super) async fn may_read(&self, caller: &Caller, id: &str) -> bool {
         let Ok(deletion) = self.read_deletion(id).await else {
             return false;
         };
-        if deletion.requested_by == actor(caller) {
+        // Of another cloud, this gate's Keystone knows neither projects nor admins.
+        let is_of_this_cloud = |target: &Target| target.key.site.cloud() == self.site.cloud();
+        if !deletion.targets.iter().all(is_of_this_cloud) {
+            return false;
+        }
+        if caller.is_admin || has_asked(&deletion.requested_by, caller) {
             return true;
         }
         let Some(plan) = self.frozen(&deletion.id).await else {
@@ -131,15 +162,34 @@ impl Gate {
     }
 }
 
-/// As the audit and the console name who came this way.
-pub(super) fn actor(caller: &Identity) -> Actor {
-    let project = caller.project_id.as_deref().unwrap_or("no project");
+/// What stands between a caller and the address of the request in an actor's name.
+const FROM: &str = " from ";
+
+/// As the audit and the console name who came this way, and from where.
+pub(super) fn actor(caller: &Caller) -> Actor {
+    let mut name = name_of(caller);
+    if let Some(address) = caller.address {
+        name = format!("{name}{FROM}{}", address.ip());
+    }
     Actor {
-        name: format!(
-            "{} ({}) of {project}",
-            escape(&caller.user_name),
-            caller.user_id
-        ),
+        name,
         origin: Origin::Gate,
     }
+}
+
+fn name_of(caller: &Caller) -> String {
+    let project = caller.project_id.as_deref().unwrap_or("no project");
+    format!(
+        "{} ({}) of {project}",
+        escape(&caller.user_name),
+        caller.user_id
+    )
+}
+
+/// Whether the caller is who asked, from wherever.
+fn has_asked(actor: &Actor, caller: &Caller) -> bool {
+    let name = name_of(caller);
+    let asked = actor.name.rsplit_once(FROM);
+    let asked = asked.map_or(actor.name.as_str(), |(asked, _)| asked);
+    actor.origin == Origin::Gate && (asked == name || actor.name == name)
 }

@@ -18,6 +18,7 @@
 //! asks is known by the listener, by Keystone, and by what the upstream shows to the caller.
 
 pub mod body;
+mod budget;
 mod delete;
 mod deletions;
 mod page;
@@ -33,7 +34,7 @@ mod write;
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,12 +42,9 @@ use bytes::Bytes;
 use http::uri::{Authority, Scheme};
 use http::{HeaderValue, Method, Request, Response, header, request};
 use http_body_util::{Either, Full};
-use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -60,6 +58,8 @@ use crate::domain::model::{KindName, Phase, Site};
 use crate::ledger::tombstones::Tombstones;
 use crate::system::clock::Clock;
 use crate::system::config::{GateSettings, GateSource};
+use crate::system::listener::{self, Arriving, Bounds, Crowd, Guest, Http, accept_each};
+pub use budget::Budget;
 use pass::streamed;
 use refusal::Refusal;
 use rights::Vouchers;
@@ -70,11 +70,9 @@ pub use turns::Turns;
 
 /// How long requests under way may take when the engine ends.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
-/// After a failed accept (no file descriptor is left).
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// A body on its way: the upstream's or the client's, or one of ours.
-type Out = Either<Incoming, Full<Bytes>>;
+type Out = Either<Arriving, Full<Bytes>>;
 
 /// What a gate works with.
 pub struct Parts {
@@ -85,6 +83,7 @@ pub struct Parts {
     pub tombstones: Arc<Tombstones>,
     /// The same for all gates.
     pub turns: Arc<Turns>,
+    pub budget: Arc<Budget>,
     pub threads: Arc<Threads>,
     pub counters: Arc<Counters>,
     pub control: Arc<dyn Control>,
@@ -121,6 +120,8 @@ struct Gate {
     copied_from: Vec<Site>,
     tombstones: Arc<Tombstones>,
     turns: Arc<Turns>,
+    budget: Arc<Budget>,
+    crowd: Arc<Crowd<IpAddr>>,
     counter: Arc<Counter>,
     control: Arc<dyn Control>,
     session: Arc<Session>,
@@ -180,6 +181,12 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
     let source = parts.settings.source.as_str().to_owned();
     let counters = &parts.counters;
     let counter = counters.open(address.to_string(), source, site.clone(), service.clone());
+    let limits = &parts.settings.limits;
+    let crowd = Crowd::new(Bounds {
+        all: limits.connections,
+        each: limits.connections.div_ceil(2),
+        wait: limits.head_timeout,
+    });
     let gate = Gate {
         counter,
         copied_by: out.map(|mapping| mapping.by).collect(),
@@ -194,6 +201,8 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
         kinds: parts.kinds,
         tombstones: parts.tombstones,
         turns: parts.turns,
+        budget: parts.budget,
+        crowd,
         control: parts.control,
         session: parts.session,
         clock: parts.clock,
@@ -211,6 +220,9 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
     let gate = Arc::new(gate);
     gates.push(gate.clone());
     tracing::info!(%address, upstream = %gate.site, service = gate.service, "a gate is open");
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "this gate takes tokens in plain HTTP from other machines: put a proxy with TLS in front of it, and let it listen on loopback");
+    }
     let stop = CancellationToken::new();
     let task = tokio::spawn(run(gates, threads, listener, stop.clone()));
     Ok(GateHandle {
@@ -228,33 +240,13 @@ async fn run(
     stop: CancellationToken,
 ) {
     let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(gates[0].settings.limits.connections));
-    let next = async || {
-        // Never closed.
-        let place = places.clone().acquire_owned().await.ok();
-        (place, listener.accept().await)
+    let crowd = gates[0].crowd.clone();
+    let serve = |(stream, peer): (TcpStream, SocketAddr), _, guest| {
+        let (thread, handle) = threads.next();
+        let gate = gates[thread].clone();
+        connections.spawn_on(gate.connection(stream, peer, guest, stop.clone()), handle);
     };
-    loop {
-        let (place, accepted) = tokio::select! {
-            next = next() => next,
-            () = stop.cancelled() => break,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                let (thread, handle) = threads.next();
-                let connection = gates[thread].clone().connection(stream, peer, stop.clone());
-                let served = async move {
-                    connection.await;
-                    drop(place);
-                };
-                connections.spawn_on(served, handle);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
-                tokio::time::sleep(ACCEPT_AGAIN).await;
-            }
-        }
-    }
+    accept_each(listener, crowd, stop.clone(), serve).await;
     connections.close();
     // Those that take longer end with the engine.
     let _ = tokio::time::timeout(STOP_TIMEOUT, connections.wait()).await;
@@ -265,10 +257,9 @@ impl Gate {
         self: Arc<Self>,
         stream: TcpStream,
         peer: SocketAddr,
+        guest: Guest<IpAddr>,
         stop: CancellationToken,
     ) {
-        // Small answers go at once; if that cannot be set, they come a little later.
-        let _ = stream.set_nodelay(true);
         // From here on the reactor of this thread wakes it.
         let stream = match stream.into_std().and_then(TcpStream::from_std) {
             Ok(stream) => stream,
@@ -277,37 +268,22 @@ impl Gate {
                 return;
             }
         };
-        let limits = self.settings.limits.clone();
+        let http = Http {
+            head_bytes: self.settings.limits.head_bytes,
+            http2: true,
+        };
         let service = service_fn(move |request| {
             let gate = self.clone();
             async move { Ok::<_, Infallible>(gate.answer(request, peer).await) }
         });
-        let mut server = auto::Builder::new(TokioExecutor::new());
-        server
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.head_timeout)
-            .max_buf_size(limits.head_bytes);
-        server
-            .http2()
-            .timer(TokioTimer::new())
-            .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX));
-        let connection = server.serve_connection(TokioIo::new(stream), service);
-        tokio::pin!(connection);
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = stop.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        };
-        if let Err(error) = ended {
+        if let Err(error) = listener::serve(stream, &guest, http, service, &stop).await {
             tracing::debug!(%peer, %error, "a connection ended");
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Out> {
-        let (head, body) = request.into_parts();
+    async fn answer(&self, request: Request<Arriving>, peer: SocketAddr) -> Response<Out> {
+        let (mut head, body) = request.into_parts();
+        head.extensions.insert(peer);
         let accept = text_of(&head, header::ACCEPT.as_str()).to_owned();
         self.counter.request();
         match self.decide(head, body, peer).await {
@@ -322,18 +298,29 @@ impl Gate {
     async fn decide(
         &self,
         head: request::Parts,
-        body: Incoming,
+        body: Arriving,
         peer: SocketAddr,
     ) -> Result<Response<Out>, Refusal> {
         let path = head.uri.path();
         if let Some(id) = path.strip_prefix(deletions::DELETIONS) {
+            if head.method != Method::GET && head.method != Method::HEAD {
+                return Err(Refusal::method_not_allowed(
+                    &head.method,
+                    "GET, HEAD".to_owned(),
+                ));
+            }
             let id = id.to_owned();
             return self.deletion(&head, &id).await;
         }
-        let place = match self.upstream().await?.routes.place(path) {
+        let routes = &self.upstream().await?.routes;
+        if !routes.takes(&head.method) {
+            return Err(Refusal::method_not_allowed(&head.method, routes.allow()));
+        }
+        let place = match routes.place(path) {
             Ok(place) => place,
             Err(route::Ambiguous) => {
-                let message = "this path may be read in more than one way";
+                let message = "this path may be read in more than one way: write an id in its own spelling \
+                               (lower case, no suffix such as .json, no percent-encoding)";
                 return Err(Refusal::bad_request(message));
             }
         };
@@ -345,10 +332,8 @@ impl Gate {
         match head.method {
             Method::GET | Method::HEAD => self.read(head, streamed(body), place, asker).await,
             Method::DELETE => self.delete(head, body, place, asker).await,
-            Method::POST | Method::PUT | Method::PATCH => {
-                self.write(head, body, place, asker).await
-            }
-            _ => self.pass(head, streamed(body)).await,
+            // Any other that a service's kinds file lists may change something.
+            _ => self.write(head, body, place, asker).await,
         }
     }
 

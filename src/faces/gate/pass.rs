@@ -1,15 +1,18 @@
 //! Passing on: what came in goes to the upstream, and what that answers goes back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use crate::system::listener::Arriving;
+use bytes::{Bytes, BytesMut};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header, request,
 };
-use http_body_util::{BodyExt as _, Either, Full, Limited};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt as _, Either, Full};
+use hyper::body::Body as _;
 use serde_json::Value;
 
+use super::budget::{SMALL_BYTES_MAX, Share};
 use super::refusal::Refusal;
 use super::{Gate, Out, threads};
 
@@ -34,6 +37,8 @@ static HOP_BY_HOP: [HeaderName; 10] = [
 pub(super) struct Whole {
     pub(super) head: http::response::Parts,
     pub(super) body: Bytes,
+    /// Of the memory that all answers have together.
+    share: Option<Share>,
 }
 
 impl Whole {
@@ -50,11 +55,16 @@ impl Whole {
         Self {
             head: response.into_parts().0,
             body: Bytes::from(body.to_string()),
+            share: None,
         }
     }
 
     pub(super) fn relay(self) -> Response<Out> {
-        Response::from_parts(self.head, Either::Right(Full::new(self.body)))
+        let mut response = Response::from_parts(self.head, Either::Right(Full::new(self.body)));
+        if let Some(share) = self.share {
+            response.extensions_mut().insert(Arc::new(share));
+        }
+        response
     }
 
     /// The same answer with another body, of about the same length.
@@ -63,6 +73,9 @@ impl Whole {
         self.head.headers.remove(header::ETAG);
         let text = threads::beside(self.body.len(), move || body.to_string()).await;
         self.body = Bytes::from(text);
+        if let Some(share) = &mut self.share {
+            share.shrink_to(self.body.len());
+        }
         self.relay()
     }
 }
@@ -116,7 +129,7 @@ impl Gate {
             }
         };
         for_the_next_connection(response.headers_mut());
-        Ok(response.map(Either::Left))
+        Ok(response.map(|body| Either::Left(body.into())))
     }
 
     /// The whole answer to a request without a body, not compressed.
@@ -132,19 +145,55 @@ impl Gate {
         self.read_whole(response).await
     }
 
-    /// The answer with its body.
+    /// The answer with its body, once there is room for it.
     pub(super) async fn read_whole(&self, response: Response<Out>) -> Result<Whole, Refusal> {
-        let (head, body) = response.into_parts();
-        let read = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-        let body = read.map_err(|error| {
-            let message = format!(
-                "the answer of {} was not read: {error}; ask with a limit",
-                self.name()
-            );
-            Refusal::new(StatusCode::BAD_GATEWAY, "HTTPBadGateway", message)
-        })?;
-        let body = body.to_bytes();
-        Ok(Whole { head, body })
+        let (head, mut body) = response.into_parts();
+        let told = body.size_hint().exact();
+        let told = told.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        if told.is_some_and(|bytes| bytes > ANSWER_BYTES_MAX) {
+            return Err(self.not_read("it is longer than 64 MiB"));
+        }
+        let mut room = told.unwrap_or(SMALL_BYTES_MAX);
+        let mut share = self.room_for(room).await?;
+        let mut read = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| self.not_read(&error.to_string()))?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            if read.len() + data.len() > ANSWER_BYTES_MAX {
+                return Err(self.not_read("it is longer than 64 MiB"));
+            }
+            if read.len() + data.len() > room {
+                // Its length was not told, and it is no small one.
+                room = ANSWER_BYTES_MAX;
+                share = self.room_for(room).await?;
+            }
+            read.extend_from_slice(&data);
+        }
+        Ok(Whole {
+            head,
+            body: read.freeze(),
+            share: Some(share),
+        })
+    }
+
+    async fn room_for(&self, bytes: usize) -> Result<Share, Refusal> {
+        // It waits for others' answers as long as for one.
+        let within = self.settings.limits.answer_timeout;
+        let room = self.budget.answer(bytes, within).await;
+        room.ok_or_else(|| {
+            let message = "the gate reads too many large answers now; ask again, or with a limit";
+            Refusal::unavailable(message)
+        })
+    }
+
+    fn not_read(&self, why: &str) -> Refusal {
+        let message = format!(
+            "the answer of {} was not read: {why}; ask with a limit",
+            self.name()
+        );
+        Refusal::new(StatusCode::BAD_GATEWAY, "HTTPBadGateway", message)
     }
 
     /// What the caller sees at another path of the service.
@@ -165,15 +214,24 @@ impl Gate {
 
     fn no_answer(&self, error: &hyper_util::client::legacy::Error) -> Refusal {
         let mut innermost: &dyn std::error::Error = error;
+        // What the client sends stands in the error as the cause of one of sending.
+        let mut is_clients = false;
         while let Some(cause) = innermost.source() {
+            is_clients |= innermost
+                .downcast_ref::<hyper::Error>()
+                .is_some_and(hyper::Error::is_user);
             innermost = cause;
+        }
+        if is_clients {
+            let message = format!("the body of the request was not read: {innermost}");
+            return Refusal::bad_request(message);
         }
         tracing::warn!(gate = %self.address, upstream = self.name(), error = %innermost, "the upstream gave no answer");
         let message = format!("{} gave no answer: {innermost}", self.name());
         Refusal::new(StatusCode::BAD_GATEWAY, "HTTPBadGateway", message)
     }
 
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         format!("{} at {}", self.service, self.site)
     }
 
@@ -213,6 +271,6 @@ pub(super) fn empty() -> Out {
     Either::Right(Full::default())
 }
 
-pub(super) fn streamed(body: Incoming) -> Out {
+pub(super) fn streamed(body: Arriving) -> Out {
     Either::Left(body)
 }

@@ -1,6 +1,6 @@
 //! GET and lists: passed on, hidden, or shown as deleting (T5, T7, T13).
 
-use http::{Response, StatusCode, request};
+use http::{Method, Response, StatusCode, request};
 use serde_json::{Map, Value, json};
 
 use super::page::{Asked, Page, with_query};
@@ -137,7 +137,7 @@ impl Gate {
             return Ok(None);
         };
         let caller = self.caller(head).await?;
-        let admin = self.is_admin(&caller);
+        let admin = caller.is_admin;
         if !admin && caller.project_id != Some(kind.project_of(&row)) {
             return Ok(None);
         }
@@ -168,11 +168,12 @@ impl Gate {
             return self.pass(head, super::pass::empty()).await;
         };
         let fields = Asked::of(&head.uri, kind);
+        let is_head = head.method == Method::HEAD;
         let mut first = head.clone();
         first.uri = fields.with_ids(&head.uri);
         let answered = self.fetch(first).await?;
         let Some(mut page) = Page::of(&answered, &list.items).await else {
-            return Ok(answered.relay());
+            return self.unfiltered(answered, is_head);
         };
         let mut met = None;
         let mut rows = self.seen(kind, asker, &fields, page.take_rows(), &mut met);
@@ -191,7 +192,7 @@ impl Gate {
                 let link = with_query(&link, "limit", &REFILL_ROWS.to_string());
                 let fetched = self.fetch_at(&head, &link).await?;
                 let Some(mut more) = Page::of(&fetched, &list.items).await else {
-                    return Ok(fetched.relay());
+                    return self.unfiltered(fetched, is_head);
                 };
                 next.clone_from(&more.next);
                 let more = more.take_rows();
@@ -213,6 +214,25 @@ impl Gate {
         page.put_rows(&list.items, rows);
         page.forget_added(&fields.missing);
         Ok(answered.with_json(page.json).await)
+    }
+
+    /// An answer to a list that is no page. The service's refusals and what has no body pass; a success that
+    /// cannot be read may name what is hidden.
+    fn unfiltered(&self, answered: Whole, is_head: bool) -> Result<Response<Out>, Refusal> {
+        let status = answered.head.status;
+        if is_head || !status.is_success() || status == StatusCode::NO_CONTENT {
+            return Ok(answered.relay());
+        }
+        tracing::warn!(gate = %self.address, %status, "a list of the upstream cannot be read");
+        let message = format!(
+            "{} answered {status} with a list that cannot be read, so what is hidden cannot be taken out of it",
+            self.name()
+        );
+        Err(Refusal::new(
+            StatusCode::BAD_GATEWAY,
+            "HTTPBadGateway",
+            message,
+        ))
     }
 
     /// The rows that are shown, as they are shown; and whether any is not as the service has it.

@@ -1,7 +1,7 @@
 //! What the gate answers by itself, in the service's own shape, so that existing clients understand it.
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::{Either, Full};
 use serde_json::json;
 
@@ -23,6 +23,8 @@ pub(super) struct Refusal {
     pub(super) kind: String,
     pub(super) message: String,
     pub(super) deletion: Option<String>,
+    /// With 405: the methods that the service takes.
+    pub(super) allow: Option<String>,
 }
 
 impl Refusal {
@@ -40,11 +42,28 @@ impl Refusal {
             kind: kind.to_owned(),
             message: message.into(),
             deletion: None,
+            allow: None,
         }
     }
 
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "HTTPBadRequest", message)
+    }
+
+    /// The service has no such method (T22): none of another name is forwarded, whatever its upstream takes.
+    pub(super) fn method_not_allowed(method: &Method, allow: String) -> Self {
+        let message = format!(
+            "the method {} is not one of this service's: {allow}",
+            escape(method.as_str())
+        );
+        Self {
+            allow: Some(allow),
+            ..Self::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "HTTPMethodNotAllowed",
+                message,
+            )
+        }
     }
 
     pub(super) fn unauthorized(message: impl Into<String>) -> Self {
@@ -87,6 +106,7 @@ impl Refusal {
             kind,
             message,
             deletion,
+            allow,
         } = self;
         let (content_type, body) = match service {
             "network" => {
@@ -115,6 +135,9 @@ impl Refusal {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        if let Some(Ok(allow)) = allow.as_deref().map(HeaderValue::from_str) {
+            headers.insert(header::ALLOW, allow);
         }
         name_deletion(headers, deletion.as_deref());
         response

@@ -1,4 +1,5 @@
-//! Which resource a path names, by the kinds.
+//! Which resource a path names, by the kinds; and which spellings of a path are refused, since a service may
+//! read them as another resource's or another collection's (T22).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,7 @@ use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::domain::kinds::{Created, Kind, Kinds, variables};
+use crate::domain::kinds::{Created, IdSpelling, Kind, Kinds, variables};
 use crate::domain::model::KindName;
 
 /// What stands for itself in one segment of a path.
@@ -24,6 +25,8 @@ pub struct Routes {
     references: BTreeMap<String, BTreeSet<KindName>>,
     /// The calls that create under a natural key.
     creates: Vec<CreatePattern>,
+    /// The methods that the service takes.
+    methods: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +61,7 @@ struct Pattern {
     segments: Vec<Segment>,
     /// The kind that it is listed within.
     parent: Option<KindName>,
+    ids: IdSpelling,
 }
 
 #[derive(Clone, Debug)]
@@ -104,7 +108,8 @@ impl Place {
     }
 }
 
-/// A path that may mean one thing here and another to the service.
+/// A path that may mean one thing here and another to the service, or an id that is not spelled in its one
+/// canonical way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ambiguous;
 
@@ -118,6 +123,8 @@ impl Routes {
         let creates = listed()
             .flat_map(|kind| CreatePattern::all_of(kind, root))
             .collect();
+        let methods = listed().flat_map(|kind| kind.methods.iter().cloned());
+        let methods = methods.collect();
         let mut references: BTreeMap<String, BTreeSet<KindName>> = BTreeMap::new();
         for reference in kinds.iter().flat_map(|kind| &kind.spec.references) {
             let found_by = reference.find.as_ref().map(|find| find.key.as_str());
@@ -139,7 +146,19 @@ impl Routes {
             patterns,
             references,
             creates,
+            methods,
         }
+    }
+
+    /// Whether the service takes this method, letter by letter; a service without a kind is not known.
+    pub fn takes(&self, method: &Method) -> bool {
+        self.methods.is_empty() || self.methods.contains(method.as_str())
+    }
+
+    /// The methods that the service takes, as the `Allow` header lists them.
+    pub fn allow(&self) -> String {
+        let methods: Vec<&str> = self.methods.iter().map(String::as_str).collect();
+        methods.join(", ")
     }
 
     /// What this call creates under natural keys; nothing, for nearly all.
@@ -157,11 +176,12 @@ impl Routes {
             .filter(|pattern| pattern.segments.len() == segments.len())
             .filter_map(|pattern| {
                 let values = matched(&pattern.segments, &segments)?;
+                let values = values.into_iter().map(|it| it.text.clone());
                 let names = variables(&pattern.created.path).map(str::to_owned);
                 Some(Creates {
                     kind: &pattern.kind,
                     created: &pattern.created,
-                    variables: names.zip(values.into_iter().map(str::to_owned)).collect(),
+                    variables: names.zip(values).collect(),
                 })
             })
             .collect()
@@ -193,7 +213,7 @@ impl Routes {
     }
 
     /// # Errors
-    /// The path could be read in two ways.
+    /// The path could be read in two ways, or names a resource by another spelling of its id.
     pub fn place(&self, path: &str) -> Result<Place, Ambiguous> {
         let segments = segments(path)?;
         let found = self
@@ -202,10 +222,24 @@ impl Routes {
             .filter_map(|pattern| Some((pattern, matched(&pattern.segments, &segments)?)))
             // `/images/I/members/M` is a member, and not a part of an image.
             .max_by_key(|(pattern, _)| pattern.segments.len());
+        let all = self.patterns.iter().map(|it| &it.segments);
+        let mut all = all.chain(self.creates.iter().map(|it| &it.segments));
+        if all.any(|pattern| is_misspelled(pattern, &segments)) {
+            return Err(Ambiguous);
+        }
         let Some((pattern, ids)) = found else {
             return Ok(Place::Elsewhere);
         };
         let rest = segments.get(pattern.segments.len()..).unwrap_or_default();
+        if !ids
+            .iter()
+            .copied()
+            .chain(rest.first())
+            .all(|it| pattern.ids.is_canonical(&it.raw))
+        {
+            return Err(Ambiguous);
+        }
+        let ids: Vec<&str> = ids.into_iter().map(|it| it.text.as_str()).collect();
         let parent = pattern.parent.clone().map(|kind| Named {
             kind,
             id: ids.join(","),
@@ -214,7 +248,7 @@ impl Routes {
             let kind = pattern.kind.clone();
             return Ok(Place::Collection { kind, parent });
         };
-        let parts: Vec<&str> = ids.into_iter().chain([last.as_str()]).collect();
+        let parts: Vec<&str> = ids.into_iter().chain([last.text.as_str()]).collect();
         let named = Named {
             kind: pattern.kind.clone(),
             id: parts.join(","),
@@ -256,6 +290,7 @@ impl Pattern {
             kind: kind.name.clone(),
             segments: pattern(&format!("{root}{prefix}{}", list.path)),
             parent,
+            ids: kind.spec.ids,
         })
     }
 }
@@ -271,24 +306,59 @@ fn pattern(path: &str) -> Vec<Segment> {
         .collect()
 }
 
+/// One part of a path.
+struct PathPart {
+    /// As it came.
+    raw: String,
+    /// Decoded.
+    text: String,
+}
+
 /// The variables' values, if the path begins like this.
-fn matched<'p>(pattern: &[Segment], path: &'p [String]) -> Option<Vec<&'p str>> {
+fn matched<'p>(pattern: &[Segment], path: &'p [PathPart]) -> Option<Vec<&'p PathPart>> {
     if path.len() < pattern.len() {
         return None;
     }
     let mut values = Vec::new();
     for (segment, part) in pattern.iter().zip(path) {
         match segment {
-            Segment::Variable => values.push(part.as_str()),
-            Segment::Literal(literal) if literal == part => {}
+            Segment::Variable => values.push(part),
+            Segment::Literal(literal) if *literal == part.raw => {}
             Segment::Literal(_) => return None,
         }
     }
     Some(values)
 }
 
-/// The decoded parts of a path, without the `.json` that Neutron takes for its own.
-fn segments(path: &str) -> Result<Vec<String>, Ambiguous> {
+/// Whether the path is none of the pattern's, but a service could take it for one: it decodes, and Pecan
+/// cuts any known suffix (in any case) off the last part.
+fn is_misspelled(pattern: &[Segment], path: &[PathPart]) -> bool {
+    if path.len() < pattern.len() {
+        return false;
+    }
+    let mut differs = false;
+    for (at, (segment, part)) in pattern.iter().zip(path).enumerate() {
+        let Segment::Literal(literal) = segment else {
+            continue;
+        };
+        if *literal == part.raw {
+            continue;
+        }
+        let text = part.text.trim().to_lowercase();
+        let stem = match at + 1 == path.len() {
+            true => text.split('.').next().unwrap_or_default(),
+            false => &text,
+        };
+        if stem != literal && text != *literal {
+            return false;
+        }
+        differs = true;
+    }
+    differs
+}
+
+/// The parts of a path.
+fn segments(path: &str) -> Result<Vec<PathPart>, Ambiguous> {
     let path = path.strip_prefix('/').ok_or(Ambiguous)?;
     let path = path.strip_suffix('/').unwrap_or(path);
     if path.is_empty() {
@@ -303,12 +373,10 @@ fn segments(path: &str) -> Result<Vec<String>, Ambiguous> {
         if part.is_empty() || part == "." || part == ".." || part.contains(odd) {
             return Err(Ambiguous);
         }
-        parts.push(part.into_owned());
-    }
-    if let Some(last) = parts.last_mut()
-        && let Some(cut) = last.strip_suffix(".json")
-    {
-        *last = cut.to_owned();
+        parts.push(PathPart {
+            raw: raw.to_owned(),
+            text: part.into_owned(),
+        });
     }
     Ok(parts)
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::time::Duration;
 
-use bytes::Bytes;
+use crate::system::listener::Arriving;
+use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode, header, request};
-use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt as _, Either, Full};
 use serde_json::Value;
 
+use super::budget::Share;
 use super::pass::streamed;
 use super::refusal::Refusal;
 use super::route::{Creates, Named, Place};
@@ -30,7 +31,7 @@ impl Gate {
     pub(super) async fn write(
         &self,
         head: request::Parts,
-        body: Incoming,
+        body: Arriving,
         place: Place,
         asker: Asker,
     ) -> Result<Response<Out>, Refusal> {
@@ -42,15 +43,17 @@ impl Gate {
         }
         let routes = &self.upstream().await?.routes;
         let creates = routes.creates(&head.method, head.uri.path());
+        // Whole before a fence waits for it: a client that sends nothing more holds up no deletion (P12).
+        let (bytes, _share) = self.whole(body).await?;
         if creates.is_empty() {
             // First this, then the look: a fence that is raised in between waits for this write (T14).
             let _write = self.tombstones.begin_write(&self.site);
             let mut sites = self.copied_from.iter();
             if !sites.any(|site| self.tombstones.any_at(site)) {
-                return self.pass_soon(head, streamed(body)).await;
+                let body = Either::Right(Full::new(bytes));
+                return self.pass_soon(head, body).await;
             }
         }
-        let bytes = whole(body).await?;
         let parsed = parsed(&bytes)?;
         let mut referred = touched;
         referred.extend(body::referred(routes, &parsed));
@@ -128,6 +131,46 @@ impl Gate {
             id: named.id.to_lowercase(),
         });
         keys.collect()
+    }
+
+    /// A body of a request, and its share of the memory. While there is none left, those whose clients send
+    /// nothing more give theirs back.
+    async fn whole(&self, mut body: Arriving) -> Result<(Bytes, Vec<Share>), Refusal> {
+        let read = async {
+            let mut read = BytesMut::new();
+            let mut shares = Vec::new();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| {
+                    Refusal::bad_request(format!("the body was not read: {error}"))
+                })?;
+                let Ok(data) = frame.into_data() else {
+                    continue;
+                };
+                if read.len() + data.len() > BODY_BYTES_MAX {
+                    return Err(Refusal::new(
+                        StatusCode::PAYLOAD_TOO_LARGE,
+                        "HTTPRequestEntityTooLarge",
+                        "the body is larger than 1 MiB",
+                    ));
+                }
+                let mut share = self.budget.body(data.len());
+                if share.is_none() {
+                    self.crowd.relieve_of_bodies();
+                    share = self.budget.body_later(data.len()).await;
+                }
+                shares.extend(share);
+                read.extend_from_slice(&data);
+            }
+            Ok((read.freeze(), shares))
+        };
+        match tokio::time::timeout(BODY_TIMEOUT, read).await {
+            Ok(read) => read,
+            Err(_) => Err(Refusal::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "HTTPRequestTimeout",
+                "the body did not come in time",
+            )),
+        }
     }
 
     /// One that goes refuses the whole request.
@@ -337,26 +380,6 @@ fn parsed(bytes: &[u8]) -> Result<Value, Refusal> {
         let message = format!("the body is no JSON that can be read in one way: {error}");
         Refusal::bad_request(message)
     })
-}
-
-async fn whole(body: Incoming) -> Result<Bytes, Refusal> {
-    let read = Limited::new(body, BODY_BYTES_MAX).collect();
-    match tokio::time::timeout(BODY_TIMEOUT, read).await {
-        Ok(Ok(read)) => Ok(read.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "HTTPRequestEntityTooLarge",
-            "the body is larger than 1 MiB",
-        )),
-        Ok(Err(error)) => Err(Refusal::bad_request(format!(
-            "the body was not read: {error}"
-        ))),
-        Err(_) => Err(Refusal::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "HTTPRequestTimeout",
-            "the body did not come in time",
-        )),
-    }
 }
 
 /// The originals of what is to be created, one or many: those that their tags name, or whose id they

@@ -160,7 +160,7 @@ impl Batch<'_> {
                 deletion_id,
                 existing: true,
             }),
-            Some((_, deletion_id)) => Some(Applied::Refused(format!(
+            Some((_, deletion_id)) => Some(Applied::KeyReused(format!(
                 "the idempotency key was used for another request (deletion {})",
                 short_id(&deletion_id)
             ))),

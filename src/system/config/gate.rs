@@ -28,6 +28,10 @@ pub struct GateSettings {
     /// Who may cascade into anything.
     #[serde(default = "admin_roles")]
     pub admin_roles: Vec<String>,
+    /// Ids of domains whose projects' admins are admins here, beside the domain of the engine's own login
+    /// and the system's (P13).
+    #[serde(default)]
+    pub admin_domains: Vec<String>,
     /// How long a plain DELETE of what has copies waits for its end.
     #[serde(default = "plain_wait", with = "duration")]
     pub plain_wait: Duration,
@@ -39,11 +43,13 @@ pub struct GateSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GateLimits {
-    /// At a time; more wait until one ends. Each may have one to the upstream.
+    /// At a time, half of them for one client address. When all are taken, the connection that has waited
+    /// longest for its client gives way to a new one. Each may have one to the upstream.
     pub connections: usize,
     /// Of a request's line and headers, in bytes: a scoped token alone is one or two thousand.
     pub head_bytes: usize,
-    /// Who sends no whole head in this time is let go.
+    /// A client that sends no whole head, nothing more of a body, no next request, or takes nothing of an
+    /// answer for this long is let go.
     #[serde(with = "duration")]
     pub head_timeout: Duration,
     /// How long the upstream may take to begin an answer: an import or a large list takes minutes.

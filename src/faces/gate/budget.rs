@@ -1,0 +1,88 @@
+//! One bound for the memory of all that gates read whole: answers that they rewrite, and bodies (P12).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// JSON that was read takes some eight times the memory of its text.
+const PER_BYTE: usize = 8;
+/// What is charged for, at a time.
+const UNIT: usize = 1 << 10;
+/// Large answers together; the largest takes it alone.
+const LARGE_UNITS: u32 = 512 << 10;
+/// Small ones together, which so never wait for a large one.
+const SMALL_UNITS: u32 = 96 << 10;
+/// Bodies of requests together.
+const BODY_UNITS: u32 = 32 << 10;
+/// An answer up to this size is a small one.
+pub(super) const SMALL_BYTES_MAX: usize = 1 << 20;
+
+/// Shared by all gates of an engine: 640 MiB.
+#[derive(Debug)]
+pub struct Budget {
+    large: Arc<Semaphore>,
+    small: Arc<Semaphore>,
+    bodies: Arc<Semaphore>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        let units = |units: u32| Arc::new(Semaphore::new(units as usize));
+        Self {
+            large: units(LARGE_UNITS),
+            small: units(SMALL_UNITS),
+            bodies: units(BODY_UNITS),
+        }
+    }
+}
+
+/// A share of the memory, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    permit: OwnedSemaphorePermit,
+}
+
+impl Share {
+    /// What was JSON is text of this length again.
+    pub(super) fn shrink_to(&mut self, bytes: usize) {
+        let over = self.permit.num_permits().saturating_sub(bytes / UNIT + 1);
+        drop(self.permit.split(over));
+    }
+}
+
+impl Budget {
+    /// Room for an answer of so many bytes, when there is any; none in time.
+    pub(super) async fn answer(&self, bytes: usize, within: Duration) -> Option<Share> {
+        let (pool, most) = match bytes <= SMALL_BYTES_MAX {
+            true => (&self.small, SMALL_UNITS),
+            false => (&self.large, LARGE_UNITS),
+        };
+        let units = u32::try_from(bytes * PER_BYTE / UNIT + 1).unwrap_or(most);
+        let permit = pool.clone().acquire_many_owned(units.min(most));
+        let permit = timeout(within, permit).await.ok()?.ok()?;
+        Some(Share { permit })
+    }
+
+    /// Room for a part of a body, if there is any now.
+    pub(super) fn body(&self, bytes: usize) -> Option<Share> {
+        let permit = self
+            .bodies
+            .clone()
+            .try_acquire_many_owned(body_units(bytes));
+        permit.ok().map(|permit| Share { permit })
+    }
+
+    /// The same when others have given theirs back.
+    pub(super) async fn body_later(&self, bytes: usize) -> Option<Share> {
+        let permit = self.bodies.clone().acquire_many_owned(body_units(bytes));
+        permit.await.ok().map(|permit| Share { permit })
+    }
+}
+
+fn body_units(bytes: usize) -> u32 {
+    u32::try_from(bytes / UNIT + 1)
+        .unwrap_or(BODY_UNITS)
+        .min(BODY_UNITS)
+}

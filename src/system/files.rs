@@ -1,0 +1,22 @@
+//! How many files and connections this process may have open.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The ledger, logs, the clouds' own connections, verbs; consoles and programs at the API's socket.
+pub const OTHER_FILES: u64 = 768;
+
+/// Raises the limit as far as this user may; what it is then. None: there is no limit.
+pub fn raise_limit() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files was not raised");
+            limit.current
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The connections of one listener: how many each client may have, and which give way to newcomers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::Client;
+
+/// Connections that are let go at once when no file descriptor is left.
+const RELIEVED: usize = 16;
+
+/// What a listener holds at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Connections, and requests at work.
+    pub all: usize,
+    /// The same of one client.
+    pub each: usize,
+    /// How long a connection is held while it is its client's turn: for a whole head, the next part of a
+    /// body, the next request.
+    pub wait: Duration,
+}
+
+/// The connections of one listener.
+#[derive(Debug)]
+pub struct Crowd<C> {
+    bounds: Bounds,
+    members: Mutex<Members<C>>,
+    requests: Arc<Semaphore>,
+    /// A connection has ended, or it is its client's turn now.
+    room: Notify,
+}
+
+#[derive(Debug)]
+struct Members<C> {
+    next: u64,
+    by_number: HashMap<u64, Member<C>>,
+    clients: HashMap<C, Counted>,
+}
+
+#[derive(Debug)]
+struct Counted {
+    connections: usize,
+    requests: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Member<C> {
+    client: C,
+    /// Requests whose answer is our turn.
+    answering: usize,
+    /// Of those, whose next part of the body the client has not sent.
+    awaited: usize,
+    /// Of an answer, nothing is taken.
+    is_stalled: bool,
+    /// Since when it is the client's turn.
+    waits_since: Option<Instant>,
+    /// Whether it has ever sent a whole head.
+    has_asked: bool,
+    end: CancellationToken,
+}
+
+impl<C> Member<C> {
+    /// Whether it is the client's turn from now on, and was not before.
+    fn begins_to_wait(&mut self) -> bool {
+        let waits = self.answering <= self.awaited || self.is_stalled;
+        match (waits, self.waits_since) {
+            (true, None) => {
+                self.waits_since = Some(Instant::now());
+                true
+            }
+            (false, Some(_)) => {
+                self.waits_since = None;
+                false
+            }
+            (true, Some(_)) | (false, None) => false,
+        }
+    }
+}
+
+impl<C: Client> Crowd<C> {
+    pub fn new(bounds: Bounds) -> Arc<Self> {
+        Arc::new(Self {
+            bounds,
+            members: Mutex::new(Members {
+                next: 0,
+                by_number: HashMap::new(),
+                clients: HashMap::new(),
+            }),
+            requests: Arc::new(Semaphore::new(bounds.all)),
+            room: Notify::new(),
+        })
+    }
+
+    /// A place for a connection of this client. Where all are taken, the longest waiting connection gives
+    /// way; where all are at work, it waits for one. None: the client's own are all at work.
+    pub(super) async fn admit(self: &Arc<Self>, client: C) -> Option<Guest<C>> {
+        loop {
+            let room = self.room.notified();
+            tokio::pin!(room);
+            // From here on no room is missed.
+            room.as_mut().enable();
+            if let Some(admitted) = self.try_admit(client) {
+                return admitted;
+            }
+            room.await;
+        }
+    }
+
+    /// None: there is no room now; `Some(None)`: there is none for this client.
+    fn try_admit(self: &Arc<Self>, client: C) -> Option<Option<Guest<C>>> {
+        let mut members = self.lock();
+        let own = members.clients.get(&client);
+        let own = own.map_or(0, |counted| counted.connections);
+        if own >= self.bounds.each && !members.end_longest_waiting(|member| member.client == client)
+        {
+            return Some(None);
+        }
+        if members.by_number.len() >= self.bounds.all && !members.end_longest_waiting(|_| true) {
+            return None;
+        }
+        let each = self.bounds.each;
+        let counted = members.clients.entry(client).or_insert_with(|| Counted {
+            connections: 0,
+            requests: Arc::new(Semaphore::new(each)),
+        });
+        counted.connections += 1;
+        let own_requests = counted.requests.clone();
+        let end = CancellationToken::new();
+        let number = members.next;
+        members.next += 1;
+        let member = Member {
+            client,
+            answering: 0,
+            awaited: 0,
+            is_stalled: false,
+            waits_since: Some(Instant::now()),
+            has_asked: false,
+            end: end.clone(),
+        };
+        members.by_number.insert(number, member);
+        let place = Place {
+            crowd: self.clone(),
+            number,
+            own_requests,
+        };
+        Some(Some(Guest {
+            place: Arc::new(place),
+            end,
+        }))
+    }
+
+    /// Lets go of the longest waiting ones; how many.
+    pub(super) fn relieve(&self) -> usize {
+        self.end_some(|_| true)
+    }
+
+    /// Lets go of those that have sent a part of a body and wait longest with the next; how many.
+    pub fn relieve_of_bodies(&self) -> usize {
+        self.end_some(|member| member.awaited > 0)
+    }
+
+    fn end_some(&self, may: impl Fn(&Member<C>) -> bool) -> usize {
+        let mut members = self.lock();
+        (0..RELIEVED)
+            .filter(|_| members.end_longest_waiting(&may))
+            .count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Members<C>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C: Client> Members<C> {
+    /// Who never asked gives way first, then who has most connections, then who waits longest.
+    fn end_longest_waiting(&mut self, may: impl Fn(&Member<C>) -> bool) -> bool {
+        let clients = &self.clients;
+        let waiting = self.by_number.iter().filter_map(|(number, member)| {
+            let since = member.waits_since.filter(|_| may(member))?;
+            let held = clients.get(&member.client).map_or(0, |it| it.connections);
+            Some(((member.has_asked, usize::MAX - held, since), *number))
+        });
+        let Some((_, number)) = waiting.min() else {
+            return false;
+        };
+        if let Some(member) = self.remove(number) {
+            member.end.cancel();
+        }
+        true
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Member<C>> {
+        let member = self.by_number.remove(&number)?;
+        if let Some(counted) = self.clients.get_mut(&member.client) {
+            counted.connections -= 1;
+            if counted.connections == 0 {
+                self.clients.remove(&member.client);
+            }
+        }
+        Some(member)
+    }
+}
+
+/// A connection's place in the crowd: given back when this and all that it gave out are dropped.
+#[derive(Debug)]
+pub struct Guest<C: Client> {
+    place: Arc<Place<C>>,
+    end: CancellationToken,
+}
+
+#[derive(Debug)]
+pub(super) struct Place<C: Client> {
+    crowd: Arc<Crowd<C>>,
+    number: u64,
+    own_requests: Arc<Semaphore>,
+}
+
+impl<C: Client> Guest<C> {
+    pub(super) fn place(&self) -> Arc<Place<C>> {
+        self.place.clone()
+    }
+
+    /// Returns when the connection is to end: its client's time is over, or another needs its place.
+    pub async fn gives_way(&self) {
+        let wait = self.place.crowd.bounds.wait;
+        loop {
+            let since = self.place.with(|member| member.waits_since).flatten();
+            let until = since.unwrap_or_else(Instant::now) + wait;
+            if since.is_some() && until <= Instant::now() {
+                return;
+            }
+            tokio::select! {
+                () = self.end.cancelled() => return,
+                () = sleep_until(until) => {}
+            }
+        }
+    }
+}
+
+impl<C: Client> Place<C> {
+    fn with<T>(&self, look: impl FnOnce(&mut Member<C>) -> T) -> Option<T> {
+        self.crowd.lock().by_number.get_mut(&self.number).map(look)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Member<C>)) {
+        let begins = self.with(|member| {
+            change(member);
+            member.begins_to_wait()
+        });
+        if begins == Some(true) {
+            self.crowd.room.notify_one();
+        }
+    }
+
+    /// A whole head has come: from the time that there is room for it until this is dropped, the answer is
+    /// our turn.
+    pub(super) async fn begin(self: Arc<Self>) -> Request<C> {
+        self.change(|member| {
+            member.has_asked = true;
+            member.waits_since = member.waits_since.map(|_| Instant::now());
+        });
+        // Of one client first, so that it fills no queue before the others. Neither is ever closed.
+        let own = self.own_requests.clone().acquire_owned().await;
+        let all = self.crowd.requests.clone().acquire_owned().await;
+        self.change(|member| member.answering += 1);
+        Request {
+            place: self,
+            _permits: own.ok().zip(all.ok()),
+        }
+    }
+
+    /// The next part of a body is the client's turn.
+    pub(super) fn awaits_body(&self, awaits: bool) {
+        self.change(|member| match awaits {
+            true => member.awaited += 1,
+            false => member.awaited = member.awaited.saturating_sub(1),
+        });
+    }
+
+    pub(super) fn is_stalled(&self, is_stalled: bool) {
+        self.change(|member| member.is_stalled = is_stalled);
+    }
+}
+
+impl<C: Client> Drop for Place<C> {
+    fn drop(&mut self) {
+        self.crowd.lock().remove(self.number);
+        self.crowd.room.notify_one();
+    }
+}
+
+/// One request at work.
+#[derive(Debug)]
+pub(super) struct Request<C: Client> {
+    place: Arc<Place<C>>,
+    _permits: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+}
+
+impl<C: Client> Drop for Request<C> {
+    fn drop(&mut self) {
+        self.place
+            .change(|member| member.answering = member.answering.saturating_sub(1));
+    }
+}

@@ -1,0 +1,240 @@
+//! A gate serves everybody or nobody (P12): who holds connections, bodies and answers takes none from others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gone::domain::model::{DeletionState, KindName, Phase};
+use gone::ledger::tombstones::Changed;
+use gone::system::config::GateSource;
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::scopes::Keystone;
+use crate::support::{DEADLINE, Stage, site, until};
+
+/// As many connections as this gate holds, several times over.
+const HELD: usize = 64;
+const TRIED: usize = 4 * HELD;
+
+/// Who waits longer than this test waits in vain: only giving way helps.
+fn narrow() -> String {
+    format!(
+        "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = {{ cloud = 'sandbox', region = 'RegionOne', \
+         service = 'network' }}\nlimits = {{ connections = {HELD}, head_timeout = '1h' }}\n"
+    )
+}
+
+fn address(stage: &Stage) -> String {
+    let origin = stage.origin(GateSource::User, "network");
+    origin.strip_prefix("http://").unwrap().to_owned()
+}
+
+/// Connections that have sent this and then nothing, each held.
+async fn hold(address: &str, sent: &str) -> Vec<TcpStream> {
+    let mut held = Vec::new();
+    for _ in 0..TRIED {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // It may have been let go before all was written.
+        let _ = stream.write_all(sent.as_bytes()).await;
+        held.push(stream);
+    }
+    held
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p12_whoever_holds_connections_takes_the_gate_from_nobody() {
+    let stage = Stage::with(&narrow()).await;
+    let address = address(&stage);
+    let url = stage.url(GateSource::User, "network");
+    let path = url::Url::parse(&url).unwrap().path().to_owned();
+    for (what, sent) in [
+        ("no byte", String::new()),
+        ("half a preface", "PRI * HT".to_owned()),
+        ("a preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned()),
+        ("half a head", "GET / HTTP/1.1\r\nhost: x\r\n".to_owned()),
+        (
+            "half a body",
+            format!(
+                "POST {path}/v2.0/networks HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{"
+            ),
+        ),
+        (
+            "an idle connection",
+            "GET / HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(),
+        ),
+    ] {
+        let held = hold(&address, &sent).await;
+        for _ in 0..20 {
+            // A connection of its own each time.
+            let client = reqwest::Client::new();
+            let list = client
+                .get(format!("{url}/v2.0/networks?limit=1"))
+                .header("x-auth-token", &stage.admin)
+                .timeout(DEADLINE);
+            let answer = stage.answered(list).await;
+            assert_eq!(answer.status, 200, "{what}: {}", answer.text);
+        }
+        println!(
+            "{what}: {} connections held of {HELD}, 20 of 20 answered",
+            held.len()
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p12_whoever_takes_nothing_of_an_answer_takes_the_gate_from_nobody() {
+    let stage = Stage::with(&narrow()).await;
+    let seed = json!({"region": "RegionOne", "networks": 1, "ports_per_network": 2_000});
+    stage.sandbox(Method::POST, "seed", seed).await;
+    let url = stage.url(GateSource::User, "network");
+    let path = url::Url::parse(&url).unwrap().path().to_owned();
+    let token = &stage.admin;
+    let asks =
+        format!("GET {path}/v2.0/ports HTTP/1.1\r\nhost: x\r\nx-auth-token: {token}\r\n\r\n");
+    let _held = hold(&address(&stage), &asks).await;
+    for _ in 0..5 {
+        let list = reqwest::Client::new()
+            .get(format!("{url}/v2.0/networks?limit=1"))
+            .header("x-auth-token", token)
+            .timeout(DEADLINE);
+        assert_eq!(stage.answered(list).await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p12_a_body_that_never_comes_holds_up_no_deletion() {
+    let stage = Stage::new().await;
+    let url = stage.url(GateSource::User, "network");
+    let path = url::Url::parse(&url).unwrap().path().to_owned();
+    let body = json!({"network": {"name": "n"}});
+    let network = stage.make("network", "/v2.0/networks", body).await;
+    let silent =
+        format!("POST {path}/v2.0/networks HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{");
+    let mut held = TcpStream::connect(address(&stage)).await.unwrap();
+    held.write_all(silent.as_bytes()).await.unwrap();
+    // The gate has read its head when it has answered what came later.
+    let other = stage.user(Method::GET, "/v2.0/networks", None).await;
+    assert_eq!(other.status, 200);
+    let id = stage.delete("network", &network, Default::default()).await;
+    stage.until(&id, DeletionState::Gone).await;
+    let mut byte = [0];
+    let answered = held.try_read(&mut byte);
+    assert!(
+        answered.is_err(),
+        "the body is still waited for: {answered:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p12_one_client_opens_no_more_to_the_upstream_than_its_share() {
+    let upstream = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = format!("http://{}", upstream.local_addr().unwrap());
+    let opened = Arc::new(AtomicUsize::new(0));
+    let counted = opened.clone();
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        loop {
+            held.push(upstream.accept().await.unwrap());
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let stage = Stage::new().await;
+    let keystone = Keystone::naming(at).await;
+    let auth = format!("{}/v3", keystone.server.uri());
+    let gate = stage.gate_asking(&auth, "connections = 64").await;
+    let url = format!("http://{}/v2.0/networks", gate.address());
+    let mut asked = Vec::new();
+    for _ in 0..8 {
+        let client = reqwest::Client::builder()
+            .http2_prior_knowledge()
+            .build()
+            .unwrap();
+        for _ in 0..200 {
+            let (client, url) = (client.clone(), url.clone());
+            asked.push(tokio::spawn(async move { client.get(url).send().await }));
+        }
+    }
+    until("its share is open", async || {
+        opened.load(Ordering::SeqCst) == 32
+    })
+    .await;
+    let more = until("more is open", async || opened.load(Ordering::SeqCst) > 32);
+    let more = tokio::time::timeout(std::time::Duration::from_secs(2), more).await;
+    assert!(more.is_err(), "{} are open", opened.load(Ordering::SeqCst));
+    for asked in asked {
+        asked.abort();
+    }
+    gate.stop().await;
+}
+
+/// What this process has held at most, in MiB.
+fn peak_mib() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .unwrap();
+    let kib: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib >> 10
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p12_large_lists_have_one_bound_of_memory_together() {
+    let row = json!({"id": "00000000-0000-4000-8000-000000000000", "name": "p", "fixed_ips": [
+        {"subnet_id": "00000000-0000-4000-8000-000000000001", "ip_address": "10.0.0.1"}],
+        "tags": [], "status": "ACTIVE", "device_owner": "compute:nova", "description": "x".repeat(100)});
+    let row = row.to_string();
+    let rows = vec![row.as_str(); (11 << 20) / row.len()];
+    let list: Arc<str> = format!("{{\"ports\": [{}]}}", rows.join(",")).into();
+    drop(rows);
+    let upstream = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = format!("http://{}", upstream.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = upstream.accept().await.unwrap();
+            let list = list.clone();
+            tokio::spawn(async move {
+                let mut head = [0; 4096];
+                while stream.read(&mut head).await.is_ok_and(|read| read > 0) {
+                    let answer = format!(
+                        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                        list.len()
+                    );
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                    let _ = stream.write_all(list.as_bytes()).await;
+                }
+            });
+        }
+    });
+    let stage = Stage::new().await;
+    // Something of the kind goes: every list is read and written anew.
+    stage.tombstones.apply([Changed {
+        site: site(),
+        kind: KindName::new("port"),
+        id: "00000000-0000-4000-8000-00000000ffff".into(),
+        phase: Some(Phase::Deleting),
+    }]);
+    let keystone = Keystone::naming(at).await;
+    let auth = format!("{}/v3", keystone.server.uri());
+    let gate = stage.gate_asking(&auth, "").await;
+    let before = peak_mib();
+    let lists = (0..12).map(|_| async {
+        let url = format!("http://{}/v2.0/ports?fields=name", gate.address());
+        let mut answer = reqwest::Client::new().get(url).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        let mut bytes = 0;
+        while let Some(part) = answer.chunk().await.unwrap() {
+            bytes += part.len();
+        }
+        bytes
+    });
+    for bytes in futures_util::future::join_all(lists).await {
+        assert!(bytes > 7 << 20, "{bytes}");
+    }
+    let more = peak_mib() - before;
+    println!("12 lists of 11 MiB at once took {more} MiB");
+    assert!(more < 768, "{more} MiB");
+    gate.stop().await;
+}

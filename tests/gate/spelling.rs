@@ -1,0 +1,130 @@
+//! Other spellings of what is being deleted, and other methods: refused before anything is forwarded.
+
+use gone::system::config::GateSource;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::Stage;
+
+/// Every call that the cloud has seen by now.
+async fn calls(stage: &Stage) -> usize {
+    let calls = stage.sandbox(Method::GET, "calls?after=0", json!({})).await;
+    let calls = calls.get("calls").unwrap_or(&calls);
+    calls.as_array().unwrap().len()
+}
+
+/// One of each service that is being deleted, and held.
+async fn deleting(stage: &Stage) -> Vec<(&'static str, &'static str, &'static str, String)> {
+    let network = json!({"network": {"name": "n"}});
+    let network = stage.make("network", "/v2.0/networks", network).await;
+    let subnet = json!({"subnet": {"network_id": network, "ip_version": 4, "cidr": "10.9.0.0/24"}});
+    let subnet = stage.make("network", "/v2.0/subnets", subnet).await;
+    let balancer = json!({"loadbalancer": {"name": "b", "vip_subnet_id": subnet}});
+    let balancers = "/v2.0/lbaas/loadbalancers";
+    let balancer = stage.make("load-balancer", balancers, balancer).await;
+    let other = json!({"network": {"name": "other"}});
+    let other = stage.make("network", "/v2.0/networks", other).await;
+    let image = json!({"name": "i"});
+    let image = stage.make("image", "/v2/images", image).await;
+    let held =
+        json!([{"match": {"method": "DELETE"}, "action": {"status": 409, "message": "held"}}]);
+    stage.faults(held).await;
+    let all = vec![
+        ("network", "network", "/v2.0/networks", other),
+        ("load-balancer", "load_balancer", balancers, balancer),
+        ("image", "image", "/v2/images", image),
+    ];
+    for (_, kind, _, id) in &all {
+        let deletion = stage.delete(kind, id, Default::default()).await;
+        stage
+            .until_counts(&deletion, |counts| counts.blocked + counts.stuck > 0)
+            .await;
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t22_another_spelling_of_what_is_deleted_is_refused_before_anything_is_forwarded() {
+    let stage = Stage::new().await;
+    for (service, _, list, id) in deleting(&stage).await {
+        let before = calls(&stage).await;
+        let upper = id.to_uppercase();
+        let encoded = format!("%{:02x}{}", id.as_bytes()[0], &id[1..]);
+        let mut spelled: Vec<String> = [
+            ".json", ".JSON", ".Json", "%2eJSON", "%20", "%C3%A1", ".xml",
+        ]
+        .map(|suffix| format!("{id}{suffix}"))
+        .into();
+        spelled.extend([upper, encoded, format!("%20{id}")]);
+        for source in [GateSource::User, GateSource::Local] {
+            for id in &spelled {
+                for method in [Method::GET, Method::PUT, Method::DELETE] {
+                    let body = (method == Method::PUT).then(|| json!({}));
+                    let path = format!("{list}/{id}");
+                    let answer = stage
+                        .call((source, service), method.clone(), &path, body)
+                        .await;
+                    assert_eq!(
+                        answer.status, 400,
+                        "{source:?} {method} {path}: {}",
+                        answer.text
+                    );
+                }
+                let tags = format!("{list}/{id}/tags/x");
+                let tag = stage
+                    .call((source, service), Method::PUT, &tags, None)
+                    .await;
+                assert_eq!(tag.status, 400, "{source:?} {tags}: {}", tag.text);
+            }
+            let listed = format!("{list}.JSON");
+            let listed = stage
+                .call((source, service), Method::GET, &listed, None)
+                .await;
+            assert_eq!(listed.status, 400, "{source:?} {}", listed.text);
+        }
+        assert_eq!(calls(&stage).await, before, "{service}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t22_methods_that_a_service_has_not_are_refused_before_anything_is_forwarded() {
+    let stage = Stage::new().await;
+    for (service, _, list, id) in deleting(&stage).await {
+        let before = calls(&stage).await;
+        for method in [
+            "OPTIONS", "TRACE", "FOO", "PROPFIND", "delete", "put", "get",
+        ] {
+            for path in [format!("{list}/{id}"), list.to_owned(), "/".to_owned()] {
+                let answer = stage
+                    .call(
+                        (GateSource::User, service),
+                        method.parse().unwrap(),
+                        &path,
+                        None,
+                    )
+                    .await;
+                assert_eq!(answer.status, 405, "{method} {path}: {}", answer.text);
+                assert!(answer.header("allow").contains("DELETE, GET"), "{method}");
+            }
+        }
+        assert_eq!(calls(&stage).await, before, "{service}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t22_a_name_in_the_place_of_an_id_is_refused_as_clients_expect_it() {
+    // openstacksdk looks by id first, and by name when that is 400, 403 or 404.
+    let stage = Stage::new().await;
+    let named = json!({"network": {"name": "My Net"}});
+    let id = stage.make("network", "/v2.0/networks", named).await;
+    let by_id = stage
+        .user(Method::GET, "/v2.0/networks/My%20Net", None)
+        .await;
+    assert_eq!(by_id.status, 400, "{}", by_id.text);
+    assert_eq!(by_id.json()["NeutronError"]["type"], "HTTPBadRequest");
+    let by_name = stage
+        .user(Method::GET, "/v2.0/networks?name=My%20Net", None)
+        .await;
+    let ids: Vec<Value> = vec![by_name.json()["networks"][0]["id"].clone()];
+    assert_eq!(ids, [json!(id)]);
+}
