@@ -109,51 +109,137 @@ async fn the_links_of_every_service_are_understood() {
 }
 
 #[tokio::test]
-async fn a_link_to_elsewhere_is_an_error_and_gets_no_token() {
+async fn a_link_to_elsewhere_is_followed_by_its_marker_at_our_own_endpoint() {
     let (other, _) = stub_cloud().await;
-    let port = other.address().port();
     for link in [
         format!("{}/v2.0/ports?marker=1", other.uri()),
-        format!("http://localhost:{port}/v2.0/ports?marker=1"),
-        "http://evil.example:OURS/v2.0/ports?marker=1".to_owned(),
-        "//evil.example/v2.0/ports".to_owned(),
-        "ftp://127.0.0.1/v2.0/ports".to_owned(),
+        format!(
+            "http://localhost:{}/v2.0/ports?marker=1",
+            other.address().port()
+        ),
+        "http://controller.internal:9696/v2.0/ports.json?limit=7&marker=1".to_owned(),
+        "https://proxy.example/networking/v2.0/ports?marker=1".to_owned(),
+        "//evil.example/v2.0/ports?marker=1".to_owned(),
+        "/v2.0/ports?marker=1".to_owned(),
         "ports?marker=1".to_owned(),
+        "?marker=1".to_owned(),
     ] {
         let (server, session) = stub_cloud().await;
-        let link = link.replace("OURS", &server.address().port().to_string());
         after(&server, None, page(rows(0, 2), Some(link.clone()))).await;
-        let error = list(&session).await.unwrap_err();
-        assert!(
-            matches!(error.reason, Reason::ForeignLink { .. }),
-            "{link}: {error}"
-        );
+        after(&server, Some("1"), page(rows(2, 3), None)).await;
+        let listing = list(&session).await.unwrap();
+        assert_eq!(ids(&listing), ["0", "1", "2"], "{link}");
         assert!(other.received_requests().await.unwrap().is_empty());
     }
 }
 
 #[tokio::test]
-async fn a_link_above_the_endpoint_is_an_error() {
+async fn a_relative_link_does_not_double_the_path_of_the_endpoint() {
     let server = MockServer::start().await;
     let login = crate::support::token_answer(&format!("{}/networking", server.uri()), "t");
     Mock::given(method("POST"))
         .respond_with(login)
         .mount(&server)
         .await;
+    let ports_at = || Mock::given(path("/networking/v2.0/ports"));
     let first = page(
         rows(0, 2),
-        Some(format!("{}/networking/../admin?marker=1", server.uri())),
+        Some("/networking/v2.0/ports?marker=1".to_owned()),
     );
-    Mock::given(path("/networking/v2.0/ports"))
-        .respond_with(first)
+    let first = ports_at()
+        .and(query_param_is_missing("marker"))
+        .respond_with(first);
+    first.mount(&server).await;
+    let second = ports_at().and(query_param("marker", "1"));
+    second
+        .respond_with(page(rows(2, 3), None))
         .mount(&server)
         .await;
     let session = crate::support::session_of(crate::support::password_cloud(&server.uri()));
+    assert_eq!(ids(&list(&session).await.unwrap()), ["0", "1", "2"]);
+}
+
+#[tokio::test]
+async fn a_link_keeps_the_filters_that_it_does_not_carry() {
+    let (server, session) = stub_cloud().await;
+    let link = "http://controller.internal:9696/v2.0/ports?marker=1&limit=1".to_owned();
+    after(&server, None, page(rows(0, 2), Some(link))).await;
+    let filtered = Mock::given(method("GET"))
+        .and(query_param("marker", "1"))
+        .and(query_param("limit", "1"))
+        .and(query_param("network_id", "n"));
+    filtered
+        .respond_with(page(rows(2, 3), None))
+        .mount(&server)
+        .await;
+    let query = [("network_id".to_owned(), "n".to_owned())];
+    let mut request = ports();
+    request.query = &query;
+    let listing = session.list(request).await.unwrap();
+    assert_eq!(ids(&listing), ["0", "1", "2"]);
+}
+
+#[tokio::test]
+async fn a_link_that_is_no_further_part_of_the_list_is_an_error() {
+    for link in [
+        "http://controller.internal:9696/v2.0/networks?marker=1",
+        "http://controller.internal:9696/v2.0/ports",
+        "/v2.0/ports/page/2",
+        "ftp://127.0.0.1/v2.0/ports?marker=1",
+    ] {
+        let (server, session) = stub_cloud().await;
+        after(&server, None, page(rows(0, 2), Some(link.to_owned()))).await;
+        let error = list(&session).await.unwrap_err();
+        assert!(
+            matches!(error.reason, Reason::ForeignLink { .. }),
+            "{link}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn i13_a_list_that_goes_on_in_an_unknown_way_is_an_error_and_not_its_first_page() {
+    for said in [
+        json!({"nextToken": "abc"}),
+        json!({"next_page_token": "abc"}),
+        json!({"next": 2}),
+        json!({"links": {"next": {"page": 2}}}),
+        json!({"has_more": true}),
+        json!({"truncated": true}),
+        json!({"cursor": "abc"}),
+    ] {
+        let (server, session) = stub_cloud().await;
+        let mut body = said.clone();
+        body["ports"] = json!(rows(0, 2));
+        let answer = ResponseTemplate::new(200).set_body_json(body);
+        after(&server, None, answer).await;
+        let error = list(&session).await.unwrap_err();
+        assert!(
+            matches!(error.reason, Reason::UnknownPaging { .. }),
+            "{said}: {error}"
+        );
+    }
+    let (server, session) = stub_cloud().await;
+    let header = "<http://n/v2.0/ports?marker=1>; rel=\"next\"";
+    let answer = page(rows(0, 2), None).insert_header("Link", header);
+    after(&server, None, answer).await;
     let error = list(&session).await.unwrap_err();
     assert!(
-        matches!(error.reason, Reason::ForeignLink { .. }),
+        matches!(error.reason, Reason::UnknownPaging { .. }),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn signs_that_say_that_nothing_follows_end_a_list() {
+    let (server, session) = stub_cloud().await;
+    let body = json!({
+        "ports": rows(0, 2), "links": {"next": null, "previous": null}, "truncated": false,
+        "nextToken": null, "first": "/v2.0/ports", "schema": "/v2.0/schemas/ports",
+    });
+    let answer = ResponseTemplate::new(200).set_body_json(body);
+    after(&server, None, answer).await;
+    assert_eq!(ids(&list(&session).await.unwrap()), ["0", "1"]);
 }
 
 #[tokio::test]
@@ -192,6 +278,7 @@ async fn a_vanished_marker_drops_the_rows_of_its_part_alone() {
         0 => page(rows(2, 4), Some(format!("{uri}/v2.0/ports?marker=3"))),
         _ => page(rows(2, 3), None),
     };
+    after(&server, Some("3"), not_found("PortNotFound")).await;
     Mock::given(query_param("id", &second))
         .respond_with(part_two)
         .mount(&server)
@@ -200,7 +287,6 @@ async fn a_vanished_marker_drops_the_rows_of_its_part_alone() {
         .respond_with(page(rows(0, 2), None))
         .mount(&server)
         .await;
-    after(&server, Some("3"), not_found("PortNotFound")).await;
     let configured = crate::support::password_cloud(&server.uri());
     let site = Site::region("c", "R1");
     let cloud = OpenStack::new(

@@ -50,6 +50,15 @@ fn leaf(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> (rcgen::Certi
 /// A Keystone behind TLS for `name`; with `clients`, only for clients that they vouch for.
 async fn keystone(authority: &Authority, name: &str, clients: Option<&Authority>) -> String {
     let (certificate, key) = leaf(&authority.issuer, name);
+    keystone_showing(certificate.der().to_vec(), &key, clients).await
+}
+
+/// A Keystone behind TLS that shows this certificate.
+async fn keystone_showing(
+    certificate: Vec<u8>,
+    key: &KeyPair,
+    clients: Option<&Authority>,
+) -> String {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -65,7 +74,7 @@ async fn keystone(authority: &Authority, name: &str, clients: Option<&Authority>
         }
     };
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let config = builder.with_single_cert(vec![certificate.der().clone()], key);
+    let config = builder.with_single_cert(vec![certificate.into()], key);
     let acceptor = TlsAcceptor::from(Arc::new(config.unwrap()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -117,6 +126,55 @@ fn assert_mistrusted(result: Result<(), AuthError>) {
         error.to_string().contains("set `cacert` in clouds.yaml"),
         "{error}"
     );
+}
+
+/// A certificate that vouches for itself, as `openssl req -x509` makes it: it says that it is an authority.
+fn self_signed(names: &[&str]) -> (rcgen::Certificate, KeyPair) {
+    let key = KeyPair::generate().unwrap();
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    (params.self_signed(&key).unwrap(), key)
+}
+
+#[tokio::test]
+async fn a_servers_own_certificate_as_cacert_is_trusted_for_its_name_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let cacert = |name: &str, certificate: &rcgen::Certificate| {
+        let path = folder.path().join(name);
+        write(&path, &certificate.pem());
+        format!("cacert: {},", path.display())
+    };
+    let (certificate, key) = self_signed(&["localhost"]);
+    let named = cacert("server.pem", &certificate);
+    let url = keystone_showing(certificate.der().to_vec(), &key, None).await;
+    assert_mistrusted(login(&url, "").await);
+    login(&url, &named).await.unwrap();
+
+    // Another server's, by the same name.
+    let (other, other_key) = self_signed(&["localhost"]);
+    let impostor = keystone_showing(other.der().to_vec(), &other_key, None).await;
+    assert_mistrusted(login(&impostor, &named).await);
+
+    // It is trusted for its name, not for any.
+    let (elsewhere, key) = self_signed(&["keystone.example"]);
+    let named = cacert("elsewhere.pem", &elsewhere);
+    let url = keystone_showing(elsewhere.der().to_vec(), &key, None).await;
+    assert_mistrusted(login(&url, &named).await);
+}
+
+#[tokio::test]
+async fn a_servers_own_certificate_as_cacert_is_not_trusted_after_its_end() {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let certificate = params.self_signed(&key).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server.pem");
+    write(&path, &certificate.pem());
+    let url = keystone_showing(certificate.der().to_vec(), &key, None).await;
+    assert_mistrusted(login(&url, &format!("cacert: {},", path.display())).await);
 }
 
 #[tokio::test]

@@ -86,12 +86,15 @@ pub enum Reason {
         items_key: String,
         request_id: Option<String>,
     },
-    /// The token goes to the endpoint only.
+    /// What is there would be another list, or the same page again.
     #[error(
-        "the next page is said to be at {}, which is not below the endpoint {endpoint}",
+        "the next page is said to be at {}, which is no further part of the list {path}",
         shown(link)
     )]
-    ForeignLink { link: String, endpoint: String },
+    ForeignLink { link: String, path: String },
+    /// Page one is not the list.
+    #[error("the list goes on in a way that is not known here: {said}; nothing of it is used")]
+    UnknownPaging { said: String },
     #[error("the list does not end: page {page} leads back to one that was read")]
     EndlessList { page: usize },
     #[error("the list does not end: {pages} pages were read")]

@@ -274,28 +274,6 @@ pub(super) fn join(endpoint: &Url, path_and_query: &str) -> Result<Url, CatalogE
     Ok(url)
 }
 
-/// The URL of a `next` link: on the endpoint's host and below its path, else none. The scheme is
-/// always the endpoint's: behind a TLS proxy, services that do not know of it write `http`.
-pub(super) fn follow(endpoint: &Url, link: &str) -> Option<Url> {
-    if link.starts_with('/') && !link.starts_with("//") {
-        return join(endpoint, link).ok();
-    }
-    let link = Url::parse(link).ok()?;
-    let proxied = link.port().is_none() && matches!(link.scheme(), "http" | "https");
-    let same_port = link.port_or_known_default() == endpoint.port_or_known_default();
-    let below = link
-        .path()
-        .strip_prefix(root_of(endpoint.path()))
-        .is_some_and(|rest| rest.starts_with('/'));
-    if link.host() != endpoint.host() || !(same_port || proxied) || !below {
-        return None;
-    }
-    let mut url = endpoint.clone();
-    url.set_path(link.path());
-    url.set_query(link.query());
-    Some(url)
-}
-
 /// An endpoint's path without its version.
 #[must_use]
 pub fn root_of(path: &str) -> &str {

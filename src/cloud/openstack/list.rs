@@ -9,8 +9,9 @@ use url::form_urlencoded;
 
 use super::call::{Answer, CallError, Reason};
 use super::keystone::Identity;
+use super::paging::{Onward, marker, onward};
 use super::remote::RemoteError;
-use super::session::{Session, Target};
+use super::session::Session;
 
 /// 10 million rows at 500 a page; a server that sends more is not ending its list.
 const PAGES_MAX: usize = 20_000;
@@ -68,7 +69,7 @@ pub struct Pages<'a> {
     session: &'a Session,
     request: ListRequest<'a>,
     start: String,
-    /// None before the first page.
+    /// The path of the next page; none before the first.
     next: Option<String>,
     done: bool,
     /// Where we have been since the last start, to notice a list that leads back.
@@ -146,16 +147,13 @@ impl Pages<'_> {
                 return Err(self.fail(Reason::TooManyPages { pages: PAGES_MAX }));
             }
             self.asked += 1;
-            let target = match &self.next {
-                None => Target::Path(&self.start),
-                Some(link) => Target::Link(link),
-            };
+            let path = self.next.as_ref().unwrap_or(&self.start);
             let ListRequest {
                 service, deadline, ..
             } = self.request;
             let call = self
                 .session
-                .perform(service, Method::GET, target, None, deadline);
+                .request(service, Method::GET, path, None, deadline);
             match call.await {
                 Ok(answer) => break answer,
                 Err(error) if self.marker_vanished(&error) => {
@@ -188,17 +186,21 @@ impl Pages<'_> {
                 }));
             }
         };
-        let link = next_link(&answer.json, key);
+        let next = onward(&answer.json, &answer.headers, key, &self.start);
+        let next = match next.map_err(|reason| self.fail(reason))? {
+            Onward::End => None,
+            Onward::At(path) => Some(path),
+        };
         let left = self.request.rows_max.unwrap_or(usize::MAX) - self.given;
-        let complete = link.is_none() && items.len() <= left;
+        let complete = next.is_none() && items.len() <= left;
         self.done = complete || items.len() >= left;
         items.truncate(left);
         self.given += items.len();
-        if let Some(link) = link {
-            if !self.seen.insert(link.clone()) {
+        if let Some(path) = next {
+            if !self.seen.insert(path.clone()) {
                 return Err(self.fail(Reason::EndlessList { page: self.asked }));
             }
-            self.next = Some(link);
+            self.next = Some(path);
         }
         Ok(Page {
             items,
@@ -212,7 +214,7 @@ impl Pages<'_> {
     /// The row that the link names was deleted: the list must be read anew. Neutron answers 404
     /// with the kind's type, Glance and Octavia 400.
     fn marker_vanished(&self, error: &CallError) -> bool {
-        let (Some(link), Reason::Refused(remote)) = (&self.next, &error.reason) else {
+        let (Some(path), Reason::Refused(remote)) = (&self.next, &error.reason) else {
             return false;
         };
         let RemoteError {
@@ -230,7 +232,7 @@ impl Pages<'_> {
             // HTTPNotFound is Neutron's word for a path that it does not know.
             (404, None) => kind.as_deref() != Some("HTTPNotFound"),
             (400, _) => {
-                let marker = marker(link);
+                let marker = marker(path);
                 message.to_lowercase().contains("marker")
                     || marker.is_some_and(|marker| message.contains(&marker))
             }
@@ -243,27 +245,4 @@ impl Pages<'_> {
         let url = format!("{} {}", self.request.service, self.start);
         self.session.error(&Method::GET, url, reason)
     }
-}
-
-fn marker(link: &str) -> Option<String> {
-    let (_, query) = link.split_once('?')?;
-    form_urlencoded::parse(query.as_bytes())
-        .find(|(key, value)| key == "marker" && !value.is_empty())
-        .map(|(_, value)| value.into_owned())
-}
-
-/// Where the next page is: `{key}_links` (Neutron, Octavia, Nova), `links.next` (Keystone), or
-/// `next` (Glance).
-fn next_link(body: &Value, items_key: &str) -> Option<String> {
-    let rel = |link: &&Value| link.get("rel").and_then(Value::as_str) == Some("next");
-    let links = body.get(format!("{items_key}_links"));
-    let listed = links
-        .and_then(Value::as_array)
-        .and_then(|links| links.iter().find(rel)?.get("href"));
-    listed
-        .or_else(|| body.get("links")?.get("next"))
-        .or_else(|| body.get("next"))
-        .and_then(Value::as_str)
-        .filter(|link| !link.is_empty())
-        .map(str::to_owned)
 }

@@ -18,6 +18,7 @@ pub mod config;
 mod http;
 mod keystone;
 mod list;
+mod paging;
 mod projects;
 mod remote;
 mod session;

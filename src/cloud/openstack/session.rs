@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::call::{Answer, Attempt, CallError, Reason, parse};
-use super::catalog::{Catalog, CatalogError, follow, join, overridden};
+use super::catalog::{Catalog, CatalogError, join, overridden};
 use super::config::{Cloud, Interface};
 use super::keystone::{AuthError, Identity, Token, Vouched, check, login, vouch};
 use super::remote::{RemoteError, request_id, retry_after};
@@ -57,14 +57,6 @@ struct Looked {
 struct Login {
     token: Option<Arc<Token>>,
     failure: Option<AuthError>,
-}
-
-/// Where a call goes, below the endpoint.
-#[derive(Clone, Copy)]
-pub(super) enum Target<'a> {
-    Path(&'a str),
-    /// A link from an earlier answer: not trusted.
-    Link(&'a str),
 }
 
 impl std::fmt::Debug for Session {
@@ -218,22 +210,9 @@ impl Session {
         body: Option<&Value>,
         deadline: Duration,
     ) -> Result<Answer, CallError> {
-        let target = Target::Path(path_and_query);
-        self.perform(service, method, target, body, deadline).await
-    }
-
-    pub(super) async fn perform(
-        &self,
-        service: &str,
-        method: Method,
-        target: Target<'_>,
-        body: Option<&Value>,
-        deadline: Duration,
-    ) -> Result<Answer, CallError> {
         let until = Instant::now() + deadline;
         let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
-        let (Target::Path(path) | Target::Link(path)) = target;
-        let before = |reason| self.error(&method, format!("{service} {path}"), reason);
+        let before = |reason| self.error(&method, format!("{service} {path_and_query}"), reason);
         let mut stale = None;
         loop {
             let token = timeout_at(until, self.token(stale))
@@ -243,7 +222,8 @@ impl Session {
             let endpoint = self
                 .locate(&token.catalog, service, None, None)
                 .map_err(|error| before(Reason::Catalog(Box::new(error))))?;
-            let url = resolve(&endpoint, target).map_err(before)?;
+            let url = join(&endpoint, path_and_query)
+                .map_err(|error| before(Reason::Catalog(Box::new(error))))?;
             let fail = |reason| self.error(&method, display(&url), reason);
             let remaining = until.saturating_duration_since(Instant::now());
             let response = self
@@ -376,16 +356,6 @@ impl Session {
             site: self.site(),
         });
         CallError { attempt, reason }
-    }
-}
-
-fn resolve(endpoint: &Url, target: Target<'_>) -> Result<Url, Reason> {
-    match target {
-        Target::Path(path) => join(endpoint, path).map_err(|e| Reason::Catalog(Box::new(e))),
-        Target::Link(link) => follow(endpoint, link).ok_or_else(|| Reason::ForeignLink {
-            link: link.to_owned(),
-            endpoint: display(endpoint),
-        }),
     }
 }
 

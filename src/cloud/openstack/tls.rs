@@ -4,10 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use super::config::{Cloud, ConfigError, Origin, Tls};
@@ -32,7 +36,9 @@ pub(super) fn client_config(cloud: &Cloud) -> Result<ClientConfig, ConfigError> 
         _ if !verify => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Anyone(provider))),
-        Some(path) => builder.with_root_certificates(roots(cloud, path)?),
+        Some(path) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(named(cloud, path, provider)?),
         None => builder.with_platform_verifier().map_err(unusable)?,
     };
     let Some(path) = cert else {
@@ -57,7 +63,13 @@ pub(super) fn client_config(cloud: &Cloud) -> Result<ClientConfig, ConfigError> 
         .map_err(|error| bad(cloud, "cert", format!("cannot be used: {error}")))
 }
 
-fn roots(cloud: &Cloud, path: &Path) -> Result<RootCertStore, ConfigError> {
+/// Trusts the certificates of `cacert`, and nobody else: those that they vouch for, and a server that
+/// shows one of them itself.
+fn named(
+    cloud: &Cloud,
+    path: &Path,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<Named>, ConfigError> {
     let pem = read(cloud, "cacert", path)?;
     let bundle: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let bundle = bundle.unwrap_or_default();
@@ -65,13 +77,20 @@ fn roots(cloud: &Cloud, path: &Path) -> Result<RootCertStore, ConfigError> {
         let problem = format!("{} holds no PEM certificate", path.display());
         return Err(bad(cloud, "cacert", problem));
     }
+    let unusable = |error: String| bad(cloud, "cacert", format!("cannot be used: {error}"));
     let mut roots = RootCertStore::empty();
-    for certificate in bundle {
+    for certificate in bundle.iter().cloned() {
         roots
             .add(certificate)
-            .map_err(|error| bad(cloud, "cacert", format!("cannot be used: {error}")))?;
+            .map_err(|e| unusable(e.to_string()))?;
     }
-    Ok(roots)
+    let by_authority = WebPkiServerVerifier::builder_with_provider(roots.into(), provider)
+        .build()
+        .map_err(|e| unusable(e.to_string()))?;
+    Ok(Arc::new(Named {
+        by_authority,
+        bundle,
+    }))
 }
 
 fn read(cloud: &Cloud, field: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
@@ -85,6 +104,81 @@ pub(super) fn bad(cloud: &Cloud, field: &str, problem: String) -> ConfigError {
         cloud: cloud.name.clone(),
         field: field.to_owned(),
         problem,
+    }
+}
+
+/// The certificates of `cacert`. As OpenSSL does, and so every other client of these clouds, one that is
+/// no authority is trusted for what it is: a server's own certificate, for its names and its time.
+#[derive(Debug)]
+struct Named {
+    by_authority: Arc<WebPkiServerVerifier>,
+    bundle: Vec<CertificateDer<'static>>,
+}
+
+impl Named {
+    fn is_named(&self, shown: &CertificateDer<'_>) -> bool {
+        self.bundle
+            .iter()
+            .any(|named| named.as_ref() == shown.as_ref())
+    }
+}
+
+impl ServerCertVerifier for Named {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verified = self
+            .by_authority
+            .verify_server_cert(shown, intermediates, name, ocsp, now);
+        let Err(error) = verified else {
+            return verified;
+        };
+        // Its time was looked at before its kind, and its signature is the connection's to show.
+        if !is_for_its_kind(&error) || !self.is_named(shown) {
+            return Err(error);
+        }
+        verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.by_authority
+            .verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.by_authority
+            .verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.by_authority.supported_verify_schemes()
+    }
+}
+
+/// All that was wrong is that an authority's certificate is shown as a server's.
+fn is_for_its_kind(error: &rustls::Error) -> bool {
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::Other(other)) => matches!(
+            other.0.downcast_ref::<webpki::Error>(),
+            Some(webpki::Error::CaUsedAsEndEntity)
+        ),
+        _ => false,
     }
 }
 
