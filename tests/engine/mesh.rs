@@ -58,9 +58,11 @@ pub struct Mesh {
 
 #[derive(Default)]
 pub struct Lies {
-    pub news: Option<Box<dyn Fn(&Peer, &mut News) + Send>>,
-    pub answers: Option<Box<dyn Fn(&Peer, &mut Answers) + Send>>,
+    pub news: Option<Lie<News>>,
+    pub answers: Option<Lie<Answers>>,
 }
+
+type Lie<T> = Box<dyn Fn(&Peer, &mut T) + Send>;
 
 impl Mesh {
     pub fn lose_hints(&self) {
