@@ -137,6 +137,12 @@
 //! bodies, trees of a balancer and actions need no rules of their own. A service that calls two things by
 //! one name would be refused more than it should.
 //!
+//! **A gate finds what takes a part along in the part's own row.** Parts have no tombstone: the kinds name
+//! the fields by which a row tells what it goes with, so a part that came after planning is known too, and
+//! nothing is kept in memory for parts. A request that refers to ids alone costs one list of them for each
+//! level, by the engine's own login, while something of such a kind is being deleted. Clients that refer to
+//! much while much is deleted would want an index of parts, kept beside the tombstones.
+//!
 //! **Gates have threads of their own, and a connection stays on one.** On the engine's runtime tasks moved
 //! between cores, which cost a third of a gate's time; connections to the upstream belong to the thread.
 //! One client with a connection that is busier than a core would want its requests spread.

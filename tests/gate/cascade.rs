@@ -209,6 +209,36 @@ async fn n09_t17_nothing_is_added_to_what_is_being_deleted() {
         assert!(error["message"].as_str().unwrap().contains(&id), "{error}");
         assert_eq!(answer.header("x-gone-deletion"), id);
     }
+    // Its subnets have no tombstone, and go with it: neither changed, removed, attached nor detached.
+    let subnets = format!("/v2.0/subnets?network_id={network}&fields=id");
+    let subnets = stage.user(Method::GET, &subnets, None).await.json();
+    let subnet = subnets["subnets"][0]["id"].as_str().unwrap();
+    let router = json!({"router": {"name": "r"}});
+    let router = stage.make("network", "/v2.0/routers", router).await;
+    let of_subnet = format!("/v2.0/subnets/{subnet}");
+    let of_router = |what: &str| format!("/v2.0/routers/{router}/{what}_router_interface");
+    for (method, path, body) in [
+        (
+            Method::PUT,
+            of_subnet.clone(),
+            Some(json!({"subnet": {"name": "x"}})),
+        ),
+        (Method::DELETE, of_subnet, None),
+        (
+            Method::PUT,
+            of_router("add"),
+            Some(json!({"subnet_id": subnet})),
+        ),
+        (
+            Method::PUT,
+            of_router("remove"),
+            Some(json!({"subnet_id": subnet})),
+        ),
+    ] {
+        let answer = stage.user(method.clone(), &path, body).await;
+        assert_eq!(answer.status, 409, "{method} {path}: {}", answer.text);
+        assert_eq!(answer.header("x-gone-deletion"), id);
+    }
     // The cloud's own port has no tombstone: it goes with its network.
     assert_eq!(stage.phase("port", &ports[0]), None);
     let dhcp = format!("/v2.0/ports/{}", ports[0]);
@@ -219,12 +249,17 @@ async fn n09_t17_nothing_is_added_to_what_is_being_deleted() {
         assert_eq!(answer.header("x-gone-deletion"), id);
     }
     // Another service's resource that refers to it.
-    let balancer = Some(json!({"loadbalancer": {"vip_network_id": network}}));
-    let at = (GateSource::User, "load-balancer");
-    let path = "/v2.0/lbaas/loadbalancers";
-    let answer = stage.call(at, Method::POST, path, balancer).await;
-    assert_eq!(answer.status, 409, "{}", answer.text);
-    assert!(answer.json()["faultstring"].as_str().unwrap().contains(&id));
+    for vip in [
+        json!({"vip_network_id": network}),
+        json!({"vip_subnet_id": subnet}),
+    ] {
+        let balancer = Some(json!({ "loadbalancer": vip }));
+        let at = (GateSource::User, "load-balancer");
+        let path = "/v2.0/lbaas/loadbalancers";
+        let answer = stage.call(at, Method::POST, path, balancer).await;
+        assert_eq!(answer.status, 409, "{vip}: {}", answer.text);
+        assert!(answer.json()["faultstring"].as_str().unwrap().contains(&id));
+    }
     let body = json!({"port": {"network_id": bystander}});
     let other = stage.user(Method::POST, "/v2.0/ports", Some(body)).await;
     assert_eq!(other.status, 201, "{}", other.text);
@@ -534,6 +569,39 @@ async fn n07_n08_what_may_not_go_is_refused_and_stays_as_it_was() {
     assert_eq!(stage.phase("network", &network), None);
     let shown = stage.user(Method::GET, &path, None).await;
     assert_eq!(shown.json()["network"]["status"], "ACTIVE");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t23_its_location_tells_planning_from_refused_and_why() {
+    let stage = Stage::new().await;
+    let (network, _) = network(&stage).await;
+    let body =
+        json!({"port": {"network_id": network, "project_id": "0123456789abcdef0123456789abcdef"}});
+    let stranger = stage.make("network", "/v2.0/ports", body).await;
+    // Planning waits for this, for as long as it takes.
+    let write = stage.tombstones.begin_write(&site());
+    let path = format!("/v2.0/networks/{network}?cascade=true");
+    let accepted = stage.user(Method::DELETE, &path, None).await;
+    assert_eq!(accepted.status, 202, "{}", accepted.text);
+    let url = format!(
+        "{}{}",
+        stage.origin(GateSource::User, "network"),
+        accepted.header("location")
+    );
+    let followed = async || {
+        let url = url.clone();
+        stage
+            .send(Method::GET, &url, &stage.admin, None)
+            .await
+            .json()
+    };
+    assert_eq!(followed().await["state"], "planning");
+    drop(write);
+    let is_refused = async || followed().await["state"] == "refused";
+    until("its Location says that it is refused", is_refused).await;
+    let refused = followed().await;
+    let note = refused["note"].as_str().unwrap();
+    assert!(note.contains(&stranger), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,6 +12,7 @@ mod copies;
 mod crowds;
 mod keys;
 mod pages;
+mod parts;
 mod passing;
 mod paths;
 mod scopes;

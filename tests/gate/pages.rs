@@ -1,6 +1,6 @@
 //! Pages of a list of which some rows are hidden.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gone::domain::model::{KindName, Phase};
 use gone::ledger::tombstones::Changed;
@@ -109,4 +109,77 @@ async fn t13_pages_stay_full_and_no_marker_names_what_is_hidden() {
         names.iter().all(|row| row.as_object().unwrap().len() == 1),
         "{names:?}"
     );
+}
+
+/// The rows of a page, and where its links lead, by their names.
+async fn page(stage: &Stage, url: &str) -> (Vec<String>, BTreeMap<String, String>) {
+    let page = stage.send(Method::GET, url, &stage.admin, None).await;
+    assert_eq!(page.status, 200, "{url}: {}", page.text);
+    let json = page.json();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let rows = json["networks"].as_array().unwrap().iter();
+    let links = json["networks_links"].as_array().into_iter().flatten();
+    (
+        rows.map(|row| text(&row["id"])).collect(),
+        links
+            .map(|link| (text(&link["rel"]), text(&link["href"])))
+            .collect(),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t21_pages_are_full_in_both_directions_and_no_link_names_what_is_hidden() {
+    let stage = Stage::new().await;
+    let (ids, hidden) = networks(&stage).await;
+    let shown: Vec<String> = ids.difference(&hidden).cloned().collect();
+    let first = format!(
+        "{}/v2.0/networks?limit=4&sort_key=id&sort_dir=asc",
+        stage.url(GateSource::Local, "network")
+    );
+    for (start, onward) in [
+        (first.clone(), "next"),
+        (format!("{first}&page_reverse=True"), "previous"),
+    ] {
+        let mut pages = Vec::new();
+        let mut url = Some(start);
+        while let Some(at) = url {
+            let (rows, links) = page(&stage, &at).await;
+            for link in links.values() {
+                let named = hidden.iter().find(|id| link.contains(id.as_str()));
+                assert_eq!(named, None, "{at} leads to {link}");
+            }
+            pages.push(rows);
+            url = links.get(onward).cloned();
+        }
+        let (last, full) = pages.split_last().unwrap();
+        assert!(full.iter().all(|page| page.len() == 4), "{pages:?}");
+        assert!(last.len() <= 4, "{pages:?}");
+        if onward == "previous" {
+            pages.reverse();
+        }
+        assert_eq!(pages.concat(), shown, "each once, in the order of the list");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t21_a_filter_by_state_holds_over_all_pages() {
+    let stage = Stage::new().await;
+    let (ids, hidden) = networks(&stage).await;
+    for (state, found) in [
+        ("DELETING", hidden.clone()),
+        ("ACTIVE", ids.difference(&hidden).cloned().collect()),
+    ] {
+        let mut listed = BTreeSet::new();
+        let mut url = Some(format!(
+            "{}/v2.0/networks?limit=3&status={state}",
+            stage.url(GateSource::User, "network")
+        ));
+        while let Some(at) = url {
+            let (rows, links) = page(&stage, &at).await;
+            assert!(rows.len() == 3 || !links.contains_key("next"), "{rows:?}");
+            listed.extend(rows);
+            url = links.get("next").cloned();
+        }
+        assert_eq!(listed, found, "{state}");
+    }
 }

@@ -121,6 +121,15 @@ pub enum Settling {
     Failed,
 }
 
+/// How closely a resource belongs to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bond {
+    /// The cloud itself removes it with the other (T20).
+    Part,
+    /// That, or a cascade deletes it before the other (N9).
+    Child,
+}
+
 impl Created {
     /// The ids under which a call creates: with the variables of its path, and what its body says, or
     /// its answer.
@@ -201,6 +210,36 @@ impl Kinds {
             .filter(move |(_, reference)| reference.to == *to)
     }
 
+    /// The ids of what a row refers to by this reference; none where an id alone does not tell (an address
+    /// in a network).
+    pub fn referred_in(&self, reference: &Reference, row: &Value) -> Vec<String> {
+        if !holds(&reference.when, row) {
+            return Vec::new();
+        }
+        if let Some(field) = &reference.field {
+            return lookup(row, field);
+        }
+        let parts = self.get(&reference.to).map(Kind::id_parts);
+        let parts = parts.unwrap_or_default();
+        if parts.len() != reference.matches.len() {
+            return Vec::new();
+        }
+        let mut ids = vec![String::new()];
+        for (nth, part) in parts.into_iter().enumerate() {
+            let equals = |rule: &&Match| rule.equals.as_deref() == Some(part);
+            let Some(rule) = reference.matches.iter().find(equals) else {
+                return Vec::new();
+            };
+            let values = lookup(row, &rule.field);
+            let values = values.iter().filter_map(|value| rule.referred(value));
+            let comma = if nth == 0 { "" } else { "," };
+            ids = values
+                .flat_map(|value| ids.iter().map(move |id| format!("{id}{comma}{value}")))
+                .collect();
+        }
+        ids
+    }
+
     /// The resources that one listed row shows: itself unless an edge replaces it, and its edges.
     pub fn resources_in(&self, site: &Site, listed: &Kind, row: &Value) -> Vec<Resource> {
         let mut found = Vec::new();
@@ -243,6 +282,30 @@ impl Kind {
     /// Whether a call takes this resource alone out of a row that holds more of its kind (N17).
     pub fn takes_one(&self, variables: &BTreeMap<String, String>) -> bool {
         self.spec.delete_one.is_some() && variables.contains_key(ONE_OF_SEVERAL)
+    }
+
+    /// What the parts of its id are called, in the order of the id.
+    fn id_parts(&self) -> Vec<&str> {
+        if let Some(derived) = &self.spec.derived {
+            let called = |path: &String| {
+                let mut set = derived.set.iter();
+                set.find_map(|(name, from)| (from == path).then_some(name.as_str()))
+            };
+            return derived.id.iter().filter_map(called).collect();
+        }
+        let list = self.spec.list.iter();
+        list.flat_map(|list| list.id.iter().map(String::as_str))
+            .collect()
+    }
+
+    /// The references to what takes a resource of this kind along when it goes.
+    pub fn bonds(&self, bond: Bond) -> impl Iterator<Item = &Reference> {
+        let is_such = move |reference: &&Reference| match reference.on_delete {
+            OnDelete::Automatic | OnDelete::WithCascade => true,
+            OnDelete::Cascade => bond == Bond::Child,
+            OnDelete::Block | OnDelete::Unset | OnDelete::Dangling => false,
+        };
+        self.spec.references.iter().filter(is_such)
     }
 
     /// What an answer means, by this kind's rules.
@@ -465,6 +528,14 @@ impl Kind {
 }
 
 impl Reference {
+    /// The fields of a row that tell what it refers to by this.
+    pub fn row_fields(&self) -> impl Iterator<Item = &str> {
+        let matches = self.matches.iter().map(|rule| rule.field.as_str());
+        let conditions = self.when.keys().map(String::as_str);
+        let paths = matches.chain(self.field.as_deref()).chain(conditions);
+        paths.map(|path| path.split(['.', '[']).next().unwrap_or(path))
+    }
+
     /// The paths in the referrer that hold the target's id.
     pub fn id_fields(&self) -> impl Iterator<Item = &str> {
         let by_id = self.matches.iter().filter(|rule| {

@@ -32,25 +32,37 @@ pub fn referred(routes: &Routes, body: &Value) -> Vec<Named> {
 fn collect(routes: &Routes, value: &Value, found: &mut Vec<Named>) {
     match value {
         Value::Object(fields) => {
+            // JSON patch, as Glance takes it, names the field that it sets by a path.
+            let patched = fields.get("path").and_then(Value::as_str);
+            if let (Some(path), Some(value)) = (patched, fields.get("value")) {
+                let field = path.rsplit('/').next().unwrap_or(path);
+                name(routes, field, value, found);
+            }
             for (field, value) in fields {
-                if let Some(kinds) = routes.referred(field) {
-                    let texts = match value {
-                        Value::Array(values) => values.as_slice(),
-                        one => std::slice::from_ref(one),
-                    };
-                    let ids = texts.iter().filter_map(Value::as_str);
-                    for id in ids.filter(|id| !id.is_empty()) {
-                        found.extend(kinds.iter().map(|kind| Named {
-                            kind: kind.clone(),
-                            id: id.to_owned(),
-                        }));
-                    }
-                }
+                name(routes, field, value, found);
                 collect(routes, value, found);
             }
         }
         Value::Array(values) => values.iter().for_each(|it| collect(routes, it, found)),
         _ => {}
+    }
+}
+
+/// The resources that a field names, if the kinds know it.
+fn name(routes: &Routes, field: &str, value: &Value, found: &mut Vec<Named>) {
+    let Some(kinds) = routes.referred(field) else {
+        return;
+    };
+    let texts = match value {
+        Value::Array(values) => values.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let ids = texts.iter().filter_map(Value::as_str);
+    for id in ids.filter(|id| !id.is_empty()) {
+        found.extend(kinds.iter().map(|kind| Named {
+            kind: kind.clone(),
+            id: id.to_owned(),
+        }));
     }
 }
 

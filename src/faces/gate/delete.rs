@@ -39,7 +39,7 @@ impl Gate {
         };
         match self.ruled(&head, named, asker, Wish::Delete).await? {
             Ruling::Pass => {
-                self.guard_part(&head, named, asker, Wish::Delete).await?;
+                self.guard_delete_of_part(&head, named, asker).await?;
                 self.delete_now(head, body, named, asker).await
             }
             Ruling::NotFound if asker == Asker::Local => Err(self.not_found(named).await),

@@ -6,6 +6,7 @@
 //!  request ──┤  rules     phase × who asks × what for → what is done: the table
 //!            ├─ read      GET and lists: passed, hidden, or shown as deleting
 //!            ├─ write     creates and updates: refused where they refer to what goes
+//!            │  parts     what goes along with what is being deleted
 //!            │  turns     under one natural key one after another
 //!            ├─ delete    passed, answered, or a cascade of the engine's
 //!            └─ pass      everything else, and all of the above's calls: to the upstream, as it is
@@ -22,6 +23,7 @@ mod budget;
 mod delete;
 mod deletions;
 mod page;
+mod parts;
 mod pass;
 mod read;
 mod refusal;

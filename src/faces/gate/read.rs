@@ -3,7 +3,7 @@
 use http::{Method, Response, StatusCode, request};
 use serde_json::{Map, Value, json};
 
-use super::page::{Asked, Page, with_query};
+use super::page::{Asked, Direction, Page, with_query};
 use super::pass::Whole;
 use super::refusal::{Refusal, name_deletion};
 use super::route::{Named, Place};
@@ -11,7 +11,7 @@ use super::rules::{Asker, Ruling, Wish, ruling};
 use super::{Gate, Out};
 use crate::control::traffic::Met;
 use crate::control::{Page as Answered, Query};
-use crate::domain::kinds::Kind;
+use crate::domain::kinds::{Bond, Kind, Reference};
 use crate::domain::model::{KindName, ResourceKey};
 
 /// Pages that one request may take from the upstream to fill one of its own: 100,000 rows.
@@ -30,33 +30,119 @@ impl Gate {
         match place {
             Place::Elsewhere => self.pass(head, body).await,
             Place::Collection { kind, parent } => {
-                if let Some(parent) = parent.filter(|it| self.hides(it, asker)) {
+                if let Some(parent) = parent
+                    && self.hides(&head, &parent, asker).await?
+                {
                     return self.hidden(head, body, &parent, asker).await;
                 }
-                if !self.tombstones.any(&self.site, &kind) {
+                if !self.tombstones.any(&self.site, &kind) && !self.has_parts(&kind, asker) {
                     return self.pass(head, body).await;
                 }
                 self.list(head, &kind, asker).await
             }
             Place::Resource { named, parent } => {
-                if let Some(parent) = parent.filter(|it| self.hides(it, asker)) {
+                if let Some(parent) = parent
+                    && self.hides(&head, &parent, asker).await?
+                {
                     return self.hidden(head, body, &parent, asker).await;
                 }
                 match self.ruling(&named, asker, Wish::Read) {
                     Ruling::NotFound => self.hidden(head, body, &named, asker).await,
                     Ruling::ShowDeleting => self.deleting(head, &named).await,
+                    _ if self.may_be_part(&named, asker) => self.part(head, &named, asker).await,
                     _ => self.pass(head, body).await,
                 }
             }
-            Place::Below(named) => match self.hides(&named, asker) {
+            Place::Below(named) => match self.hides(&head, &named, asker).await? {
                 true => self.hidden(head, body, &named, asker).await,
                 false => self.pass(head, body).await,
             },
         }
     }
 
-    fn hides(&self, named: &Named, asker: Asker) -> bool {
-        self.ruling(named, asker, Wish::Read) == Ruling::NotFound
+    /// Whether what is below this resource is hidden with it, or with what it is a part of.
+    async fn hides(
+        &self,
+        head: &request::Parts,
+        named: &Named,
+        asker: Asker,
+    ) -> Result<bool, Refusal> {
+        if self.ruling(named, asker, Wish::Read) == Ruling::NotFound {
+            return Ok(true);
+        }
+        if asker != Asker::Local || !self.may_be_part(named, asker) {
+            return Ok(false);
+        }
+        self.is_known(head).await?;
+        let wholes = self
+            .wholes_of(std::slice::from_ref(named), Bond::Part)
+            .await?;
+        let mut wholes = wholes.iter().flatten();
+        Ok(wholes.any(|whole| self.ruling(whole, asker, Wish::Read) == Ruling::NotFound))
+    }
+
+    /// Whether resources of this kind may have to be shown as what they are parts of.
+    fn has_parts(&self, kind: &KindName, asker: Asker) -> bool {
+        asker != Asker::Central && self.may_go_along(kind, Bond::Part)
+    }
+
+    fn may_be_part(&self, named: &Named, asker: Asker) -> bool {
+        self.phase(&named.kind, &named.id).is_none() && self.has_parts(&named.kind, asker)
+    }
+
+    /// One resource, shown as that is which it is a part of (T20).
+    async fn part(
+        &self,
+        head: request::Parts,
+        named: &Named,
+        asker: Asker,
+    ) -> Result<Response<Out>, Refusal> {
+        let Some(kind) = self.kinds.get(&named.kind) else {
+            return Err(self.not_found(named).await);
+        };
+        let asked = Asked::of(&head.uri, kind, &fields_of_parts(kind));
+        let is_head = head.method == Method::HEAD;
+        let mut first = head;
+        first.uri = asked.asked_of_the_service(&first.uri);
+        let answered = self.fetch(first).await?;
+        let json = answered.json().await;
+        let json = json.filter(|_| answered.head.status == StatusCode::OK);
+        let Some(mut json) = json else {
+            return self.unfiltered(answered, is_head);
+        };
+        let Some(row) = kind.item_in(&mut json) else {
+            return self.unfiltered(answered, is_head);
+        };
+        let rows = [row.take()];
+        let wholes = self.wholes_of_rows(kind, &rows, Bond::Part).await?;
+        let whole = wholes.into_iter().flatten().next();
+        let [mut shown] = rows;
+        let ruling = whole.as_ref().map(|it| self.ruling(it, asker, Wish::Read));
+        let mut deletion = None;
+        match (whole, ruling) {
+            (Some(whole), Some(Ruling::NotFound)) => {
+                return Err(Refusal {
+                    deletion: self.deletion_of(&whole).await,
+                    ..self.not_found(named).await
+                });
+            }
+            (Some(whole), Some(Ruling::ShowDeleting)) => {
+                self.counter.met(Met::Deleting);
+                deletion = self.deletion_of(&whole).await;
+                if let Some(row) = shown.as_object_mut() {
+                    show_deleting(kind, row, &asked);
+                }
+            }
+            _ if asked.changes_the_request() => {}
+            _ => return Ok(answered.relay()),
+        }
+        asked.strip(&mut shown);
+        if let Some(row) = kind.item_in(&mut json) {
+            *row = shown;
+        }
+        let mut response = answered.with_json(json).await;
+        name_deletion(response.headers_mut(), deletion.as_deref());
+        Ok(response)
     }
 
     /// A local is told at once. For all others the upstream says whose token it is: what it refuses, or
@@ -96,7 +182,7 @@ impl Gate {
         let Some(kind) = self.kinds.get(&named.kind) else {
             return Err(self.not_found(named).await);
         };
-        let fields = Asked::of(&head.uri, kind);
+        let fields = Asked::of(&head.uri, kind, &[]);
         let mut answered = self.fetch(head.clone()).await?;
         let deletion = self.deletion_of(named).await;
         if answered.head.status == StatusCode::NOT_FOUND
@@ -153,7 +239,7 @@ impl Gate {
         })))
     }
 
-    /// A page as the rules leave it: full, and with a marker that is seen (T13).
+    /// A page as the rules leave it: full, and with markers that are seen (T13, T21).
     async fn list(
         &self,
         head: request::Parts,
@@ -167,65 +253,84 @@ impl Gate {
         else {
             return self.pass(head, super::pass::empty()).await;
         };
-        let fields = Asked::of(&head.uri, kind);
         let is_head = head.method == Method::HEAD;
+        let needed = match self.has_parts(&kind.name, asker) {
+            true => fields_of_parts(kind),
+            false => Vec::new(),
+        };
+        let asked = match asker {
+            // It is shown what the service has, and so finds that.
+            Asker::Central => Asked::of(&head.uri, kind, &needed).by_the_service(),
+            Asker::User | Asker::Local | Asker::Service => Asked::of(&head.uri, kind, &needed),
+        };
+        let direction = Direction::of(&head.uri);
         let mut first = head.clone();
-        first.uri = fields.with_ids(&head.uri);
+        first.uri = asked.asked_of_the_service(&head.uri);
         let answered = self.fetch(first).await?;
         let Some(mut page) = Page::of(&answered, &list.items).await else {
             return self.unfiltered(answered, is_head);
         };
         let mut met = None;
-        let mut rows = self.seen(kind, asker, &fields, page.take_rows(), &mut met);
-        if rows.len() < page.size && page.next.is_some() {
-            let full = page.size;
-            let mut next = page.next.clone();
-            let mut refills = 0;
-            while rows.len() < full
-                && let Some(link) = next.take()
-            {
-                refills += 1;
-                if refills > REFILLS_MAX {
-                    let message = "too much of this list is being deleted; ask with a filter";
-                    return Err(Refusal::unavailable(message));
-                }
-                let link = with_query(&link, "limit", &REFILL_ROWS.to_string());
-                let fetched = self.fetch_at(&head, &link).await?;
-                let Some(mut more) = Page::of(&fetched, &list.items).await else {
-                    return self.unfiltered(fetched, is_head);
-                };
-                next.clone_from(&more.next);
-                let more = more.take_rows();
-                rows.extend(self.seen(kind, asker, &fields, more, &mut met));
+        let taken = page.take_rows();
+        let mut rows = self.seen(kind, asker, &asked, taken, &mut met).await?;
+        let full = page.size;
+        let mut onward = page.onward(direction);
+        let mut refills = 0;
+        while rows.len() < full
+            && let Some(link) = onward.take()
+        {
+            refills += 1;
+            if refills > REFILLS_MAX {
+                let message = "too much of this list is being deleted; ask with a filter";
+                return Err(Refusal::unavailable(message));
             }
-            let more = rows.len() > full || next.is_some();
-            rows.truncate(full);
-            let last = rows.last().and_then(|row| kind.id_of(row));
-            page.say_next(last.filter(|_| more).as_deref());
+            let link = with_query(&link, "limit", &REFILL_ROWS.to_string());
+            let fetched = self.fetch_at(&head, &link).await?;
+            let Some(mut more) = Page::of(&fetched, &list.items).await else {
+                return self.unfiltered(fetched, is_head);
+            };
+            onward = more.onward(direction);
+            let taken = more.take_rows();
+            let mut more = self.seen(kind, asker, &asked, taken, &mut met).await?;
+            match direction {
+                Direction::Forward => rows.extend(more),
+                Direction::Backward => {
+                    more.append(&mut rows);
+                    rows = more;
+                }
+            }
+        }
+        let more = rows.len() > full || onward.is_some();
+        match direction {
+            Direction::Forward => rows.truncate(full),
+            Direction::Backward => drop(rows.drain(..rows.len().saturating_sub(full))),
         }
         if let Some(met) = met {
             self.counter.met(met);
-        } else if fields.missing.is_empty() {
+        } else if !asked.changes_the_request() {
             return Ok(answered.relay());
         }
+        let id_of = |row: Option<&Value>| row.and_then(|row| kind.id_of(row));
+        let (first, last) = (id_of(rows.first()), id_of(rows.last()));
+        page.name_neighbours(direction, more, (first.as_deref(), last.as_deref()));
         for row in &mut rows {
-            fields.strip(row);
+            asked.strip(row);
         }
         page.put_rows(&list.items, rows);
-        page.forget_added(&fields.missing);
+        page.restore_query(&asked);
         Ok(answered.with_json(page.json).await)
     }
 
-    /// An answer to a list that is no page. The service's refusals and what has no body pass; a success that
+    /// An answer that is no page, or no resource. The service's refusals and what has no body pass; a success that
     /// cannot be read may name what is hidden.
     fn unfiltered(&self, answered: Whole, is_head: bool) -> Result<Response<Out>, Refusal> {
         let status = answered.head.status;
         if is_head || !status.is_success() || status == StatusCode::NO_CONTENT {
             return Ok(answered.relay());
         }
-        tracing::warn!(gate = %self.address, %status, "a list of the upstream cannot be read");
+        tracing::warn!(gate = %self.address, %status, "an answer of the upstream cannot be read");
         let message = format!(
-            "{} answered {status} with a list that cannot be read, so what is hidden cannot be taken out of it",
+            "{} answered {status} with what cannot be read, so what is hidden cannot be taken out of it",
             self.name()
         );
         Err(Refusal::new(
@@ -236,31 +341,48 @@ impl Gate {
     }
 
     /// The rows that are shown, as they are shown; and whether any is not as the service has it.
-    fn seen(
+    async fn seen(
         &self,
         kind: &Kind,
         asker: Asker,
-        fields: &Asked,
+        asked: &Asked,
         rows: Vec<Value>,
         met: &mut Option<Met>,
-    ) -> Vec<Value> {
+    ) -> Result<Vec<Value>, Refusal> {
+        let wholes = match self.has_parts(&kind.name, asker) {
+            true => self.wholes_of_rows(kind, &rows, Bond::Part).await?,
+            false => vec![None; rows.len()],
+        };
         let mut seen = Vec::with_capacity(rows.len());
-        for mut row in rows {
-            let phase = kind.id_of(&row).and_then(|id| self.phase(&kind.name, &id));
-            match ruling(phase, asker, Wish::Read) {
+        for (mut row, whole) in rows.into_iter().zip(wholes) {
+            let own = kind.id_of(&row).and_then(|id| self.phase(&kind.name, &id));
+            let of_whole = || whole.and_then(|whole| self.phase(&whole.kind, &whole.id));
+            match ruling(own.or_else(of_whole), asker, Wish::Read) {
                 Ruling::NotFound => *met = Some(Met::Hidden),
                 Ruling::ShowDeleting => {
                     met.get_or_insert(Met::Deleting);
                     if let Some(row) = row.as_object_mut() {
-                        show_deleting(kind, row, fields);
+                        show_deleting(kind, row, asked);
                     }
-                    seen.push(row);
+                    if asked.finds(&row, true) {
+                        seen.push(row);
+                    }
                 }
-                _ => seen.push(row),
+                Ruling::Pass | Ruling::UnderWay | Ruling::BeingChecked | Ruling::Conflict => {
+                    if asked.finds(&row, false) {
+                        seen.push(row);
+                    }
+                }
             }
         }
-        seen
+        Ok(seen)
     }
+}
+
+/// What a row must show for the gate to know what it is a part of.
+fn fields_of_parts(kind: &Kind) -> Vec<&str> {
+    let fields = kind.bonds(Bond::Part).flat_map(Reference::row_fields);
+    fields.collect()
 }
 
 fn show_deleting(kind: &Kind, row: &mut Map<String, Value>, asked: &Asked) {

@@ -157,6 +157,12 @@ impl Gate {
         }
     }
 
+    /// Whether Keystone knows the request's token, whatever its rights are.
+    pub(super) async fn is_vouched_for(&self, head: &request::Parts) -> Result<bool, Refusal> {
+        let vouched = self.vouched(text_of(head, "x-auth-token")).await?;
+        Ok(vouched.is_some())
+    }
+
     /// Whether a service asks on the caller's behalf: for what is its own.
     pub(super) async fn is_service(&self, head: &request::Parts) -> Result<bool, Refusal> {
         let token = text_of(head, "x-service-token");

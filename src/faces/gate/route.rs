@@ -7,7 +7,9 @@ use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::domain::kinds::{Created, IdSpelling, Kind, Kinds, variables};
+use crate::domain::kinds::{
+    ActionWord, CallTemplate, Created, IdSpelling, Kind, Kinds, fill, variables,
+};
 use crate::domain::model::KindName;
 
 /// What stands for itself in one segment of a path.
@@ -27,6 +29,8 @@ pub struct Routes {
     creates: Vec<CreatePattern>,
     /// The methods that the service takes.
     methods: BTreeSet<String>,
+    /// The calls that only detach something.
+    detaches: Vec<(String, Vec<Segment>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -142,11 +146,13 @@ impl Routes {
             let kinds = references.entry(field.clone()).or_default();
             kinds.extend(to.iter().cloned());
         }
+        let detaches = listed().flat_map(|kind| detaching(kind, root)).collect();
         Self {
             patterns,
             references,
             creates,
             methods,
+            detaches,
         }
     }
 
@@ -159,6 +165,19 @@ impl Routes {
     pub fn allow(&self) -> String {
         let methods: Vec<&str> = self.methods.iter().map(String::as_str).collect();
         methods.join(", ")
+    }
+
+    /// Whether this call only takes something off a resource: an interface off a router.
+    pub fn detaches(&self, method: &Method, path: &str) -> bool {
+        let mut calls = self.detaches.iter();
+        let Ok(segments) = segments(path) else {
+            return false;
+        };
+        calls.any(|(its, pattern)| {
+            method == its.as_str()
+                && pattern.len() == segments.len()
+                && matched(pattern, &segments).is_some()
+        })
     }
 
     /// What this call creates under natural keys; nothing, for nearly all.
@@ -260,6 +279,22 @@ impl Routes {
     }
 }
 
+/// The call that detaches a resource of this kind, where a path of its own tells it from an update.
+fn detaching<'k>(
+    kind: &'k Kind,
+    root: &'k str,
+) -> impl Iterator<Item = (String, Vec<Segment>)> + 'k {
+    let is_of_its_own = |call: &&CallTemplate| !call.path.ends_with('}');
+    let call = kind.spec.delete.iter().find(is_of_its_own);
+    let call = call.filter(|_| kind.spec.action == ActionWord::Detach);
+    call.into_iter().flat_map(move |call| {
+        kind.prefixes().map(move |prefix| {
+            let path = pattern(&format!("{root}{prefix}{}", call.path));
+            (call.method.clone(), path)
+        })
+    })
+}
+
 impl CreatePattern {
     fn all_of<'k>(kind: &'k Kind, root: &'k str) -> impl Iterator<Item = Self> + 'k {
         kind.prefixes().flat_map(move |prefix| {
@@ -293,6 +328,20 @@ impl Pattern {
             ids: kind.spec.ids,
         })
     }
+}
+
+/// Where a service shows the resource of a listed kind, below its endpoint.
+pub(super) fn path_of(kind: &Kind, id: &str) -> Option<String> {
+    let list = kind.spec.list.as_ref()?;
+    let encoded = |id: &str| utf8_percent_encode(id, SEGMENT).to_string();
+    let parts = kind.id_variables(id);
+    let parts = parts
+        .iter()
+        .map(|(name, part)| (name.clone(), encoded(part)));
+    let parts: BTreeMap<String, String> = parts.collect();
+    let below = fill(&list.path, &parts).ok()?;
+    let last = list.id.last().and_then(|part| parts.get(part))?;
+    Some(format!("{}{below}/{last}", kind.prefix))
 }
 
 /// The parts of a kind's path.

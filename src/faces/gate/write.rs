@@ -17,15 +17,18 @@ use super::route::{Creates, Named, Place};
 use super::rules::{Asker, Ruling, Wish, ruling};
 use super::{Gate, Out, body, text_of};
 use crate::control::{Command, Page, Query};
-use crate::domain::kinds::{Kind, OnDelete, Reference, lookup};
+use crate::domain::kinds::Bond;
 use crate::domain::mapping::COPY_TAG;
-use crate::domain::model::{KindName, Phase, ResourceKey, Site};
+use crate::domain::model::{Phase, ResourceKey, Site};
 use crate::domain::text::escape;
 
 /// What names resources is small.
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// Who sends a small body more slowly is not waited for.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The type of a refusal to touch what is being deleted.
+const BEING_DELETED: &str = "ResourceBeingDeleted";
 
 impl Gate {
     pub(super) async fn write(
@@ -38,7 +41,7 @@ impl Gate {
         let touched = place.names();
         if self.is_upload(&head, &place) {
             // It names nothing, and may take long: no fence waits for it.
-            self.guard(&head, touched, asker).await?;
+            self.guard(&head, &touched, asker).await?;
             return self.pass(head, streamed(body)).await;
         }
         let routes = &self.upstream().await?.routes;
@@ -70,10 +73,9 @@ impl Gate {
         }
         self.guard_creates(&head, made.clone(), slice::from_ref(&self.site), asker)
             .await?;
-        self.guard(&head, referred, asker).await?;
-        if let Place::Resource { named, .. } | Place::Below(named) = &place {
-            self.guard_part(&head, named, asker, Wish::Refer).await?;
-        }
+        self.guard(&head, &referred, asker).await?;
+        let detaches = routes.detaches(&head.method, head.uri.path());
+        self.guard_parts(&head, referred, asker, detaches).await?;
         let body = Either::Right(Full::new(bytes));
         if creates.is_empty() {
             return self.pass_soon(head, body).await;
@@ -177,23 +179,23 @@ impl Gate {
     async fn guard(
         &self,
         head: &request::Parts,
-        referred: Vec<Named>,
+        referred: &[Named],
         asker: Asker,
     ) -> Result<(), Refusal> {
         for named in referred {
-            match self.ruled(head, &named, asker, Wish::Refer).await? {
+            match self.ruled(head, named, asker, Wish::Refer).await? {
                 Ruling::Conflict => {
                     self.caller(head).await?;
                     // What the caller does not see, the service itself refuses, in its own words.
-                    if self.sees(head, &named).await? {
-                        return Err(self.being_deleted(&self.site, &named).await);
+                    if self.sees(head, named).await? {
+                        return Err(self.being_deleted(&self.site, named).await);
                     }
                 }
                 Ruling::NotFound => {
                     self.caller(head).await?;
-                    return Err(self.not_found(&named).await);
+                    return Err(self.not_found(named).await);
                 }
-                _ => {}
+                Ruling::Pass | Ruling::ShowDeleting | Ruling::UnderWay | Ruling::BeingChecked => {}
             }
         }
         Ok(())
@@ -220,46 +222,74 @@ impl Gate {
         Ok(())
     }
 
-    /// What has no tombstone of its own, but is a part of what goes (a port that the cloud made): who may
-    /// do the same to that may do it to its part (N9).
-    pub(super) async fn guard_part(
+    /// What a request refers to without a tombstone of its own may go along with what is being deleted: it
+    /// is guarded as that is (N9, T20). While a deletion waits for a person to detach what is in its way, it
+    /// does not stop that.
+    async fn guard_parts(
         &self,
         head: &request::Parts,
-        named: &Named,
+        mut referred: Vec<Named>,
         asker: Asker,
-        wish: Wish,
+        detaches: bool,
     ) -> Result<(), Refusal> {
-        let Some(kind) = self.kinds.get(&named.kind) else {
-            return Ok(());
-        };
-        let going = |to: &KindName| self.tombstones.any_going(&self.site, to);
-        if self.phase(&named.kind, &named.id).is_some()
-            || !parents(kind).any(|reference| going(&reference.to))
-        {
+        referred.retain(|named| {
+            self.phase(&named.kind, &named.id).is_none()
+                && self.may_go_along(&named.kind, Bond::Child)
+        });
+        if referred.is_empty() {
             return Ok(());
         }
-        let Some(row) = self.row_for(head, named).await? else {
-            return Ok(());
-        };
-        for reference in parents(kind) {
-            for id in reference.id_fields().flat_map(|path| lookup(&row, path)) {
-                let parent = Named {
-                    kind: reference.to.clone(),
-                    id,
-                };
-                let phase = self.phase(&parent.kind, &parent.id);
-                let goes = matches!(phase, Some(Phase::Checking | Phase::Deleting));
-                if goes && wish == Wish::Delete && !self.cascades(&parent).await {
-                    // What waits for its parts to go takes none of them along.
-                    continue;
-                }
-                if goes && self.ruled(head, &parent, asker, wish).await? != Ruling::Pass {
-                    self.caller(head).await?;
-                    return Err(self.being_deleted(&self.site, &parent).await);
+        self.is_known(head).await?;
+        let wholes = self.wholes_of(&referred, Bond::Child).await?;
+        for (named, whole) in referred.iter().zip(wholes) {
+            let Some(whole) = whole else { continue };
+            if detaches && !self.cascades(&whole).await {
+                continue;
+            }
+            if self.ruled(head, &whole, asker, Wish::Refer).await? != Ruling::Pass {
+                self.caller(head).await?;
+                if self.sees(head, named).await? {
+                    return Err(self.goes_along(named, &whole).await);
                 }
             }
         }
         Ok(())
+    }
+
+    /// The same for a DELETE of what has no tombstone of its own.
+    pub(super) async fn guard_delete_of_part(
+        &self,
+        head: &request::Parts,
+        named: &Named,
+        asker: Asker,
+    ) -> Result<(), Refusal> {
+        if self.phase(&named.kind, &named.id).is_some()
+            || !self.may_go_along(&named.kind, Bond::Child)
+        {
+            return Ok(());
+        }
+        self.is_known(head).await?;
+        let wholes = self
+            .wholes_of(std::slice::from_ref(named), Bond::Child)
+            .await?;
+        let Some(whole) = wholes.into_iter().flatten().next() else {
+            return Ok(());
+        };
+        // What waits for its dependents to go takes none of them along.
+        if !self.cascades(&whole).await {
+            return Ok(());
+        }
+        match self.ruled(head, &whole, asker, Wish::Delete).await? {
+            Ruling::Pass => Ok(()),
+            Ruling::NotFound => Err(self.not_found(named).await),
+            Ruling::Conflict | Ruling::UnderWay | Ruling::BeingChecked | Ruling::ShowDeleting => {
+                self.caller(head).await?;
+                match self.sees(head, named).await? {
+                    true => Err(self.goes_along(named, &whole).await),
+                    false => Ok(()),
+                }
+            }
+        }
     }
 
     /// Whether the deletion of what goes takes along what belongs to it; it does unless it is known not
@@ -311,6 +341,26 @@ impl Gate {
         }
     }
 
+    async fn goes_along(&self, named: &Named, whole: &Named) -> Refusal {
+        if named == whole {
+            return self.being_deleted(&self.site, whole).await;
+        }
+        let deletion = self.deletion_of(whole).await;
+        let by = deletion.as_deref().unwrap_or("(unknown)");
+        let message = format!(
+            "{} {} goes along with {} {}, which is being deleted by deletion {by}; nothing may change it \
+             or refer to it any more.",
+            named.kind,
+            escape(&named.id),
+            whole.kind,
+            escape(&whole.id),
+        );
+        Refusal {
+            deletion,
+            ..Refusal::new(StatusCode::CONFLICT, BEING_DELETED, message)
+        }
+    }
+
     async fn being_deleted(&self, site: &Site, named: &Named) -> Refusal {
         let deletion = self.deletion_at(site, named).await;
         let by = deletion.as_deref().unwrap_or("(unknown)");
@@ -325,7 +375,7 @@ impl Gate {
         };
         Refusal {
             deletion,
-            ..Refusal::new(StatusCode::CONFLICT, "ResourceBeingDeleted", message)
+            ..Refusal::new(StatusCode::CONFLICT, BEING_DELETED, message)
         }
     }
 
@@ -359,17 +409,6 @@ impl Gate {
         kind.and_then(|kind| kind.uploads.as_deref())
             .is_some_and(|uploads| media.starts_with(uploads))
     }
-}
-
-/// What goes with the resource that it names.
-fn parents(kind: &Kind) -> impl Iterator<Item = &Reference> {
-    let goes_along = |reference: &&Reference| {
-        matches!(
-            reference.on_delete,
-            OnDelete::Cascade | OnDelete::Automatic | OnDelete::WithCascade
-        )
-    };
-    kind.spec.references.iter().filter(goes_along)
 }
 
 fn parsed(bytes: &[u8]) -> Result<Value, Refusal> {

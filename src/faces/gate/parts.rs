@@ -1,0 +1,259 @@
+//! Parts: what goes along with another resource, and so is shown, hidden and guarded as that is (T20).
+//!
+//! A part has no tombstone. The kinds say by which fields a row names what takes it along; the gate reads
+//! these in the row that a client asked for, and looks rows up, many in one call and by the engine's own
+//! rights, where a client only names an id. Nothing is looked up unless something is being deleted that
+//! resources of the kind go along with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use http::{Method, request};
+use serde_json::Value;
+
+use super::Gate;
+use super::refusal::Refusal;
+use super::route::Named;
+use crate::cloud::openstack::{CallError, ListRequest};
+use crate::domain::kinds::{Bond, FilterValues, Kind};
+use crate::domain::model::{KindName, Phase};
+
+/// A rule of a policy of a listener of a balancer is the longest chain of parts.
+const LEVELS_MAX: usize = 5;
+/// Ids in one list: some 4 KB of a URL.
+const IDS_TOGETHER: usize = 100;
+/// Rows of a page: all that were asked for.
+const PAGE_ROWS: usize = 500;
+
+/// Which of the asked places a resource was found on the way from.
+type Places = BTreeSet<usize>;
+
+impl Gate {
+    /// Whether anything is being deleted that resources of this kind may go along with.
+    pub(super) fn may_go_along(&self, kind: &KindName, bond: Bond) -> bool {
+        let mut known: BTreeSet<&KindName> = BTreeSet::new();
+        let mut next: Vec<&Kind> = self.kinds.get(kind).into_iter().collect();
+        while let Some(kind) = next.pop() {
+            for reference in kind.bonds(bond) {
+                if self.tombstones.any_going(&self.site, &reference.to) {
+                    return true;
+                }
+                if known.insert(&reference.to) {
+                    next.extend(self.kinds.get(&reference.to));
+                }
+            }
+        }
+        false
+    }
+
+    /// For each of these rows, the resource that is being deleted and takes it along.
+    pub(super) async fn wholes_of_rows(
+        &self,
+        kind: &Kind,
+        rows: &[Value],
+        bond: Bond,
+    ) -> Result<Vec<Option<Named>>, Refusal> {
+        let mut wholes = vec![None; rows.len()];
+        if !self.may_go_along(&kind.name, bond) {
+            return Ok(wholes);
+        }
+        let mut next = BTreeMap::new();
+        for (place, row) in rows.iter().enumerate() {
+            let places = Places::from([place]);
+            self.follow(kind, row, bond, &places, &mut wholes, &mut next);
+        }
+        self.climb(next, bond, &mut wholes).await?;
+        Ok(wholes)
+    }
+
+    /// The same for resources of which only the ids are known.
+    pub(super) async fn wholes_of(
+        &self,
+        named: &[Named],
+        bond: Bond,
+    ) -> Result<Vec<Option<Named>>, Refusal> {
+        let mut wholes = vec![None; named.len()];
+        let mut next: BTreeMap<Named, Places> = BTreeMap::new();
+        for (place, named) in named.iter().enumerate() {
+            if self.may_go_along(&named.kind, bond) {
+                next.entry(named.clone()).or_default().insert(place);
+            }
+        }
+        self.climb(next, bond, &mut wholes).await?;
+        Ok(wholes)
+    }
+
+    /// Looks rows up, level by level, until all is known.
+    async fn climb(
+        &self,
+        mut next: BTreeMap<Named, Places>,
+        bond: Bond,
+        wholes: &mut [Option<Named>],
+    ) -> Result<(), Refusal> {
+        for _ in 0..LEVELS_MAX {
+            let mut by_kind: BTreeMap<KindName, BTreeMap<String, Places>> = BTreeMap::new();
+            for (named, mut places) in std::mem::take(&mut next) {
+                places.retain(|place| wholes.get(*place).is_some_and(Option::is_none));
+                if !places.is_empty() {
+                    let ids = by_kind.entry(named.kind).or_default();
+                    // The service answers with the id in its own spelling.
+                    ids.entry(named.id.to_lowercase())
+                        .or_default()
+                        .extend(places);
+                }
+            }
+            for (kind, ids) in by_kind {
+                let Some(kind) = self.kinds.get(&kind) else {
+                    continue;
+                };
+                for row in self.rows_of(kind, ids.keys(), bond).await? {
+                    let id = kind.id_of(&row).unwrap_or_default().to_lowercase();
+                    if let Some(places) = ids.get(&id) {
+                        self.follow(kind, &row, bond, places, wholes, &mut next);
+                    }
+                }
+            }
+            if next.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what a row names: what is being deleted, and what may itself go along with such a one.
+    fn follow(
+        &self,
+        kind: &Kind,
+        row: &Value,
+        bond: Bond,
+        places: &Places,
+        wholes: &mut [Option<Named>],
+        next: &mut BTreeMap<Named, Places>,
+    ) {
+        for reference in kind.bonds(bond) {
+            for id in self.kinds.referred_in(reference, row) {
+                let kind = reference.to.clone();
+                let whole = Named { kind, id };
+                match self.phase(&whole.kind, &whole.id) {
+                    Some(Phase::Checking | Phase::Deleting) => {
+                        for place in places {
+                            if let Some(found) = wholes.get_mut(*place) {
+                                self.keep_nearer_to_its_end(found, &whole);
+                            }
+                        }
+                    }
+                    // What is left of something that is gone must stay reachable, to be removed.
+                    Some(Phase::Gone | Phase::Released | Phase::Purged) => {}
+                    None if self.may_go_along(&whole.kind, bond) => {
+                        next.entry(whole).or_default().extend(places);
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Of two that take it along, the one whose delete is already sent decides.
+    fn keep_nearer_to_its_end(&self, found: &mut Option<Named>, whole: &Named) {
+        let phase = self.phase(&whole.kind, &whole.id);
+        if found.is_none() || phase == Some(Phase::Deleting) {
+            *found = Some(whole.clone());
+        }
+    }
+
+    /// The rows with these ids, as the engine's own login sees them: what that does not see, it does not
+    /// delete.
+    async fn rows_of(
+        &self,
+        kind: &Kind,
+        ids: impl Iterator<Item = &String>,
+        bond: Bond,
+    ) -> Result<Vec<Value>, Refusal> {
+        let Some(list) = &kind.spec.list else {
+            return Ok(Vec::new());
+        };
+        let ids: Vec<&String> = ids.collect();
+        let together = list.by_id && list.within.is_none() && list.also.is_empty();
+        let mut rows = Vec::new();
+        if !together || kind.values_of("id") == FilterValues::Single {
+            for id in ids {
+                rows.extend(self.row_of(kind, id).await?);
+            }
+            return Ok(rows);
+        }
+        let mut fields: BTreeSet<&str> = kind.bonds(bond).flat_map(|it| it.row_fields()).collect();
+        fields.extend(list.id.iter().map(String::as_str));
+        if list.fields.is_empty() {
+            fields.clear();
+        }
+        let path = format!("{}{}", kind.prefix, list.path);
+        for ids in ids.chunks(IDS_TOGETHER) {
+            let ids: Vec<&str> = ids.iter().map(|id| id.as_str()).collect();
+            let filter: Vec<(&str, String)> = match kind.values_of("id") {
+                FilterValues::Listed => vec![("id", format!("in:{}", ids.join(",")))],
+                FilterValues::Repeated | FilterValues::Single => {
+                    ids.iter().map(|id| ("id", (*id).to_owned())).collect()
+                }
+            };
+            let fields = fields.iter().map(|field| ("fields", (*field).to_owned()));
+            let query: Vec<(String, String)> = filter
+                .into_iter()
+                .chain(fields)
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect();
+            let listed = self.session.list(ListRequest {
+                service: &kind.service,
+                path: &path,
+                items_key: &list.items,
+                query: &query,
+                page_limit: PAGE_ROWS,
+                not_found: kind.spec.not_found.first().map(String::as_str),
+                rows_max: None,
+                deadline: self.call_timeout,
+            });
+            match listed.await {
+                Ok(listing) => rows.extend(listing.items),
+                Err(error) => self.unless_unseen(kind, &error)?,
+            }
+        }
+        Ok(rows)
+    }
+
+    async fn row_of(&self, kind: &Kind, id: &str) -> Result<Option<Value>, Refusal> {
+        let Some(path) = super::route::path_of(kind, id) else {
+            return Ok(None);
+        };
+        let read = self
+            .session
+            .request(&kind.service, Method::GET, &path, None, self.call_timeout);
+        match read.await {
+            Ok(mut answer) => Ok(kind.item_in(&mut answer.json).map(Value::take)),
+            Err(error) => {
+                self.unless_unseen(kind, &error)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// An answer of 403 or 404 means that nothing is seen there; any other error stops the request.
+    fn unless_unseen(&self, kind: &Kind, error: &CallError) -> Result<(), Refusal> {
+        if matches!(error.status(), Some(403 | 404)) {
+            return Ok(());
+        }
+        tracing::warn!(gate = %self.address, kind = kind.name.as_str(), %error, "what a request refers to cannot be looked up");
+        Err(Refusal::unavailable(format!(
+            "the {} service cannot be asked now whether a {} of this request goes along with a resource \
+             that is being deleted; send the request again later",
+            kind.service, kind.name
+        )))
+    }
+
+    /// Whoever has no token makes the gate look nothing up.
+    pub(super) async fn is_known(&self, head: &request::Parts) -> Result<(), Refusal> {
+        match self.is_vouched_for(head).await? {
+            true => Ok(()),
+            false => Err(Refusal::unauthorized(
+                "the request needs a token that Keystone knows",
+            )),
+        }
+    }
+}

@@ -1,0 +1,553 @@
+//! What the cloud removes with another resource is shown, hidden and guarded as that resource is (T20), and
+//! a list agrees with what it shows (T21).
+
+use gone::domain::model::{DeletionState, KindName, Phase};
+use gone::ledger::tombstones::Changed;
+use gone::system::config::GateSource::{Central, Local, User};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Stage, site, until};
+
+const BALANCERS: &str = "/v2.0/lbaas/loadbalancers";
+
+/// A network with a subnet, the DHCP agent's port and a port of a server.
+struct Web {
+    network: String,
+    subnet: String,
+    dhcp: String,
+    server: String,
+}
+
+impl Web {
+    async fn new(stage: &Stage) -> Self {
+        let seed = json!({"region": "RegionOne", "networks": 1, "ports_per_network": 1});
+        let made = stage.sandbox(Method::POST, "seed", seed).await;
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let network = text(&made["networks"][0]);
+        let path = format!("/v2.0/subnets?network_id={network}");
+        let shown = stage.user(Method::GET, &path, None).await.json();
+        Self {
+            subnet: text(&shown["subnets"][0]["id"]),
+            dhcp: text(&made["ports"][0]),
+            server: text(&made["ports"][1]),
+            network,
+        }
+    }
+
+    fn path(&self) -> String {
+        format!("/v2.0/networks/{}", self.network)
+    }
+}
+
+async fn router(stage: &Stage) -> String {
+    let body = json!({"router": {"name": "r"}});
+    stage.make("network", "/v2.0/routers", body).await
+}
+
+/// A balancer with a listener, a policy, a pool and a monitor, when Octavia is done with it.
+async fn balancer(stage: &Stage, subnet: &str) -> (String, Vec<(&'static str, String)>) {
+    let pool = json!({"name": "p", "protocol": "HTTP", "lb_algorithm": "ROUND_ROBIN",
+        "healthmonitor": {"type": "HTTP", "delay": 5, "timeout": 3, "max_retries": 3}});
+    let listener = json!({"name": "l", "protocol": "HTTP", "protocol_port": 80, "default_pool": pool,
+        "l7policies": [{"name": "x", "action": "REJECT"}]});
+    let body =
+        json!({"loadbalancer": {"name": "b", "vip_subnet_id": subnet, "listeners": [listener]}});
+    let balancer = stage.make("load-balancer", BALANCERS, body).await;
+    let upstream = stage.upstream("load-balancer");
+    let read = async |path: &str| {
+        let url = format!("{upstream}/v2.0/lbaas/{path}");
+        stage
+            .send(Method::GET, &url, &stage.admin, None)
+            .await
+            .json()
+    };
+    until("the balancer is active", async || {
+        let shown = read(&format!("loadbalancers/{balancer}")).await;
+        shown["loadbalancer"]["provisioning_status"] == "ACTIVE"
+    })
+    .await;
+    let first = async |list: &str, field: &str, of: &str| {
+        let all = read(list).await;
+        let rows = all[list].as_array().unwrap();
+        let row = rows.iter().find(|row| row[field].to_string().contains(of));
+        row.unwrap()["id"].as_str().unwrap().to_owned()
+    };
+    let listener = first("listeners", "loadbalancers", &balancer).await;
+    let pool = first("pools", "loadbalancers", &balancer).await;
+    let monitor = first("healthmonitors", "pools", &pool).await;
+    let policy = first("l7policies", "listener_id", &listener).await;
+    let parts = vec![
+        ("listeners", listener),
+        ("pools", pool),
+        ("healthmonitors", monitor),
+        ("l7policies", policy),
+    ];
+    (balancer, parts)
+}
+
+fn fix(stage: &Stage, kind: &str, id: &str, phase: Option<Phase>) {
+    stage.tombstones.apply([Changed {
+        site: site(),
+        kind: KindName::new(kind),
+        id: id.to_owned(),
+        phase,
+    }]);
+}
+
+/// What each source is shown of one resource, by itself and in lists, as they are or with few fields.
+async fn shown(
+    stage: &Stage,
+    service: &'static str,
+    (list, id): (&str, &str),
+    state: (&str, &str),
+) -> [&'static str; 3] {
+    let mut shown = [""; 3];
+    let items = list.rsplit('/').next().unwrap().replace('-', "_");
+    for (nth, source) in [Local, User, Central].into_iter().enumerate() {
+        let at = (source, service);
+        let one = stage
+            .call(at, Method::GET, &format!("{list}/{id}"), None)
+            .await;
+        let of = |row: &Value| match row[state.0] == state.1 {
+            true => "deleting",
+            false => "pass",
+        };
+        shown[nth] = match one.status {
+            404 => "404",
+            200 => of(one.json().as_object().unwrap().values().next().unwrap()),
+            other => panic!("{other}: {}", one.text),
+        };
+        let few = format!("?fields=id&fields={}", state.0);
+        for query in ["", few.as_str()] {
+            let all = stage
+                .call(at, Method::GET, &format!("{list}{query}"), None)
+                .await;
+            let all = all.json();
+            let rows = all[items.as_str()].as_array().unwrap();
+            let row = rows.iter().find(|row| row["id"] == id);
+            let listed = row.map_or("404", of);
+            assert_eq!(listed, shown[nth], "{list}{query} {source:?}: {all}");
+            if !query.is_empty() {
+                let known = |key: &String| key == "id" || key == state.0;
+                let keys = rows.iter().flat_map(|row| row.as_object().unwrap().keys());
+                assert_eq!(keys.filter(|key| !known(key)).next(), None);
+            }
+        }
+    }
+    shown
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t20_a_part_is_shown_and_hidden_as_what_it_goes_with() {
+    let stage = Stage::new().await;
+    let web = Web::new(&stage).await;
+    let (balancer, parts) = balancer(&stage, &web.subnet).await;
+    let group = json!({"security_group": {"name": "g"}});
+    let group = stage.make("network", "/v2.0/security-groups", group).await;
+    let path = format!("/v2.0/security-group-rules?security_group_id={group}");
+    let rules = stage.user(Method::GET, &path, None).await.json();
+    let rule = rules["security_group_rules"][0]["id"].as_str().unwrap();
+    let path = format!("/v2.0/ports?device_id=lb-{balancer}");
+    let ports = stage.user(Method::GET, &path, None).await.json();
+    let vip = ports["ports"][0]["id"].as_str().unwrap();
+
+    let neutron = ("status", "DELETING");
+    let octavia = ("provisioning_status", "PENDING_DELETE");
+    let of_balancer: Vec<(String, &str)> = parts
+        .iter()
+        .map(|(list, id)| (format!("/v2.0/lbaas/{list}"), id.as_str()))
+        .collect();
+    let mut cases = vec![
+        (
+            "network",
+            ("network", &web.network),
+            "/v2.0/subnets",
+            web.subnet.as_str(),
+            neutron,
+        ),
+        (
+            "network",
+            ("network", &web.network),
+            "/v2.0/ports",
+            web.dhcp.as_str(),
+            neutron,
+        ),
+        (
+            "network",
+            ("security_group", &group),
+            "/v2.0/security-group-rules",
+            rule,
+            neutron,
+        ),
+        (
+            "network",
+            ("load_balancer", &balancer),
+            "/v2.0/ports",
+            vip,
+            neutron,
+        ),
+    ];
+    for (list, id) in &of_balancer {
+        cases.push((
+            "load-balancer",
+            ("load_balancer", &balancer),
+            list,
+            id,
+            octavia,
+        ));
+    }
+    for (service, (kind, whole), list, id, state) in cases {
+        for (phase, expected) in [
+            (None, ["pass", "pass", "pass"]),
+            (Some(Phase::Checking), ["pass", "pass", "pass"]),
+            (Some(Phase::Deleting), ["404", "deleting", "pass"]),
+            // What is left of it must stay reachable.
+            (Some(Phase::Purged), ["pass", "pass", "pass"]),
+        ] {
+            fix(&stage, kind, whole, phase);
+            let found = shown(&stage, service, (list, id), state).await;
+            assert_eq!(found, expected, "{list} of a {kind} in {phase:?}");
+        }
+        fix(&stage, kind, whole, None);
+    }
+    // What is below a part, too: the members of a pool.
+    let pool = &parts[1].1;
+    let members = format!("/v2.0/lbaas/pools/{pool}/members");
+    fix(&stage, "load_balancer", &balancer, Some(Phase::Deleting));
+    for (source, status) in [(Local, 404), (User, 200), (Central, 200)] {
+        let at = (source, "load-balancer");
+        let answer = stage.call(at, Method::GET, &members, None).await;
+        assert_eq!(answer.status, status, "{source:?}: {}", answer.text);
+    }
+}
+
+/// Every way to refer to a part, of a network and of a balancer.
+async fn references(stage: &Stage, web: &Web) -> Vec<(&'static str, Method, String, Value)> {
+    let router = router(stage).await;
+    let other = json!({"network": {"name": "other"}});
+    let other = stage.make("network", "/v2.0/networks", other).await;
+    let port = json!({"port": {"network_id": other}});
+    let port = stage.make("network", "/v2.0/ports", port).await;
+    let trunk = json!({"trunk": {"port_id": port}});
+    let trunk = stage.make("network", "/v2.0/trunks", trunk).await;
+    let Web {
+        subnet,
+        dhcp,
+        server,
+        ..
+    } = web;
+    let network = "network";
+    let balancing = "load-balancer";
+    let at = |path: &str, id: &str, rest: &str| format!("/v2.0/{path}/{id}{rest}");
+    let subport = json!({"sub_ports": [{"port_id": server, "segmentation_type": "vlan", "segmentation_id": 7}]});
+    let vip = |field: &str, id: &str| json!({"loadbalancer": {"name": "b", field: id}});
+    let second = json!({"loadbalancer": {"name": "b", "vip_network_id": other,
+        "additional_vips": [{"subnet_id": subnet}]}});
+    let tree = json!({"loadbalancer": {"name": "b", "vip_network_id": other, "pools": [
+        {"protocol": "HTTP", "lb_algorithm": "ROUND_ROBIN", "members": [
+            {"address": "10.0.0.9", "protocol_port": 80, "subnet_id": subnet}]}]}});
+    vec![
+        (
+            network,
+            Method::PUT,
+            at("subnets", subnet, ""),
+            json!({"subnet": {"name": "x"}}),
+        ),
+        (
+            network,
+            Method::PUT,
+            at("subnets", subnet, "/tags"),
+            json!({"tags": ["x"]}),
+        ),
+        (
+            network,
+            Method::PUT,
+            at("ports", dhcp, ""),
+            json!({"port": {"name": "x"}}),
+        ),
+        (
+            network,
+            Method::PUT,
+            at("ports", server, ""),
+            json!({"port": {"name": "x"}}),
+        ),
+        (
+            network,
+            Method::PUT,
+            at("routers", &router, "/add_router_interface"),
+            json!({"subnet_id": subnet}),
+        ),
+        (
+            network,
+            Method::PUT,
+            at("routers", &router, "/add_router_interface"),
+            json!({"port_id": server}),
+        ),
+        (
+            network,
+            Method::PUT,
+            at("trunks", &trunk, "/add_subports"),
+            subport,
+        ),
+        (
+            network,
+            Method::POST,
+            "/v2.0/trunks".into(),
+            json!({"trunk": {"port_id": server}}),
+        ),
+        (
+            network,
+            Method::POST,
+            "/v2.0/floatingips".into(),
+            json!({"floatingip": {"floating_network_id": other, "port_id": server}}),
+        ),
+        (
+            network,
+            Method::POST,
+            "/v2.0/ports".into(),
+            json!({"port": {"network_id": other, "fixed_ips": [{"subnet_id": subnet}]}}),
+        ),
+        (
+            network,
+            Method::POST,
+            "/v2.0/local_ips".into(),
+            json!({"local_ip": {"local_port_id": server}}),
+        ),
+        (
+            network,
+            Method::POST,
+            at("local_ips", &trunk, "/port_associations"),
+            json!({"port_association": {"fixed_port_id": server}}),
+        ),
+        (
+            balancing,
+            Method::POST,
+            BALANCERS.into(),
+            vip("vip_subnet_id", subnet),
+        ),
+        (
+            balancing,
+            Method::POST,
+            BALANCERS.into(),
+            vip("vip_port_id", server),
+        ),
+        (balancing, Method::POST, BALANCERS.into(), second),
+        (balancing, Method::POST, BALANCERS.into(), tree),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t20_whatever_names_a_part_is_refused_at_any_depth_in_every_service() {
+    let stage = Stage::new().await;
+    let web = Web::new(&stage).await;
+    let references = references(&stage, &web).await;
+    for phase in [Phase::Checking, Phase::Deleting] {
+        fix(&stage, "network", &web.network, Some(phase));
+        for (service, method, path, body) in &references {
+            for source in [User, Local, Central] {
+                let at = (source, *service);
+                let answer = stage
+                    .call(at, method.clone(), path, Some(body.clone()))
+                    .await;
+                assert_eq!(
+                    answer.status, 409,
+                    "{phase:?} {path} {body}: {}",
+                    answer.text
+                );
+                let said = answer.text.contains(&web.network);
+                assert!(said, "{path} does not say what goes: {}", answer.text);
+            }
+        }
+        let subnet = format!("/v2.0/subnets/{}", web.subnet);
+        let user = stage.user(Method::DELETE, &subnet, None).await;
+        assert_eq!(user.status, 409, "{}", user.text);
+        if phase == Phase::Deleting {
+            let at = (Local, "network");
+            let local = stage.call(at, Method::DELETE, &subnet, None).await;
+            assert_eq!(local.status, 404, "{}", local.text);
+        }
+    }
+    fix(&stage, "network", &web.network, None);
+    let (service, method, path, body) = &references[0];
+    let at = (User, *service);
+    let free = stage
+        .call(at, method.clone(), path, Some(body.clone()))
+        .await;
+    assert_eq!(free.status, 200, "{}", free.text);
+    // Nobody makes the gate look anything up without a token.
+    fix(&stage, "network", &web.network, Some(Phase::Deleting));
+    let url = format!("{}{path}", stage.url(User, "network"));
+    let nobody = stage.send(Method::PUT, &url, "", Some(body.clone())).await;
+    assert_eq!(nobody.status, 401, "{}", nobody.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t20_b5_a_group_that_goes_is_not_given_to_a_balancer() {
+    let stage = Stage::new().await;
+    let web = Web::new(&stage).await;
+    let group = json!({"security_group": {"name": "g"}});
+    let group = stage.make("network", "/v2.0/security-groups", group).await;
+    fix(&stage, "security_group", &group, Some(Phase::Deleting));
+    let body = json!({"loadbalancer": {"vip_subnet_id": web.subnet, "vip_sg_ids": [group]}});
+    let at = (User, "load-balancer");
+    let answer = stage.call(at, Method::POST, BALANCERS, Some(body)).await;
+    assert_eq!(answer.status, 409, "{}", answer.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t20_a_reference_that_cannot_be_looked_up_is_not_forwarded() {
+    let stage = Stage::new().await;
+    let web = Web::new(&stage).await;
+    fix(&stage, "network", &web.network, Some(Phase::Deleting));
+    let down = json!([{"match": {"method": "GET", "kind": "subnet"}, "action": {"status": 500}}]);
+    stage.faults(down).await;
+    let body = json!({"loadbalancer": {"name": "b", "vip_subnet_id": web.subnet}});
+    let at = (User, "load-balancer");
+    let answer = stage.call(at, Method::POST, BALANCERS, Some(body)).await;
+    assert_eq!(answer.status, 503, "{}", answer.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t20_a_parked_deletion_guards_its_parts_and_lets_them_be_detached() {
+    let stage = Stage::new().await;
+    let web = Web::new(&stage).await;
+    let held = router(&stage).await;
+    let attach = format!("/v2.0/routers/{held}/add_router_interface");
+    let body = Some(json!({"subnet_id": web.subnet}));
+    let attached = stage.user(Method::PUT, &attach, body).await;
+    assert_eq!(attached.status, 200, "{}", attached.text);
+    let references = references(&stage, &web).await;
+    let parked = format!("{}?park=true", web.path());
+    let parked = stage.user(Method::DELETE, &parked, None).await;
+    assert_eq!(parked.status, 202, "{}", parked.text);
+    let id = parked.header("x-gone-deletion").to_owned();
+    for (service, method, path, body) in references {
+        let answer = stage.call((User, service), method, &path, Some(body)).await;
+        assert_eq!(answer.status, 409, "{path}: {}", answer.text);
+        assert_eq!(answer.header("x-gone-deletion"), id);
+    }
+    // What holds it up may be removed: it waits for that.
+    let detach = format!("/v2.0/routers/{held}/remove_router_interface");
+    let body = Some(json!({"subnet_id": web.subnet}));
+    let detached = stage.user(Method::PUT, &detach, body).await;
+    assert_eq!(detached.status, 200, "{}", detached.text);
+    let port = format!("/v2.0/ports/{}", web.server);
+    let removed = stage.user(Method::DELETE, &port, None).await;
+    assert_eq!(removed.status, 204, "{}", removed.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t20_a_port_that_the_cloud_made_after_planning_is_hidden_too() {
+    let stage = Stage::new().await;
+    let web = Web::new(&stage).await;
+    let held = json!([{"match": {"method": "DELETE", "kind": "port"},
+        "action": {"status": 409, "type": "PortInUse", "message": "held by the test"}}]);
+    stage.faults(held).await;
+    let path = format!("{}?cascade=true", web.path());
+    let accepted = stage.user(Method::DELETE, &path, None).await;
+    let id = accepted.header("x-gone-deletion").to_owned();
+    stage.until_counts(&id, |counts| counts.blocked > 0).await;
+    let port = json!({"port": {"network_id": web.network, "device_owner": "network:dhcp",
+        "device_id": "reserved_dhcp_port"}});
+    let late = stage.make("network", "/v2.0/ports", port).await;
+    let found = shown(
+        &stage,
+        "network",
+        ("/v2.0/ports", &late),
+        ("status", "DELETING"),
+    )
+    .await;
+    assert_eq!(found, ["404", "deleting", "pass"]);
+    stage.faults(json!([])).await;
+    stage.user(Method::DELETE, &web.path(), None).await;
+    stage.until(&id, DeletionState::Gone).await;
+}
+
+async fn listed(
+    stage: &Stage,
+    at: (gone::system::config::GateSource, &'static str),
+    path: &str,
+) -> Vec<String> {
+    let answer = stage.call(at, Method::GET, path, None).await;
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+    let json = answer.json();
+    let rows = json.as_object().unwrap().values().find_map(Value::as_array);
+    let ids = rows.unwrap().iter().filter_map(|row| row["id"].as_str());
+    ids.map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t21_a_filter_by_state_finds_what_is_shown_so_in_every_service() {
+    let stage = Stage::new().await;
+    let web = Web::new(&stage).await;
+    let other = Web::new(&stage).await;
+    let (going, _) = balancer(&stage, &web.subnet).await;
+    let (stays, _) = balancer(&stage, &other.subnet).await;
+    let image = json!({"name": "i"});
+    let image = stage.make("image", "/v2/images", image).await;
+    let kept = stage
+        .make("image", "/v2/images", json!({"name": "k"}))
+        .await;
+    fix(&stage, "network", &web.network, Some(Phase::Deleting));
+    fix(&stage, "load_balancer", &going, Some(Phase::Deleting));
+    fix(&stage, "image", &image, Some(Phase::Deleting));
+    for (service, list, field, deleting, active, gone, there) in [
+        (
+            "network",
+            "/v2.0/networks",
+            "status",
+            "DELETING",
+            "ACTIVE",
+            &web.network,
+            &other.network,
+        ),
+        (
+            "load-balancer",
+            BALANCERS,
+            "provisioning_status",
+            "PENDING_DELETE",
+            "ACTIVE",
+            &going,
+            &stays,
+        ),
+        (
+            "image",
+            "/v2/images",
+            "status",
+            "pending_delete",
+            "queued",
+            &image,
+            &kept,
+        ),
+    ] {
+        let user = (User, service);
+        let find = |state: &str| format!("{list}?{field}={state}");
+        assert_eq!(
+            listed(&stage, user, &find(deleting)).await,
+            [gone.clone()],
+            "{service}"
+        );
+        let active = listed(&stage, user, &find(active)).await;
+        assert!(
+            !active.contains(gone) && active.contains(there),
+            "{active:?}"
+        );
+        let local = listed(&stage, (Local, service), &find(deleting)).await;
+        assert_eq!(local, [] as [String; 0], "{service}");
+    }
+    // Parts, with few fields, and both states at once.
+    let subnets = listed(
+        &stage,
+        (User, "network"),
+        "/v2.0/subnets?status=DELETING&fields=id",
+    )
+    .await;
+    assert_eq!(subnets, [web.subnet.clone()]);
+    let both = "/v2.0/networks?status=DELETING&status=ACTIVE";
+    let both = listed(&stage, (User, "network"), both).await;
+    assert!(both.contains(&web.network) && both.contains(&other.network));
+    // The central is shown what the service has, and so finds that.
+    let central = listed(&stage, (Central, "network"), "/v2.0/networks?status=ACTIVE").await;
+    assert!(central.contains(&web.network));
+}
