@@ -14,6 +14,7 @@ use crate::domain::model::{Action, Answer, ErrorClass, Identity, ResourceKey, Si
 use crate::domain::native::{Native, unset_of};
 use crate::domain::plan::Filter;
 use crate::domain::policy::{Failure, Outcome, Retry};
+use crate::domain::text::escape;
 use crate::ledger::{Applied, Change, Cursor, Ledger, LedgerError, NativeBy, NativeFilter};
 use crate::system::clock::Clock;
 
@@ -143,20 +144,21 @@ impl Cloud for Registry {
             kind: call.kind.name.clone(),
             id: call.id.to_owned(),
         };
+        let now = self.clock.now();
         let tried = call.action.as_str();
         let line = |came: &str| format!("{tried} {}/{} {came}", call.kind.name, call.id);
         let change = match call.action {
-            Action::Unset => Change::Unset {
-                references: unset_of(call.vars),
+            Action::Unset => unset_of(call.vars).map(|references| Change::Unset {
+                references,
                 key,
-                now: self.clock.now(),
-            },
-            Action::Delete => Change::LetGo {
+                now,
+            }),
+            Action::Delete => incarnation(call.vars).map(|incarnation| Change::LetGo {
                 unless: self.kinds.holding(&key.kind),
                 key,
-                incarnation: incarnation(call.vars),
-                now: self.clock.now(),
-            },
+                incarnation,
+                now,
+            }),
             // Kinds of our own have no such calls: what says so is refused when they are loaded.
             Action::Detach | Action::Enable => {
                 let said = format!(
@@ -164,7 +166,14 @@ impl Cloud for Registry {
                     call.kind.name
                 );
                 let message = line(&said);
-                return Acted::not_sent(configuration(said), message, self.clock.now());
+                return Acted::not_sent(configuration(said), message, now);
+            }
+        };
+        let change = match change {
+            Ok(change) => change,
+            Err(why) => {
+                let why = format!("{why}: it was planned wrongly; plan it anew");
+                return Acted::not_sent(configuration(why.clone()), line(&why), now);
             }
         };
         match self.done(change).await {
@@ -214,10 +223,11 @@ fn by(filter: &Filter, kind: &Kind, home: &Site) -> NativeBy {
     }
 }
 
-/// Which one was planned to go (I10).
-fn incarnation(vars: &BTreeMap<String, String>) -> u32 {
-    let planned = vars.get(INCARNATION);
-    planned.and_then(|text| text.parse().ok()).unwrap_or(1)
+/// Which one was planned to go (I10). One that is not named is none: a guess could delete what was made anew.
+fn incarnation(vars: &BTreeMap<String, String>) -> Result<u32, String> {
+    let planned = vars.get(INCARNATION).ok_or("the step has no incarnation")?;
+    let read = planned.parse();
+    read.map_err(|_| format!("the step's incarnation is \"{}\"", escape(planned)))
 }
 
 /// A ledger that cannot be read just now is waited for.

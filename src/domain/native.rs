@@ -167,10 +167,12 @@ pub fn unset_vars(
 }
 
 /// The same, read again.
-pub fn unset_of(vars: &BTreeMap<String, String>) -> Vec<(String, ResourceKey)> {
-    let text = vars.get(UNSET);
-    text.and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default()
+///
+/// # Errors
+/// There is none, or it cannot be read: not knowing what to unset is not having nothing to unset.
+pub fn unset_of(vars: &BTreeMap<String, String>) -> Result<Vec<(String, ResourceKey)>, String> {
+    let text = vars.get(UNSET).ok_or("the step has no references")?;
+    serde_json::from_str(text).map_err(|error| format!("the step's references: {error}"))
 }
 
 const UNSET: &str = "unset";

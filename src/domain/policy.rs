@@ -78,6 +78,8 @@ pub struct StepFacts<'s> {
     pub last_error: Option<&'s StepError>,
     /// Looks in a row that found it present.
     pub looks: u32,
+    /// When the engine's own schedule would have tried it next, of a step that a repeated DELETE woke.
+    pub own_attempt_at: Option<DateTime<Utc>>,
     pub cancelled: bool,
 }
 
@@ -134,6 +136,8 @@ const UNAVAILABLE_GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
 /// A cloud may ask for more patience than that (`Retry-After`), and is asked again after this: a century
 /// is a mistake of somebody, and no time that can be counted.
 const RETRY_AFTER_MAX: Duration = UNAVAILABLE_GIVE_UP;
+/// No two looks for one step are further apart.
+pub const LOOK_WAIT_MAX: Duration = Duration::from_secs(32);
 /// The first look after an accepted delete; each further one waits twice as long.
 const LOOK_FIRST: Duration = Duration::from_millis(200);
 const LOOK_MAX: Duration = Duration::from_secs(10);
@@ -230,6 +234,16 @@ fn after_failure(
             }
         }
         Retry::Scheduled => {
+            if let Some(own) = step.own_attempt_at.filter(|own| *own > now) {
+                // A client asked for this call, not the schedule: that goes on where it stood (I14).
+                return match step.attempts >= step.max_attempts {
+                    true => stuck(kept),
+                    false => Decision {
+                        next_attempt_at: at(told).max(Some(own)),
+                        ..kept
+                    },
+                };
+            }
             let attempts = step.attempts + 1;
             if attempts >= step.max_attempts {
                 return stuck(Decision { attempts, ..kept });

@@ -210,6 +210,7 @@ pub(super) fn facts(step: &ClaimedStep) -> StepFacts<'_> {
         blocked_since: step.blocked_since,
         last_error: step.last_error.as_ref(),
         looks: step.looks,
+        own_attempt_at: step.own_attempt_at,
         cancelled: step.cancelled,
     }
 }

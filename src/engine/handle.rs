@@ -94,6 +94,7 @@ impl Control for Handle {
                 let deletion = shared.deletion(&deletion_id).await?;
                 shared.writable(&deletion.targets)?;
                 let audit = audit(&envelope, "retry", &deletion.id);
+                shared.sites.ask_again();
                 shared
                     .moved(Change::Retry {
                         by: RetryBy::Person,
@@ -113,6 +114,7 @@ impl Control for Handle {
                     name: step.resource.name,
                 }])?;
                 let audit = audit(&envelope, "retry", &step.resource.key.to_string());
+                shared.sites.ask_again();
                 shared
                     .moved(Change::Retry {
                         by: RetryBy::Person,

@@ -108,6 +108,8 @@ pub(crate) struct Shared {
     sites: Sites,
     /// Whether the reconcilers work. Until they do, questions are answered and plans made (P10).
     works: AtomicBool,
+    /// A worker panicked: no new work is taken until a restart.
+    poisoned: AtomicBool,
     /// Something may have to be done.
     wake: Notify,
     /// Something changed that the snapshot shows.
@@ -189,6 +191,7 @@ impl Engine {
                 deployments: parts.neighbours.map(Deployments::new),
                 sites,
                 works: AtomicBool::new(true),
+                poisoned: AtomicBool::new(false),
                 wake: Notify::new(),
                 dirty: AtomicBool::new(true),
                 committed: watch::Sender::new(0),
@@ -199,12 +202,14 @@ impl Engine {
         }
     }
 
-    /// An engine that sends nothing that changes a cloud, whatever waits in the ledger, until somebody
+    /// An engine for one verb: it signs in only to the sites that the verb asks something of (I15), and sends
+    /// nothing that changes a cloud, whatever waits in the ledger, until somebody
     /// submits a command that wants work done ([`Command::wants_work`]): whoever only reads must not
     /// delete (P10).
     #[must_use]
     pub fn idle_until_asked(self) -> Self {
         self.shared.works.store(false, Ordering::Relaxed);
+        self.shared.sites.sign_in_to_named_only();
         self
     }
 
@@ -279,12 +284,7 @@ impl Shared {
     ) -> Result<Duration, LedgerError> {
         let now = self.clock.now();
         self.publish(tasks, under_way);
-        if self
-            .status()
-            .fault
-            .as_deref()
-            .is_some_and(|fault| fault.starts_with(POISONED))
-        {
+        if self.poisoned.load(Ordering::Relaxed) {
             return Ok(PERIOD_MAX);
         }
         let due = self.ledger.next_due(now).await?;
@@ -346,8 +346,9 @@ impl Shared {
             Err(error) => {
                 tracing::error!(%error, "a worker ended unexpectedly");
                 self.fault(Some(format!(
-                    "{POISONED}: {error}; restart gone to go on: nothing is lost"
+                    "a worker panicked: {error}; restart gone to go on: nothing is lost"
                 )));
+                self.poisoned.store(true, Ordering::Relaxed);
             }
         }
     }
@@ -390,11 +391,7 @@ impl Shared {
     /// Sets or clears why no new work is taken. Poison stays.
     fn fault(&self, fault: Option<String>) {
         let mut status = self.status();
-        let poisoned = status
-            .fault
-            .as_deref()
-            .is_some_and(|fault| fault.starts_with(POISONED));
-        if !poisoned && status.fault != fault {
+        if !self.poisoned.load(Ordering::Relaxed) && status.fault != fault {
             if let Some(fault) = &fault {
                 tracing::error!(fault, "the engine takes no new work");
             }
@@ -435,4 +432,3 @@ impl Shared {
 
 /// Rows that a page has at most.
 const PAGE_MAX: usize = 500;
-const POISONED: &str = "a worker panicked";

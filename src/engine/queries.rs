@@ -6,7 +6,9 @@ use crate::cloud::{Fields, ListRows};
 use crate::control::{ControlError, KindInfo, Page, Query, SiteListing, SiteProgress};
 use crate::domain::filter::Filter;
 use crate::domain::model::{Phase, Resource, Site};
-use crate::ledger::{Cursor, DeletionFilter, EventFilter, StepFilter, TombstoneFilter};
+use crate::ledger::{
+    Cursor, DeletionFilter, EventFilter, LedgerError, StepFilter, TombstoneFilter,
+};
 
 /// Wider than any screen.
 const COLUMNS_MAX: u32 = 1_000;
@@ -326,7 +328,7 @@ impl Shared {
             let listing = self.cloud.list(request).await;
             drop(permit);
             self.site_answered(site, listing.as_ref().err());
-            let (rows, error) = match listing {
+            let (mut rows, mut error) = match listing {
                 Ok(listing) => {
                     let found = listing
                         .rows
@@ -339,9 +341,14 @@ impl Shared {
                 }
                 Err(failure) => (Vec::new(), Some(failure.message)),
             };
+            if let Err(unread) = self.mark_deleting(&mut rows).await {
+                error = Some(format!(
+                    "which of these are being deleted is not known: {unread}"
+                ));
+            }
             SiteListing {
                 site: site.clone(),
-                rows: self.marked(rows).await,
+                rows,
                 error,
                 at: self.clock.now(),
             }
@@ -349,9 +356,10 @@ impl Shared {
         Ok(futures_util::future::join_all(listings).await)
     }
 
-    async fn marked(&self, mut rows: Vec<Resource>) -> Vec<Resource> {
+    /// Shows the state of what is being deleted as its kind says.
+    async fn mark_deleting(&self, rows: &mut [Resource]) -> Result<(), LedgerError> {
         let keys = rows.iter().map(|row| row.key.clone()).collect();
-        let tombstones = self.ledger.tombstones_of(keys).await.unwrap_or_default();
+        let tombstones = self.ledger.tombstones_of(keys).await?;
         let doomed: std::collections::HashSet<_> = tombstones
             .into_iter()
             .filter(|tombstone| tombstone.phase == Phase::Deleting)
@@ -371,7 +379,7 @@ impl Shared {
                 );
             }
         }
-        rows
+        Ok(())
     }
 }
 

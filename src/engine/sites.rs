@@ -1,7 +1,7 @@
 //! What the engine knows of each site: how much it may send there, and whether at all.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,11 +38,15 @@ const CLOSED_MAX: Duration = Duration::from_secs(60);
 const PERMIT_LOOKS: Duration = Duration::from_secs(1);
 /// Reads are of no deletion: none is taken back with one.
 const READS: &str = "";
+/// A login that was refused is repeated at least this often (I15).
+const SIGN_IN_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
 pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
     /// Living resources that vouch for listings (I13b).
     witnesses: Mutex<HashMap<(Site, KindName), Witness>>,
+    /// Only sites that something was asked of are signed in to (I15).
+    only_named: AtomicBool,
 }
 
 struct Runtime {
@@ -60,7 +64,9 @@ struct Runtime {
     closed_until: Option<Instant>,
     /// Whose rights must be back before anything is sent again.
     expected: Option<Identity>,
-    asked_at: Option<DateTime<Utc>>,
+    asked_at: Option<Instant>,
+    /// Logins in a row that were refused.
+    refusals: u32,
 }
 
 /// Of a step of this deletion; dropped, it is taken back.
@@ -195,6 +201,7 @@ impl Sites {
                 closed_until: None,
                 expected: None,
                 asked_at: None,
+                refusals: 0,
             }
         };
         Self {
@@ -205,6 +212,7 @@ impl Sites {
                     .collect(),
             ),
             witnesses: Mutex::default(),
+            only_named: AtomicBool::new(false),
         }
     }
 
@@ -214,6 +222,23 @@ impl Sites {
 
     pub(super) fn statuses(&self) -> Vec<SiteStatus> {
         self.lock().values().map(Runtime::shown).collect()
+    }
+
+    /// From now on sites are signed in to when something is asked of them, and not before.
+    pub(super) fn sign_in_to_named_only(&self) {
+        self.only_named.store(true, Ordering::Relaxed);
+    }
+
+    /// A person asks: what was refused is signed in to at once, and the pauses begin anew (I15).
+    /// True if any was refused.
+    pub(super) fn ask_again(&self) -> bool {
+        let mut any = false;
+        for site in self.lock().values_mut().filter(|site| site.refusals > 0) {
+            site.refusals = 0;
+            site.asked_at = None;
+            any = true;
+        }
+        any
     }
 
     /// Sets or ends a pause by hand, as the ledger has it.
@@ -447,13 +472,7 @@ impl Sites {
     }
 
     /// True if it was not paused before.
-    fn pause(
-        &self,
-        site: &Site,
-        reason: &str,
-        expected: Option<Identity>,
-        now: DateTime<Utc>,
-    ) -> bool {
+    fn pause(&self, site: &Site, reason: &str, expected: Option<Identity>) -> bool {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
             return false;
@@ -463,7 +482,7 @@ impl Sites {
         site.turns.clear();
         reason.clone_into(&mut site.status.reason);
         site.expected = expected.or(site.expected.take());
-        site.asked_at = Some(now);
+        site.asked_at = Some(Instant::now());
         newly
     }
 }
@@ -472,7 +491,7 @@ impl Shared {
     /// Nothing more is sent to a site until its rights are back (N13, I13).
     pub(super) async fn pause_site(&self, site: &Site, reason: &str, expected: Option<Identity>) {
         let now = self.clock.now();
-        if self.sites.pause(site, reason, expected, now) {
+        if self.sites.pause(site, reason, expected) {
             tracing::warn!(%site, reason, "site paused");
             let message = format!("{site} paused: {reason}");
             self.note_site(site, SiteState::Paused, message, now).await;
@@ -526,16 +545,17 @@ impl Shared {
         tasks: &mut JoinSet<Done>,
         under_way: &mut UnderWay,
     ) -> Duration {
-        let now = self.clock.now();
         let every = self.settings.engine.sign_in_every;
+        let only_named = self.sites.only_named.load(Ordering::Relaxed);
         let mut next = Duration::MAX;
         let mut due = Vec::new();
         for (name, site) in self.sites.lock().iter() {
             let wait = match (site.status.state, site.asked_at) {
                 (SiteState::Reachable, _) => continue,
+                (SiteState::Unknown, None) if only_named => continue,
                 (_, None) => Duration::ZERO,
                 (_, Some(asked)) => {
-                    every.saturating_sub((now - asked).to_std().unwrap_or_default())
+                    sign_in_pause(every, site.refusals).saturating_sub(asked.elapsed())
                 }
             };
             if wait.is_zero() {
@@ -587,9 +607,10 @@ impl Shared {
                 // Lost meanwhile: what was asked before says nothing of that.
                 return;
             }
-            runtime.asked_at = Some(now);
+            runtime.asked_at = Some(Instant::now());
             match signed_in {
                 Ok(signed_in) => {
+                    runtime.refusals = 0;
                     runtime.status.as_user = signed_in.shown;
                     let back = runtime
                         .expected
@@ -604,6 +625,9 @@ impl Shared {
                     }
                 }
                 Err(failure) => {
+                    if failure.class == ErrorClass::Auth {
+                        runtime.refusals = runtime.refusals.saturating_add(1);
+                    }
                     if !paused {
                         runtime.status.state = match failure.class {
                             ErrorClass::Auth => SiteState::Paused,
@@ -654,7 +678,13 @@ impl Shared {
                 audit: audit(envelope, action, &site.to_string()),
                 now,
             })
-            .await?;
+            .await;
+        // Whoever resumes a site whose login was refused wants it tried again, whoever paused it.
+        let asked = !paused && self.sites.ask_again();
+        let receipt = match receipt {
+            Err(ControlError::Conflict { .. }) if asked => Receipt::Done { moved: 1 },
+            receipt => receipt?,
+        };
         // As the ledger has it: another command may have come between.
         let pauses = self.ledger.site_pauses().await.map_err(ledger_error)?;
         let pause = pauses.into_iter().find(|pause| pause.site == site);
@@ -663,4 +693,10 @@ impl Shared {
         self.wake.notify_one();
         Ok(receipt)
     }
+}
+
+/// How long after a sign-in the next one is: after each refusal twice as long, up to an hour (I15).
+fn sign_in_pause(every: Duration, refusals: u32) -> Duration {
+    let doubled = every.saturating_mul(1 << refusals.saturating_sub(1).min(16));
+    doubled.min(SIGN_IN_PAUSE_MAX.max(every))
 }

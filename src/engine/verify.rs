@@ -241,8 +241,9 @@ impl Shared {
         match self.rights_lost(step, now).await {
             None => Looked::Absent,
             Some(error) => {
-                self.pause_site(site, &error.message, self.expected(step).await)
-                    .await;
+                if let (ErrorClass::Auth, Ok(expected)) = (error.class, self.expected(step).await) {
+                    self.pause_site(site, &error.message, expected).await;
+                }
                 Looked::Unclear(error)
             }
         }
@@ -274,23 +275,23 @@ impl Shared {
     }
 
     /// On whose rights the plan saw the step's site.
-    async fn expected(&self, step: &ClaimedStep) -> Option<Identity> {
+    async fn expected(&self, step: &ClaimedStep) -> Result<Option<Identity>, LedgerError> {
         let site = step.key.site.to_string();
         let known = self
             .rights()
             .get(&step.deletion_id)
             .map(|sites| sites.get(&site).cloned());
         if let Some(known) = known {
-            return known;
+            return Ok(known);
         }
-        let sites = self.ledger.identities(&step.deletion_id).await.ok()?;
+        let sites = self.ledger.identities(&step.deletion_id).await?;
         let expected = sites.get(&site).cloned();
         let mut rights = self.rights();
         if rights.len() >= RIGHTS_KEPT_MAX {
             rights.clear();
         }
         rights.insert(step.deletion_id.clone(), sites);
-        expected
+        Ok(expected)
     }
 
     /// Whether an absence was seen on other rights than those of the plan: a cloud answers 404 to who
@@ -300,7 +301,16 @@ impl Shared {
         step: &ClaimedStep,
         now: Option<&Identity>,
     ) -> Option<StepError> {
-        let expected = self.expected(step).await?;
+        let expected = match self.expected(step).await {
+            Ok(expected) => expected?,
+            // Not knowing whose absence it has to be, is not having nobody's.
+            Err(error) => {
+                return Some(self.unclear(format!(
+                    "{}: absent, but on whose rights the plan was made cannot be read: {error}",
+                    step.key
+                )));
+            }
+        };
         if now == Some(&expected) {
             return None;
         }

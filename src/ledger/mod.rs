@@ -680,6 +680,8 @@ pub struct ClaimedStep {
     pub blockers: Vec<Blocker>,
     pub last_error: Option<StepError>,
     pub looks: u32,
+    /// When the engine's own schedule would have tried it next, of one that a repeated DELETE woke (I14).
+    pub own_attempt_at: Option<DateTime<Utc>>,
     /// Since when it has been in its state; of one that waits for a look, when its call was sent.
     pub since: DateTime<Utc>,
     /// Set when the deletion was cancelled meanwhile: find out, and send nothing more.

@@ -1,11 +1,17 @@
 //! Time and randomness, both replaceable by a seed.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 
 /// What time it is, and the dice. Cheap to clone; clones share both.
+///
+/// The host's clock may be set while the engine runs. Due times are kept as times of day, so a clock that is
+/// set back would stop everything until it has caught up, and one that is set forward would make
+/// everything due at once. This one never goes back: a host that is behind is waited for at half speed,
+/// one that is ahead is caught up with at [`SPEED_MAX`] times the speed.
 ///
 /// In a simulation the time follows tokio's (paused) clock from a fixed start, so that sleeping and
 /// the wall clock agree, and the dice are seeded.
@@ -15,17 +21,57 @@ pub struct Clock {
     dice: Arc<Mutex<fastrand::Rng>>,
 }
 
-#[derive(Clone, Debug)]
+/// How the host says what time it is.
+type Host = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
+
+/// A host's clock that was set by an hour is caught up with within a minute.
+const SPEED_MAX: i32 = 60;
+/// A host's clock is followed at once where it differs by no more: that is how far it drifts.
+const FOLLOWED: TimeDelta = TimeDelta::seconds(1);
+
+#[derive(Clone)]
 enum Time {
-    System,
+    /// The host's clock, what was last said, and when that was.
+    Host(Host, Arc<Mutex<(DateTime<Utc>, Instant)>>),
     Simulated(DateTime<Utc>, Instant),
     Standing(Arc<Mutex<DateTime<Utc>>>),
 }
 
+impl std::fmt::Debug for Time {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Host(..) => "Host",
+            Self::Simulated(..) => "Simulated",
+            Self::Standing(_) => "Standing",
+        })
+    }
+}
+
+/// What time it is, by the host's clock and by how much time has passed since it was last asked.
+fn steady(last: DateTime<Utc>, passed: Duration, host: DateTime<Utc>) -> DateTime<Utc> {
+    let passed = TimeDelta::from_std(passed).unwrap_or(TimeDelta::MAX);
+    let Some(expected) = last.checked_add_signed(passed) else {
+        return last;
+    };
+    if (host - expected).abs() <= FOLLOWED {
+        return host.max(last);
+    }
+    match host < expected {
+        true => host.max(last + passed / 2),
+        false => host.min(last.checked_add_signed(passed * SPEED_MAX).unwrap_or(host)),
+    }
+}
+
 impl Clock {
     pub fn system() -> Self {
+        Self::following(Arc::new(Utc::now))
+    }
+
+    /// Follows a host's clock.
+    pub fn following(host: Host) -> Self {
+        let last = Arc::new(Mutex::new((host(), Instant::now())));
         Self {
-            time: Time::System,
+            time: Time::Host(host, last),
             dice: Arc::new(Mutex::new(fastrand::Rng::new())),
         }
     }
@@ -55,7 +101,13 @@ impl Clock {
 
     pub fn now(&self) -> DateTime<Utc> {
         match &self.time {
-            Time::System => Utc::now(),
+            Time::Host(host, last) => {
+                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+                let passed = Instant::now();
+                let now = steady(last.0, passed - last.1, host());
+                *last = (now, passed);
+                now
+            }
             Time::Simulated(start, origin) => *start + origin.elapsed(),
             Time::Standing(at) => *at.lock().unwrap_or_else(PoisonError::into_inner),
         }

@@ -60,12 +60,40 @@ fn fresh() -> StepFacts<'static> {
         blocked_since: None,
         last_error: None,
         looks: 0,
+        own_attempt_at: None,
         cancelled: false,
     }
 }
 
 fn call(step: StepFacts<'_>, outcome: Outcome) -> Decision {
     after_call(step, outcome, now(), &schedule(), 0.0)
+}
+
+#[test]
+fn i14_a_call_that_a_repeated_delete_asked_for_leaves_the_schedule_where_it_stood() {
+    let own = now() + chrono::TimeDelta::hours(6);
+    let woken = StepFacts {
+        attempts: 5,
+        own_attempt_at: Some(own),
+        ..fresh()
+    };
+    let decision = call(woken, failed(Retry::Scheduled, ErrorClass::Blocked));
+    assert_eq!((decision.to, decision.attempts), (StepState::Blocked, 5));
+    assert_eq!(decision.next_attempt_at, Some(own));
+    // What had no attempt left has none now, and is stuck as before.
+    let spent = StepFacts {
+        attempts: 8,
+        ..woken
+    };
+    let decision = call(spent, failed(Retry::Scheduled, ErrorClass::Blocked));
+    assert_eq!((decision.to, decision.attempts), (StepState::Stuck, 8));
+    // Once its own time has come, the attempt counts.
+    let due = StepFacts {
+        own_attempt_at: Some(now()),
+        ..woken
+    };
+    let decision = call(due, failed(Retry::Scheduled, ErrorClass::Blocked));
+    assert_eq!(decision.attempts, 6);
 }
 
 #[test]

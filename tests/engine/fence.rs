@@ -273,6 +273,44 @@ fn t06_a_repeated_delete_wakes_what_is_stuck_for_one_attempt() {
 }
 
 #[test]
+fn i14_a_client_that_polls_with_delete_uses_no_attempt_of_a_long_lock() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (_, ports) = bench.plain_network(1);
+        let refuse = json!({ "status": 409, "type": "PortInUse", "message": "held" });
+        bench.faults(json!([{ "match": { "method": "DELETE" }, "action": refuse }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("port", &ports[0]).await;
+                client
+                    .until(&id, |deletion| deletion.counts.blocked == 1)
+                    .await;
+                for _ in 0..120 {
+                    tokio::time::sleep(std::time::Duration::from_secs(61)).await;
+                    assert_eq!(client.delete("port", &ports[0]).await, id);
+                }
+                client
+                    .until(&id, |deletion| deletion.counts.blocked == 1)
+                    .await;
+                let step = client.steps(&id).await.remove(0);
+                // After 0, 1, 6, 21 and 81 minutes, as without the client.
+                assert!((4..=5).contains(&step.attempts), "{step:?}");
+                assert!(
+                    bench.writes().len() > 100,
+                    "each repeated DELETE is worth one call"
+                );
+                bench.faults(json!([]));
+                tokio::time::sleep(std::time::Duration::from_secs(61)).await;
+                assert_eq!(client.delete("port", &ports[0]).await, id);
+                tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+                assert_eq!(client.deletion(&id).await.state, DeletionState::Gone);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
 fn t08_the_tombstone_survives_failure_and_restart() {
     paused(async {
         let mut bench = Bench::new(1);

@@ -79,6 +79,8 @@ pub struct Bench {
     /// Which ledger writes and calls end the engine.
     pub crash: Arc<Crash>,
     pub lies: Lies,
+    /// Engines are those of one verb: they sign in to what they are asked about.
+    pub for_one_verb: bool,
     sent: Arc<Mutex<Vec<Sent>>>,
 }
 
@@ -130,6 +132,7 @@ impl Bench {
             _folder: folder,
             crash: Arc::default(),
             lies: Lies::None,
+            for_one_verb: false,
             sent: Arc::default(),
         }
     }
@@ -448,7 +451,10 @@ impl Bench {
             ledger_name: "simulation".into(),
             epoch,
         });
-        (engine, weak)
+        match self.for_one_verb {
+            true => (engine.idle_until_asked(), weak),
+            false => (engine, weak),
+        }
     }
 
     fn cloud(&self) -> OpenStack {

@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use super::harness::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use chrono::TimeDelta;
 use gone::domain::model::{ErrorClass, StepState};
+use gone::system::clock::Clock;
 use serde_json::{Value, json};
 
 #[test]
@@ -434,6 +438,65 @@ fn i10_an_interface_that_was_made_anew_on_the_same_subnet_is_not_touched() {
                 let step = client.step(&id, "network").await;
                 assert_eq!(step.last_error.unwrap().class, ErrorClass::Drift);
             })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn a_clock_that_is_set_neither_stalls_nor_storms_what_waits_for_a_look() {
+    for set_by in [-3600, 24 * 3600] {
+        paused(async {
+            let mut bench = Bench::new(1);
+            bench.one_at_a_time();
+            let (network, _) = bench.plain_network(6);
+            bench.limits(json!({ "latency_ms": 200 }));
+            let offset = Arc::new(AtomicI64::new(0));
+            let (host, set) = (bench.clock.clone(), offset.clone());
+            bench.clock = Clock::following(Arc::new(move || {
+                host.now() + TimeDelta::seconds(set.load(Ordering::Relaxed))
+            }));
+            bench
+                .run(async |client| {
+                    let id = client.delete("network", &network).await;
+                    client.until(&id, |deletion| deletion.counts.gone > 1).await;
+                    let before = bench.clock.now();
+                    offset.store(set_by, Ordering::Relaxed);
+                    let began = tokio::time::Instant::now();
+                    client.gone(&id).await;
+                    let took = began.elapsed();
+                    assert!(took < Duration::from_secs(120), "{set_by}: {took:?}");
+                    let passed = (bench.clock.now() - before).to_std().unwrap();
+                    assert!(passed <= took * 60, "{set_by}: {passed:?} in {took:?}");
+                })
+                .await
+                .unwrap();
+        });
+    }
+}
+
+#[test]
+fn i13_an_absence_does_not_count_while_it_cannot_be_read_on_whose_rights_it_has_to_be() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.lies = Lies::CannotReadRights;
+        let (_, ports) = bench.plain_network(1);
+        let id = bench
+            .run(async |client| {
+                let id = client.delete("port", &ports[0]).await;
+                tokio::time::sleep(Duration::from_secs(300)).await;
+                assert!(!bench.exists("ports", &ports[0]));
+                let step = client.steps(&id).await.remove(0);
+                assert_eq!(step.state, StepState::Verifying, "{step:?}");
+                let error = step.last_error.unwrap();
+                assert!(error.message.contains("cannot be read"), "{error:?}");
+                id
+            })
+            .await
+            .unwrap();
+        bench.lies = Lies::None;
+        bench
+            .run(async |client| client.gone(&id).await)
             .await
             .unwrap();
     });

@@ -158,6 +158,8 @@ pub enum Lies {
     IgnoresFence,
     /// The ledger does not tell on whose rights the plan was made.
     IgnoresRights,
+    /// The ledger cannot read on whose rights the plan was made.
+    CannotReadRights,
     /// The cloud's client takes any 404 for the absence of what was asked for.
     AnyNotFoundIsGone,
     /// The cloud's client takes an empty list for a complete one.
@@ -564,6 +566,12 @@ impl Ledger for Faulty {
     ) -> Result<BTreeMap<String, Identity>, LedgerError> {
         if self.lies == Lies::IgnoresRights {
             return Ok(BTreeMap::new());
+        }
+        if self.lies == Lies::CannotReadRights {
+            return Err(LedgerError::Io {
+                path: "simulation".into(),
+                detail: "planted".into(),
+            });
         }
         self.inner.identities(deletion_id).await
     }

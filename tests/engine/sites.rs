@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::harness::*;
-use gone::control::SiteState;
+use gone::control::{Command, SiteState, TargetSpec};
 use gone::domain::model::{EventKind, StepState};
 use serde_json::json;
 
@@ -59,8 +59,9 @@ fn n13_a_refused_token_pauses_the_site_without_an_attempt_and_it_resumes() {
 }
 
 #[test]
-fn n13_a_paused_site_is_signed_in_to_as_often_as_is_set() {
-    for (every, tries) in [(None, 119..=121), (Some(600), 5..=7)] {
+fn n13_i15_a_refused_login_is_repeated_after_pauses_that_double_or_when_a_person_asks() {
+    // After 30 s, 90 s, … of the default; of ten minutes after 10 and 30.
+    for (every, tries) in [(None, 6..=6), (Some(600), 2..=2)] {
         paused(async {
             let mut bench = Bench::new(1);
             if let Some(seconds) = every {
@@ -83,7 +84,12 @@ fn n13_a_paused_site_is_signed_in_to_as_often_as_is_set() {
                     let tried = logins() - before;
                     assert!(tries.contains(&tried), "{every:?}: {tried}");
                     bench.faults(json!([]));
-                    tokio::time::sleep(Duration::from_secs(every.unwrap_or(30) + 1)).await;
+                    let still = logins();
+                    tokio::time::sleep(Duration::from_secs(20)).await;
+                    assert_eq!(logins(), still, "nobody asked");
+                    let resume = Command::ResumeSite { site: site() };
+                    client.submit(resume).await.unwrap();
+                    tokio::time::sleep(Duration::from_secs(1)).await;
                     assert_eq!(client.site_status().await.state, SiteState::Reachable);
                     // It was lost before anything was sent: said once, as was its return.
                     let states: Vec<_> = client
@@ -200,5 +206,35 @@ fn i13_rights_that_a_living_token_loses_do_not_make_absence() {
             .await
             .unwrap();
         assert!(!bench.exists("networks", &network));
+    });
+}
+
+#[test]
+fn i15_only_the_sites_that_a_verb_names_are_signed_in_to() {
+    paused(async {
+        let mut bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
+        bench.for_one_verb = true;
+        let (network, _) = bench.plain_network(1);
+        bench
+            .run(async |client| {
+                tokio::time::sleep(Duration::from_secs(120)).await;
+                assert!(bench.sent().is_empty(), "nothing was asked");
+                let word = format!("network/{network}@envvars/RegionOne");
+                let target = TargetSpec::parse(&word, &["envvars"]).unwrap();
+                let targets = vec![target];
+                let options = cascade();
+                client
+                    .submit(Command::Plan { targets, options })
+                    .await
+                    .unwrap();
+                tokio::time::sleep(Duration::from_secs(120)).await;
+                let logins = bench
+                    .sent()
+                    .into_iter()
+                    .filter(|sent| sent.path.ends_with("/v3/auth/tokens") && sent.method == "POST");
+                assert_eq!(logins.count(), 1, "{:?}", bench.sent());
+            })
+            .await
+            .unwrap();
     });
 }

@@ -202,6 +202,7 @@ async fn ask(cloud: &OpenStack, says: &Says, kind: &str) {
         blocked_since: None,
         last_error: None,
         looks: 0,
+        own_attempt_at: None,
         cancelled: false,
     };
     let decision = after_call(facts, acted.outcome, now, &schedule(), 1.0);

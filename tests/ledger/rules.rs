@@ -200,6 +200,29 @@ async fn i12_a_look_that_is_held_up_hides_no_later_one() {
     assert_eq!(look(at(120)).await.unwrap().look, None);
 }
 
+#[tokio::test]
+async fn waits_that_began_in_the_future_begin_at_the_start_of_the_next_engine() {
+    let ledger = memory();
+    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+    // A clock that is an hour ahead.
+    let ahead = |seconds: i64| at(3600 + seconds);
+    let room = Room { now: 2, ..room(2) };
+    let claimed = ledger.claim(vec![room], ahead(0)).await.unwrap();
+    for (step, (to, wait)) in claimed
+        .iter()
+        .zip([(StepState::Verifying, 2), (StepState::Blocked, 60)])
+    {
+        let change = StepChange {
+            next_attempt_at: Some(ahead(wait)),
+            ..outcome(step, to, ahead(0))
+        };
+        one(&ledger, settle(change)).await;
+    }
+    one(&ledger, Change::Recover { now: at(3) }).await;
+    let due = ledger.next_due(at(3)).await.unwrap();
+    assert_eq!((due.look, due.attempt), (Some(at(5)), Some(at(63))));
+}
+
 /// The steps that a person was told of, in order.
 async fn told(ledger: &impl Ledger) -> Vec<i64> {
     let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();

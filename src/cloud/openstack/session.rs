@@ -25,13 +25,18 @@ pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 pub(super) const USER_AGENT: &str = concat!("gone/", env!("CARGO_PKG_VERSION"));
 /// For a login of its own. Longer than a slow Keystone, since a failed one fails all that wait.
 const LOGIN_SECONDS_MAX: u64 = 30;
+/// A refused login is not repeated for this long; after each further refusal for twice as long (I15): an
+/// account that is tried with an old password every half minute gets locked.
+const REFUSED_PAUSE_FIRST: Duration = Duration::from_secs(30);
+const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// A session: `Arc` it, and share it between tasks.
 ///
 /// 1. The token is fetched when first needed, and anew shortly before it ends.
 /// 2. On a 401 there is one new login, *one for all calls that wait*, and the call is sent once
-///    more; a second 401 is the answer. A refused login is shared too: twenty calls with a wrong
-///    password lock no account.
+///    more; a second 401 is the answer. A refused login is shared too, and is the answer to later calls
+///    until a pause has passed that doubles up to an hour: a wrong password locks no account (I15). A new
+///    session, which people ask for, begins anew.
 /// 3. A deadline is for the whole call, logins included.
 pub struct Session {
     cloud: Cloud,
@@ -57,6 +62,28 @@ struct Looked {
 struct Login {
     token: Option<Arc<Token>>,
     failure: Option<AuthError>,
+    /// Logins in a row that Keystone refused.
+    refusals: u32,
+    /// Until when a refused login is not repeated.
+    not_before: Option<Instant>,
+}
+
+impl Login {
+    /// What a login came to that failed.
+    fn failed(&mut self, error: &AuthError) {
+        self.token = None;
+        self.failure = Some(error.clone());
+        self.not_before = None;
+        if error.rejected() {
+            let pause = REFUSED_PAUSE_FIRST.saturating_mul(1 << self.refusals.min(16));
+            self.not_before = Some(Instant::now() + pause.min(REFUSED_PAUSE_MAX));
+            self.refusals = self.refusals.saturating_add(1);
+        }
+    }
+
+    fn is_on_hold(&self) -> bool {
+        self.not_before.is_some_and(|then| Instant::now() < then)
+    }
 }
 
 impl std::fmt::Debug for Session {
@@ -313,7 +340,8 @@ impl Session {
             return Ok(token.clone());
         }
         let number = self.ended.load(Ordering::Acquire);
-        if let (Some(failure), true) = (&state.failure, number > seen) {
+        let shared = number > seen || state.is_on_hold();
+        if let (Some(failure), true) = (&state.failure, shared) {
             return Err(failure.clone());
         }
         let deadline = Duration::from_secs(LOGIN_SECONDS_MAX);
@@ -322,13 +350,14 @@ impl Session {
         match outcome {
             Ok(token) => {
                 let token = Arc::new(token);
-                state.token = Some(token.clone());
-                state.failure = None;
+                *state = Login {
+                    token: Some(token.clone()),
+                    ..Login::default()
+                };
                 Ok(token)
             }
             Err(error) => {
-                state.token = None;
-                state.failure = Some(error.clone());
+                state.failed(&error);
                 Err(error)
             }
         }

@@ -242,8 +242,8 @@ pub(super) fn verifying(
                 left
             ],
             |row| {
-                let deletion_id: String = row.get(19)?;
-                rows::claimed(row, &deletion_id, row.get(20)?)
+                let deletion_id: String = row.get(20)?;
+                rows::claimed(row, &deletion_id, row.get(21)?)
             },
         )?;
         for step in steps {

@@ -12,6 +12,7 @@ use crate::domain::model::{
     DeletionState, ErrorClass, EventKind, PlanOptions, ResourceKey, StepError, StepState, Target,
     short_id,
 };
+use crate::domain::policy::LOOK_WAIT_MAX;
 use crate::ledger::{Applied, AuditEntry, NewEvent, RetryBy, Selection};
 
 /// A repeated DELETE wakes a deletion at most this often (T6).
@@ -79,7 +80,26 @@ impl Batch<'_> {
         for num in &found {
             self.moved(*num, StepState::Running, StepState::Verifying, 1, now)?;
         }
+        self.forget_the_future(now)?;
         Ok(Applied::Moved(found.len() as u64))
+    }
+
+    /// The clock was set back while no engine ran: waits that began later than now begin now, and last as
+    /// long as they were to last. No look is further away than the longest wait between looks.
+    fn forget_the_future(&self, now: DateTime<Utc>) -> Sql<()> {
+        let at = rows::micros(now);
+        self.execute(
+            "UPDATE steps SET next_attempt_at = max(?1, next_attempt_at - (since - ?1)),
+                 blocked_since = min(blocked_since, ?1), since = ?1
+             WHERE state IN ('blocked', 'verifying') AND since > ?1",
+            &[&at],
+        )?;
+        self.execute(
+            "UPDATE steps SET next_attempt_at = ?1
+             WHERE state = 'verifying' AND next_attempt_at > ?1",
+            &[&rows::micros(now + LOOK_WAIT_MAX)],
+        )
+        .map(drop)
     }
 
     pub(super) fn retry(
@@ -159,7 +179,9 @@ impl Batch<'_> {
             other => return Ok(Err(format!("the deletion is {}", other.as_str()))),
         }
         if !by_person {
-            if row.woken_at.is_some_and(|woken| now - woken < WAKE_EVERY) {
+            // One that was woken later than now was woken by another clock.
+            let woken = row.woken_at.filter(|woken| *woken <= now);
+            if woken.is_some_and(|woken| now - woken < WAKE_EVERY) {
                 return Ok(Ok(0));
             }
             self.deletion(num)?.woken_at = Some(now);
@@ -269,8 +291,8 @@ impl Batch<'_> {
     }
 
     /// A person's retry starts the attempts anew, and is told of what comes of it (I7); a repeated
-    /// DELETE is worth one attempt and resets no counter (T6). What was only blocked keeps its counter
-    /// either way.
+    /// DELETE is worth one call, resets no counter (T6) and uses none: the engine's own schedule goes on where
+    /// it stood (I14). What was only blocked keeps its counter either way.
     fn put_to_work(
         &self,
         candidate: &Candidate,
@@ -285,7 +307,9 @@ impl Batch<'_> {
         // Not by `RETURNING`: of many steps in one change, see `Fences`.
         self.db
             .prepare_cached(
-                "UPDATE steps SET state = ?4, since = ?2, next_attempt_at = NULL, looks = 0,
+                "UPDATE steps SET state = ?4, since = ?2, looks = 0,
+                     own_attempt_at = CASE WHEN NOT ?5 THEN coalesce(next_attempt_at, ?6) END,
+                     next_attempt_at = NULL,
                      attempts = CASE WHEN ?3 THEN 0 ELSE attempts END,
                      blocked_since = CASE WHEN ?3 THEN NULL ELSE blocked_since END,
                      told = CASE WHEN ?5 THEN 0 ELSE told END
@@ -296,7 +320,8 @@ impl Batch<'_> {
                 rows::micros(now),
                 anew,
                 to.as_str(),
-                by_person
+                by_person,
+                rows::micros(now + WAKE_EVERY)
             ])?;
         Ok(to)
     }

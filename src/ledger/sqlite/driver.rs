@@ -221,7 +221,14 @@ impl Drive for SqliteLedger {
             drop(turn);
             answer
         });
-        reading.await.map_err(|_| LedgerError::Closed)?
+        reading.await.map_err(|ended| match ended.is_panic() {
+            // That read failed; the ledger is not at an end.
+            true => LedgerError::Io {
+                path: self.name.clone(),
+                detail: "a read panicked; see the log".to_owned(),
+            },
+            false => LedgerError::Closed,
+        })?
     }
 }
 
@@ -253,15 +260,35 @@ impl Readers {
     }
 
     fn read<T>(&self, read: impl FnOnce(&Connection) -> Sql<T>) -> Result<T, LedgerError> {
-        let db = locked(&self.idle).pop().ok_or(LedgerError::Closed)?;
+        let db = Borrowed {
+            idle: &self.idle,
+            db: Some(locked(&self.idle).pop().ok_or(LedgerError::Closed)?),
+        };
+        let Some(db) = &db.db else {
+            return Err(LedgerError::Closed);
+        };
         // One picture for all the statements of a read, whatever is committed meanwhile.
         let answer = db.unchecked_transaction().and_then(|tx| {
             let answer = read(&tx)?;
             tx.finish()?;
             Ok(answer)
         });
-        locked(&self.idle).push(db);
         answer.map_err(|e| fault(&self.name, &e))
+    }
+}
+
+/// A reader's connection, which goes back also if the read panics: else each panic would leave one reader
+/// less.
+struct Borrowed<'r> {
+    idle: &'r Mutex<Vec<Connection>>,
+    db: Option<Connection>,
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        if let Some(db) = self.db.take() {
+            locked(self.idle).push(db);
+        }
     }
 }
 

@@ -117,7 +117,8 @@ impl Batch<'_> {
                          WHEN state = ?2 OR state = 'running' AND ?2 = 'verifying' THEN since
                          ELSE ?3 END,
                      attempts = ?4, next_attempt_at = ?5, blocked_since = ?6, blockers = ?7,
-                     last_error = ?8, looks = ?9, held_by = NULL
+                     last_error = ?8, looks = ?9, held_by = NULL,
+                     own_attempt_at = CASE WHEN ?2 IN ('ready', 'verifying') THEN own_attempt_at END
                  WHERE id = ?1",
             )?
             .execute(params![

@@ -399,10 +399,10 @@ pub(super) fn orphans(
         .query_map(
             params![num, id, i64::try_from(limit + 1).unwrap_or(i64::MAX)],
             |row| {
-                let deletion_id: String = row.get(19)?;
+                let deletion_id: String = row.get(20)?;
                 let forgotten = Forgotten {
                     step: rows::claimed(row, &deletion_id, false)?,
-                    since: rows::time(row, 20)?,
+                    since: rows::time(row, 21)?,
                 };
                 Ok((row.get::<_, i64>(1)?, forgotten))
             },

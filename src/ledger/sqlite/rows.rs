@@ -117,7 +117,7 @@ pub(super) fn counts(row: &Row, first: usize) -> Sql<Counts> {
 /// What an engine needs of a step; of `steps` alone.
 pub(super) const CLAIMED: &str = "id, deletion, site, kind, resource, name, action, vars, state, \
      claim, epoch, attempts, max_attempts, blocked_since, blockers, last_error, looks, \
-     since, project";
+     since, project, own_attempt_at";
 
 pub(super) fn claimed(row: &Row, deletion_id: &str, cancelled: bool) -> Sql<ClaimedStep> {
     Ok(ClaimedStep {
@@ -140,6 +140,7 @@ pub(super) fn claimed(row: &Row, deletion_id: &str, cancelled: bool) -> Sql<Clai
         looks: number(row, 16)?,
         since: time(row, 17)?,
         project_id: row.get(18)?,
+        own_attempt_at: time_opt(row, 19)?,
         cancelled,
     })
 }

@@ -5,11 +5,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::outline;
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 14;
+pub(super) const KNOWN: i64 = 15;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 14] = [
+const MIGRATIONS: [&str; 15] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -24,6 +24,7 @@ const MIGRATIONS: [&str; 14] = [
     PEERS,
     SEAL,
     LEFT_STEPS,
+    WOKEN_STEPS,
 ];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
@@ -425,6 +426,11 @@ CREATE TRIGGER steps_left_moved AFTER UPDATE OF state ON steps
 WHEN NEW.left_to IS NOT NULL AND OLD.state = 'stuck' AND NEW.state = 'waiting' BEGIN
     INSERT OR IGNORE INTO owners_moved(step) VALUES(NEW.left_to);
 END;
+";
+/// `steps.own_attempt_at`: of a step that a repeated DELETE woke, when the engine's own schedule would have
+/// tried it next (I14). Null for all others.
+const WOKEN_STEPS: &str = "
+ALTER TABLE steps ADD COLUMN own_attempt_at INTEGER;
 ";
 /// The version whose steps have places.
 const WITH_PLACES: i64 = 10;
