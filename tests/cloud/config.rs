@@ -360,7 +360,12 @@ fn a_file_of_another_shape_is_told_without_its_text() {
             "cwd/clouds.yaml: line 3: clouds.c.regions[0] must be a list of names, or of {name, values}",
         ),
     ] {
-        assert_eq!(in_cwd(text).load_error(), expected);
+        let place = in_cwd(text);
+        let told = match place.load() {
+            Err(error) => place.told(&error),
+            Ok(_) => place.cloud_error(),
+        };
+        assert_eq!(told, expected);
     }
     for text in [
         "clouds:\n  c:\n    auth:\n      password: *geheim\n",
@@ -417,4 +422,144 @@ fn a_slip_in_a_key_is_a_warning_and_other_clients_keys_are_not() {
         })
         .collect();
     assert_eq!(slips, [("regoin_name", "region_name")]);
+}
+
+#[test]
+fn a_mistake_in_one_cloud_leaves_the_others_as_they_are() {
+    for (mistake, expected) in [
+        ("auth: geheim", "clouds.c.auth must be a mapping"),
+        (
+            "auth: {password: [geheim]}",
+            "clouds.c.auth.password must be a single value",
+        ),
+        (
+            "regions: geheim",
+            "clouds.c.regions must be a list of names",
+        ),
+        (
+            "regions: [{nme: geheim}]",
+            "clouds.c.regions[0] must be a list of names",
+        ),
+        (
+            "auth: {auth_url: 'http://h', username: u, password: !vault geheim}",
+            "has a tag",
+        ),
+        (
+            "interface: {geheim: 1}",
+            "clouds.c.interface must be a single value",
+        ),
+    ] {
+        let place = in_cwd(&format!(
+            "clouds:\n  a: {{auth: {AUTH}}}\n  c:\n    {mistake}\n  z.1: {{auth: {AUTH}}}\n"
+        ));
+        let config = place.load().unwrap();
+        assert_eq!(names(&place), ["a", "c", "z.1"], "{mistake}");
+        config.cloud("a", None).unwrap();
+        config.cloud("z.1", None).unwrap();
+        let told = place.cloud_error();
+        assert!(
+            told.starts_with("cwd/clouds.yaml: line 4: clouds.c") && told.contains(expected),
+            "{told}"
+        );
+        assert!(!told.contains("geheim"), "{told}");
+        let warned = config
+            .warnings()
+            .iter()
+            .any(|warning| matches!(warning, Warning::Broken { told } if told.contains(expected)));
+        assert!(warned, "{mistake}");
+    }
+}
+
+#[test]
+fn a_tag_is_refused_and_never_a_part_of_a_password() {
+    let place = in_cwd(&format!(
+        "clouds:\n  c: {{auth: {{auth_url: 'http://h', user_id: u, password: !secret pw}}}}\n  \
+         d: {{auth: {{auth_url: 'http://h', user_id: u, password: '!secret pw'}}}}\n  e: {{auth: {AUTH}}}\n"
+    ));
+    assert_eq!(
+        place.cloud_error(),
+        "cwd/clouds.yaml: line 2: clouds.c.auth has a tag (!…), and tags are not read; \
+         write the value itself, in quotes if it begins with !"
+    );
+    let quoted = place.load().unwrap().cloud("d", None).unwrap();
+    assert!(password_is(&quoted.credentials, "!secret pw"));
+}
+
+#[test]
+fn interface_is_one_or_a_list_and_verify_may_be_a_path() {
+    let place = in_cwd(&format!(
+        "clouds: {{c: {{interface: [internal, public], verify: /etc/ca.pem, auth: {AUTH}}}}}"
+    ));
+    let cloud = place.load().unwrap().cloud("c", None).unwrap();
+    assert_eq!(cloud.interface, Interface::Internal);
+    assert_eq!(cloud.interfaces_else, [Interface::Public]);
+    assert!(cloud.tls.verify);
+    assert_eq!(cloud.tls.cacert.as_deref(), Some("/etc/ca.pem".as_ref()));
+}
+
+#[test]
+fn a_type_of_login_of_other_clients_is_told_with_the_way_round() {
+    for kind in [
+        "v3oidcpassword",
+        "v3totp",
+        "v2password",
+        "v3kerberos",
+        "v3multifactor",
+    ] {
+        let place = in_cwd(&format!(
+            "clouds: {{c: {{auth_type: {kind}, auth: {AUTH}}}}}"
+        ));
+        let told = place.cloud_error();
+        assert!(
+            told.contains(&format!("{kind:?} is not supported"))
+                && told.contains("make an application credential"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn variables_choose_region_and_project_in_the_cloud_that_os_cloud_names() {
+    let text = format!(
+        "clouds: {{c: {{regions: [R1, R2], auth: {AUTH}}}, d: {{auth: {{auth_url: 'http://h', \
+         user_id: u, password: pw, project_id: files}}}}}}"
+    );
+    let variables = |cloud: &str| {
+        in_cwd(&text)
+            .set("OS_REGION_NAME", "R2")
+            .set("OS_PROJECT_NAME", "other")
+            .set("OS_PROJECT_DOMAIN_ID", "pd")
+            .set("OS_CLOUD", cloud)
+    };
+    let config = variables("c").load().unwrap();
+    let c = config.cloud("c", None).unwrap();
+    let domain = DomainRef::Id("pd".into());
+    let other = Scope::ProjectName {
+        name: "other".into(),
+        domain,
+    };
+    assert_eq!((c.region.as_deref(), c.scope), (Some("R2"), other));
+    let d = config.cloud("d", None).unwrap();
+    assert_eq!(d.region, None, "of another cloud they say nothing");
+
+    // The id of the file counts before a name, as for openstackclient; it is said.
+    let config = variables("d").load().unwrap();
+    let d = config.cloud("d", None).unwrap();
+    assert_eq!(d.scope, Scope::ProjectId("files".into()));
+    assert_eq!(
+        config.warnings().last().unwrap().to_string(),
+        "OS_PROJECT_NAME without effect: the project_id of cloud \"d\" counts, as for openstackclient"
+    );
+
+    // An unknown region is refused, as by openstackclient.
+    let place = in_cwd(&text)
+        .set("OS_REGION_NAME", "R3")
+        .set("OS_CLOUD", "c");
+    assert!(place.cloud_error().contains("has no region \"R3\""));
+
+    let config = in_cwd(&text).set("OS_REGION_NAME", "R2").load().unwrap();
+    assert_eq!(
+        config.warnings().last().unwrap().to_string(),
+        "OS_REGION_NAME without effect: the OS_* variables are for the cloud that OS_CLOUD names"
+    );
 }

@@ -371,11 +371,21 @@ impl Session {
         interface: Option<Interface>,
     ) -> Result<Url, CatalogError> {
         let region = region.or(self.cloud.region.as_deref());
-        let interface = interface.unwrap_or(self.cloud.interface);
-        match overridden(&self.cloud.endpoint_overrides, service) {
-            Some(url) => Ok(url),
-            None => catalog.endpoint(service, region, interface),
+        if let Some(url) = overridden(&self.cloud.endpoint_overrides, service) {
+            return Ok(url);
         }
+        let (wanted, otherwise) = match interface {
+            Some(interface) => (interface, &[][..]),
+            None => (self.cloud.interface, &*self.cloud.interfaces_else),
+        };
+        let found = catalog.endpoint(service, region, wanted);
+        let Err(CatalogError::NoSuchInterface { .. }) = found else {
+            return found;
+        };
+        let mut others = otherwise
+            .iter()
+            .map(|interface| catalog.endpoint(service, region, *interface));
+        others.find(Result::is_ok).unwrap_or(found)
     }
 
     pub(super) fn error(&self, method: &Method, url: String, reason: Reason) -> CallError {

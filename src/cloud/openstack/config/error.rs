@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use super::Origin;
 
 /// The configuration cannot be used. No message shows a value that may be a secret.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("{variable} names {}, which does not exist", path.display())]
     NamedFileMissing {
@@ -12,10 +12,7 @@ pub enum ConfigError {
         path: PathBuf,
     },
     #[error("{}: cannot be read: {reason}", path.display())]
-    Unreadable {
-        path: PathBuf,
-        reason: std::io::Error,
-    },
+    Unreadable { path: PathBuf, reason: String },
     /// The text is not shown, since a password may stand there.
     #[error(
         "{}: not valid YAML at line {line}, column {column}; values that begin with one of \
@@ -26,6 +23,17 @@ pub enum ConfigError {
         path: PathBuf,
         line: u64,
         column: u64,
+    },
+    /// What the tag stands for is another program's to know, and no password.
+    #[error(
+        "{}: line {line}: {field} has a tag (!…), and tags are not read; write the value itself, in \
+         quotes if it begins with !",
+        path.display()
+    )]
+    Tagged {
+        path: PathBuf,
+        line: u64,
+        field: String,
     },
     #[error("{}: line {line}: {field} must be {expected}", path.display())]
     Shape {
@@ -91,6 +99,13 @@ pub enum ConfigError {
         cloud: String,
         profile: String,
     },
+}
+
+impl ConfigError {
+    /// What is wrong with a file is wrong with one cloud alone.
+    pub(super) fn is_of_one_cloud(&self) -> bool {
+        matches!(self, Self::Shape { .. } | Self::Tagged { .. })
+    }
 }
 
 /// The closest of `known`, if one is close enough to be a slip of the hand.

@@ -1,11 +1,14 @@
 //! The files: found, and parsed without a word of theirs in an error.
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 
 use super::error::ConfigError;
 use super::raw::{AUTH_FIELDS, RawCloud, is_cloud_field};
@@ -28,7 +31,7 @@ pub(super) fn find(
             },
             _ => ConfigError::Unreadable {
                 path: path.clone(),
-                reason,
+                reason: reason.to_string(),
             },
         })?;
         warn_of_mode(&path, warnings);
@@ -53,7 +56,10 @@ pub(super) fn find(
                 {
                     searched.push(path);
                 }
-                Err(reason) => return Err(ConfigError::Unreadable { path, reason }),
+                Err(error) => {
+                    let reason = error.to_string();
+                    return Err(ConfigError::Unreadable { path, reason });
+                }
             }
         }
     }
@@ -73,51 +79,140 @@ fn warn_of_mode(path: &Path, warnings: &mut Vec<Warning>) {
     }
 }
 
-/// The clouds of one file.
-pub(super) fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, RawCloud>, ConfigError> {
+/// What a file says of each cloud; of some it may be what cannot be read of them.
+#[derive(Default)]
+pub(super) struct Parsed {
+    pub(super) clouds: BTreeMap<String, RawCloud>,
+    pub(super) broken: BTreeMap<String, ConfigError>,
+}
+
+/// The clouds of one file. A mistake in one of them leaves the others as they are: the file is read
+/// again without it.
+///
+/// # Errors
+/// It is not YAML, or what is wrong stands in no cloud.
+pub(super) fn parse(path: &Path, text: &str) -> Result<Parsed, ConfigError> {
+    let mut parsed = Parsed::default();
     // An empty file says nothing, and is no mistake.
     if text.trim().is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok(parsed);
     }
+    let mut text = text.to_owned();
+    loop {
+        let mistake = match attempt(&text, &parsed.broken) {
+            Ok(clouds) => {
+                let origin = Origin::File(path.to_owned());
+                let placed = clouds.into_iter();
+                parsed.clouds = placed
+                    .map(|(name, cloud)| (name, cloud.place(&origin)))
+                    .collect();
+                return Ok(parsed);
+            }
+            Err(mistake) => mistake,
+        };
+        let told = explain(path, &mistake);
+        let Some(cloud) = mistake.cloud else {
+            return Err(told);
+        };
+        match untagged(&text, &mistake.error) {
+            Some(without) => text = without,
+            None if !told.is_of_one_cloud() || parsed.broken.contains_key(&cloud) => {
+                return Err(told);
+            }
+            None => {}
+        }
+        parsed.broken.entry(cloud).or_insert(told);
+    }
+}
+
+/// Where reading ended, and why.
+struct Mistake {
+    error: serde_saphyr::Error,
+    at: String,
+    /// In which cloud.
+    cloud: Option<String>,
+}
+
+fn attempt(
+    text: &str,
+    broken: &BTreeMap<String, ConfigError>,
+) -> Result<BTreeMap<String, RawCloud>, Mistake> {
     let options = serde_saphyr::options! {
         // Snippets would show the lines around a mistake, and so a password.
         with_snippet: false,
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+        // `!vault x` would be sent as the password "x".
+        reject_unsupported_tags: true,
     };
-    let mut at = String::new();
+    let reading = RefCell::new(None);
+    let mut track = serde_path_to_error::Track::new();
+    let file = FileSeed {
+        broken,
+        reading: &reading,
+    };
     let parsed =
         serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
-            serde_path_to_error::deserialize::<_, RawFile>(deserializer).map_err(|error| {
-                at = error.path().to_string();
-                error.into_inner()
-            })
+            file.deserialize(serde_path_to_error::Deserializer::new(
+                deserializer,
+                &mut track,
+            ))
         });
-    let origin = Origin::File(path.to_owned());
-    match parsed {
-        Ok(file) => Ok(file
-            .clouds
-            .into_iter()
-            .map(|(name, cloud)| (name, cloud.place(&origin)))
-            .collect()),
-        Err(error) => Err(explain(path, &at, &error)),
-    }
+    parsed.map_err(|error| Mistake {
+        error,
+        at: track.path().to_string(),
+        cloud: reading.take(),
+    })
+}
+
+/// The text without the tag that is not read, so that what is after it can be.
+fn untagged(text: &str, error: &serde_saphyr::Error) -> Option<String> {
+    let serde_saphyr::Error::UnsupportedTag { location, .. } = error.without_snippet() else {
+        return None;
+    };
+    let line_at = usize::try_from(location.line()).ok()?.checked_sub(1)?;
+    let column = usize::try_from(location.column()).ok()?;
+    let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    let mut line: Vec<char> = lines.get(line_at)?.chars().collect();
+    let begins = |at: &usize| {
+        line[*at] == '!'
+            && (*at == 0 || line[*at - 1].is_whitespace() || "[{,:".contains(line[*at - 1]))
+    };
+    let begin = (0..line.len())
+        .filter(begins)
+        .min_by_key(|at| at.abs_diff(column))?;
+    let ends = |c: &char| c.is_whitespace() || matches!(c, ',' | ']' | '}');
+    let length = line[begin..].iter().position(|c| ends(c));
+    let end = length.map_or(line.len(), |length| begin + length);
+    line[begin..end].fill(' ');
+    lines[line_at] = line.into_iter().collect();
+    Some(lines.join("\n"))
 }
 
 /// The parser's own message is not used: it may quote the value.
-fn explain(path: &Path, at: &str, error: &serde_saphyr::Error) -> ConfigError {
+fn explain(path: &Path, mistake: &Mistake) -> ConfigError {
+    let (error, at) = (&mistake.error, mistake.at.as_str());
     let (line, column) = error
         .location()
         .map_or((0, 0), |at| (at.line(), at.column()));
     use serde_saphyr::Error as E;
-    let shape = matches!(
-        error.without_snippet(),
-        E::Message { .. }
-            | E::Unexpected { .. }
-            | E::SerdeInvalidType { .. }
-            | E::SerdeInvalidValue { .. }
-            | E::SerdeMissingField { .. }
-            | E::MergeValueNotMapOrSeqOfMaps { .. }
-    );
+    let shape = match error.without_snippet() {
+        E::UnsupportedTag { .. } => {
+            return ConfigError::Tagged {
+                path: path.to_owned(),
+                line,
+                field: at.to_owned(),
+            };
+        }
+        error => matches!(
+            error,
+            E::Message { .. }
+                | E::Unexpected { .. }
+                | E::SerdeInvalidType { .. }
+                | E::SerdeInvalidValue { .. }
+                | E::SerdeMissingField { .. }
+                | E::MergeValueNotMapOrSeqOfMaps { .. }
+        ),
+    };
     if !shape {
         return ConfigError::Syntax {
             path: path.to_owned(),
@@ -125,12 +220,17 @@ fn explain(path: &Path, at: &str, error: &serde_saphyr::Error) -> ConfigError {
             column,
         };
     }
-    let (field, expected) = match at.split('.').collect::<Vec<_>>()[..] {
-        [""] | ["", ""] => ("the file", "a mapping with the key \"clouds\""),
-        ["clouds"] => (at, "a mapping of cloud names"),
-        ["clouds", _] => (at, "a mapping of settings"),
-        ["clouds", _, "auth"] => (at, "a mapping, such as {auth_url: …, username: …}"),
-        ["clouds", _, field, ..] if field.starts_with("regions") => {
+    // A cloud's name may hold dots.
+    let within = mistake.cloud.as_ref().and_then(|cloud| {
+        let rest = at.strip_prefix("clouds.")?.strip_prefix(cloud.as_str())?;
+        Some(rest.strip_prefix('.').unwrap_or(rest))
+    });
+    let (field, expected) = match (at, within) {
+        ("" | ".", _) => ("the file", "a mapping with the key \"clouds\""),
+        ("clouds", _) => (at, "a mapping of cloud names"),
+        (_, Some("")) => (at, "a mapping of settings"),
+        (_, Some("auth")) => (at, "a mapping, such as {auth_url: …, username: …}"),
+        (_, Some(field)) if field.starts_with("regions") => {
             (at, "a list of names, or of {name, values}")
         }
         _ => (at, "a single value"),
@@ -143,38 +243,73 @@ fn explain(path: &Path, at: &str, error: &serde_saphyr::Error) -> ConfigError {
     }
 }
 
-#[derive(Default)]
-struct RawFile {
-    clouds: BTreeMap<String, RawCloud>,
+/// Reads the clouds of a file, but for those that are known to be broken.
+struct FileSeed<'a> {
+    broken: &'a BTreeMap<String, ConfigError>,
+    reading: &'a RefCell<Option<String>>,
 }
 
-impl<'de> Deserialize<'de> for RawFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FileVisitor;
-        impl<'de> Visitor<'de> for FileVisitor {
-            type Value = RawFile;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a mapping")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawFile, A::Error> {
-                let mut file = RawFile::default();
-                while let Some(key) = map.next_key::<String>()? {
-                    if key == "clouds" {
-                        let clouds: Option<BTreeMap<String, Option<RawCloud>>> =
-                            map.next_value()?;
-                        file.clouds = clouds
-                            .unwrap_or_default()
-                            .into_iter()
-                            .map(|(name, cloud)| (name, cloud.unwrap_or_default()))
-                            .collect();
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-                Ok(file)
+impl<'de> DeserializeSeed<'de> for FileSeed<'_> {
+    type Value = BTreeMap<String, RawCloud>;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FileSeed<'_> {
+    type Value = BTreeMap<String, RawCloud>;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut clouds = BTreeMap::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "clouds" {
+                clouds = map.next_value_seed(CloudsSeed(&self))?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
             }
         }
-        deserializer.deserialize_map(FileVisitor)
+        Ok(clouds)
+    }
+}
+
+struct CloudsSeed<'a>(&'a FileSeed<'a>);
+
+impl<'de> DeserializeSeed<'de> for CloudsSeed<'_> {
+    type Value = BTreeMap<String, RawCloud>;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for CloudsSeed<'_> {
+    type Value = BTreeMap<String, RawCloud>;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping of cloud names")
+    }
+    fn visit_none<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+        Ok(BTreeMap::new())
+    }
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+        Ok(BTreeMap::new())
+    }
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut clouds = BTreeMap::new();
+        while let Some(name) = map.next_key::<String>()? {
+            self.0.reading.replace(Some(name.clone()));
+            if self.0.broken.contains_key(&name) {
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                let cloud = map.next_value::<Option<RawCloud>>()?;
+                clouds.insert(name, cloud.unwrap_or_default());
+            }
+            self.0.reading.replace(None);
+        }
+        Ok(clouds)
     }
 }
 
@@ -204,6 +339,10 @@ impl<'de> Deserialize<'de> for RawCloud {
                             cloud.regions = regions
                                 .map(|r| r.into_iter().map(|r| (r.name, r.values)).collect());
                         }
+                        "interface" | "endpoint_type" | "region_name" => {
+                            let values = map.next_value::<Option<OneOrMore>>()?;
+                            cloud.insert(&key, values.map(|values| values.0.join(",")), false);
+                        }
                         known if AUTH_FIELDS.contains(&known) || is_cloud_field(known) => {
                             let value = map.next_value()?;
                             cloud.insert(&key, value, false);
@@ -218,6 +357,38 @@ impl<'de> Deserialize<'de> for RawCloud {
             }
         }
         deserializer.deserialize_map(CloudVisitor)
+    }
+}
+
+/// A value, or a list of them in the order of preference.
+struct OneOrMore(Vec<String>);
+
+impl<'de> Deserialize<'de> for OneOrMore {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ListVisitor;
+        impl<'de> Visitor<'de> for ListVisitor {
+            type Value = OneOrMore;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name, or a list of names")
+            }
+            fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<OneOrMore, E> {
+                Ok(OneOrMore(vec![value.to_owned()]))
+            }
+            fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<OneOrMore, E> {
+                self.visit_str(&value.to_string())
+            }
+            fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<OneOrMore, E> {
+                self.visit_str(&value.to_string())
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMore, A::Error> {
+                let mut values = Vec::new();
+                while let Some(value) = list.next_element::<String>()? {
+                    values.push(value);
+                }
+                Ok(OneOrMore(values))
+            }
+        }
+        deserializer.deserialize_any(ListVisitor)
     }
 }
 

@@ -5,7 +5,8 @@
 //!    folder, `$XDG_CONFIG_HOME/openstack`, `~/.config/openstack`, `/etc/openstack`. Likewise
 //!    `secure.*`, with `$OS_CLIENT_SECURE_FILE`; its values win.
 //! 2. `OS_*` variables make one more cloud, `envvars` (or `$OS_CLOUD_NAME`), if `OS_AUTH_URL` is
-//!    among them. They change nothing in the others.
+//!    among them. In the cloud that `$OS_CLOUD` names they choose region, project, interface and
+//!    certificates, as for openstackclient; in others they change nothing.
 //! 3. A region's `values` win over the cloud's.
 //!
 //! Stricter than openstacksdk where its silence could choose another cloud than the one meant: a
@@ -122,6 +123,16 @@ pub enum Warning {
         field: String,
         nearest: String,
     },
+    /// One cloud of a file cannot be read; the others can.
+    Broken { told: String },
+    /// Variables that say something of a cloud, and of none in particular.
+    VariablesUnused { names: Vec<String> },
+    /// A variable that the cloud's own field outdoes.
+    VariableOutdone {
+        name: String,
+        cloud: String,
+        by: &'static str,
+    },
     /// `region_name` is not the first of `regions`, which other clients take.
     RegionNotFirst {
         cloud: String,
@@ -150,6 +161,16 @@ impl fmt::Display for Warning {
                 f,
                 "{origin}: cloud {cloud:?}: {field:?} is unknown; did you mean {nearest:?}?"
             ),
+            Self::Broken { told } => write!(f, "{told}; this cloud cannot be used"),
+            Self::VariablesUnused { names } => write!(
+                f,
+                "{} without effect: the OS_* variables are for the cloud that OS_CLOUD names",
+                names.join(", ")
+            ),
+            Self::VariableOutdone { name, cloud, by } => write!(
+                f,
+                "{name} without effect: the {by} of cloud {cloud:?} counts, as for openstackclient"
+            ),
             Self::RegionNotFirst {
                 cloud,
                 region_name,
@@ -176,6 +197,8 @@ pub struct CloudEntry {
 /// All configured clouds.
 pub struct CloudsConfig {
     clouds: BTreeMap<String, RawCloud>,
+    /// Those of them that cannot be read, and why.
+    broken: BTreeMap<String, ConfigError>,
     files: Vec<PathBuf>,
     searched: Vec<PathBuf>,
     default_cloud: Option<String>,
@@ -203,14 +226,24 @@ impl CloudsConfig {
         let mut files = Vec::new();
         let mut searched = Vec::new();
         let mut clouds: BTreeMap<String, RawCloud> = BTreeMap::new();
+        let mut broken = BTreeMap::new();
         for (stem, variable) in [
             ("clouds", "OS_CLIENT_CONFIG_FILE"),
             ("secure", "OS_CLIENT_SECURE_FILE"),
         ] {
             let found = file::find(environment, stem, variable, &mut searched, &mut warnings)?;
             let Some((path, text)) = found else { continue };
-            for (name, cloud) in file::parse(&path, &text)? {
+            let parsed = file::parse(&path, &text)?;
+            for (name, cloud) in parsed.clouds {
                 clouds.entry(name).or_default().overlay(cloud);
+            }
+            for (name, error) in parsed.broken {
+                let cloud = clouds.entry(name.clone()).or_default();
+                cloud.found_in.push(Origin::File(path.clone()));
+                warnings.push(Warning::Broken {
+                    told: error.to_string(),
+                });
+                broken.entry(name).or_insert(error);
             }
             files.push(path);
         }
@@ -234,8 +267,36 @@ impl CloudsConfig {
             warnings.extend(cloud.unknown_fields(name));
             warnings.extend(cloud.region_not_first(name));
         }
+        let described = clouds.contains_key(envvars);
+        let beside = raw::beside(&environment.variables);
+        match environment
+            .variable("OS_CLOUD")
+            .map(|name| clouds.get_mut(name))
+        {
+            Some(Some(cloud)) => {
+                let cloud_name = environment.variable("OS_CLOUD").unwrap_or_default();
+                let outdone = cloud.choose(beside).into_iter();
+                warnings.extend(outdone.map(|(name, by)| Warning::VariableOutdone {
+                    name,
+                    cloud: cloud_name.to_owned(),
+                    by,
+                }));
+            }
+            // That there is no such cloud is told when it is used.
+            Some(None) => {}
+            None if !beside.is_empty() && !described => {
+                warnings.push(Warning::VariablesUnused {
+                    names: beside
+                        .into_iter()
+                        .map(|(key, _)| raw::variable(&key))
+                        .collect(),
+                });
+            }
+            None => {}
+        }
         Ok(Self {
             clouds,
+            broken,
             files,
             searched,
             default_cloud,
@@ -278,6 +339,9 @@ impl CloudsConfig {
     /// No such cloud or region, a missing or bad field: each with the file, the cloud, the field
     /// and the nearest valid value.
     pub fn cloud(&self, name: &str, region: Option<&str>) -> Result<Cloud, ConfigError> {
+        if let Some(error) = self.broken.get(name) {
+            return Err(error.clone());
+        }
         let raw = self.clouds.get(name).ok_or_else(|| {
             let known: Vec<String> = self.clouds.keys().cloned().collect();
             ConfigError::NoSuchCloud {

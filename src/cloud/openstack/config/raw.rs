@@ -98,6 +98,36 @@ impl RawCloud {
         self.unknown.extend(over.unknown);
     }
 
+    /// Takes what variables choose, in place of what the files say. Answers the variables without effect:
+    /// an id of the files counts before a name, for openstackclient too.
+    pub(super) fn choose(&mut self, chosen: Vec<(String, String)>) -> Vec<(String, &'static str)> {
+        const OUTDONE: [(&str, &str); 2] = [
+            ("project_name", "project_id"),
+            ("project_domain_name", "project_domain_id"),
+        ];
+        for (key, value) in &chosen {
+            let old = match key.as_str() {
+                "project_id" => "tenant_id",
+                "project_name" => "tenant_name",
+                "interface" => "endpoint_type",
+                other => other,
+            };
+            for key in [key.as_str(), old] {
+                self.auth.remove(key);
+                self.fields.remove(key);
+            }
+            self.insert(key, Some(value.clone()), false);
+        }
+        let has = |key: &str| self.auth.contains_key(key) || self.fields.contains_key(key);
+        let said = |key: &str| chosen.iter().any(|(said, _)| said == key);
+        let without_effect = OUTDONE
+            .into_iter()
+            .filter(|(name, id)| said(name) && !said(id) && has(id));
+        without_effect
+            .map(|(name, id)| (variable(name), id))
+            .collect()
+    }
+
     pub(super) fn region_names(&self) -> Vec<String> {
         if let Some(regions) = &self.regions {
             return regions.iter().map(|(name, _)| name.clone()).collect();
@@ -185,6 +215,34 @@ impl RawCloud {
 
 pub(super) fn is_cloud_field(key: &str) -> bool {
     CLOUD_FIELDS.contains(&key) || key.ends_with(OVERRIDE)
+}
+
+/// What the variables choose in the cloud that `OS_CLOUD` names: what openstackclient lets them choose
+/// there. Who logs in, and where, is the file's to say.
+const CHOSEN_BY_VARIABLES: &[&str] = &[
+    "region_name",
+    "interface",
+    "cacert",
+    "cert",
+    "key",
+    "project_id",
+    "project_name",
+    "project_domain_id",
+    "project_domain_name",
+];
+
+/// Those of the variables, by key.
+pub(super) fn beside(variables: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let chosen = CHOSEN_BY_VARIABLES.iter().filter_map(|key| {
+        let value = variables.get(&variable(key))?;
+        (!value.is_empty()).then(|| ((*key).to_owned(), value.clone()))
+    });
+    chosen.collect()
+}
+
+/// The name of the variable for a key.
+pub(super) fn variable(key: &str) -> String {
+    format!("OS_{}", key.to_uppercase())
 }
 
 /// The cloud that the `OS_*` variables describe, if they name where to log in.

@@ -22,6 +22,8 @@ pub struct Cloud {
     pub credentials: Credentials,
     pub scope: Scope,
     pub interface: Interface,
+    /// Those to use in turn where a service has no such endpoint.
+    pub interfaces_else: Vec<Interface>,
     /// URL by service type, in openstacksdk's spelling with `_` (`load_balancer`).
     pub endpoint_overrides: BTreeMap<String, Url>,
     pub tls: Tls,
@@ -111,6 +113,33 @@ const AUTH_TYPES: [&str; 5] = [
     "v3token",
 ];
 
+/// Types of login that other clients know: what they ask for is more than a file can hold, or is a
+/// Keystone's that has gone.
+const ELSEWHERE: [&str; 22] = [
+    "v3oidcpassword",
+    "v3oidcauthcode",
+    "v3oidcclientcredentials",
+    "v3oidcaccesstoken",
+    "v3oidcdeviceauthz",
+    "v3totp",
+    "v3multifactor",
+    "v3kerberos",
+    "v3fedkerb",
+    "v3samlpassword",
+    "v3adfspassword",
+    "v3oauth1",
+    "v3oauth2clientcredential",
+    "v3oauth2mtlsclientcredential",
+    "v3tokenlessauth",
+    "v2password",
+    "v2token",
+    "kerberos",
+    "http_basic",
+    "none",
+    "noauth",
+    "admin_token",
+];
+
 /// Resolves `raw` for `region`, or for the region that it names itself.
 pub(super) fn resolve(
     name: &str,
@@ -148,6 +177,7 @@ pub(super) fn resolve(
         });
     }
     let credentials = fields.credentials()?;
+    let mut interfaces = fields.interfaces()?.into_iter();
     Ok(Cloud {
         name: name.to_owned(),
         region,
@@ -155,7 +185,8 @@ pub(super) fn resolve(
         auth_url: fields.auth_url()?,
         scope: fields.scope(&credentials)?,
         credentials,
-        interface: fields.interface()?,
+        interface: interfaces.next().unwrap_or_default(),
+        interfaces_else: interfaces.collect(),
         endpoint_overrides: fields.endpoint_overrides()?,
         tls: fields.tls(home)?,
         found_in: raw.found_in.clone(),
@@ -277,8 +308,15 @@ impl Fields<'_> {
         };
         let known = AUTH_TYPES.iter().find(|known| **known == scalar.text());
         known.copied().ok_or_else(|| {
+            let way_round = match scalar.text() {
+                known if ELSEWHERE.contains(&known) => {
+                    "; log in so once with openstackclient, make an application credential \
+                     (`openstack application credential create`), and write that into clouds.yaml"
+                }
+                _ => "",
+            };
             let problem = format!(
-                "{:?} is not supported; it may be {}",
+                "{:?} is not supported; it may be {}{way_round}",
                 scalar.text(),
                 AUTH_TYPES.join(", ")
             );
@@ -346,12 +384,13 @@ impl Fields<'_> {
         Ok(domain.map_or(Scope::Unscoped, Scope::Domain))
     }
 
-    fn interface(&self) -> Result<Interface, ConfigError> {
+    /// In the order of preference.
+    fn interfaces(&self) -> Result<Vec<Interface>, ConfigError> {
         let Some(scalar) = self.beside(&["interface", "endpoint_type"]) else {
-            return Ok(Interface::default());
+            return Ok(Vec::new());
         };
-        // publicURL and so on are the old names.
-        match scalar.text().trim_end_matches("URL") {
+        let one = |name: &str| match name.trim_end_matches("URL") {
+            // publicURL and so on are the old names.
             "public" => Ok(Interface::Public),
             "internal" => Ok(Interface::Internal),
             "admin" => Ok(Interface::Admin),
@@ -360,7 +399,12 @@ impl Fields<'_> {
                 let known = ["public", "internal", "admin"];
                 Err(self.bad("interface", scalar, problem, &known))
             }
-        }
+        };
+        scalar
+            .text()
+            .split(',')
+            .map(|name| one(name.trim()))
+            .collect()
     }
 
     fn endpoint_overrides(&self) -> Result<BTreeMap<String, Url>, ConfigError> {
@@ -397,10 +441,16 @@ impl Fields<'_> {
             Some(path).filter(|path| !path.as_os_str().is_empty())
         };
         let insecure = self.flag("insecure")?.unwrap_or(false);
+        // A path there is what to verify by, as for openstacksdk.
+        let by = path("verify").filter(|by| by.as_os_str().as_encoded_bytes().contains(&b'/'));
+        let verify = match by {
+            Some(_) => true,
+            None => self.flag("verify")?.unwrap_or(true),
+        };
         Ok(Tls {
             // The laxer of the two wins, as in openstacksdk.
-            verify: self.flag("verify")?.unwrap_or(true) && !insecure,
-            cacert: path("cacert"),
+            verify: verify && !insecure,
+            cacert: path("cacert").or(by),
             cert: path("cert"),
             key: path("key"),
         })
