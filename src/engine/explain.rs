@@ -4,6 +4,7 @@ use super::Shared;
 use super::handle::ledger_error;
 use crate::control::{ControlError, Explanation, TargetSpec};
 use crate::domain::awaiting;
+use crate::domain::drift::waits_for_an_answer;
 use crate::domain::model::{
     DeletionState, Phase, ResourceKey, Step, StepState, Target, Tombstone, short_id,
 };
@@ -257,6 +258,13 @@ fn explain_step(step: &Step, explanation: &mut Explanation) {
 fn next_action(step: &Step) -> String {
     if let Some(action) = awaiting::next_action(step) {
         return action;
+    }
+    if waits_for_an_answer(step) {
+        let id = short_id(&step.deletion_id);
+        return format!(
+            "delete the newcomers too: gone drift {id} --accept; or leave them and end the deletion: \
+             gone drift {id} --refuse"
+        );
     }
     match (step.state, step.next_attempt_at) {
         (StepState::Blocked, Some(at)) => format!(

@@ -144,19 +144,16 @@ impl Shared {
                 .flatten();
             let changes = match &before {
                 Some(before) => differences(before, &plan),
-                None => vec!["the approved plan is no longer kept (24 h)".to_owned()],
+                None => vec![(
+                    None,
+                    "the approved plan is no longer kept (24 h)".to_owned(),
+                )],
             };
-            let refused = deletion.targets.iter().map(|target| Refusal {
-                resource: target.clone(),
-                rule: RefusalRule::Drift,
-                reason: changes.join("; "),
-                blocker: None,
-            });
             return Some(refuse(
-                refused.collect(),
+                drifted(&deletion.targets, &changes),
                 format!(
                     "nothing was sent: the cloud is not as approved: {}",
-                    changes.join("; ")
+                    all_of(&changes)
                 ),
             ));
         }
@@ -436,8 +433,14 @@ pub(super) fn protected(
     })
 }
 
-/// What changed between an approved plan and a new one, for a person; at most ten lines.
-fn differences(before: &Plan, after: &Plan) -> Vec<String> {
+/// A difference between two plans, and the site that it is at; none: it is of the plan as a whole.
+type Difference = (Option<Site>, String);
+
+/// Lines that one refusal tells; the others are counted.
+const DIFFERENCES_MAX: usize = 10;
+
+/// What changed between an approved plan and a new one, for a person.
+fn differences(before: &Plan, after: &Plan) -> Vec<Difference> {
     let everything = |plan: &Plan| -> BTreeMap<ResourceKey, PlanStep> {
         plan.steps
             .iter()
@@ -447,35 +450,72 @@ fn differences(before: &Plan, after: &Plan) -> Vec<String> {
             .collect()
     };
     let (old, new) = (everything(before), everything(after));
-    let called =
-        |step: &PlanStep| format!("{} {} {}", step.kind, escape(&step.name), step.resource_id);
-    let mut lines = Vec::new();
-    lines.extend(
+    let sites: BTreeSet<&Site> = old.keys().chain(new.keys()).map(|key| &key.site).collect();
+    let told = |what: &str, step: &PlanStep| {
+        let at = match sites.len() {
+            0 | 1 => String::new(),
+            _ => format!(" at {}", step.site),
+        };
+        let called = format!("{} {} {}", step.kind, escape(&step.name), step.resource_id);
+        (Some(step.site.clone()), format!("{what}: {called}{at}"))
+    };
+    let mut found = Vec::new();
+    found.extend(
         new.iter()
             .filter(|(key, _)| !old.contains_key(*key))
-            .map(|(_, step)| format!("new: {}", called(step))),
+            .map(|(_, step)| told("new", step)),
     );
-    lines.extend(
+    found.extend(
         old.iter()
             .filter(|(key, _)| !new.contains_key(*key))
-            .map(|(_, step)| format!("no longer there: {}", called(step))),
+            .map(|(_, step)| told("no longer there", step)),
     );
-    lines.extend(
+    found.extend(
         old.iter()
             .filter(|(key, step)| {
                 new.get(*key).is_some_and(|other| {
                     other.fingerprint != step.fingerprint || other.action != step.action
                 })
             })
-            .map(|(_, step)| format!("changed: {}", called(step))),
+            .map(|(_, step)| told("changed", step)),
     );
-    if lines.is_empty() {
-        lines.push("its order, endpoint or options differ".to_owned());
+    if found.is_empty() {
+        found.push((None, "its order, endpoint or options differ".to_owned()));
     }
-    let more = lines.len().saturating_sub(10);
-    lines.truncate(10);
+    found
+}
+
+fn all_of(changes: &[Difference]) -> String {
+    let lines = changes.iter().map(|(_, line)| line.as_str());
+    let mut lines: Vec<&str> = lines.take(DIFFERENCES_MAX).collect();
+    let more = changes.len().saturating_sub(lines.len());
+    let counted = format!("and {more} more");
     if more > 0 {
-        lines.push(format!("and {more} more"));
+        lines.push(&counted);
     }
-    lines
+    lines.join("; ")
+}
+
+/// The targets at the sites that changed, each with what changed there. A change at a site that holds only
+/// copies is told of every target.
+fn drifted(targets: &[Target], changes: &[Difference]) -> Vec<Refusal> {
+    let refusal = |target: &Target, changes: &[Difference]| Refusal {
+        resource: target.clone(),
+        rule: RefusalRule::Drift,
+        reason: all_of(changes),
+        blocker: None,
+    };
+    let at = |site: &Site| -> Vec<Difference> {
+        let here = changes.iter().filter(|(at, _)| at.as_ref() == Some(site));
+        here.cloned().collect()
+    };
+    let own = targets.iter().filter_map(|target| {
+        let here = at(&target.key.site);
+        (!here.is_empty()).then(|| refusal(target, &here))
+    });
+    let own: Vec<Refusal> = own.collect();
+    match own.is_empty() {
+        true => targets.iter().map(|it| refusal(it, changes)).collect(),
+        false => own,
+    }
 }

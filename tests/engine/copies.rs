@@ -335,6 +335,12 @@ fn t14_copies_known_by_name_alone_go_with_their_original_and_are_never_swept() {
         let bench = &copied.bench;
         bench
             .run(async |client| {
+                let plan = client.plan("network", &copied.original).await;
+                let warned = "known by their name alone";
+                assert!(
+                    plan.warnings.iter().any(|it| it.contains(warned)),
+                    "{plan:#?}"
+                );
                 let id = client.delete("network", &copied.original).await;
                 client.gone(&id).await;
                 assert_eq!(copied.networks(), [NONE; 3]);

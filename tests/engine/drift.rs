@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use gone::control::{Command, ControlError};
+use gone::control::{Command, ControlError, Receipt};
 use gone::domain::model::{DeletionState, DriftPolicy, ErrorClass, EventKind, StepState};
 
-use crate::client::Client;
-use crate::harness::{Bench, paused};
+use crate::harness::*;
 
 /// A network whose deletion is stuck because a port appeared after the plan; the deletion and the port.
 async fn stuck_with_a_newcomer(
@@ -49,6 +48,8 @@ fn p11_what_is_stuck_with_drift_names_the_newcomers_and_says_what_to_do() {
                 let error = step.last_error.unwrap();
                 assert_eq!(error.class, ErrorClass::Drift);
                 let accept = format!("gone drift {} --accept", &id[id.len() - 8..]);
+                let why = client.explain("network", &network).await;
+                assert!(why.next_action.contains(&accept), "{}", why.next_action);
                 for words in [
                     "port late",
                     &newcomer,
@@ -173,6 +174,44 @@ fn p11_a_repeated_request_that_absorbs_changes_the_running_deletion() {
                     matches!(late, Err(ControlError::Conflict { .. })),
                     "{late:?}"
                 );
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p11_drift_since_the_plan_blames_only_the_site_that_it_is_at() {
+    paused(async {
+        let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
+        let made = ["RegionOne", "RegionTwo"].map(|region| {
+            let body = json!({ "network": { "name": "web" } });
+            let (_, answer) = bench.api_at(region, "POST", "/v2.0/networks", body);
+            (region, answer["network"]["id"].as_str().unwrap().to_owned())
+        });
+        bench
+            .run(async |client| {
+                let targets = made.iter().map(|(region, id)| {
+                    let word = format!("{id}@envvars/{region}");
+                    target("network", &word)
+                });
+                let command = Command::Plan {
+                    targets: targets.collect(),
+                    options: cascade(),
+                };
+                let Ok(Receipt::Planned { plan }) = client.submit(command).await else {
+                    panic!("no plan");
+                };
+                let (region, id) = &made[1];
+                let renamed = json!({ "network": { "name": "other" } });
+                bench.api_at(region, "PUT", &format!("/v2.0/networks/{id}"), renamed);
+                let deletion_id = client.delete_plan(&plan.hash).await;
+                let refused = client.refused(&deletion_id).await.refused;
+                assert_eq!(refused.len(), 1, "{refused:#?}");
+                assert_eq!(refused[0].resource.key.id, *id);
+                let changed = format!("changed: network web {id} at envvars/RegionTwo");
+                assert_eq!(refused[0].reason, changed);
+                assert_eq!(bench.writes(), []);
             })
             .await
             .unwrap();

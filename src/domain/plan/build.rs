@@ -488,6 +488,13 @@ impl Planner<'_> {
                 escape(original)
             ))
         }));
+        for mapped in self.mapping.iter().filter(|it| it.by == CopiedBy::Name) {
+            warnings.push(format!(
+                "copies of {} are known by their name alone: a copy that is made again during or after the \
+                 deletion is not found, and stays",
+                self.called(&mapped.original)
+            ));
+        }
         let enables = |kind: &Kind| kind.spec.enable.clone();
         for step in steps.iter().filter(|step| step.action == Action::Enable) {
             let why: Option<EnableSpec> = self.kinds.get(&step.kind).and_then(enables);

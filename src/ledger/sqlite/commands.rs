@@ -535,7 +535,9 @@ impl Batch<'_> {
             class: ErrorClass::Drift,
             status: None,
             kind: crate::domain::drift::RECREATED.to_owned(),
-            message: format!("{message}, more often than allowed; find out who makes it"),
+            message: format!(
+                "{message}, more often than allowed; find out who makes it, remove it, and retry"
+            ),
             request_id: String::new(),
             at: now,
         };
