@@ -1,41 +1,45 @@
 //! The listener for `/peer/v1`: connections, TLS, and the end.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::{Extension, Router};
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::admission::Admission;
 use super::calls::{Caller, Calls, router};
 use super::tls::{TlsError, server_config};
 use crate::control::Control;
 use crate::system::config::DeploymentSettings;
+use crate::system::listener::{self, Bounds, Crowd, Guest, Http, accept_each};
 
-/// 250 peers (5 services in 50 regions, G4), each with a watch, a question, a hint and one that it keeps
-/// for the next. More wait until one ends.
-const CONNECTIONS_MAX: usize = 1_024;
-/// A connection without a request is let go after this: later than peers do, whose call would else meet a
-/// connection that is being closed; and it outlives an owner's poll of 30 s.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
-/// Of a request's line and headers: a token and little else.
-const HEAD_BYTES_MAX: usize = 16 << 10;
+const BOUNDS: Bounds = Bounds {
+    // 250 peers (5 services in 50 regions, G4), each with a watch, a question, a hint and one that it keeps
+    // for the next.
+    all: 1_024,
+    // Those of one region may share an address.
+    each: 512,
+    // Without a request: later than peers do, whose call would else meet a connection that is being closed;
+    // and it outlives an owner's poll of 30 s.
+    wait: Duration::from_secs(75),
+};
+const HTTP: Http = Http {
+    // Of a request's line and headers: a token and little else.
+    head_bytes: 16 << 10,
+    http2: false,
+};
 /// Who has not shown a certificate by then shows none.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long answers under way may take when the engine ends.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
-/// After a failed accept (no file descriptor is left).
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Why the peers cannot be listened for.
 #[derive(Debug, thiserror::Error)]
@@ -127,94 +131,65 @@ struct Server {
 
 impl Server {
     async fn run(self, listener: TcpListener) {
-        let mut connections = JoinSet::new();
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let next = async || {
-            // Never closed.
-            let place = places.clone().acquire_owned().await.ok();
-            (place, listener.accept().await)
+        let connections = TaskTracker::new();
+        let crowd = Crowd::new(BOUNDS);
+        let stop = self.stop.clone();
+        let serve = |(stream, address), _, guest| {
+            connections.spawn(self.clone().connection(stream, address, guest));
         };
-        loop {
-            let (place, accepted) = tokio::select! {
-                next = next() => next,
-                Some(_) = connections.join_next() => continue,
-                () = self.stop.cancelled() => break,
-            };
-            match accepted {
-                Ok((stream, address)) => {
-                    let connection = self.clone().connection(stream, address);
-                    connections.spawn(async move {
-                        connection.await;
-                        drop(place);
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_AGAIN).await;
-                }
-            }
-        }
-        drop(listener);
-        let all = async { while connections.join_next().await.is_some() {} };
-        // Those that take longer are cut off.
-        let _ = tokio::time::timeout(STOP_TIMEOUT, all).await;
+        accept_each(listener, crowd, stop, serve).await;
+        connections.close();
+        // Those that take longer end with the engine.
+        let _ = tokio::time::timeout(STOP_TIMEOUT, connections.wait()).await;
     }
 
-    async fn connection(self, stream: TcpStream, address: SocketAddr) {
-        // Small answers go at once; if that cannot be set, they come a little later.
-        let _ = stream.set_nodelay(true);
+    async fn connection(self, stream: TcpStream, address: SocketAddr, guest: Guest<IpAddr>) {
         let ended = match &self.tls {
             None => {
                 let certificate = None;
-                self.serve(
-                    stream,
-                    Caller {
-                        address,
-                        certificate,
-                    },
-                )
-                .await
+                let caller = Caller {
+                    address,
+                    certificate,
+                };
+                self.serve(stream, caller, &guest).await
             }
-            Some(acceptor) => match shaken(acceptor, stream).await {
-                Ok((stream, certificate)) => {
-                    self.serve(
-                        stream,
-                        Caller {
+            Some(acceptor) => {
+                let shaken = tokio::select! {
+                    shaken = shaken(acceptor, stream) => shaken,
+                    () = guest.gives_way() => return,
+                };
+                match shaken {
+                    Ok((stream, certificate)) => {
+                        let caller = Caller {
                             address,
                             certificate,
-                        },
-                    )
-                    .await
+                        };
+                        self.serve(stream, caller, &guest).await
+                    }
+                    Err(error) => {
+                        tracing::debug!(%address, %error, "no TLS");
+                        return;
+                    }
                 }
-                Err(error) => {
-                    tracing::debug!(%address, %error, "no TLS");
-                    return;
-                }
-            },
+            }
         };
         if let Err(error) = ended {
             tracing::debug!(%address, %error, "a connection ended");
         }
     }
 
-    async fn serve<S>(&self, stream: S, caller: Caller) -> hyper::Result<()>
+    async fn serve<S>(
+        &self,
+        stream: S,
+        caller: Caller,
+        guest: &Guest<IpAddr>,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let service = self.router.clone().layer(Extension(caller));
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(IDLE_TIMEOUT)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-        tokio::pin!(connection);
-        tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = self.stop.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        }
+        let service = TowerToHyperService::new(service);
+        listener::serve(stream, guest, HTTP, service, &self.stop).await
     }
 }
 

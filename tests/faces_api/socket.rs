@@ -42,6 +42,44 @@ async fn with_other_uids_the_socket_lets_connect_and_the_uid_decides() {
 }
 
 #[tokio::test]
+async fn p12_connections_that_say_nothing_take_the_socket_from_nobody() {
+    let bench = Bench::new().await;
+    let mut held = Vec::new();
+    for _ in 0..600 {
+        held.push(
+            tokio::net::UnixStream::connect(&bench.socket)
+                .await
+                .unwrap(),
+        );
+    }
+    for _ in 0..20 {
+        let answer = client(&bench.socket).get("http://gone/healthz");
+        assert_eq!(answer.send().await.unwrap().status(), 200);
+    }
+    println!("{} silent connections held, 20 of 20 answered", held.len());
+}
+
+#[tokio::test]
+async fn p12_a_private_folder_that_stands_lets_the_named_uids_through() {
+    let folder = TempDir::new().unwrap();
+    let own = folder.path().join("state");
+    fs::create_dir(&own).unwrap();
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+    let socket = own.join("gone.sock");
+    let options = ServeOptions {
+        uids: [(4711, Scope::View)].into(),
+        ..options(&socket)
+    };
+    let api = serve(Fake::new(1), options).await.unwrap();
+    assert_eq!(
+        mode(&own),
+        0o711,
+        "the file can be reached, and no other be listed"
+    );
+    api.stop().await;
+}
+
+#[tokio::test]
 async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("gone.sock");

@@ -55,6 +55,27 @@ async fn refused(request: RequestBuilder) -> (u16, String) {
 }
 
 #[tokio::test]
+async fn p12_connections_that_say_nothing_take_the_listener_from_no_peer() {
+    let (files, control) = (Files::new(), Fake::new());
+    let listening = listening(&files, control.clone()).await;
+    let mut held = Vec::new();
+    for _ in 0..600 {
+        held.push(
+            tokio::net::TcpStream::connect(listening.address())
+                .await
+                .unwrap(),
+        );
+    }
+    for _ in 0..20 {
+        let url = format!("http://{}/peer/v1", listening.address());
+        let answer = reqwest::Client::new().get(url).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+    }
+    println!("{} silent connections held, 20 of 20 answered", held.len());
+    listening.stop().await;
+}
+
+#[tokio::test]
 async fn g04_a_peer_watches_asks_and_hints() {
     let (files, control) = (Files::new(), Fake::new());
     let listening = listening(&files, control.clone()).await;

@@ -10,7 +10,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, Request, State};
+use axum::Extension;
+use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::Response;
@@ -49,15 +50,23 @@ impl Admission {
         }
     }
 
+    /// Whether the socket serves it at all.
+    pub(super) fn serves(&self, uid: u32) -> bool {
+        uid == self.own || uid == 0 || self.others.contains_key(&uid)
+    }
+
+    /// Whether anybody else is served.
+    pub(super) fn has_others(&self) -> bool {
+        !self.others.is_empty()
+    }
+
     fn caller(&self, uid: u32, headers: &HeaderMap) -> Result<Caller, Problem> {
         let trusted = uid == self.own || uid == 0;
         let scope = match self.others.get(&uid) {
             _ if trusted => Scope::Admin,
             Some(&scope) => scope,
             None => {
-                return Err(forbidden(format!(
-                    "uid {uid} may not use this engine; [api] uids in its configuration names who may"
-                )));
+                return Err(not_served(uid));
             }
         };
         let header = |name| {
@@ -121,6 +130,12 @@ impl Caller {
     }
 }
 
+pub(super) fn not_served(uid: u32) -> Problem {
+    forbidden(format!(
+        "uid {uid} may not use this engine; [api] uids in its configuration names who may"
+    ))
+}
+
 fn forbidden(message: String) -> Problem {
     ControlError::Forbidden { message }.into()
 }
@@ -128,7 +143,7 @@ fn forbidden(message: String) -> Problem {
 /// Lets in whom the socket serves, and tells the handlers who it is.
 pub(super) async fn admit(
     State(admission): State<Arc<Admission>>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+    Extension(peer): Extension<Peer>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {

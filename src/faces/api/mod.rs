@@ -32,14 +32,17 @@ use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
-use axum::{Router, middleware};
+use axum::{Extension, Router, middleware};
+use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::control::{Command, Control};
 use crate::domain::model::Scope;
 use crate::system::clock::Clock;
+use crate::system::listener::{self, Bounds, Crowd, Guest, Http, accept_each};
 use caller::Admission;
 use deletions::steer;
 pub use socket::ServeError;
@@ -49,6 +52,18 @@ use socket::{Peer, SocketListener};
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// A frozen plan of 100,000 steps weighs about 40 MiB.
 const PLAN_BYTES_MAX: usize = 64 << 20;
+/// A console has some four: snapshots, events, what it asks.
+pub const CONNECTIONS_MAX: usize = 512;
+const BOUNDS: Bounds = Bounds {
+    all: CONNECTIONS_MAX,
+    each: 256,
+    // Longer than our own clients keep a connection for their next call.
+    wait: Duration::from_secs(120),
+};
+const HTTP: Http = Http {
+    head_bytes: 64 << 10,
+    http2: false,
+};
 /// How long answers in progress may take at the end. An engine that hands over has 2 s in all.
 const DRAIN: Duration = Duration::from_millis(500);
 
@@ -103,28 +118,36 @@ pub async fn serve(
     control: Arc<dyn Control>,
     options: ServeOptions,
 ) -> Result<ApiHandle, ServeError> {
-    let listener = SocketListener::bind(
-        options.socket,
-        !options.uids.is_empty(),
-        options.socket_check,
-    )
-    .await?;
+    let admission = Arc::new(Admission::new(options.uids));
+    let listener =
+        SocketListener::bind(options.socket, admission.clone(), options.socket_check).await?;
     let shutdown = options.shutdown;
     let api = Api {
         control,
         clock: options.clock,
         shutdown: shutdown.clone(),
     };
-    let service =
-        router(api, Admission::new(options.uids)).into_make_service_with_connect_info::<Peer>();
-    let server =
-        axum::serve(listener, service).with_graceful_shutdown(shutdown.clone().cancelled_owned());
-    let task = tokio::spawn(async move {
-        if let Err(error) = server.await {
-            tracing::error!(%error, "the API ended");
-        }
-    });
+    let router = router(api, admission);
+    let task = tokio::spawn(run(listener, router, shutdown.clone()));
     Ok(ApiHandle { shutdown, task })
+}
+
+async fn run(listener: SocketListener, router: Router, shutdown: CancellationToken) {
+    let connections = TaskTracker::new();
+    let stop = shutdown.clone();
+    let serve = |stream, uid, guest: Guest<u32>| {
+        let service = router.clone().layer(Extension(Peer { uid }));
+        let service = TowerToHyperService::new(service);
+        let shutdown = shutdown.clone();
+        connections.spawn(async move {
+            if let Err(error) = listener::serve(stream, &guest, HTTP, service, &shutdown).await {
+                tracing::debug!(uid, %error, "a connection to the API ended");
+            }
+        });
+    };
+    accept_each(listener, Crowd::new(BOUNDS), stop, serve).await;
+    connections.close();
+    connections.wait().await;
 }
 
 /// What every handler works with.
@@ -144,7 +167,7 @@ struct List<T> {
     next: Option<String>,
 }
 
-fn router(api: Api, admission: Admission) -> Router {
+fn router(api: Api, admission: Arc<Admission>) -> Router {
     let v1 = Router::new()
         .route("/plans", post(plans::create))
         .route("/plans/{hash}", get(plans::one))
@@ -228,10 +251,7 @@ fn router(api: Api, admission: Admission) -> Router {
         .route("/metrics", get(health::metrics))
         .route("/openapi.json", get(health::description))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(middleware::from_fn_with_state(
-            Arc::new(admission),
-            caller::admit,
-        ))
+        .layer(middleware::from_fn_with_state(admission, caller::admit))
         .layer(middleware::from_fn(problem::for_every_error))
         .with_state(api)
 }

@@ -4,13 +4,14 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use super::caller::Admission;
+use crate::system::listener::Accept;
 use crate::system::private;
 
 /// Why the socket cannot be served.
@@ -32,12 +33,6 @@ pub(super) struct Peer {
     pub(super) uid: u32,
 }
 
-impl Connected<IncomingStream<'_, SocketListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, SocketListener>) -> Self {
-        *stream.remote_addr()
-    }
-}
-
 /// A listener that outlives its file: a cleaner of temporary folders must not make the engine
 /// unreachable.
 #[derive(Debug)]
@@ -45,6 +40,7 @@ pub(super) struct SocketListener {
     path: PathBuf,
     /// Others may connect; their uid decides.
     shared: bool,
+    admission: Arc<Admission>,
     bound: Bound,
     check: Interval,
 }
@@ -52,15 +48,17 @@ pub(super) struct SocketListener {
 impl SocketListener {
     pub(super) async fn bind(
         path: PathBuf,
-        shared: bool,
+        admission: Arc<Admission>,
         check_every: Duration,
     ) -> Result<Self, ServeError> {
+        let shared = admission.has_others();
         let bound = Bound::new(&path, shared).await?;
         let mut check = interval(check_every);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
             path,
             shared,
+            admission,
             bound,
             check,
         })
@@ -82,37 +80,39 @@ impl SocketListener {
     }
 }
 
-impl Listener for SocketListener {
-    type Io = UnixStream;
-    type Addr = Peer;
+impl Accept for SocketListener {
+    type Stream = UnixStream;
+    /// The uid at the other end.
+    type Client = u32;
 
-    async fn accept(&mut self) -> (UnixStream, Peer) {
+    async fn accept(&mut self) -> io::Result<(UnixStream, u32)> {
         loop {
             tokio::select! {
                 accepted = self.bound.listener.accept() => {
-                    let peer = accepted.and_then(|(stream, _)| {
-                        let uid = stream.peer_cred()?.uid();
-                        Ok((stream, Peer { uid }))
-                    });
-                    match peer {
-                        Ok(peer) => return peer,
-                        Err(error) => {
-                            tracing::warn!(%error, "cannot accept a connection");
-                            // Out of file descriptors, most likely: without a pause this would spin.
-                            tokio::time::sleep(Duration::from_millis(100)).await;
-                        }
+                    let (stream, _) = accepted?;
+                    let uid = stream.peer_cred()?.uid();
+                    match self.admission.serves(uid) {
+                        true => return Ok((stream, uid)),
+                        false => refuse(&stream, uid),
                     }
                 }
                 _ = self.check.tick() => self.rebind_if_vanished().await,
             }
         }
     }
+}
 
-    fn local_addr(&self) -> io::Result<Peer> {
-        Ok(Peer {
-            uid: rustix::process::geteuid().as_raw(),
-        })
-    }
+/// A uid that nobody named takes no place of a connection (P12): it is told why, if that can be written at
+/// once, and let go.
+fn refuse(stream: &UnixStream, uid: u32) {
+    let problem = super::caller::not_served(uid).document().to_string();
+    let answer = format!(
+        "HTTP/1.1 403 Forbidden\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{problem}",
+        problem.len()
+    );
+    // Who does not take it learns it by the end of the connection.
+    let _ = stream.try_write(answer.as_bytes());
 }
 
 impl Drop for SocketListener {
@@ -176,6 +176,9 @@ fn make_folder(socket: &Path, shared: bool) -> Result<(), ServeError> {
             .create(folder)
             .map_err(failed)?;
     }
+    if shared {
+        let_others_through(folder).map_err(failed)?;
+    }
     let mode = fs::metadata(folder).map_err(failed)?.mode();
     let (others_write, sticky) = (mode & 0o022 != 0, mode & 0o1000 != 0);
     if others_write && !sticky {
@@ -183,6 +186,17 @@ fn make_folder(socket: &Path, shared: bool) -> Result<(), ServeError> {
     }
     // Nor in the place of a folder above it.
     private::check_way(socket, private::Trusted::us()).map_err(failed)
+}
+
+/// Our own private folder lets others pass to the socket, whose file names no other; what else is in it keeps
+/// its own mode. A folder of somebody else's is left as it is.
+fn let_others_through(folder: &Path) -> io::Result<()> {
+    let found = fs::metadata(folder)?;
+    let mode = found.mode() & 0o7777;
+    if found.uid() == rustix::process::geteuid().as_raw() && mode & 0o011 != 0o011 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode | 0o011))?;
+    }
+    Ok(())
 }
 
 /// Removes the file of a socket that nobody listens on: an engine that was killed leaves one.
