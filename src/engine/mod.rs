@@ -125,8 +125,6 @@ pub(crate) struct Shared {
 /// What the loop's tasks tell it when they end.
 enum Done {
     Planned(String),
-    /// A cloud is busy or away: planned again at this time.
-    NotPlanned(String, DateTime<Utc>),
     Acted,
     Looked((Site, KindName), Vec<i64>),
     Swept,
@@ -144,8 +142,6 @@ enum Done {
 #[derive(Default)]
 struct UnderWay {
     planning: HashSet<String>,
-    /// When those are planned again that could not be.
-    plan_again: HashMap<String, DateTime<Utc>>,
     /// The deletions of each look.
     looking: HashMap<(Site, KindName), Vec<Vec<i64>>>,
     sweeping: bool,
@@ -306,7 +302,6 @@ impl Shared {
         let until_due = [due.attempt, due.look]
             .into_iter()
             .flatten()
-            .chain(under_way.plan_again.values().copied())
             .filter(|due| *due > now)
             .map(|due| (due - self.clock.now()).to_std().unwrap_or_default())
             .min()
@@ -326,10 +321,6 @@ impl Shared {
         match ended {
             Ok(Done::Planned(id)) => {
                 under_way.planning.remove(&id);
-            }
-            Ok(Done::NotPlanned(id, at)) => {
-                under_way.planning.remove(&id);
-                under_way.plan_again.insert(id, at);
             }
             Ok(Done::Looked(at, deletions)) => {
                 if let Some(looks) = under_way.looking.get_mut(&at) {

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
 
 use super::copies::Copies;
-use super::patience::{Patience, may_pass};
+use super::patience::Patience;
 use super::targets::{By, Wanted};
 use super::{Done, PAGE_MAX, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure, Fields, ListRows, Listed};
@@ -27,10 +27,6 @@ use crate::system::config::ProtectRule;
 
 /// Deletions that are planned at the same time.
 const PLANNING_MAX: usize = 4;
-/// What could not be planned since a cloud is busy or away is planned again after this.
-const PLAN_AGAIN: TimeDelta = TimeDelta::seconds(10);
-/// A deletion that could not be planned for so long is refused: a person may ask again.
-const PLAN_UNTIL: TimeDelta = TimeDelta::hours(1);
 /// Resources that are planned in about a millisecond.
 const SMALL_PLAN: usize = 100;
 
@@ -62,31 +58,23 @@ impl Shared {
         Ok(())
     }
 
-    /// Those that are not being planned and whose sites are not to be asked later, as far as there is room.
+    /// Those that are not being planned, as far as there is room.
     fn plan_some(
         self: &Arc<Self>,
         deletions: Vec<Deletion>,
         tasks: &mut JoinSet<Done>,
         under_way: &mut UnderWay,
     ) {
-        let now = self.clock.now();
         for deletion in deletions {
-            let waits = under_way.plan_again.get(&deletion.id);
-            if waits.is_some_and(|at| *at > now) {
-                continue;
-            }
             if under_way.planning.len() >= PLANNING_MAX
                 || !under_way.planning.insert(deletion.id.clone())
             {
                 continue;
             }
-            under_way.plan_again.remove(&deletion.id);
             let shared = self.clone();
             tasks.spawn(async move {
                 let id = deletion.id.clone();
-                let Some(change) = shared.planned(deletion).await else {
-                    return Done::NotPlanned(id, shared.clock.now() + PLAN_AGAIN);
-                };
+                let change = shared.planned(deletion).await;
                 let committed = shared.commit_until_done(vec![change]).await;
                 if let Some(deployments) = &shared.deployments {
                     deployments.ask_again();
@@ -100,9 +88,8 @@ impl Shared {
         }
     }
 
-    /// What becomes of an accepted deletion: it starts with its steps, or is refused with why. None: a
-    /// cloud is busy or away, and it is planned again later (N16).
-    async fn planned(&self, deletion: Deletion) -> Option<Change> {
+    /// What becomes of an accepted deletion: it starts with its steps, or is refused with why.
+    async fn planned(&self, deletion: Deletion) -> Change {
         let refuse = |refused: Vec<Refusal>, note: String| Change::Refuse {
             deletion_id: deletion.id.clone(),
             refused,
@@ -112,14 +99,6 @@ impl Shared {
         self.writes_ended(&deletion.targets).await;
         let plan = match self.plan_shown(&deletion.targets, deletion.options).await {
             Ok(plan) => plan,
-            Err(failure) if may_pass(&failure) && self.has_time_to_plan(&deletion) => {
-                tracing::warn!(
-                    deletion = deletion.id,
-                    why = failure.message,
-                    "planned again later"
-                );
-                return None;
-            }
             Err(failure) => {
                 let refused = deletion.targets.iter().map(|target| Refusal {
                     resource: target.clone(),
@@ -127,10 +106,10 @@ impl Shared {
                     reason: failure.message.clone(),
                     blocker: None,
                 });
-                return Some(refuse(
+                return refuse(
                     refused.collect(),
                     format!("nothing was sent: {}", failure.message),
-                ));
+                );
             }
         };
         if let Some(approved) = &deletion.plan_hash
@@ -149,13 +128,13 @@ impl Shared {
                     "the approved plan is no longer kept (24 h)".to_owned(),
                 )],
             };
-            return Some(refuse(
+            return refuse(
                 drifted(&deletion.targets, &changes),
                 format!(
                     "nothing was sent: the cloud is not as approved: {}",
                     all_of(&changes)
                 ),
-            ));
+            );
         }
         if !plan.refused.is_empty() {
             let first = plan
@@ -164,9 +143,9 @@ impl Shared {
                 .map(|refusal| refusal.reason.clone())
                 .unwrap_or_default();
             let note = format!("nothing was sent: {first}");
-            return Some(refuse(plan.refused.clone(), note));
+            return refuse(plan.refused.clone(), note);
         }
-        Some(Change::Start {
+        Change::Start {
             deletion_id: deletion.id.clone(),
             ranks: ranks(&plan),
             max_attempts: plan
@@ -176,11 +155,7 @@ impl Shared {
                 .collect(),
             plan: Arc::new(plan),
             now: self.clock.now(),
-        })
-    }
-
-    fn has_time_to_plan(&self, deletion: &Deletion) -> bool {
-        self.clock.now() - deletion.requested_at < PLAN_UNTIL
+        }
     }
 
     /// What gates let through before this deletion's fence stood has ended, so that the listings show it

@@ -82,6 +82,7 @@ pub struct EngineSettings {
     #[serde(with = "duration")]
     pub sign_in_every: Duration,
     /// How long one read of a cloud is repeated that is throttled, away or silent (N16).
+    #[serde(with = "duration")]
     pub read_patience: Duration,
 }
 

@@ -137,6 +137,7 @@ fn i12_a_call_that_hangs_holds_up_no_other() {
 #[test]
 fn a_cut_answer_and_a_foreign_page_are_told_while_planning() {
     let stage = Stage::new();
+    stage.settings("[engine]\nread_patience = \"1s\"\n");
     stage.network("web", 2);
     let lists = json!({"method": "GET", "path": "/v2.0/ports$"});
     for (action, words) in [
