@@ -57,10 +57,8 @@ impl Kinds {
                 self.validate_shown(field, path, kind)?;
             }
         }
-        let references = spec.references.iter();
-        references
-            .map(|reference| self.validate_reference_paths(kind, reference))
-            .collect()
+        let mut references = spec.references.iter();
+        references.try_for_each(|reference| self.validate_reference_paths(kind, reference))
     }
 
     fn validate_reference_paths(&self, kind: &Kind, reference: &Reference) -> Result<(), String> {

@@ -127,7 +127,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Parsed, ConfigError> {
 
 /// Where reading ended, and why.
 struct Mistake {
-    error: serde_saphyr::Error,
+    error: Box<serde_saphyr::Error>,
     at: String,
     /// In which cloud.
     cloud: Option<String>,
@@ -158,7 +158,7 @@ fn attempt(
             ))
         });
     parsed.map_err(|error| Mistake {
-        error,
+        error: Box::new(error),
         at: track.path().to_string(),
         cloud: reading.take(),
     })
@@ -181,7 +181,7 @@ fn untagged(text: &str, error: &serde_saphyr::Error) -> Option<String> {
         .filter(begins)
         .min_by_key(|at| at.abs_diff(column))?;
     let ends = |c: &char| c.is_whitespace() || matches!(c, ',' | ']' | '}');
-    let length = line[begin..].iter().position(|c| ends(c));
+    let length = line[begin..].iter().position(ends);
     let end = length.map_or(line.len(), |length| begin + length);
     line[begin..end].fill(' ');
     lines[line_at] = line.into_iter().collect();
