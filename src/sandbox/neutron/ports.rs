@@ -271,7 +271,7 @@ impl Row for Port {
         let id = self.meta.id;
         let services = ["compute:", "baremetal:", "manila:"];
         let serves = |service: &&str| self.device_owner.starts_with(*service);
-        if !session.scope().caller.admin && services.iter().any(|it| serves(it)) {
+        if !session.scope().caller.admin && services.iter().any(serves) {
             return Err(session.forbidden("delete_port"));
         }
         let store = session.store();
