@@ -16,6 +16,11 @@ const SCENARIO: &str = concat!(
 fn hurry(stage: &Stage) {
     let kinds = include_str!("../../assets/kinds/openstack/load-balancer.toml");
     let kinds = kinds.replace("minutes_warn = 10", "minutes_warn = 0");
+    let overrides = |line: &str| match line.starts_with("[kind.") && !line.contains("]]") {
+        true => format!("{line}\noverride = true\n"),
+        false => format!("{line}\n"),
+    };
+    let kinds: String = kinds.lines().map(overrides).collect();
     stage.write(".config/gone/kinds/load-balancer.toml", &kinds);
     let settings = "[gc.kind.load_balancer]\npending_max = \"12s\"\n";
     stage.write(".config/gone/config.toml", settings);
