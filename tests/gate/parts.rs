@@ -525,7 +525,7 @@ async fn t21_a_filter_by_state_finds_what_is_shown_so_in_every_service() {
         let find = |state: &str| format!("{list}?{field}={state}");
         assert_eq!(
             listed(&stage, user, &find(deleting)).await,
-            std::slice::from_ref(&gone),
+            std::slice::from_ref(gone),
             "{service}"
         );
         let active = listed(&stage, user, &find(active)).await;
