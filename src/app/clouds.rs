@@ -65,6 +65,7 @@ pub(super) fn environment() -> io::Result<openstack::Environment> {
 }
 
 /// What is handed over: all that says which cloud, and as whom.
+#[cfg(feature = "console")]
 pub(super) fn variables() -> io::Result<BTreeMap<String, String>> {
     let mut variables = environment()?.variables;
     variables.retain(|name, _| name.starts_with("OS_"));
