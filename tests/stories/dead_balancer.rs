@@ -16,7 +16,8 @@ const SCENARIO: &str = concat!(
 fn hurry(stage: &Stage) {
     let kinds = include_str!("../../assets/kinds/openstack/load-balancer.toml");
     let kinds = kinds.replace("minutes_warn = 10", "minutes_warn = 0");
-    let overrides = |line: &str| match line.starts_with("[kind.") && line.matches('.').count() == 1 {
+    let overrides = |line: &str| match line.starts_with("[kind.") && line.matches('.').count() == 1
+    {
         true => format!("{line}\noverride = true\n"),
         false => format!("{line}\n"),
     };
