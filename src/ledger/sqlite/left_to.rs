@@ -18,7 +18,7 @@
 
 use chrono::{DateTime, Utc};
 use rusqlite::OptionalExtension;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::batch::{Batch, Sql};
 use super::intents::Fences;
@@ -118,13 +118,8 @@ impl Batch<'_> {
         )?;
         self.moved(step.deletion, step.state, StepState::Gone, 1, now)?;
         let by = self.deletion_of(step.owner)?;
-        self.tell_left_step(
-            step,
-            StepState::Gone,
-            &format!("gone: deletion {by} deleted it"),
-            None,
-            now,
-        )?;
+        let data = json!({"state": StepState::Gone.as_str()});
+        self.tell_of_left_step(step, &format!("gone: deletion {by} deleted it"), &data, now)?;
         if step.state == StepState::Stuck {
             // Also what something else held through it.
             self.unhold(step.deletion, &[step.id], now)?;
@@ -145,7 +140,7 @@ impl Batch<'_> {
         let by = self.deletion_of(step.owner)?;
         let message =
             format!("deletion {by} deletes it, and is stuck there: {why}; next: gone retry {by}");
-        self.stick(step, message, now)
+        self.stick(step, LEFT_TO, message, now)
     }
 
     fn wait_for_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
@@ -156,7 +151,7 @@ impl Batch<'_> {
             return self.hold_by(step.deletion, step.id, root, now);
         }
         let by = self.deletion_of(step.owner)?;
-        let error = left_error(&by, now)?;
+        let error = waiting_error(&by, now)?;
         self.execute(
             "UPDATE steps SET state = 'waiting', since = ?2, last_error = ?3, told = 0
              WHERE id = ?1",
@@ -164,7 +159,8 @@ impl Batch<'_> {
         )?;
         self.moved(step.deletion, StepState::Stuck, StepState::Waiting, 1, now)?;
         let message = format!("deletion {by} goes on with it");
-        self.tell_left_step(step, StepState::Waiting, &message, None, now)?;
+        let data = json!({"state": StepState::Waiting.as_str()});
+        self.tell_of_left_step(step, &message, &data, now)?;
         self.unhold(step.deletion, &[step.id], now)
     }
 
@@ -189,7 +185,7 @@ impl Batch<'_> {
             let message = format!(
                 "deletion {by} gave it up, and it may still be there; next: a retry deletes it by this deletion"
             );
-            return self.stick_taken_over(step, message, now);
+            return self.stick(step, FORGOTTEN, message, now);
         }
         let holder = self.holder_of(step.deletion, step.id)?;
         let waits: i64 = self
@@ -207,7 +203,9 @@ impl Batch<'_> {
         )?;
         self.moved(step.deletion, step.state, to, 1, now)?;
         let message = format!("deletion {by} leaves it: this deletion deletes it");
-        self.tell_taken_over(step, to, &message, None, now)?;
+        let mut data = json!({"state": to.as_str()});
+        mark_taken_over(&mut data, step);
+        self.tell_of_left_step(step, &message, &data, now)?;
         match holder {
             Some(root) => self.hold_by(step.deletion, step.id, root, now),
             None if step.state == StepState::Stuck => self.unhold(step.deletion, &[step.id], now),
@@ -258,82 +256,39 @@ impl Batch<'_> {
         Ok((kind, record))
     }
 
-    fn stick(&mut self, step: &LeftStep, message: String, now: DateTime<Utc>) -> Sql<()> {
-        let error = stuck_error(LEFT_TO, message, now);
-        self.put_stuck(step, &error, now)?;
-        self.tell_left_step(step, StepState::Stuck, &error.message, Some(&error), now)?;
-        self.after_stuck(step, now)
-    }
-
-    fn stick_taken_over(
+    /// The step is stuck by itself, with this reason: what depends on it is stuck too, and a person is told.
+    fn stick(
         &mut self,
         step: &LeftStep,
+        error_type: &str,
         message: String,
         now: DateTime<Utc>,
     ) -> Sql<()> {
-        let error = stuck_error(FORGOTTEN, message, now);
-        self.put_stuck(step, &error, now)?;
-        self.tell_taken_over(step, StepState::Stuck, &error.message, Some(&error), now)?;
-        self.after_stuck(step, now)
-    }
-
-    fn put_stuck(&mut self, step: &LeftStep, error: &StepError, now: DateTime<Utc>) -> Sql<()> {
+        let error = left_error(error_type, message, now);
         self.execute(
             "UPDATE steps SET state = 'stuck', since = ?2, last_error = ?3, held_by = NULL
              WHERE id = ?1",
-            &[&step.id, &rows::micros(now), &rows::json(error)?],
+            &[&step.id, &rows::micros(now), &rows::json(&error)?],
         )?;
-        self.moved(step.deletion, step.state, StepState::Stuck, 1, now)
-    }
-
-    fn after_stuck(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
+        self.moved(step.deletion, step.state, StepState::Stuck, 1, now)?;
+        let mut data = json!({"state": StepState::Stuck.as_str(), "error": error});
+        if step.owner_state == StepState::Purged {
+            mark_taken_over(&mut data, step);
+        }
+        self.tell_of_left_step(step, &error.message, &data, now)?;
         self.hold(step.deletion, step.id, now)?;
         self.tell_person(step.deletion, step.id, now)
     }
 
-    fn tell_left_step(
+    fn tell_of_left_step(
         &self,
         step: &LeftStep,
-        to: StepState,
         message: &str,
-        error: Option<&StepError>,
+        data: &Value,
         now: DateTime<Utc>,
     ) -> Sql<()> {
-        let mut data = json!({"state": to.as_str()});
-        if let Some(error) = error {
-            data["error"] = json!(error);
-        }
-        self.event(
-            Some(step.deletion),
-            Some(step.id),
-            EventKind::StepState,
-            message,
-            &data,
-            now,
-        )
-    }
-
-    /// With the marks by which a replay knows since when the resource is this deletion's.
-    fn tell_taken_over(
-        &self,
-        step: &LeftStep,
-        to: StepState,
-        message: &str,
-        error: Option<&StepError>,
-        now: DateTime<Utc>,
-    ) -> Sql<()> {
-        let mut data = json!({"state": to.as_str(), "was_left_to": step.owner, "taken_over": true});
-        if let Some(error) = error {
-            data["error"] = json!(error);
-        }
-        self.event(
-            Some(step.deletion),
-            Some(step.id),
-            EventKind::StepState,
-            message,
-            &data,
-            now,
-        )
+        let (num, id) = (Some(step.deletion), Some(step.id));
+        self.event(num, id, EventKind::StepState, message, data, now)
     }
 
     /// The short id of the deletion that a step is of.
@@ -348,20 +303,23 @@ impl Batch<'_> {
     }
 }
 
-/// Why a step waits that is left to a deletion; as the JSON of its `last_error`.
-pub(super) fn left_error(by: &str, now: DateTime<Utc>) -> Sql<String> {
-    rows::json(&stuck_error(
-        LEFT_TO,
-        format!("deletion {by} deletes it: this step ends with that one"),
-        now,
-    ))
+/// By which a replay knows since when the resource is this deletion's.
+fn mark_taken_over(data: &mut Value, step: &LeftStep) {
+    data["was_left_to"] = json!(step.owner);
+    data["taken_over"] = json!(true);
 }
 
-fn stuck_error(kind: &str, message: String, now: DateTime<Utc>) -> StepError {
+/// Why a step waits whose resource the deletion `by` deletes; as the JSON of its `last_error`.
+pub(super) fn waiting_error(by: &str, now: DateTime<Utc>) -> Sql<String> {
+    let message = format!("deletion {by} deletes it: this step ends with that one");
+    rows::json(&left_error(LEFT_TO, message, now))
+}
+
+fn left_error(error_type: &str, message: String, now: DateTime<Utc>) -> StepError {
     StepError {
         class: ErrorClass::Blocked,
         status: None,
-        kind: kind.to_owned(),
+        kind: error_type.to_owned(),
         message,
         request_id: String::new(),
         at: now,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::batch::{Batch, Sql};
 use super::intents::Fences;
-use super::left_to::left_error;
+use super::left_to::waiting_error;
 use super::{outline, rows};
 use crate::domain::mapping::CopiedBy;
 use crate::domain::model::{
@@ -181,7 +181,7 @@ impl Batch<'_> {
                 false => StepState::Ready,
             };
             let left = owner
-                .map(|owner| left_error(&self.deletion_of(owner)?, at))
+                .map(|owner| waiting_error(&self.deletion_of(owner)?, at))
                 .transpose()?;
             insert.execute(params![
                 id,
