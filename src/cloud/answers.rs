@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::openstack::{self, CallError, Identity as TokenIdentity, Reason, RemoteError};
 use super::{Call, CloudFailure};
 use crate::domain::kinds::{AnswerClass, Kind};
-use crate::domain::model::{ErrorClass, Identity, KindName};
+use crate::domain::model::{ErrorClass, Identity, KindName, Site};
 use crate::domain::policy::Retry;
 
 /// Kept of a message in the ledger.
@@ -74,6 +74,56 @@ pub(super) fn configuration(message: String) -> CloudFailure {
     }
 }
 
+pub(super) fn not_logged_in(site: &Site, error: &openstack::AuthError) -> CloudFailure {
+    let (retry, class) = match error.rejected() {
+        true => (Retry::SitePaused, ErrorClass::Auth),
+        false => (Retry::Unavailable, ErrorClass::Unavailable),
+    };
+    CloudFailure {
+        retry,
+        class,
+        status: None,
+        kind: String::new(),
+        message: format!("{site}: {error}"),
+        request_id: String::new(),
+        retry_after: None,
+    }
+}
+
+/// Of a login for no project, a service's empty list says nothing.
+pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) -> CloudFailure {
+    CloudFailure {
+        retry: Retry::SitePaused,
+        class: ErrorClass::Auth,
+        status: None,
+        kind: "NoProject".into(),
+        message: format!(
+            "{site}: the login of {} is for no project, and the {} service shows such a login nothing: log in to \
+             a project (project_name, OS_PROJECT_NAME)",
+            identity.user_name, kind.service
+        ),
+        request_id: String::new(),
+        retry_after: None,
+    }
+}
+
+/// A list that the service refuses, with what it wants.
+pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> CloudFailure {
+    let wants = match kind.shown_to.as_str() {
+        "" => String::new(),
+        roles => format!("; it wants {roles}"),
+    };
+    CloudFailure {
+        message: format!(
+            "{site}: the {} service does not show its {} to this login ({}){wants}",
+            kind.service,
+            kind.name.as_str().replace('_', " ") + "s",
+            failed.message
+        ),
+        ..failed
+    }
+}
+
 /// A 2xx that does not say what was asked for.
 pub(super) fn unread(answer: openstack::Answer, message: String) -> CloudFailure {
     CloudFailure {
@@ -101,6 +151,9 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
         },
         Reason::Refused(remote) => refused(remote, kind),
         Reason::Login(_) => (Retry::Unavailable, ErrorClass::Unavailable),
+        Reason::Catalog(error) if matches!(**error, openstack::CatalogError::Empty) => {
+            (Retry::SitePaused, ErrorClass::Auth)
+        }
         Reason::Catalog(_) => (Retry::Never, ErrorClass::Fatal),
         Reason::Transport(transport) if transport.nothing_sent() => {
             (Retry::Unavailable, ErrorClass::Unavailable)

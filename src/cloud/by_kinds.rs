@@ -9,7 +9,9 @@ use http::Method;
 use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};
 
-use super::answers::{absent, configuration, failure, frozen, named, unread};
+use super::answers::{
+    absent, configuration, failure, frozen, named, not_logged_in, not_shown, shown_nothing, unread,
+};
 use super::openstack::{self, CallError, ListRequest, Session, Transport};
 use super::project_names::ProjectNames;
 use super::requests::{Part, parts, rendered, row_in, row_path, variables};
@@ -17,7 +19,7 @@ use super::{
     Acted, Asked, Call, Cloud, CloudFailure, Fields, ListRows, Listed, Names, PAGE_ROWS, Row,
     SignedIn,
 };
-use crate::domain::kinds::{Kind, ListSpec};
+use crate::domain::kinds::{Kind, ListSpec, lookup};
 use crate::domain::model::{Answer, ErrorClass, Identity, Site};
 use crate::domain::policy::{Outcome, Retry};
 use crate::system::clock::Clock;
@@ -83,8 +85,21 @@ impl OpenStack {
         Ok(connection)
     }
 
-    /// Whether the site has the service and the extension that the kind needs; asked once.
-    async fn has(&self, connection: &Connection, kind: &Kind) -> Result<bool, CloudFailure> {
+    /// Whether the site has the service and the extension that the kind needs; asked once. That the login
+    /// would be shown nothing is an error: an empty list would look like an empty project (P9).
+    async fn has(
+        &self,
+        site: &Site,
+        connection: &Connection,
+        kind: &Kind,
+    ) -> Result<bool, CloudFailure> {
+        if kind.needs_project {
+            let identity = connection.session.identity().await;
+            let identity = identity.map_err(|error| not_logged_in(site, &error))?;
+            if identity.project_id.is_none() {
+                return Err(shown_nothing(site, kind, &identity));
+            }
+        }
         let offers = connection.session.offers(&kind.service).await;
         if !offers.map_err(|error| failure(&error, None))? {
             return Ok(false);
@@ -149,6 +164,30 @@ impl OpenStack {
         }
         Ok(identity)
     }
+
+    /// The one row that the login is for, if the filter finds it.
+    async fn own(
+        &self,
+        request: &ListRows<'_>,
+        connection: &Connection,
+        listed: &mut (dyn FnMut(Listed) + Send),
+    ) -> Result<Option<Identity>, CloudFailure> {
+        let identity = connection.session.identity().await;
+        let identity = identity.map_err(|error| not_logged_in(request.site, &error))?;
+        let row = match &identity.project_id {
+            Some(project) => self.read(request.site, request.kind, project).await?.row,
+            None => None,
+        };
+        let fits = |row: &Value| {
+            request.filter.is_none_or(|filter| {
+                let found = lookup(row, &filter.key);
+                found.iter().any(|value| filter.values.contains(value))
+            })
+        };
+        listed(Listed::Part);
+        listed(Listed::Rows(row.into_iter().filter(fits).collect()));
+        Ok(Some(frozen(&identity)))
+    }
 }
 
 #[async_trait]
@@ -164,23 +203,7 @@ impl Cloud for OpenStack {
             Asked::Now => session.identity_now().await,
             Asked::AtLogin | Asked::ByLoggingIn => session.identity().await,
         };
-        let identity = identity.map_err(|error| CloudFailure {
-            retry: if error.rejected() {
-                Retry::SitePaused
-            } else {
-                Retry::Unavailable
-            },
-            class: if error.rejected() {
-                ErrorClass::Auth
-            } else {
-                ErrorClass::Unavailable
-            },
-            status: None,
-            kind: String::new(),
-            message: format!("{site}: {error}"),
-            request_id: String::new(),
-            retry_after: None,
-        })?;
+        let identity = identity.map_err(|error| not_logged_in(site, &error))?;
         let place = identity
             .project_name
             .as_ref()
@@ -209,7 +232,7 @@ impl Cloud for OpenStack {
         let Some(list) = &kind.spec.list else {
             return Err(configuration(format!("kind {} is not listed", kind.name)));
         };
-        if !self.has(&connection, kind).await? {
+        if !self.has(request.site, &connection, kind).await? {
             return Ok(None);
         }
         let fields: Vec<(String, String)> = match request.fields {
@@ -227,7 +250,16 @@ impl Cloud for OpenStack {
             part.query.extend(fields.iter().cloned());
             let now = self
                 .list_part(&connection, (kind, list), part, request.rows_max, listed)
-                .await?;
+                .await;
+            let now = match now {
+                Err(failed) if failed.status == Some(403) && list.own_only => {
+                    return self.own(&request, &connection, listed).await;
+                }
+                Err(failed) if failed.status == Some(403) => {
+                    return Err(not_shown(request.site, kind, failed));
+                }
+                now => now?,
+            };
             if identity.is_some() && identity != now {
                 return Err(CloudFailure {
                     retry: Retry::SitePaused,
@@ -255,7 +287,7 @@ impl Cloud for OpenStack {
                 kind.name
             )));
         };
-        if !self.has(&connection, kind).await? {
+        if !self.has(site, &connection, kind).await? {
             return Ok(Row {
                 row: None,
                 identity: None,

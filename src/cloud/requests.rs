@@ -45,7 +45,8 @@ pub(super) fn parts(
     list: &ListSpec,
     filter: Option<&Filter>,
 ) -> Result<Vec<Part>, CloudFailure> {
-    let plain = plain_parts(kind, list, filter)?;
+    let plain = plain_parts(kind, list, filter)?.into_iter();
+    let plain: Vec<Part> = plain.map(|part| part.with(&list.always)).collect();
     let also = list.also.iter();
     let also = also.flat_map(|more| plain.iter().map(move |part| part.with(more)));
     let also: Vec<Part> = also.collect();

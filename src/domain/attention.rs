@@ -91,6 +91,7 @@ pub fn refused_step(deletion: &Deletion) -> Option<Step> {
         Some(RefusalRule::InUse) => ErrorClass::Blocked,
         Some(RefusalRule::OtherProject | RefusalRule::Protected) => ErrorClass::Guard,
         Some(RefusalRule::Cycle | RefusalRule::Copies) => ErrorClass::Fatal,
+        Some(RefusalRule::NotShown) => ErrorClass::Auth,
         Some(RefusalRule::Unreadable) | None => ErrorClass::Unavailable,
         Some(RefusalRule::Drift) => ErrorClass::Drift,
     };

@@ -264,6 +264,9 @@ pub struct Plan {
     /// never gone, whatever becomes of the deletion.
     #[serde(default)]
     pub kept: Vec<Target>,
+    /// What stays though it belongs to something that goes, and why (N19).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Left>,
     /// Copies of the targets at other sites, which go with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mapping: Vec<Mapped>,
@@ -272,6 +275,16 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// How many calls the deletion will make at most, without faults.
     pub calls_estimate: u64,
+}
+
+/// A resource that stays though it belongs to something that goes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Left {
+    pub resource: Target,
+    /// Its project's id; empty where the cloud keeps none.
+    #[serde(default)]
+    pub project_id: String,
+    pub reason: String,
 }
 
 /// The choices that are frozen with the plan.
@@ -285,6 +298,12 @@ pub struct PlanOptions {
     pub drift: DriftPolicy,
     #[serde(default)]
     pub release_floating_ips: bool,
+    /// What other projects may use goes too: public and community images, shared networks (N19).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub include_public: bool,
+    /// The project itself goes too, once all that belongs to it is gone (N19).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub with_project: bool,
     /// What is in use is not refused: it goes to the collector, which tries until nothing holds it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub park: bool,
@@ -362,6 +381,8 @@ pub enum RefusalRule {
     Cycle,
     /// Not there, or could not be read: nothing can be planned.
     Unreadable,
+    /// The login is not let in, or is not shown what a plan must see.
+    NotShown,
     /// The cloud is no longer as the approved plan froze it; nothing was sent (P1).
     Drift,
 }

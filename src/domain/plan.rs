@@ -16,6 +16,8 @@
 
 mod build;
 mod graph;
+mod left;
+mod not_shown;
 mod seen;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -27,11 +29,11 @@ pub use build::{hash as plan_hash, name_owners};
 pub use graph::ranks;
 pub use seen::Found;
 
+use left::Stays;
 use seen::{Seen, Texts};
 
 use super::kinds::{
-    Find, GuardRule, Join, Kind, Kinds, Match, OnDelete, Reference, ReleaseOption, Takes, refer_to,
-    referred,
+    Find, Join, Kind, Kinds, Match, OnDelete, Reference, Takes, refer_to, referred,
 };
 use super::mapping::Mapped;
 use super::model::{Identity, KindName, PlanOptions, Resource, ResourceKey, Site};
@@ -90,9 +92,13 @@ pub struct Planner<'k> {
     seen: BTreeMap<Arc<ResourceKey>, Seen>,
     going: BTreeMap<Arc<ResourceKey>, Going<'k>>,
     unset: BTreeMap<Arc<ResourceKey>, Vec<Link<'k>>>,
+    /// What stays though it belongs to something that goes.
+    left: BTreeMap<Arc<ResourceKey>, Stays<'k>>,
     /// Resources whose dependents were asked for.
     explored: HashSet<Arc<ResourceKey>>,
     asked: HashMap<(Site, KindName), Asked>,
+    /// The listed kinds that a service does not show to the login, and what it says.
+    not_shown: BTreeMap<(Site, KindName), String>,
 }
 
 /// A resource that will be gone.
@@ -153,8 +159,10 @@ impl<'k> Planner<'k> {
             seen: BTreeMap::new(),
             going: BTreeMap::new(),
             unset: BTreeMap::new(),
+            left: BTreeMap::new(),
             explored: HashSet::new(),
             asked: HashMap::new(),
+            not_shown: BTreeMap::new(),
         };
         let mut texts = Texts::default();
         for target in targets {
@@ -358,7 +366,7 @@ impl<'k> Planner<'k> {
 
     fn want_referrers(&self, key: &ResourceKey, resource: &Seen, wanted: &mut Wanted) {
         for (referrer, reference) in self.kinds.referrers(&key.kind) {
-            if !self.is_for_this_plan(reference, key) {
+            if !self.is_for_this_plan(reference, key) || !resource.facts.hold(&reference.to_when) {
                 continue;
             }
             let Some(site) = self.kinds.referring_site(referrer, &key.site) else {
@@ -407,6 +415,7 @@ impl<'k> Planner<'k> {
 
     /// Decides fates from what is seen; true if anything newly goes.
     fn decide(&mut self) -> bool {
+        self.left = self.what_is_left();
         let index = self.index();
         let mut newly = Vec::new();
         let mut unset = BTreeMap::new();
@@ -529,7 +538,7 @@ impl<'k> Planner<'k> {
             return Vec::new();
         };
         let mut links: Vec<Link<'k>> = Vec::new();
-        let stays = self.left_in(resource, kind).map(|(_, kind)| kind);
+        let stays = self.left.get(key).map(|stays| stays.of);
         for reference in &kind.spec.references {
             let rule = reference.matches.iter().find(|rule| rule.equals.is_some());
             let Some(field) = reference.field.as_ref().or(rule.map(|rule| &rule.field)) else {
@@ -585,8 +594,27 @@ impl<'k> Planner<'k> {
 
     /// Whether only what belongs to it goes by this plan.
     fn stays(&self, key: &ResourceKey) -> bool {
-        let kind = self.kind(&key.kind);
-        self.goes_elsewhere(key) || kind.is_some_and(|kind| kind.spec.stays.is_some())
+        let stays = |kind: &Kind| {
+            let goes = kind
+                .spec
+                .goes_with
+                .is_some_and(|it| it.is_given(self.options));
+            kind.spec.stays.is_some() && (!goes || self.first_of(key) != key)
+        };
+        self.goes_elsewhere(key) || self.kind(&key.kind).is_some_and(stays)
+    }
+
+    /// Of a target that is the same in all regions of its cloud, the one whose step deletes it.
+    fn first_of<'p>(&'p self, key: &'p ResourceKey) -> &'p ResourceKey {
+        let everywhere = self
+            .kind(&key.kind)
+            .is_some_and(|kind| kind.spec.in_all_regions);
+        let same = |other: &&ResourceKey| {
+            everywhere
+                && (&other.kind, &other.id) == (&key.kind, &key.id)
+                && other.site.cloud() == key.site.cloud()
+        };
+        self.targets.iter().filter(same).min().unwrap_or(key)
     }
 
     fn is_native(&self, key: &ResourceKey) -> bool {
@@ -596,21 +624,11 @@ impl<'k> Planner<'k> {
     fn effective(&self, kind: &Kind, reference: &Reference) -> OnDelete {
         match (reference.on_delete, reference.released_by) {
             (OnDelete::Unset, _) if kind.spec.requires(reference) => OnDelete::Block,
-            (_, Some(ReleaseOption::ReleaseFloatingIps)) if self.options.release_floating_ips => {
-                OnDelete::Cascade
-            }
+            (_, Some(option)) if option.is_given(self.options) => OnDelete::Cascade,
             (OnDelete::WithCascade, _) if self.options.cascade => OnDelete::Automatic,
             (OnDelete::WithCascade, _) => OnDelete::Cascade,
             (on_delete, _) => on_delete,
         }
-    }
-
-    /// The guard by which a resource stays where it is when what it is part of goes, and of which kind
-    /// that is.
-    fn left_in(&self, resource: &Seen, kind: &'k Kind) -> Option<(&'k GuardRule, &'k KindName)> {
-        let guards = kind.spec.guards.iter();
-        let mut left = guards.filter_map(|guard| Some((guard, guard.left_in.as_ref()?)));
-        left.find(|(guard, _)| resource.facts.hold(&guard.when))
     }
 
     fn fits(&self, resource: &Seen, reference: &Reference, at: &ResourceKey) -> bool {

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::model::{
-    Action, Deletion, DeletionState, KindName, Plan, PlanStep, ResourceKey, Site, Step, StepState,
+    Action, Deletion, DeletionState, KindName, Left, Plan, PlanStep, ResourceKey, Site, Step,
+    StepState,
 };
 
 const NO_CONTENT: u16 = 204;
@@ -60,7 +61,17 @@ impl Line {
         }
     }
 
-    /// What the deletion does or refuses without a step of its own.
+    fn left(left: &Left) -> Self {
+        Self {
+            message: format!("stays: {}", left.reason),
+            resource: Reported::of(&left.resource.key, &left.resource.name),
+            action: Action::Delete,
+            status: FAILED_DEPENDENCY,
+            project_id: left.project_id.clone(),
+        }
+    }
+
+    /// What the deletion does, refuses or leaves without a step of its own.
     pub fn without_a_step(deletion: &Deletion, frozen: Option<&Plan>) -> Vec<Self> {
         let status = match deletion.state {
             DeletionState::Gone => NO_CONTENT,
@@ -87,6 +98,7 @@ impl Line {
             let unset = |step| implied(step, "stays, and loses its reference");
             lines.extend(plan.automatic.iter().map(by_itself));
             lines.extend(plan.unset.iter().map(unset));
+            lines.extend(plan.left.iter().map(Self::left));
         }
         lines
     }

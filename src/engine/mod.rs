@@ -19,6 +19,7 @@
 //! of the engine goes on, as in a crash. A panic in a worker poisons the engine: it takes no new work
 //! and says so.
 
+mod belongings;
 mod bulk;
 mod copies;
 mod diagnose;

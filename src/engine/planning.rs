@@ -9,13 +9,14 @@ use chrono::{DateTime, Utc};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
 
+use super::belongings::unknown;
 use super::copies::Copies;
 use super::patience::Patience;
 use super::targets::{By, Wanted};
 use super::{Done, PAGE_MAX, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure, Fields, ListRows, Listed};
 use crate::control::ControlError;
-use crate::domain::kinds::created_at;
+use crate::domain::kinds::{Kind, created_at};
 use crate::domain::model::{
     Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, PlanStep, Refusal,
     RefusalRule, Resource, ResourceKey, Site, Target,
@@ -99,10 +100,24 @@ impl Shared {
         self.writes_ended(&deletion.targets).await;
         let plan = match self.plan_shown(&deletion.targets, deletion.options).await {
             Ok(plan) => plan,
+            Err(failure) if deletion.plan_hash.is_some() && failure.kind == VANISHED => {
+                let changes = [(None, failure.message)];
+                return refuse(
+                    drifted(&deletion.targets, &changes),
+                    format!(
+                        "nothing was sent: the cloud is not as approved: {}",
+                        all_of(&changes)
+                    ),
+                );
+            }
             Err(failure) => {
                 let refused = deletion.targets.iter().map(|target| Refusal {
                     resource: target.clone(),
-                    rule: RefusalRule::Unreadable,
+                    rule: match failure.class {
+                        ErrorClass::Auth => RefusalRule::NotShown,
+                        _ if failure.status == Some(403) => RefusalRule::NotShown,
+                        _ => RefusalRule::Unreadable,
+                    },
                     reason: failure.message.clone(),
                     blocker: None,
                 });
@@ -202,19 +217,17 @@ impl Shared {
             if let btree_map::Entry::Vacant(entry) = identities.entry(site.to_string()) {
                 entry.insert(self.identity(site, Asked::Now).await?.identity);
             }
-            let found = self.find(site, kind, &ids, By::Id).await?;
-            if let Some(missing) = ids
-                .iter()
-                .find(|id| !found.iter().any(|found| found.key.id == **id))
-            {
-                return Err(unreadable(format!(
-                    "{} {} is not there (any more) at {site}",
-                    kind.name,
-                    escape(missing)
-                )));
+            let mut found = self.find(site, kind, &ids, By::Id).await?;
+            let is_missing = |id: &&str| !found.iter().any(|found| found.key.id == *id);
+            let missing: Vec<&str> = ids.iter().copied().filter(is_missing).collect();
+            match (missing.first(), &kind.spec.unknown) {
+                (Some(missing), None) => return Err(vanished(site, kind, missing)),
+                // What its service does not know any more may still have what belongs to it.
+                _ => found.extend(missing.iter().map(|id| unknown(site, kind, id))),
             }
             roots.extend(found);
         }
+        self.complete_in_each_region(&roots, options)?;
         let copies = match options.chained {
             true => Copies::default(),
             false => self.copies_of(&roots).await?,
@@ -240,7 +253,15 @@ impl Shared {
                 .map(|lookup| self.look_up_by_page(lookup, || planner_so_far.found(lookup)));
             let answers = futures_util::future::join_all(listings).await;
             for (lookup, answer) in wanted.iter().zip(answers) {
-                let (found, identity) = answer?;
+                let (found, identity) = match answer {
+                    Err(failure)
+                        if failure.status == Some(403) && planner.can_do_without(lookup) =>
+                    {
+                        planner.not_shown(lookup, failure.message);
+                        continue;
+                    }
+                    answer => answer?,
+                };
                 let site = lookup.site.to_string();
                 if let (Some(seen), Some(first)) = (identity, identities.get(&site))
                     && seen != *first
@@ -262,6 +283,40 @@ impl Shared {
             endpoints,
         };
         Ok(at_length(planner.size(), || planner.finish(frozen)))
+    }
+
+    /// What is deleted once it is empty, and is the same in all regions, must be seen in each of them.
+    fn complete_in_each_region(
+        &self,
+        roots: &[Resource],
+        options: PlanOptions,
+    ) -> Result<(), CloudFailure> {
+        let goes_everywhere = |root: &&Resource| {
+            let spec = self.kinds.get(&root.key.kind).map(|kind| &kind.spec);
+            spec.is_some_and(|spec| {
+                spec.in_all_regions && spec.goes_with.is_some_and(|it| it.is_given(options))
+            })
+        };
+        for root in roots.iter().filter(goes_everywhere) {
+            let named = |site: &Site| {
+                roots.iter().any(|other| {
+                    (&other.key.kind, &other.key.id) == (&root.key.kind, &root.key.id)
+                        && other.key.site == *site
+                })
+            };
+            let mut sites = self.cloud.sites().into_iter();
+            let sites = sites.find(|site| site.cloud() == root.key.site.cloud() && !named(site));
+            if let Some(missing) = sites {
+                return Err(unreadable(format!(
+                    "{} is the same in all regions, and {missing} is not looked at: name it as \
+                     {}/…@{}, without a region, so that it is empty everywhere before it goes",
+                    root.key.called(&root.name),
+                    root.key.kind,
+                    missing.cloud().unwrap_or_default()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// All rows that a lookup finds.
@@ -320,6 +375,21 @@ fn known_by_id(target: &Target) -> Resource {
         project_id: String::new(),
         tags: Vec::new(),
         attributes: serde_json::json!({ "id": target.key.id }),
+    }
+}
+
+/// The type of the failure where a target is not there.
+const VANISHED: &str = "Vanished";
+
+fn vanished(site: &Site, kind: &Kind, id: &str) -> CloudFailure {
+    let message = format!(
+        "{} {} is not there (any more) at {site}",
+        kind.name,
+        escape(id)
+    );
+    CloudFailure {
+        kind: VANISHED.into(),
+        ..unreadable(message)
     }
 }
 

@@ -341,6 +341,15 @@ impl Shared {
                 }
                 Err(failure) => (Vec::new(), Some(failure.message)),
             };
+            if kind.spec.unknown.is_some()
+                && error.is_none()
+                && let Err(failure) = self.tally(site, kind, &mut rows).await
+            {
+                error = Some(format!(
+                    "what belongs to these is not known: {}",
+                    failure.message
+                ));
+            }
             if let Err(unread) = self.mark_deleting(&mut rows).await {
                 error = Some(format!(
                     "which of these are being deleted is not known: {unread}"

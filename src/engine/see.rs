@@ -307,7 +307,8 @@ impl Shared {
             return Ok(Some(witness));
         }
         let mut candidates = Vec::new();
-        if let Some(project) = project {
+        let by_project = kind.spec.list.as_ref().is_some_and(|list| list.by_project);
+        if let Some(project) = project.filter(|_| by_project) {
             let filter = Filter {
                 key: kind
                     .spec

@@ -64,6 +64,32 @@ impl Shared {
             .collect())
     }
 
+    /// By ids. Whoever is shown the one resource that the login is for is refused to read any other word,
+    /// which may be that one's name: then the refusal counts only if it is not.
+    async fn find_ids(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        words: &BTreeSet<&str>,
+    ) -> Result<(Vec<Resource>, Option<CloudFailure>), CloudFailure> {
+        if !kind.spec.list.as_ref().is_some_and(|list| list.own_only) {
+            return Ok((self.find(site, kind, words, By::Id).await?, None));
+        }
+        let mut found = Vec::new();
+        let mut refused = None;
+        for word in words {
+            match self
+                .find(site, kind, &BTreeSet::from([*word]), By::Id)
+                .await
+            {
+                Ok(more) => found.extend(more),
+                Err(failure) if failure.status == Some(403) => refused = Some(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok((found, refused))
+    }
+
     /// The same where the cloud has no filter by id.
     async fn read_all(
         &self,
@@ -132,13 +158,26 @@ impl Shared {
             let Some(kind) = self.kinds.get(at.kind) else {
                 return Ok((at, Vec::new()));
             };
-            let mut found = self.find(at.site, kind, &words, By::Id).await?;
+            let (mut found, refused) = self.find_ids(at.site, kind, &words).await?;
             let is_id = |word: &&str| found.iter().any(|found| found.key.id == *word);
             let names: BTreeSet<&str> = words.into_iter().filter(|word| !is_id(word)).collect();
             if !names.is_empty() {
                 let mut named = self.find(at.site, kind, &names, By::Name).await?;
                 named.retain(|named| !found.iter().any(|found| found.key == named.key));
+                let is_name = |word: &&&str| named.iter().any(|found| found.name == **word);
+                let unmatched: Vec<&str> = names
+                    .iter()
+                    .filter(|word| !is_name(word))
+                    .copied()
+                    .collect();
                 found.extend(named);
+                match refused {
+                    Some(failure) if !unmatched.is_empty() => return Err(failure),
+                    _ => {}
+                }
+                for word in unmatched {
+                    found.extend(self.unknown(at.site, kind, word).await?);
+                }
             }
             Ok((at, found))
         });

@@ -66,6 +66,17 @@ const BALANCERS: &str = "/v2.0/lbaas";
 /// Read once for all engines of a run.
 pub static KINDS: LazyLock<Arc<Kinds>> = LazyLock::new(|| Arc::new(Kinds::load(&[]).unwrap()));
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Login {
+    /// In a project.
+    Admin,
+    /// For the whole cloud, and for no project.
+    System,
+    /// For nothing.
+    Unscoped,
+    Member,
+}
+
 /// One practice cloud and one ledger that outlive engines.
 pub struct Bench {
     pub world: Arc<Mutex<World>>,
@@ -79,6 +90,8 @@ pub struct Bench {
     /// Which ledger writes and calls end the engine.
     pub crash: Arc<Crash>,
     pub lies: Lies,
+    /// As whom engines log in, and for what.
+    pub login: Login,
     /// Engines are those of one verb: they sign in to what they are asked about.
     pub for_one_verb: bool,
     sent: Arc<Mutex<Vec<Sent>>>,
@@ -132,6 +145,7 @@ impl Bench {
             _folder: folder,
             crash: Arc::default(),
             lies: Lies::None,
+            login: Login::Admin,
             for_one_verb: false,
             sent: Arc::default(),
         }
@@ -264,9 +278,13 @@ impl Bench {
             .unwrap();
         let reply = world.handle(request, now);
         let token = reply.response.headers()["x-subject-token"].clone();
+        let at = match path.starts_with("/v3") {
+            true => String::new(),
+            false => format!("/{region}/{service}"),
+        };
         let request = http::Request::builder()
             .method(method)
-            .uri(format!("http://sandbox.invalid/{region}/{service}{path}"))
+            .uri(format!("http://sandbox.invalid{at}{path}"))
             .header("x-auth-token", token)
             .body(if body.is_null() {
                 Bytes::new()
@@ -459,15 +477,30 @@ impl Bench {
 
     fn cloud(&self) -> OpenStack {
         let login = |region: &'static str| {
-            let variables = HashMap::from([
+            let user = match self.login {
+                Login::Admin | Login::System | Login::Unscoped => "admin",
+                Login::Member => "demo",
+            };
+            let mut variables = HashMap::from([
                 ("OS_AUTH_URL", "http://sandbox.invalid/v3"),
-                ("OS_USERNAME", "admin"),
+                ("OS_USERNAME", user),
                 ("OS_PASSWORD", "secret"),
-                ("OS_PROJECT_NAME", "admin"),
                 ("OS_USER_DOMAIN_ID", "default"),
-                ("OS_PROJECT_DOMAIN_ID", "default"),
                 ("OS_REGION_NAME", region),
             ]);
+            match self.login {
+                Login::Admin | Login::Member => {
+                    let project = [
+                        ("OS_PROJECT_NAME", user),
+                        ("OS_PROJECT_DOMAIN_ID", "default"),
+                    ];
+                    variables.extend(project);
+                }
+                Login::System => {
+                    variables.insert("OS_SYSTEM_SCOPE", "all");
+                }
+                Login::Unscoped => {}
+            }
             let environment = Environment {
                 variables: variables
                     .into_iter()

@@ -29,6 +29,7 @@ mod peers_world;
 mod plans;
 mod planted;
 mod ports;
+mod projects;
 mod purge;
 mod registry;
 mod seeds;

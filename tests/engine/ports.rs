@@ -187,7 +187,8 @@ pub struct Sent {
 impl Sent {
     /// Changes something, not in Keystone.
     pub fn is_write(&self) -> bool {
-        self.method != "GET" && self.path.starts_with("/v2")
+        let at = ["/v2", "/v3/projects"];
+        self.method != "GET" && at.iter().any(|at| self.path.starts_with(at))
     }
 
     /// A list, or one resource, not of Keystone.

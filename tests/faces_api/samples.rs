@@ -190,6 +190,11 @@ pub fn plan() -> Plan {
         automatic: vec![plan_step(2, "port", &[], Action::Delete)],
         unset: vec![plan_step(3, "floatingip", &[], Action::Unset)],
         kept: Vec::new(),
+        left: vec![gone::domain::model::Left {
+            resource: wanted("network", "n2"),
+            project_id: "p1".into(),
+            reason: "it is shared".into(),
+        }],
         mapping: Vec::new(),
         refused: vec![refusal(RefusalRule::InUse)],
         warnings: vec!["trunk t1 is enabled first".into()],
@@ -321,6 +326,8 @@ pub fn commands() -> Vec<Command> {
         on_failure: OnFailure::Stop,
         drift: DriftPolicy::Refuse,
         release_floating_ips: true,
+        include_public: true,
+        with_project: true,
         park: true,
         chained: true,
     };

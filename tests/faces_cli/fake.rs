@@ -462,6 +462,7 @@ pub fn plan() -> Plan {
         automatic: vec![dhcp],
         unset: vec![floating],
         kept: Vec::new(),
+        left: Vec::new(),
         mapping: Vec::new(),
         refused: Vec::new(),
         warnings: vec!["trunk t1 is disabled and will be enabled first".into()],

@@ -119,6 +119,7 @@ pub fn plan(steps: Vec<PlanStep>) -> Plan {
         automatic: Vec::new(),
         unset: Vec::new(),
         kept: Vec::new(),
+        left: Vec::new(),
         mapping: Vec::new(),
         refused: Vec::new(),
         warnings: vec!["careful".to_owned()],

@@ -46,6 +46,10 @@ struct File {
     #[serde(default = "all_methods")]
     methods: Vec<String>,
     #[serde(default)]
+    needs_project: bool,
+    #[serde(default)]
+    shown_to: String,
+    #[serde(default)]
     imports: Vec<String>,
     #[serde(default)]
     deleting: BTreeMap<String, String>,
@@ -123,6 +127,8 @@ impl Kinds {
                     methods: file.methods.clone(),
                     values: file.values,
                     listed: file.listed.clone(),
+                    needs_project: file.needs_project,
+                    shown_to: file.shown_to.clone(),
                     imports: file.imports.clone(),
                     spec,
                 };
@@ -187,10 +193,17 @@ impl Kinds {
                 self.known("guard.left_in", kind)?;
             }
         }
-        match (&spec.delete, &spec.stays) {
-            (Some(delete), None) => self.validate_call(kind, "delete", delete)?,
-            (None, Some(_)) => {}
-            _ => return Err("needs \"delete\" or \"stays\", one of them".into()),
+        match (&spec.delete, &spec.stays, spec.goes_with) {
+            (Some(delete), None, None) | (Some(delete), Some(_), Some(_)) => {
+                self.validate_call(kind, "delete", delete)?;
+            }
+            (None, Some(_), None) => {}
+            _ => {
+                return Err(
+                    "needs \"delete\" or \"stays\", one of them; or both, with \"goes_with\""
+                        .into(),
+                );
+            }
         }
         if spec.delete.is_some() && spec.not_found.is_empty() && spec.not_found_says.is_empty() {
             return Err(

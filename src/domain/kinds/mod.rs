@@ -6,7 +6,8 @@
 //! | operator | meaning |
 //! |---|---|
 //! | `values`, `listed` | of a service: a filter's values may be repeated, or only a single one; some as a list |
-//! | `also` | filters without which a list leaves some out |
+//! | `also` | filters without which a list leaves some out, and with which it leaves out the others |
+//! | `always` | filters without which a list leaves some out |
 //! | `admin_fields` | what a row shows to admins alone |
 //! | `also_at` | of a service: other prefixes under which clients find the same |
 //! | `methods` | of a service: the closed list of what a gate forwards to it; anything else is 405 |
@@ -21,6 +22,11 @@
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |
 //! | `native` | a kind of our own: a deployment keeps it in its registry, with these fields |
+//! | `needs_project` | of a service: a login for no project (for the system, for a domain) is shown nothing |
+//! | `shown_to` | of a service: the roles without which it refuses to show anything |
+//! | `own_only` | of a list: who may not have it is shown the one resource that the login is for |
+//! | `unknown` | what is not in its service's list may still have what belongs to it, and is found by that |
+//! | `shown_by` | of a reference: who may not list the referrers sees by resources of this kind whether there are any |
 //! | `imports` | of a service: others whose kinds its own refer to |
 //! | `asynchronous` | of a reference: seen to after the target was accepted for deletion (G3) |
 //! | `within` | a kind that the cloud lists below its parent alone (an image's members) |
@@ -33,11 +39,11 @@
 //! | `takes` | what goes along, after it |
 //! | `tagged` | the filter that finds what has one of several tags: copies at other sites |
 //! | `scope` | the field by which one list looks for all rows of what goes |
-//! | `guard` | never deleted while `when` holds; or left where it is, when that goes which it is `left_in` |
+//! | `guard` | never deleted while `when` holds, `unless` a plan option is given; or left where it is, when that goes which it is `left_in`; `only_left`: and is deleted when it is named itself |
 //! | `settles` | a delete that the cloud only begins: how a row shows that it goes on, or failed |
 //! | `unpinned_by` | the edge by which what blocks lets go, and stays: for the ladder alone, in no plan |
 //! | `runbook` | what a person does by hand for one id, when no call helps |
-//! | `stays` | only what belongs to it goes (a project) |
+//! | `stays` | only what belongs to it goes (a project); where a plan option is given that it `goes_with`, it does too |
 //! | `created` | the calls that create one under an id that may be given again (M6) |
 //! | `incarnation` | the field by which one made anew under the same id is known (I10) |
 //! | `override` | replaces the kind of this name that an earlier file defines; without it that is an error |
@@ -61,7 +67,7 @@ pub use native::{IN_USE, INCARNATION, NOT_FOUND, base, refer_to, referred};
 pub use spec::{
     ActionWord, AnswerClass, AnswerRule, CallTemplate, Created, DerivedSpec, EnableSpec, FieldSpec,
     FilterValues, Find, GuardRule, IdSpelling, Join, KindSpec, ListSpec, Match, NativeSpec,
-    OnDelete, OneOf, Reference, ReleaseOption, Runbook, Settles, Takes,
+    OnDelete, OneOf, PlanOption, Reference, Runbook, Settles, Takes,
 };
 pub use value::{NULL, created_at, fill, lookup, lookup_one, text, variables};
 
@@ -110,6 +116,10 @@ pub struct Kind {
     pub values: FilterValues,
     /// The filters whose values it takes as a list.
     pub listed: Vec<String>,
+    /// Its service shows a login that is for no project nothing, or refuses it.
+    pub needs_project: bool,
+    /// To whom its service shows anything, in words; empty: to any login.
+    pub shown_to: String,
     /// Other services whose kinds those of its service refer to.
     pub imports: Vec<String>,
 }

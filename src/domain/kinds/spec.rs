@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::domain::model::KindName;
+use crate::domain::model::{KindName, PlanOptions};
 
 /// How a service takes several values of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -37,13 +37,18 @@ pub struct KindSpec {
     pub derived: Option<DerivedSpec>,
     /// Kept in the registry of a deployment; how it is listed and deleted follows from that.
     pub native: Option<NativeSpec>,
-    /// A kind has this or `stays`.
+    /// A kind has this, or `stays`; or both, where `goes_with` says when it does not stay.
     pub delete: Option<CallTemplate>,
     /// The call where the row holds more of these, and `delete` would take them all (N17). It does not name
     /// the row, so this is read just before: that it still holds the planned one (I10).
     pub delete_one: Option<CallTemplate>,
     /// Why it is not deleted itself.
     pub stays: Option<String>,
+    /// The plan option with which it is deleted all the same, after all that belongs to it.
+    pub goes_with: Option<PlanOption>,
+    /// Why one that its service does not know is a target all the same, while something belongs to it: what a
+    /// deleted project has left behind.
+    pub unknown: Option<String>,
     /// The same in all regions of a cloud: to name it is to name it in each.
     #[serde(default)]
     pub in_all_regions: bool,
@@ -139,8 +144,18 @@ pub struct ListSpec {
     /// for as well.
     #[serde(default)]
     pub also: Vec<BTreeMap<String, String>>,
+    /// Filters that are sent with every list: what it leaves out without them.
+    #[serde(default)]
+    pub always: BTreeMap<String, String>,
     /// The filter that finds what has one of several tags; none where rows have no tags.
     pub tagged: Option<String>,
+    /// Who may not have the list is shown the one resource that the login is for: its own project.
+    #[serde(default)]
+    pub own_only: bool,
+    /// Whether a list may be asked for by project. Neutron makes a default group for each project that a
+    /// list of groups is asked for, also for one that is no more.
+    #[serde(default = "yes")]
+    pub by_project: bool,
     /// Whether the cloud filters by the id. Else each is read.
     #[serde(default = "yes")]
     pub by_id: bool,
@@ -324,18 +339,33 @@ pub struct Reference {
     pub asynchronous: bool,
     /// Without it the whole collection is listed.
     pub find: Option<Find>,
+    /// Each referrer shows itself as a resource of this kind too, which goes along with it (a balancer by its
+    /// VIP's port). Whoever may not list the referrers sees by these whether there are any.
+    pub shown_by: Option<KindName>,
     /// Between the two names in the plan's reasons: `port a` *on* `network web`.
     pub says: String,
     /// With this plan option, what would be unset is deleted.
-    pub released_by: Option<ReleaseOption>,
+    pub released_by: Option<PlanOption>,
     /// A kind of edge in this row: with it gone, the row refers no more, and stays.
     pub unpinned_by: Option<KindName>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ReleaseOption {
+pub enum PlanOption {
     ReleaseFloatingIps,
+    IncludePublic,
+    WithProject,
+}
+
+impl PlanOption {
+    pub fn is_given(self, options: PlanOptions) -> bool {
+        match self {
+            Self::ReleaseFloatingIps => options.release_floating_ips,
+            Self::IncludePublic => options.include_public,
+            Self::WithProject => options.with_project,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -422,6 +452,14 @@ pub struct GuardRule {
     pub reason: String,
     /// Does not refuse the deletion of what it belongs to by being of this kind, but stays.
     pub left_in: Option<KindName>,
+    /// And only while that is so.
+    #[serde(default)]
+    pub left_while: BTreeMap<String, OneOf>,
+    /// It only stays there: whoever names the resource itself may delete it.
+    #[serde(default)]
+    pub only_left: bool,
+    /// The plan option with which the rule does not hold.
+    pub unless: Option<PlanOption>,
 }
 
 /// First match wins; an absent key matches all.

@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 use super::graph::layers;
 use super::seen::{Seen, Texts};
 use super::{Fate, Frozen, Going, Link, Planner, taken_keys};
-use crate::domain::kinds::{CallTemplate, EnableSpec, Kind, OnDelete};
+use crate::domain::kinds::{CallTemplate, EnableSpec, GuardRule, Kind, OnDelete};
 use crate::domain::mapping::{CopiedBy, original_of};
 use crate::domain::model::{
-    Action, Blocker, Identity, Plan, PlanStep, Refusal, RefusalRule, ResourceKey, Target,
+    Action, Blocker, Identity, Left, Plan, PlanStep, Refusal, RefusalRule, ResourceKey, Target,
 };
 use crate::domain::native::unset_vars;
 use crate::domain::text::escape;
@@ -27,6 +27,8 @@ impl Planner<'_> {
         let (ordered, circular) = layers(&before);
         let mut refused = self.refusals();
         refused.extend(self.copies_by_name());
+        refused.extend(self.not_empty());
+        refused.extend(self.in_the_way_unseen());
         refused.extend(circular.iter().map(|key| {
             self.refusal(
                 key,
@@ -110,6 +112,7 @@ impl Planner<'_> {
             automatic,
             unset,
             kept: self.kept(),
+            left: self.left_out(),
             mapping: self.mapping.clone(),
             refused,
         };
@@ -217,6 +220,14 @@ impl Planner<'_> {
                 }
             }
         }
+        // What is the same in all regions goes when it is empty in each.
+        for target in &self.targets {
+            let first = self.first_of(target);
+            let elsewhere = before.get(target).filter(|_| first != target).cloned();
+            if let (Some(waits), Some(elsewhere)) = (before.get_mut(first), elsewhere) {
+                waits.extend(elsewhere);
+            }
+        }
         before
     }
 
@@ -312,11 +323,9 @@ impl Planner<'_> {
         }
         if going.fate != Fate::Automatic
             && let Some(kind) = self.kind(&key.kind)
-            && let Some(guard) = kind
-                .spec
-                .guards
-                .iter()
-                .find(|guard| resource.facts.hold(&guard.when))
+            && let Some(guard) = self
+                .guards(resource, kind)
+                .find(|guard| !guard.only_left && self.holds_for(guard, going))
         {
             refused.push(self.refusal(
                 key,
@@ -329,6 +338,22 @@ impl Planner<'_> {
         if !going.links.iter().any(|link| link.of_service) {
             self.other_project(key, resource, &going.roots, refused);
         }
+    }
+
+    /// A guard that leaves a resource in something only while that is so, does not hold where it is not.
+    fn holds_for(&self, guard: &GuardRule, going: &Going<'_>) -> bool {
+        let Some(of) = guard
+            .left_in
+            .as_ref()
+            .filter(|_| !guard.left_while.is_empty())
+        else {
+            return true;
+        };
+        let mut wholes = going.links.iter().filter(|link| link.to.kind == *of);
+        !wholes.any(|link| {
+            let whole = self.seen.get(&link.to);
+            whole.is_some_and(|whole| !whole.facts.hold(&guard.left_while))
+        })
     }
 
     fn guard_unset(
@@ -399,7 +424,7 @@ impl Planner<'_> {
         }
     }
 
-    fn refusal(
+    pub(super) fn refusal(
         &self,
         key: &ResourceKey,
         rule: RefusalRule,
@@ -426,7 +451,7 @@ impl Planner<'_> {
     }
 
     /// `port web-1 (3f2a…)`, escaped.
-    fn called(&self, key: &ResourceKey) -> String {
+    pub(super) fn called(&self, key: &ResourceKey) -> String {
         let name = self.seen.get(key).map(|resource| &*resource.name);
         key.called(name.unwrap_or_default())
     }
@@ -435,6 +460,38 @@ impl Planner<'_> {
     fn kept(&self) -> Vec<Target> {
         let kept = self.targets.iter().filter(|key| self.stays(key));
         kept.map(|key| self.target(key)).collect()
+    }
+
+    /// What goes only when it is empty, and will not be.
+    fn not_empty(&self) -> impl Iterator<Item = Refusal> {
+        let left = self.left.iter();
+        let left = left.flat_map(move |(key, stays)| {
+            let targets = self.targets.iter();
+            let targets = targets.filter(|it| it.kind == *stays.of && it.site == key.site);
+            targets.map(move |target| (target, key, stays))
+        });
+        left.filter_map(move |(target, key, stays)| {
+            let first = self.first_of(target);
+            if self.stays(first) {
+                return None;
+            }
+            let (target, called) = (self.called(first), self.called(key));
+            let reason = format!("{target} would not be empty: {called} stays: {}", stays.why);
+            let blocker = self.seen.get(key).map(|seen| self.blocker(key, seen));
+            Some(self.refusal(first, RefusalRule::InUse, reason, blocker))
+        })
+    }
+
+    fn left_out(&self) -> Vec<Left> {
+        let left = self.left.iter().map(|(key, stays)| Left {
+            resource: self.target(key),
+            project_id: self
+                .seen
+                .get(key)
+                .map_or_else(String::new, |seen| seen.project_id.to_string()),
+            reason: stays.why.clone(),
+        });
+        left.collect()
     }
 
     /// By its name alone, exactly one resource is taken for a copy.
@@ -459,27 +516,16 @@ impl Planner<'_> {
         })
     }
 
-    /// What stays though it belongs to something that goes, and why.
-    fn left(&self) -> Vec<String> {
-        let left = self
-            .seen
-            .iter()
-            .filter(|(key, _)| !self.going.contains_key(*key));
-        let left = left.filter_map(|(key, resource)| {
-            let kind = self.kind(&key.kind)?;
-            let (guard, of) = self.left_in(resource, kind)?;
-            self.going.keys().find(|going| going.kind == *of)?;
-            Some(format!("{} is skipped: {}", self.called(key), guard.reason))
-        });
+    fn warnings(&self, steps: &[PlanStep]) -> Vec<String> {
         let stays = self.going.keys().filter_map(|key| {
             let why = self.kind(&key.kind)?.spec.stays.as_ref()?;
-            Some(format!("{}: {why}", self.called(key)))
+            let stays = self.stays(self.first_of(key));
+            stays.then(|| format!("{}: {why}", self.called(key)))
         });
-        stays.chain(left).collect()
-    }
-
-    fn warnings(&self, steps: &[PlanStep]) -> Vec<String> {
-        let mut warnings = self.left();
+        let left = self.left.iter();
+        let left = left.map(|(key, stays)| format!("{} stays: {}", self.called(key), stays.why));
+        let mut warnings: Vec<String> = stays.chain(left).collect();
+        warnings.extend(self.not_looked_at());
         warnings.extend(self.targets.iter().filter_map(|key| {
             let original = original_of(&self.seen.get(key)?.tags)?;
             Some(format!(

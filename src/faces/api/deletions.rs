@@ -29,6 +29,8 @@ struct DeletionRequest {
     on_failure: Option<OnFailure>,
     drift: Option<DriftPolicy>,
     release_floating_ips: Option<bool>,
+    include_public: Option<bool>,
+    with_project: Option<bool>,
     #[serde(default)]
     reason: String,
 }
@@ -135,6 +137,8 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
                 on_failure: request.on_failure.unwrap_or_default(),
                 drift: request.drift.unwrap_or_default(),
                 release_floating_ips: request.release_floating_ips.unwrap_or_default(),
+                include_public: request.include_public.unwrap_or_default(),
+                with_project: request.with_project.unwrap_or_default(),
                 ..PlanOptions::default()
             },
         }),
@@ -147,6 +151,8 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
                     "release_floating_ips",
                     request.release_floating_ips.map(|it| json!(it)),
                 ),
+                ("include_public", request.include_public.map(|it| json!(it))),
+                ("with_project", request.with_project.map(|it| json!(it))),
             ];
             if asked.iter().any(|(_, option)| option.is_some()) {
                 let frozen = json!(api.plan(plan_hash.clone()).await?.options);
@@ -160,11 +166,12 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
 /// What was approved is what is deleted (P1): options beside a plan's hash may only repeat it.
 fn same_options(asked: &[(&str, Option<Value>)], frozen: &Value) -> Result<(), Problem> {
     for (name, option) in asked {
+        // What is absent was not asked for.
+        let frozen = frozen.get(name).unwrap_or(&Value::Bool(false));
         match option {
-            Some(option) if *option != frozen[name] => {
+            Some(option) if option != frozen => {
                 return Err(Problem::invalid(format!(
-                    "\"{name}\": the plan froze {}, not {option}; plan again with {option}",
-                    frozen[name]
+                    "\"{name}\": the plan froze {frozen}, not {option}; plan again with {option}"
                 )));
             }
             _ => {}

@@ -27,6 +27,10 @@ pub(super) struct PlanRequest {
     drift: DriftPolicy,
     #[serde(default)]
     release_floating_ips: bool,
+    #[serde(default)]
+    include_public: bool,
+    #[serde(default)]
+    with_project: bool,
 }
 
 /// `POST /plans`: 200 and the plan, also where it lists refusals.
@@ -44,6 +48,8 @@ pub(super) async fn create(
             on_failure: request.on_failure,
             drift: request.drift,
             release_floating_ips: request.release_floating_ips,
+            include_public: request.include_public,
+            with_project: request.with_project,
             ..PlanOptions::default()
         },
     };

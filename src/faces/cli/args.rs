@@ -405,6 +405,12 @@ pub struct PlanFlags {
     /// Delete the floating IPs too, which would stay, disassociated
     #[arg(long)]
     pub release_floating_ips: bool,
+    /// Also delete what other projects may use: public and community images, shared networks
+    #[arg(long)]
+    pub include_public: bool,
+    /// Delete the Keystone project too, once all that belongs to it is gone in each region
+    #[arg(long)]
+    pub with_project: bool,
 }
 
 impl From<PlanFlags> for PlanOptions {
@@ -414,6 +420,8 @@ impl From<PlanFlags> for PlanOptions {
             on_failure: flags.on_failure.map(OnFailure::from).unwrap_or_default(),
             drift: flags.drift.map(DriftPolicy::from).unwrap_or_default(),
             release_floating_ips: flags.release_floating_ips,
+            include_public: flags.include_public,
+            with_project: flags.with_project,
             ..Self::default()
         }
     }
@@ -462,7 +470,7 @@ pub struct DeleteArgs {
     #[command(flatten)]
     pub options: PlanFlags,
     /// Exactly the plan in this file, or nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cascade", "on_failure", "drift", "release_floating_ips"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cascade", "on_failure", "drift", "release_floating_ips", "include_public", "with_project"])]
     pub plan: Option<PathBuf>,
     /// Do not ask
     #[arg(short, long)]

@@ -113,6 +113,7 @@ impl Exit {
         match rule {
             RefusalRule::Drift => Self::Drifted,
             RefusalRule::Unreadable => Self::Unreachable,
+            RefusalRule::NotShown => Self::Auth,
             RefusalRule::InUse
             | RefusalRule::OtherProject
             | RefusalRule::Protected

@@ -265,6 +265,7 @@ fn header(plan: &Plan) -> Plan {
         automatic: plan.automatic.clone(),
         unset: plan.unset.clone(),
         kept: plan.kept.clone(),
+        left: plan.left.clone(),
         mapping: plan.mapping.clone(),
         refused: plan.refused.clone(),
         warnings: plan.warnings.clone(),

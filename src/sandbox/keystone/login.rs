@@ -40,8 +40,14 @@ impl Keystone {
                 ));
             }
         };
+        let is_system = |scope: &Value| scope.pointer("/system/all") == Some(&Value::Bool(true));
+        let system = scope.is_some_and(is_system);
+        if system && !self.is_admin(&found.user) {
+            return Err(Refusal::unauthorized());
+        }
         let project = match (found.project, scope) {
             (Some(project), _) => Some(project),
+            (None, _) if system => None,
             (None, Some(scope)) if scope.is_object() => Some(self.scoped(&found.user, scope)?),
             _ => None,
         };
@@ -52,6 +58,7 @@ impl Keystone {
         let token = Token {
             user: found.user,
             project,
+            system,
             methods: proven,
             audit_ids,
             issued: now,
@@ -117,6 +124,11 @@ impl Keystone {
             project: self.project_id("admin").map(str::to_owned),
             ..Found::new(&user.id)
         })
+    }
+
+    fn is_admin(&self, user: &str) -> bool {
+        let mut roles = self.user(user).into_iter().flat_map(|it| it.roles.values());
+        roles.any(|roles| roles.contains("admin"))
     }
 
     /// The project of a scope, if the user has a role there.

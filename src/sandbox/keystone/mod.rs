@@ -55,7 +55,7 @@ impl Caller {
 struct Project {
     id: String,
     name: String,
-    description: &'static str,
+    description: String,
 }
 
 struct User {
@@ -70,6 +70,8 @@ struct User {
 struct Token {
     user: String,
     project: Option<String>,
+    /// For the cloud as a whole, and for no project.
+    system: bool,
     methods: Vec<String>,
     audit_ids: Vec<String>,
     issued: DateTime<Utc>,
@@ -137,7 +139,7 @@ impl Keystone {
         .map(|(name, description)| Project {
             id: ids.hex(),
             name: name.to_owned(),
-            description,
+            description: description.to_owned(),
         })
         .collect();
         let id_of = |name: &str| {
@@ -229,7 +231,8 @@ impl Keystone {
         let roles = self.roles_of(token);
         Some(Caller {
             project: project.into(),
-            admin: roles.contains(&"admin"),
+            // An admin of the system is none to services that know projects alone.
+            admin: !token.system && roles.contains(&"admin"),
             member: roles.contains(&"member"),
         })
     }
@@ -239,7 +242,12 @@ impl Keystone {
             .user(&token.user)
             .zip(token.project.as_ref())
             .and_then(|(user, project)| user.roles.get(project));
-        roles.into_iter().flatten().map(String::as_str).collect()
+        let roles = roles.into_iter().flatten().map(String::as_str);
+        match token.system {
+            // The one role that the system gives here.
+            true => vec!["admin"],
+            false => roles.collect(),
+        }
     }
 
     /// A token that has expired, or whose user has lost the project, is worth nothing.
@@ -349,7 +357,11 @@ impl Keystone {
                         None => Err(unknown_token()),
                     };
                 }
-                self.read(call, rest, &user, now)
+                match (call.method.as_str(), rest) {
+                    ("POST", ["projects"]) => self.create_project(call, now),
+                    ("DELETE", ["projects", id]) => self.delete_project(call, id, now),
+                    _ => self.read(call, rest, &user, now),
+                }
             }
             _ => Err(no_page()),
         }

@@ -17,17 +17,7 @@ impl Keystone {
         now: DateTime<Utc>,
     ) -> Result<Answer> {
         let caller = self.caller(call.header("x-auth-token"), now);
-        let admin = caller.as_ref().is_some_and(|caller| caller.admin);
-        let admin_only = |rule: &str| {
-            if admin {
-                return Ok(());
-            }
-            Err(Refusal::new(
-                StatusCode::FORBIDDEN,
-                "Forbidden",
-                format!("You are not authorized to perform the requested action: identity:{rule}."),
-            ))
-        };
+        let admin_only = |rule: &str| self.admin_only(call, rule, now);
         if call.method != http::Method::GET && call.method != http::Method::HEAD {
             return Err(no_page());
         }
@@ -119,6 +109,21 @@ impl Keystone {
         }
     }
 
+    /// Of a project, or of the system: Keystone takes either.
+    pub(super) fn admin_only(&self, call: &Call<'_>, rule: &str, now: DateTime<Utc>) -> Result<()> {
+        let token = call
+            .header("x-auth-token")
+            .and_then(|it| self.valid(it, now));
+        if token.is_some_and(|token| self.roles_of(token).contains(&"admin")) {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "Forbidden",
+            format!("You are not authorized to perform the requested action: identity:{rule}."),
+        ))
+    }
+
     pub(super) fn version(&self) -> Value {
         json!({
             "id": "v3.14",
@@ -145,7 +150,7 @@ impl Keystone {
             .collect()
     }
 
-    fn project_shown(&self, project: &Project) -> Value {
+    pub(super) fn project_shown(&self, project: &Project) -> Value {
         json!({
             "id": project.id,
             "name": project.name,
@@ -228,12 +233,18 @@ impl Keystone {
         add("audit_ids", token.audit_ids.clone().into());
         add("expires_at", timestamp(token.expires));
         add("issued_at", timestamp(token.issued));
-        if let Some(project) = token.project.as_deref().and_then(|id| self.project(id)) {
+        let project = token.project.as_deref().and_then(|id| self.project(id));
+        if let Some(project) = project {
             add(
                 "project",
                 json!({"domain": domain, "id": project.id, "name": project.name}),
             );
             add("is_domain", false.into());
+        }
+        if token.system {
+            add("system", json!({"all": true}));
+        }
+        if project.is_some() || token.system {
             let roles: Value = self
                 .roles_of(token)
                 .into_iter()

@@ -1,8 +1,11 @@
-//! The filters of `GET /v3/projects`. What is no filter (`id` among it) is ignored.
+//! Projects are made and deleted; and the filters of `GET /v3/projects`, where what is no filter (`id` among
+//! it) is ignored.
+use chrono::{DateTime, Utc};
+use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::Project;
-use crate::sandbox::wire::{Call, Refusal, Result};
+use super::{Keystone, Project, not_found};
+use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
 /// Characters.
 const NAME_MAX: usize = 64;
@@ -139,4 +142,61 @@ pub(super) fn domain_shown(base_url: &str) -> Value {
         "options": {},
         "links": {"self": format!("{base_url}/v3/projects/default")},
     })
+}
+
+impl Keystone {
+    pub(super) fn create_project(&mut self, call: &Call<'_>, now: DateTime<Utc>) -> Result<Answer> {
+        self.admin_only(call, "create_project", now)?;
+        let body = call.json();
+        let name = body.pointer("/project/name").and_then(Value::as_str);
+        let Some(name) = name.filter(|name| (1..=NAME_MAX).contains(&name.chars().count())) else {
+            return Err(Refusal::bad_request(
+                "Bad Request",
+                "'name' is a required property".to_owned(),
+            ));
+        };
+        if self.projects.iter().any(|other| same(&other.name, name)) {
+            return Err(Refusal::new(
+                StatusCode::CONFLICT,
+                "Conflict",
+                format!(
+                    "Conflict occurred attempting to store project - it is not permitted to have two \
+                     projects with the same name in the same domain : {name}."
+                ),
+            ));
+        }
+        let description = body.pointer("/project/description");
+        let project = Project {
+            id: self.ids.hex(),
+            name: name.to_owned(),
+            description: description
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+        };
+        let shown = self.project_shown(&project);
+        self.projects.push(project);
+        Ok(Answer::created(json!({"project": shown})))
+    }
+
+    /// What the other services have of it stays there, under an id that nobody knows any more.
+    pub(super) fn delete_project(
+        &mut self,
+        call: &Call<'_>,
+        id: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Answer> {
+        self.admin_only(call, "delete_project", now)?;
+        let of = self
+            .projects
+            .iter()
+            .position(|it| it.id.eq_ignore_ascii_case(id));
+        let project = self
+            .projects
+            .remove(of.ok_or_else(|| not_found("project", id))?);
+        for user in &mut self.users {
+            user.roles.remove(&project.id);
+        }
+        Ok(Answer::no_content())
+    }
 }

@@ -242,6 +242,7 @@ pub(crate) fn rule_words(rule: RefusalRule) -> &'static str {
         RefusalRule::Copies => "not one copy",
         RefusalRule::Cycle => "in a circle",
         RefusalRule::Unreadable => "cannot be read",
+        RefusalRule::NotShown => "not shown to this login",
         RefusalRule::Drift => "not as approved",
     }
 }

@@ -252,6 +252,7 @@ mod tests {
             automatic: Vec::new(),
             unset: Vec::new(),
             kept: Vec::new(),
+            left: Vec::new(),
             mapping: Vec::new(),
             refused: Vec::new(),
             warnings: Vec::new(),

@@ -1,0 +1,165 @@
+//! What stays though it belongs to something that goes: what a guard leaves there, with its parts and what
+//! it uses (N19).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::seen::Seen;
+use super::{Fate, Planner, first_equals};
+use crate::domain::kinds::{Bond, GuardRule, Kind, OnDelete, Reference};
+use crate::domain::model::{KindName, ResourceKey};
+
+/// Why a resource stays.
+pub(super) struct Stays<'k> {
+    /// The kind of what it belongs to.
+    pub(super) of: &'k KindName,
+    pub(super) why: String,
+}
+
+impl<'k> Planner<'k> {
+    /// The guards that hold for a resource in this plan.
+    pub(super) fn guards<'p>(
+        &'p self,
+        resource: &'p Seen,
+        kind: &'k Kind,
+    ) -> impl Iterator<Item = &'k GuardRule> + 'p {
+        let given = |guard: &GuardRule| guard.unless.is_some_and(|it| it.is_given(self.options));
+        let guards = kind.spec.guards.iter();
+        guards.filter(move |guard| !given(guard) && resource.facts.hold(&guard.when))
+    }
+
+    /// What is left by a guard, and all that is left with it.
+    pub(super) fn what_is_left(&self) -> BTreeMap<Arc<ResourceKey>, Stays<'k>> {
+        let mut left = BTreeMap::new();
+        for (key, resource) in &self.seen {
+            let Some(kind) = self.kind(&key.kind).filter(|_| !self.is_target(key)) else {
+                continue;
+            };
+            let mut guards = self.guards(resource, kind);
+            let rule = guards.find_map(|guard| {
+                let of = guard.left_in.as_ref()?;
+                self.is_left_in(guard, of, key).then_some((guard, of))
+            });
+            if let Some((guard, of)) = rule {
+                let why = guard.reason.clone();
+                left.insert(key.clone(), Stays { of, why });
+            }
+        }
+        loop {
+            let mut more = self.parts_of(&left);
+            more.extend(self.used_by(&left));
+            if more.is_empty() {
+                return left;
+            }
+            left.extend(more);
+        }
+    }
+
+    /// Whether something goes in which the guard leaves the resource.
+    fn is_left_in(&self, guard: &GuardRule, of: &KindName, key: &ResourceKey) -> bool {
+        let mut going = self
+            .going
+            .keys()
+            .filter(|it| it.kind == *of && it.site == key.site);
+        going.any(|it| {
+            let whole = self.seen.get(it);
+            whole.is_some_and(|whole| whole.facts.hold(&guard.left_while))
+        })
+    }
+
+    fn is_target(&self, key: &ResourceKey) -> bool {
+        let going = self.going.get(key);
+        going.is_some_and(|going| going.fate == Fate::Target)
+    }
+
+    /// What the cloud would remove along with what is left: it is of no use without it.
+    fn parts_of(
+        &self,
+        left: &BTreeMap<Arc<ResourceKey>, Stays<'k>>,
+    ) -> Vec<(Arc<ResourceKey>, Stays<'k>)> {
+        let kinds: BTreeSet<&KindName> = left.keys().map(|key| &key.kind).collect();
+        let has_parts = |kind: &Kind| kind.bonds(Bond::Part).any(|it| kinds.contains(&it.to));
+        let mut parts = Vec::new();
+        for (key, resource) in &self.seen {
+            let Some(kind) = self.kind(&key.kind).filter(|kind| has_parts(kind)) else {
+                continue;
+            };
+            if left.contains_key(key) || self.is_target(key) {
+                continue;
+            }
+            let automatic = |on_delete| on_delete == OnDelete::Automatic;
+            let wholes = referred(key, resource, kind, automatic);
+            let mut wholes = wholes.filter_map(|(reference, whole)| {
+                let (whole, stays) = left.get_key_value(&whole)?;
+                Some((reference, whole, stays.of))
+            });
+            if let Some((reference, whole, of)) = wholes.find(|(_, _, of)| belongs_to(kind, of)) {
+                let (says, whole) = (&reference.says, self.called(whole));
+                let why = format!("it is {says} {whole}, which stays");
+                parts.push((key.clone(), Stays { of, why }));
+            }
+        }
+        parts
+    }
+
+    /// What is left cannot do without it.
+    fn used_by(
+        &self,
+        left: &BTreeMap<Arc<ResourceKey>, Stays<'k>>,
+    ) -> Vec<(Arc<ResourceKey>, Stays<'k>)> {
+        let mut used = Vec::new();
+        for (key, stays) in left {
+            let Some((resource, kind)) = self.known(key) else {
+                continue;
+            };
+            let holds = |on_delete| matches!(on_delete, OnDelete::Block | OnDelete::Cascade);
+            for (reference, other) in referred(key, resource, kind, holds) {
+                if let Some((other, _)) = self.seen.get_key_value(&other)
+                    && !left.contains_key(other)
+                    && !self.is_target(other)
+                    && self
+                        .kind(&other.kind)
+                        .is_some_and(|it| belongs_to(it, stays.of))
+                {
+                    let why = format!("{} {} it, and stays", self.called(key), reference.says);
+                    used.push((other.clone(), Stays { of: stays.of, why }));
+                }
+            }
+        }
+        used
+    }
+}
+
+fn belongs_to(kind: &Kind, of: &KindName) -> bool {
+    kind.spec.references.iter().any(|it| it.to == *of)
+}
+
+/// What a resource refers to by an id, where the reference has such an effect.
+fn referred<'r>(
+    key: &'r ResourceKey,
+    resource: &'r Seen,
+    kind: &'r Kind,
+    wanted: impl Fn(OnDelete) -> bool + 'r,
+) -> impl Iterator<Item = (&'r Reference, ResourceKey)> {
+    let references = kind.spec.references.iter().filter(move |reference| {
+        wanted(reference.on_delete)
+            && first_equals(reference) == "id"
+            && resource.facts.hold(&reference.when)
+    });
+    references.flat_map(move |reference| {
+        let rule = reference.matches.iter().find(|rule| rule.equals.is_some());
+        let field = reference.field.as_ref().or(rule.map(|rule| &rule.field));
+        let values = field
+            .into_iter()
+            .flat_map(|field| resource.facts.all(field));
+        let ids = values.filter_map(move |value| rule.map_or(Some(value), |it| it.referred(value)));
+        ids.map(move |id| {
+            let other = ResourceKey {
+                site: key.site.clone(),
+                kind: reference.to.clone(),
+                id: id.to_owned(),
+            };
+            (reference, other)
+        })
+    })
+}

@@ -1,0 +1,167 @@
+//! What belongs to a resource that itself stays (a project): whether there is any, and how much. Its own
+//! service may not know it any more, while others still keep what it left behind (N19).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::try_join_all;
+use futures_util::stream::{self, StreamExt as _};
+use serde_json::{Value, json};
+
+use super::Shared;
+use crate::cloud::{CloudFailure, Fields, ListRows, Listed};
+use crate::domain::kinds::Kind;
+use crate::domain::model::{KindName, PlanOptions, Resource, ResourceKey, Site};
+use crate::domain::plan::{Lookup, Planner};
+
+/// Reads at a time of what a list did not show.
+const READS_AT_ONCE: usize = 8;
+
+/// How many rows of each kind belong to each owner, by the owner's id.
+type Counts = BTreeMap<String, BTreeMap<KindName, u64>>;
+
+impl Shared {
+    /// The resource of this id that its service does not know, if something that belongs to it is there.
+    pub(super) async fn unknown(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        id: &str,
+    ) -> Result<Option<Resource>, CloudFailure> {
+        if kind.spec.unknown.is_none() || !kind.spec.ids.is_canonical(id) {
+            return Ok(None);
+        }
+        let unknown = unknown(site, kind, id);
+        let options = PlanOptions {
+            cascade: true,
+            ..PlanOptions::default()
+        };
+        let protection = |_: &Resource| None;
+        let lookups =
+            Planner::new(&self.kinds, options, &protection, vec![unknown.clone()]).wanted();
+        // What needs a whole listing is asked for only where nothing else was found.
+        let (few, whole): (Vec<Lookup>, Vec<Lookup>) =
+            lookups.into_iter().partition(|it| it.filter.is_some());
+        let found = try_join_all(few.iter().map(|it| self.has_of(it, id, Some(1)))).await?;
+        if found.contains(&true) {
+            return Ok(Some(unknown));
+        }
+        let found = try_join_all(whole.iter().map(|it| self.has_of(it, id, None))).await?;
+        Ok(found.contains(&true).then_some(unknown))
+    }
+
+    /// Whether a lookup shows a row that belongs to the owner of this id.
+    async fn has_of(
+        &self,
+        lookup: &Lookup,
+        owner: &str,
+        rows_max: Option<usize>,
+    ) -> Result<bool, CloudFailure> {
+        let Some(kind) = self.kinds.get(&lookup.kind) else {
+            return Ok(false);
+        };
+        let rows = self.list(ListRows {
+            site: &lookup.site,
+            kind,
+            filter: lookup.filter.as_ref(),
+            fields: Fields::Planning,
+            rows_max,
+        });
+        let rows = rows.await?.rows;
+        Ok(rows.iter().any(|row| kind.project_of(row) == owner))
+    }
+
+    /// Says of each owner how much belongs to it, and adds those that its service does not know any more.
+    pub(super) async fn tally(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        owners: &mut Vec<Resource>,
+    ) -> Result<(), CloudFailure> {
+        let referrers = self.kinds.referrers(&kind.name);
+        let listed: BTreeSet<&KindName> = referrers
+            .filter(|(referrer, _)| !referrer.is_native())
+            .map(|(referrer, _)| &self.kinds.listed(referrer).name)
+            .collect();
+        let listed = listed.into_iter().filter_map(|name| self.kinds.get(name));
+        let counted = try_join_all(listed.map(|kind| self.count_of(site, kind))).await?;
+        let mut counts = Counts::new();
+        for (kind, of_kind) in counted {
+            for (owner, count) in of_kind {
+                counts.entry(owner).or_default().insert(kind.clone(), count);
+            }
+        }
+        let known: BTreeSet<&str> = owners.iter().map(|owner| owner.key.id.as_str()).collect();
+        let others = counts.keys().filter(|id| !known.contains(id.as_str()));
+        let others: Vec<String> = others.cloned().collect();
+        let reads = others.into_iter().map(|id| async move {
+            let read = self.read(site, kind, &id).await;
+            (id, read)
+        });
+        let reads = stream::iter(reads).buffered(READS_AT_ONCE);
+        for (id, read) in reads.collect::<Vec<_>>().await {
+            // Not being shown one is no proof that there is none: only the service's own word is.
+            match read {
+                Ok(read) if read.offered && read.row.is_none() => {
+                    owners.push(unknown(site, kind, &id));
+                }
+                Err(failure) if failure.status != Some(403) => return Err(failure),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        for owner in owners {
+            let counts = counts.remove(&owner.key.id).unwrap_or_default();
+            if let Value::Object(fields) = &mut owner.attributes {
+                fields.insert("resources".into(), counts.values().sum::<u64>().into());
+                fields.insert("counts".into(), json!(counts));
+            }
+        }
+        Ok(())
+    }
+
+    async fn count_of(
+        &self,
+        site: &Site,
+        kind: &Kind,
+    ) -> Result<(KindName, BTreeMap<String, u64>), CloudFailure> {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        // Of the part that comes now: it may begin anew.
+        let mut part: Vec<String> = Vec::new();
+        let mut take = |listed| match listed {
+            Listed::Part => add(&mut counts, &mut part),
+            Listed::PartAgain => part.clear(),
+            Listed::Rows(rows) => part.extend(rows.iter().map(|row| kind.project_of(row))),
+        };
+        let rows = ListRows {
+            site,
+            kind,
+            filter: None,
+            fields: Fields::Planning,
+            rows_max: None,
+        };
+        self.cloud.list_by_page(rows, &mut take).await?;
+        add(&mut counts, &mut part);
+        counts.remove("");
+        Ok((kind.name.clone(), counts))
+    }
+}
+
+fn add(counts: &mut BTreeMap<String, u64>, part: &mut Vec<String>) {
+    for owner in part.drain(..) {
+        *counts.entry(owner).or_default() += 1;
+    }
+}
+
+/// A resource that its service does not know, as a target.
+pub(super) fn unknown(site: &Site, kind: &Kind, id: &str) -> Resource {
+    Resource {
+        key: ResourceKey {
+            site: site.clone(),
+            kind: kind.name.clone(),
+            id: id.to_owned(),
+        },
+        name: String::new(),
+        project_id: id.to_owned(),
+        tags: Vec::new(),
+        attributes: json!({ "id": id, "unknown": true, "note": kind.spec.unknown }),
+    }
+}

@@ -1,0 +1,514 @@
+//! A project is complete (N19): every visibility, whoever asks, also when Keystone knows it no more; and a
+//! login that is shown nothing is an error (P9).
+
+use gone::control::{ControlError, Page, Query};
+use gone::domain::model::{DeletionState, Plan, PlanOptions, RefusalRule};
+use serde_json::{Value, json};
+
+use crate::client::{Client, cascade};
+use crate::harness::{Bench, Login, paused};
+
+fn with_public() -> PlanOptions {
+    PlanOptions {
+        include_public: true,
+        ..cascade()
+    }
+}
+
+fn with_project() -> PlanOptions {
+    PlanOptions {
+        with_project: true,
+        ..cascade()
+    }
+}
+
+fn image(bench: &Bench, project: &str, visibility: &str, hidden: bool) -> String {
+    let (status, answer) = bench.api(
+        "POST",
+        "/v2/images",
+        json!({ "name": format!("{visibility}-{hidden}"), "visibility": visibility, "os_hidden": hidden,
+            "owner": project, "container_format": "bare", "disk_format": "raw" }),
+    );
+    assert_eq!(status, 201, "{answer}");
+    answer["id"].as_str().unwrap().to_owned()
+}
+
+fn project(bench: &Bench, name: &str) -> String {
+    let (status, answer) = bench.api(
+        "POST",
+        "/v3/projects",
+        json!({ "project": { "name": name } }),
+    );
+    assert_eq!(status, 201, "{answer}");
+    answer["project"]["id"].as_str().unwrap().to_owned()
+}
+
+/// A network with a subnet and two ports, and the default group that the first port brings.
+fn furnish(bench: &Bench, project: &str) -> String {
+    let network = bench.create("networks", json!({ "name": "rest", "project_id": project }));
+    bench.create(
+        "subnets",
+        json!({ "network_id": network, "ip_version": 4, "cidr": "10.9.0.0/24", "project_id": project }),
+    );
+    for name in ["one", "two"] {
+        bench.create(
+            "ports",
+            json!({ "network_id": network, "name": name, "project_id": project }),
+        );
+    }
+    network
+}
+
+fn rows_of(bench: &Bench, collection: &str, project: &str) -> usize {
+    let rows = bench.rows(collection).into_iter();
+    rows.filter(|row| row["project_id"] == project).count()
+}
+
+fn steps_of(plan: &Plan, kind: &str) -> Vec<String> {
+    let steps = plan.steps.iter().filter(|step| step.kind.as_str() == kind);
+    steps.map(|step| step.resource_id.clone()).collect()
+}
+
+async fn projects(client: &Client) -> Vec<Value> {
+    let query = Query::Resources {
+        kind: "project".into(),
+        site: None,
+    };
+    match client.control.query(query).await.unwrap() {
+        Page::Resources { listings } => {
+            let [listing] = &listings[..] else {
+                panic!("{listings:?}");
+            };
+            assert_eq!(listing.error, None);
+            listing
+                .rows
+                .iter()
+                .map(|row| row.attributes.clone())
+                .collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn n19_images_of_each_visibility_are_seen_and_what_others_may_use_stays() {
+    paused(async {
+        let bench = Bench::new(1);
+        let demo = bench.demo_project();
+        let mut open = Vec::new();
+        let mut own = Vec::new();
+        for hidden in [false, true] {
+            open.extend(["public", "community"].map(|it| image(&bench, &demo, it, hidden)));
+            own.extend(["shared", "private"].map(|it| image(&bench, &demo, it, hidden)));
+        }
+        open.sort();
+        own.sort();
+        let left = bench
+            .run(async |client| {
+                let plan = client.plan("project", "demo").await;
+                let mut planned = steps_of(&plan, "image");
+                planned.sort();
+                assert_eq!(planned, own);
+                let mut left: Vec<String> = plan
+                    .left
+                    .iter()
+                    .map(|left| left.resource.key.id.clone())
+                    .collect();
+                left.retain(|id| open.contains(id));
+                left.sort();
+                assert_eq!(left, open);
+                for id in &open {
+                    let says = plan.warnings.iter().find(|warning| warning.contains(id));
+                    assert!(
+                        says.unwrap().contains("all projects may use it"),
+                        "{says:?}"
+                    );
+                }
+                let id = client.delete("project", "demo").await;
+                client.gone(&id).await;
+                let plan = client.frozen(&id).await;
+                let deletion = client.deletion(&id).await;
+                gone::domain::report::Line::without_a_step(&deletion, Some(&plan))
+            })
+            .await
+            .unwrap();
+        for id in &open {
+            let line = left.iter().find(|line| line.resource.id == *id).unwrap();
+            assert!(line.message.starts_with("stays: it is"), "{line:?}");
+            assert_eq!(line.status, 424);
+            assert_eq!(
+                bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
+                200
+            );
+        }
+        for id in &own {
+            assert_eq!(
+                bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
+                404
+            );
+        }
+        bench
+            .run(async |client| {
+                let id = client.delete_with("project", "demo", with_public()).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        for id in &open {
+            assert_eq!(
+                bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
+                404
+            );
+        }
+    });
+}
+
+#[test]
+fn n19_an_image_that_is_named_itself_goes_whoever_may_use_it() {
+    paused(async {
+        let bench = Bench::new(1);
+        let demo = bench.demo_project();
+        let community = image(&bench, &demo, "community", false);
+        bench
+            .run(async |client| {
+                let id = client.delete("image", "community-false").await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert_eq!(
+            bench
+                .api("GET", &format!("/v2/images/{community}"), Value::Null)
+                .0,
+            404
+        );
+    });
+}
+
+#[test]
+fn n19_an_external_network_stays_with_its_parts_and_what_it_uses() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = project(&bench, "shop");
+        let scope = bench.create(
+            "address-scopes",
+            json!({ "name": "scope", "ip_version": 4, "project_id": shop }),
+        );
+        let pool = bench.create(
+            "subnetpools",
+            json!({ "name": "pool", "prefixes": ["10.8.0.0/16"], "default_prefixlen": 24,
+                "address_scope_id": scope, "project_id": shop }),
+        );
+        let external = bench.create(
+            "networks",
+            json!({ "name": "ext", "router:external": true, "project_id": shop }),
+        );
+        let subnet = bench.create(
+            "subnets",
+            json!({ "network_id": external, "ip_version": 4, "subnetpool_id": pool, "project_id": shop }),
+        );
+        let inner = furnish(&bench, &shop);
+        bench
+            .run(async |client| {
+                let plan = client.plan("project", "shop").await;
+                assert_eq!(plan.refused, []);
+                let left: Vec<&str> = plan
+                    .left
+                    .iter()
+                    .map(|left| left.resource.key.id.as_str())
+                    .collect();
+                for id in [&external, &subnet, &pool, &scope] {
+                    assert!(left.contains(&id.as_str()), "{left:?}");
+                    assert!(plan.steps.iter().all(|step| step.resource_id != *id));
+                }
+                let id = client.delete("project", "shop").await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("networks", &inner));
+        assert!(bench.exists("networks", &external) && bench.exists("subnets", &subnet));
+        assert!(bench.exists("subnetpools", &pool) && bench.exists("address-scopes", &scope));
+    });
+}
+
+#[test]
+fn n19_a_shared_network_stays_unless_what_is_public_is_asked_for() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = project(&bench, "shop");
+        let shared = bench.create(
+            "networks",
+            json!({ "name": "all", "shared": true, "project_id": shop }),
+        );
+        let port = bench.create("ports", json!({ "network_id": shared, "project_id": shop }));
+        bench
+            .run(async |client| {
+                let id = client.delete("project", "shop").await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert!(bench.exists("networks", &shared) && !bench.exists("ports", &port));
+        bench
+            .run(async |client| {
+                let id = client.delete_with("project", "shop", with_public()).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("networks", &shared));
+    });
+}
+
+#[test]
+fn p09_a_login_without_a_project_is_an_error_and_not_an_empty_project() {
+    for login in [Login::System, Login::Unscoped] {
+        paused(async {
+            let mut bench = Bench::new(1);
+            let demo = bench.demo_project();
+            furnish(&bench, &demo);
+            bench.login = login;
+            bench
+                .run(async |client| {
+                    for (kind, word) in [("project", demo.as_str()), ("network", "rest")] {
+                        let message = match client.try_delete(kind, word, cascade()).await {
+                            // The project itself is found; what it has is not shown.
+                            Ok(id) => {
+                                let refused = client.refused(&id).await;
+                                assert_eq!(refused.refused[0].rule, RefusalRule::NotShown);
+                                refused.note
+                            }
+                            Err(ControlError::Auth { message }) => message,
+                            Err(other) => panic!("{login:?} {kind}: {other:?}"),
+                        };
+                        let is_told = message.contains("is for no project")
+                            || message.contains("the login has no project")
+                            || message.contains("not authorized");
+                        assert!(is_told, "{message}");
+                    }
+                })
+                .await
+                .unwrap();
+            assert_eq!(bench.writes().len(), 0);
+        });
+    }
+}
+
+#[test]
+fn n19_a_member_deletes_his_own_project_by_its_name() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        let demo = bench.demo_project();
+        let (_, made) = bench.api_as(
+            "demo",
+            "POST",
+            "/v2.0/networks",
+            json!({ "network": { "name": "mine" } }),
+        );
+        bench.login = Login::Member;
+        bench
+            .run(async |client| {
+                let names: Vec<Value> = projects(&client).await;
+                assert_eq!(names.len(), 1, "{names:?}");
+                assert_eq!(names[0]["name"], "demo");
+                let id = client.delete("project", "demo").await;
+                client.gone(&id).await;
+                let other = client.try_delete("project", "admin", cascade()).await;
+                assert!(matches!(other, Err(ControlError::Auth { .. })), "{other:?}");
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("networks", made["network"]["id"].as_str().unwrap()));
+        assert_eq!(rows_of(&bench, "networks", &demo), 0);
+    });
+}
+
+#[test]
+fn n19_a_project_that_keystone_knows_no_more_is_found_listed_and_emptied() {
+    paused(async {
+        let bench = Bench::new(1);
+        let dead = project(&bench, "defunct");
+        furnish(&bench, &dead);
+        assert_eq!(rows_of(&bench, "security-groups", &dead), 1);
+        let (status, _) = bench.api("DELETE", &format!("/v3/projects/{dead}"), Value::Null);
+        assert_eq!(status, 204);
+        bench
+            .run(async |client| {
+                let listed = projects(&client).await;
+                let found = listed
+                    .iter()
+                    .find(|row| row["id"] == dead.as_str())
+                    .unwrap();
+                assert_eq!(found["note"], "Keystone does not know it any more");
+                assert_eq!(found["counts"]["network"], 1);
+                assert_eq!(found["counts"]["security_group"], 1);
+                assert_eq!(found["resources"], 5);
+                let unknown = listed.iter().filter(|row| row["unknown"] == true);
+                assert_eq!(unknown.count(), 1, "{listed:?}");
+
+                let id = client.delete("project", &dead).await;
+                client.gone(&id).await;
+                let listed = projects(&client).await;
+                assert!(listed.iter().all(|row| row["id"] != dead.as_str()));
+                let again = client.try_delete("project", &dead, cascade()).await;
+                assert!(
+                    matches!(again, Err(ControlError::NotFound { .. })),
+                    "{again:?}"
+                );
+            })
+            .await
+            .unwrap();
+        // Also its default group, which no look may have brought back.
+        for collection in ["networks", "subnets", "ports", "security-groups"] {
+            assert_eq!(rows_of(&bench, collection, &dead), 0, "{collection}");
+        }
+    });
+}
+
+#[test]
+fn p01_an_approved_plan_whose_project_or_network_vanished_has_drifted() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = project(&bench, "shop");
+        let network = furnish(&bench, &shop);
+        bench
+            .run(async |client| {
+                let of_network = client.plan("network", &network).await.hash.clone();
+                let of_project = client.plan("project", "shop").await.hash.clone();
+                bench.api("DELETE", &format!("/v3/projects/{shop}"), Value::Null);
+                for port in bench.rows("ports") {
+                    let id = port["id"].as_str().unwrap();
+                    bench.api("DELETE", &format!("/v2.0/ports/{id}"), Value::Null);
+                }
+                bench.api("DELETE", &format!("/v2.0/networks/{network}"), Value::Null);
+                for hash in [of_network, of_project] {
+                    let id = client.delete_plan(&hash).await;
+                    let refused = client.refused(&id).await.refused;
+                    assert_eq!(refused[0].rule, RefusalRule::Drift, "{refused:?}");
+                }
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn n19_the_project_itself_goes_once_it_is_empty_in_each_region() {
+    paused(async {
+        let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
+        let shop = project(&bench, "shop");
+        furnish(&bench, &shop);
+        let (status, answer) = bench.api_at(
+            "RegionTwo",
+            "POST",
+            "/v2.0/networks",
+            json!({ "network": { "name": "far", "project_id": shop } }),
+        );
+        assert_eq!(status, 201, "{answer}");
+        let golden = image(&bench, &shop, "public", false);
+        bench
+            .run(async |client| {
+                // One region is not all of it.
+                let one = client
+                    .try_delete("project", "shop@envvars/RegionOne", with_project())
+                    .await;
+                let refused = client.refused(&one.unwrap()).await;
+                assert!(
+                    refused.note.contains("envvars/RegionTwo is not looked at"),
+                    "{refused:?}"
+                );
+                let id = client.delete_with("project", "shop", with_project()).await;
+                let refused = client.refused(&id).await.refused;
+                assert!(
+                    refused[0].reason.contains("would not be empty"),
+                    "{refused:?}"
+                );
+                assert_eq!(refused[0].blocker.as_ref().unwrap().key().id, golden);
+
+                let all = PlanOptions {
+                    include_public: true,
+                    ..with_project()
+                };
+                let id = client.delete_with("project", "shop", all).await;
+                assert_eq!(client.gone(&id).await.state, DeletionState::Gone);
+            })
+            .await
+            .unwrap();
+        let (status, _) = bench.api("GET", &format!("/v3/projects/{shop}"), Value::Null);
+        assert_eq!(status, 404);
+        let writes = bench.writes();
+        let of_project = |sent: &crate::harness::Sent| sent.path.contains("/projects/");
+        let deleted: Vec<_> = writes.iter().filter(|sent| of_project(sent)).collect();
+        assert_eq!(deleted.len(), 1, "{:?}", writes.last());
+        assert!(of_project(writes.last().unwrap()), "{:?}", writes.last());
+        assert_eq!(rows_of(&bench, "security-groups", &shop), 0);
+    });
+}
+
+#[test]
+fn n19_a_service_that_refuses_to_show_blocks_only_what_needs_it() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        let demo = bench.demo_project();
+        let made = bench.seed(
+            json!({ "project": "demo", "networks": 2, "ports_per_network": 1,
+            "load_balancers": 1 }),
+        );
+        let balancer = made["load_balancers"][0].as_str().unwrap();
+        bench.login = Login::Member;
+        bench.faults(json!([{ "match": { "kind": "load_balancer", "method": "GET" },
+            "action": { "status": 403, "message": "Policy does not allow this request to be performed." } }]));
+        let ports = bench.rows("ports");
+        let vip = ports
+            .iter()
+            .find(|port| port["device_owner"] == "Octavia")
+            .unwrap();
+        let networks = made["networks"].as_array().unwrap();
+        let free = networks
+            .iter()
+            .find(|it| **it != vip["network_id"])
+            .unwrap();
+        bench
+            .run(async |client| {
+                let plan = client.plan("network", free.as_str().unwrap()).await;
+                assert_eq!(plan.refused, []);
+                let says = |warning: &&String| {
+                    warning.contains("not looked at: load_balancer")
+                        && warning.contains("load-balancer_member")
+                };
+                assert!(
+                    plan.warnings.iter().any(|it| says(&it)),
+                    "{:?}",
+                    plan.warnings
+                );
+
+                let plan = client
+                    .plan("network", vip["network_id"].as_str().unwrap())
+                    .await;
+                let refusal = &plan.refused[0];
+                assert_eq!(refusal.resource.key.id, vip["id"].as_str().unwrap());
+                assert!(
+                    refusal
+                        .reason
+                        .contains("the load-balancer service does not show"),
+                    "{refusal:?}"
+                );
+
+                // Of a project each service must tell.
+                let refused = client.try_delete("project", &demo, cascade()).await;
+                match refused {
+                    Ok(id) => {
+                        let refused = client.refused(&id).await;
+                        assert!(refused.note.contains("load-balancer_member"), "{refused:?}");
+                    }
+                    Err(error) => panic!("{error:?}"),
+                }
+            })
+            .await
+            .unwrap();
+        bench.faults(json!([]));
+        let path = format!("/v2.0/lbaas/loadbalancers/{balancer}");
+        assert_eq!(bench.api("GET", &path, Value::Null).0, 200);
+    });
+}
