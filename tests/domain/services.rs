@@ -155,8 +155,14 @@ fn p04_a_protected_image_is_refused_and_says_what_to_do() {
 fn project() -> Topology {
     let mut cloud = balancers();
     cloud
-        .add("project", json!({ "id": "p1", "name": "leftovers" }))
-        .add("project", json!({ "id": "p2", "name": "neighbour" }))
+        .add(
+            "project",
+            json!({ "id": "p1", "name": "leftovers", "enabled": true }),
+        )
+        .add(
+            "project",
+            json!({ "id": "p2", "name": "neighbour", "enabled": true }),
+        )
         .add(
             "image",
             json!({ "id": "i1", "owner": "p1", "visibility": "private", "protected": false }),
@@ -204,7 +210,7 @@ fn a_project_is_all_that_it_has_in_all_services_but_for_itself_and_its_default_g
         plan.warnings,
         [
             "project leftovers (p1): the Keystone project stays",
-            "security group default (g0) is skipped: it is the project's default group: Neutron makes it anew at once"
+            "security group default (g0) is skipped: it is the project's default group: Neutron makes it anew at once; it stays"
         ]
     );
 }

@@ -112,16 +112,17 @@ async fn n10_the_report_says_of_each_resource_what_was_answered() {
         .iter()
         .map(|line| line["status"].as_u64().unwrap())
         .collect();
-    // First what the cloud removes by itself and what is unset.
-    assert_eq!(statuses, [202, 202, 204, 202, 409, 409, 424, 409]);
-    assert_eq!(data[2]["resource"]["id"], "port-1");
-    assert_eq!(data[2]["resource"]["name"], "name-1");
-    assert_eq!(data[2]["message"], "delete: gone");
+    // First what the cloud removes by itself, what is unset and what stays.
+    assert_eq!(statuses, [202, 202, 424, 204, 202, 409, 409, 424, 409]);
+    assert_eq!(data[2]["message"], "stays: it is shared");
+    assert_eq!(data[3]["resource"]["id"], "port-1");
+    assert_eq!(data[3]["resource"]["name"], "name-1");
+    assert_eq!(data[3]["message"], "delete: gone");
     assert_eq!(
-        data[4]["message"],
+        data[5]["message"],
         "delete: blocked: There are one or more ports still in use"
     );
-    assert_eq!(data[4]["action"], "delete");
+    assert_eq!(data[5]["action"], "delete");
 }
 
 #[tokio::test]

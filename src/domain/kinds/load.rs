@@ -198,12 +198,10 @@ impl Kinds {
                 self.validate_call(kind, "delete", delete)?;
             }
             (None, Some(_), None) => {}
-            _ => {
-                return Err(
-                    "needs \"delete\" or \"stays\", one of them; or both, with \"goes_with\""
-                        .into(),
-                );
+            (_, _, Some(_)) => {
+                return Err("\"goes_with\" is for a kind that has \"delete\" and \"stays\"".into());
             }
+            _ => return Err("needs \"delete\" or \"stays\", one of them".into()),
         }
         if spec.delete.is_some() && spec.not_found.is_empty() && spec.not_found_says.is_empty() {
             return Err(

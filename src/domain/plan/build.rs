@@ -523,7 +523,9 @@ impl Planner<'_> {
             stays.then(|| format!("{}: {why}", self.called(key)))
         });
         let left = self.left.iter();
-        let left = left.map(|(key, stays)| format!("{} stays: {}", self.called(key), stays.why));
+        let left = left.map(|(key, stays)| {
+            format!("{} is skipped: {}; it stays", self.called(key), stays.why)
+        });
         let mut warnings: Vec<String> = stays.chain(left).collect();
         warnings.extend(self.not_looked_at());
         warnings.extend(self.targets.iter().filter_map(|key| {
