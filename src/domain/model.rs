@@ -336,6 +336,10 @@ pub struct PlanStep {
     pub why: Arc<str>,
     /// SHA-256 over what drift compares: project, name, tags, owner, references, protection.
     pub fingerprint: String,
+    /// The tags, owner and references that the fingerprint is over, so that drift can tell what they were.
+    /// Not in the hash, where the fingerprint stands for it; empty in plans of older versions.
+    #[serde(default, skip_serializing_if = "Compared::is_empty")]
+    pub compared: Compared,
     /// What the kind's calls need beside the id (`router_id`, `port_id` of an interface): also the
     /// incarnation's own handle (I10); and the scope of what is looked for together.
     #[serde(default, skip_serializing_if = "no_vars")]
@@ -344,6 +348,48 @@ pub struct PlanStep {
 
 fn no_vars(vars: &BTreeMap<String, String>) -> bool {
     vars.is_empty()
+}
+
+/// Values of a resource under the names of their fields, sorted. In JSON an object of lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Compared(Arc<[(Arc<str>, Arc<str>)]>);
+
+impl Compared {
+    pub fn new(mut fields: Vec<(Arc<str>, Arc<str>)>) -> Self {
+        fields.sort_unstable();
+        fields.dedup();
+        Self(fields.into())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each field once, with its values.
+    pub fn fields(&self) -> BTreeMap<&str, Vec<&str>> {
+        let mut fields: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (field, value) in self.0.iter() {
+            fields.entry(field).or_default().push(value);
+        }
+        fields
+    }
+}
+
+impl Serialize for Compared {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.fields().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Compared {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = BTreeMap::<Arc<str>, Vec<Arc<str>>>::deserialize(deserializer)?;
+        let pairs = fields.into_iter().flat_map(|(field, values)| {
+            let each = values.into_iter();
+            each.map(move |value| (field.clone(), value))
+        });
+        Ok(Self::new(pairs.collect()))
+    }
 }
 
 impl PlanStep {
@@ -364,6 +410,38 @@ pub struct Refusal {
     /// For a person, with what to do.
     pub reason: String,
     pub blocker: Option<Blocker>,
+    /// What is not as it was approved (P1); of any other rule nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<PlanChange>,
+}
+
+/// How one resource differs from the approved plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanChange {
+    pub resource: Target,
+    pub change: ChangeKind,
+    /// Of what changed: each field that did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldChange>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    /// Not in the approved plan.
+    New,
+    /// In the approved plan, and no longer there.
+    Missing,
+    Changed,
+}
+
+/// A field, by the name that the service gives it, as it was approved and as it is now. Empty: there was,
+/// or is, no value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldChange {
+    pub field: String,
+    pub before: String,
+    pub after: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,6 +15,7 @@
 //! free once that goes which removes or unsets it: the holder's remover goes first.
 
 mod build;
+mod changes;
 mod graph;
 mod left;
 mod not_shown;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 pub use build::{hash as plan_hash, name_owners};
+pub use changes::{changes, changes_line, drifted};
 pub use graph::ranks;
 pub use seen::Found;
 

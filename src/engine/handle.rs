@@ -230,6 +230,7 @@ impl Shared {
                 rule: RefusalRule::Protected,
                 reason: format!("{} is read-only", target.key.site),
                 blocker: None,
+                changes: Vec::new(),
             })
             .collect();
         match refused.first() {
@@ -272,6 +273,7 @@ impl Shared {
                         ),
                     },
                     blocker: None,
+                    changes: Vec::new(),
                 })
             })
             .collect();

@@ -18,10 +18,10 @@ use crate::cloud::{Asked, CloudFailure, Fields, ListRows, Listed};
 use crate::control::ControlError;
 use crate::domain::kinds::{Kind, created_at};
 use crate::domain::model::{
-    Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, PlanStep, Refusal,
-    RefusalRule, Resource, ResourceKey, Site, Target,
+    Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, Refusal, RefusalRule,
+    Resource, ResourceKey, Site, Target,
 };
-use crate::domain::plan::{Found, Frozen, Lookup, Planner, ranks};
+use crate::domain::plan::{Found, Frozen, Lookup, Planner, changes, changes_line, drifted, ranks};
 use crate::domain::text::{escape, fits_pattern};
 use crate::ledger::{Change, Cursor, DeletionFilter, LedgerError};
 use crate::system::config::ProtectRule;
@@ -101,14 +101,9 @@ impl Shared {
         let plan = match self.plan_shown(&deletion.targets, deletion.options).await {
             Ok(plan) => plan,
             Err(failure) if deletion.plan_hash.is_some() && failure.kind == VANISHED => {
-                let changes = [(None, failure.message)];
-                return refuse(
-                    drifted(&deletion.targets, &changes),
-                    format!(
-                        "nothing was sent: the cloud is not as approved: {}",
-                        all_of(&changes)
-                    ),
-                );
+                let (refused, why) = all_drifted(&deletion.targets, failure.message);
+                let note = format!("nothing was sent: the cloud is not as approved: {why}");
+                return refuse(refused, note);
             }
             Err(failure) => {
                 let refused = deletion.targets.iter().map(|target| Refusal {
@@ -120,6 +115,7 @@ impl Shared {
                     },
                     reason: failure.message.clone(),
                     blocker: None,
+                    changes: Vec::new(),
                 });
                 return refuse(
                     refused.collect(),
@@ -130,26 +126,9 @@ impl Shared {
         if let Some(approved) = &deletion.plan_hash
             && *approved != plan.hash
         {
-            let before = self
-                .ledger
-                .plan(approved, self.clock.now())
-                .await
-                .ok()
-                .flatten();
-            let changes = match &before {
-                Some(before) => differences(before, &plan),
-                None => vec![(
-                    None,
-                    "the approved plan is no longer kept (24 h)".to_owned(),
-                )],
-            };
-            return refuse(
-                drifted(&deletion.targets, &changes),
-                format!(
-                    "nothing was sent: the cloud is not as approved: {}",
-                    all_of(&changes)
-                ),
-            );
+            let (refused, why) = self.drift_since(approved, &deletion.targets, &plan).await;
+            let note = format!("nothing was sent: the cloud is not as approved: {why}");
+            return refuse(refused, note);
         }
         if !plan.refused.is_empty() {
             let first = plan
@@ -170,6 +149,29 @@ impl Shared {
                 .collect(),
             plan: Arc::new(plan),
             now: self.clock.now(),
+        }
+    }
+
+    /// What is not as the plan froze it that was approved, for each target, and in one line.
+    async fn drift_since(
+        &self,
+        approved: &str,
+        targets: &[Target],
+        now: &Plan,
+    ) -> (Vec<Refusal>, String) {
+        match self.ledger.plan(approved, self.clock.now()).await {
+            Ok(Some(before)) => {
+                let changes = changes(&before, now);
+                (drifted(targets, &changes), changes_line(&changes))
+            }
+            Ok(None) => {
+                let why = "the approved plan is no longer kept (24 h)";
+                all_drifted(targets, why.to_owned())
+            }
+            Err(why) => all_drifted(
+                targets,
+                format!("the approved plan could not be read: {why}"),
+            ),
         }
     }
 
@@ -478,89 +480,14 @@ pub(super) fn protected(
     })
 }
 
-/// A difference between two plans, and the site that it is at; none: it is of the plan as a whole.
-type Difference = (Option<Site>, String);
-
-/// Lines that one refusal tells; the others are counted.
-const DIFFERENCES_MAX: usize = 10;
-
-/// What changed between an approved plan and a new one, for a person.
-fn differences(before: &Plan, after: &Plan) -> Vec<Difference> {
-    let everything = |plan: &Plan| -> BTreeMap<ResourceKey, PlanStep> {
-        plan.steps
-            .iter()
-            .chain(&plan.automatic)
-            .chain(&plan.unset)
-            .map(|step| (step.key(), step.clone()))
-            .collect()
-    };
-    let (old, new) = (everything(before), everything(after));
-    let sites: BTreeSet<&Site> = old.keys().chain(new.keys()).map(|key| &key.site).collect();
-    let told = |what: &str, step: &PlanStep| {
-        let at = match sites.len() {
-            0 | 1 => String::new(),
-            _ => format!(" at {}", step.site),
-        };
-        let called = format!("{} {} {}", step.kind, escape(&step.name), step.resource_id);
-        (Some(step.site.clone()), format!("{what}: {called}{at}"))
-    };
-    let mut found = Vec::new();
-    found.extend(
-        new.iter()
-            .filter(|(key, _)| !old.contains_key(*key))
-            .map(|(_, step)| told("new", step)),
-    );
-    found.extend(
-        old.iter()
-            .filter(|(key, _)| !new.contains_key(*key))
-            .map(|(_, step)| told("no longer there", step)),
-    );
-    found.extend(
-        old.iter()
-            .filter(|(key, step)| {
-                new.get(*key).is_some_and(|other| {
-                    other.fingerprint != step.fingerprint || other.action != step.action
-                })
-            })
-            .map(|(_, step)| told("changed", step)),
-    );
-    if found.is_empty() {
-        found.push((None, "its order, endpoint or options differ".to_owned()));
-    }
-    found
-}
-
-fn all_of(changes: &[Difference]) -> String {
-    let lines = changes.iter().map(|(_, line)| line.as_str());
-    let mut lines: Vec<&str> = lines.take(DIFFERENCES_MAX).collect();
-    let more = changes.len().saturating_sub(lines.len());
-    let counted = format!("and {more} more");
-    if more > 0 {
-        lines.push(&counted);
-    }
-    lines.join("; ")
-}
-
-/// The targets at the sites that changed, each with what changed there. A change at a site that holds only
-/// copies is told of every target.
-fn drifted(targets: &[Target], changes: &[Difference]) -> Vec<Refusal> {
-    let refusal = |target: &Target, changes: &[Difference]| Refusal {
+/// Every target is refused as drifted, for a reason that is none of a resource in the plan.
+fn all_drifted(targets: &[Target], reason: String) -> (Vec<Refusal>, String) {
+    let refusal = |target: &Target| Refusal {
         resource: target.clone(),
         rule: RefusalRule::Drift,
-        reason: all_of(changes),
+        reason: reason.clone(),
         blocker: None,
+        changes: Vec::new(),
     };
-    let at = |site: &Site| -> Vec<Difference> {
-        let here = changes.iter().filter(|(at, _)| at.as_ref() == Some(site));
-        here.cloned().collect()
-    };
-    let own = targets.iter().filter_map(|target| {
-        let here = at(&target.key.site);
-        (!here.is_empty()).then(|| refusal(target, &here))
-    });
-    let own: Vec<Refusal> = own.collect();
-    match own.is_empty() {
-        true => targets.iter().map(|it| refusal(it, changes)).collect(),
-        false => own,
-    }
+    (targets.iter().map(refusal).collect(), reason.clone())
 }

@@ -118,6 +118,7 @@ fn plan(steps: usize, seed: u64) -> Arc<Plan> {
             why: "port on network web".into(),
             fingerprint: "0d5c7f1b2a3e4d5c6b7a8990a1b2c3d4e5f60718293a4b5c6d7e8f9001122334"
                 .to_owned(),
+            compared: Default::default(),
             vars: Arc::default(),
         });
         if !is_network {

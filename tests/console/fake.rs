@@ -80,6 +80,7 @@ pub fn plan_step(id: u32, kind: &str, name: &str, depends_on: &[u32]) -> PlanSte
         why: format!("{kind} on network web").into(),
         fingerprint: String::new(),
         vars: Arc::default(),
+        compared: Default::default(),
     }
 }
 
@@ -148,6 +149,7 @@ pub fn refusal() -> Refusal {
         rule: RefusalRule::OtherProject,
         reason: "the floating IP belongs to another project; ask its owner to free it".to_owned(),
         blocker: Some(blocker()),
+        changes: Vec::new(),
     }
 }
 

@@ -20,6 +20,7 @@ fn step(id: usize, kind: &str, depends_on: &[u32]) -> PlanStep {
         why: "".into(),
         fingerprint: String::new(),
         vars: Arc::default(),
+        compared: Default::default(),
     }
 }
 

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use gone::control::{Command, ControlError, Receipt};
-use gone::domain::model::{DeletionState, DriftPolicy, ErrorClass, EventKind, StepState};
+use gone::domain::model::{
+    ChangeKind, DeletionState, DriftPolicy, ErrorClass, EventKind, PlanOptions, StepState,
+};
 
 use crate::harness::*;
 
@@ -209,8 +211,54 @@ fn p11_drift_since_the_plan_blames_only_the_site_that_it_is_at() {
                 let refused = client.refused(&deletion_id).await.refused;
                 assert_eq!(refused.len(), 1, "{refused:#?}");
                 assert_eq!(refused[0].resource.key.id, *id);
-                let changed = format!("changed: network web {id} at envvars/RegionTwo");
+                let changed = format!(
+                    "changed: network web ({id}) at envvars/RegionTwo: name was \"web\", is now \"other\""
+                );
                 assert_eq!(refused[0].reason, changed);
+                assert_eq!(bench.writes(), []);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn p11_drift_since_the_plan_names_each_field_that_changed_with_its_old_and_new_value() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(2);
+        bench
+            .run(async |client| {
+                let plan = client.plan("network", &network).await;
+                let (owned, gone) = (&ports[0], &ports[1]);
+                let owner =
+                    json!({ "port": { "device_owner": "custom:backup", "device_id": "b-1" } });
+                bench.api("PUT", &format!("/v2.0/ports/{owned}"), owner);
+                bench.api("DELETE", &format!("/v2.0/ports/{gone}"), Value::Null);
+                let late = bench.create("ports", json!({ "network_id": network, "name": "late" }));
+
+                let id = client.delete_plan(&plan.hash).await;
+                let deletion = client.refused(&id).await;
+                let changes = &deletion.refused[0].changes;
+                let of = |id: &str| {
+                    let mut found = changes.iter().filter(|it| it.resource.key.id == id);
+                    found.next().unwrap_or_else(|| panic!("{id}: {changes:#?}"))
+                };
+                assert_eq!(of(&late).change, ChangeKind::New);
+                assert_eq!(of(gone).change, ChangeKind::Missing);
+                assert_eq!(of(owned).change, ChangeKind::Changed);
+                let fields = of(owned).fields.iter();
+                let fields: Vec<_> = fields
+                    .map(|it| (it.field.as_str(), it.before.as_str(), it.after.as_str()))
+                    .collect();
+                let server = fields[0].1;
+                let changed = [
+                    ("device_id", server, "b-1"),
+                    ("device_owner", "compute:nova", "custom:backup"),
+                ];
+                assert_eq!(fields, changed);
+                let told = "device_owner was \"compute:nova\", is now \"custom:backup\"";
+                assert!(deletion.note.contains(told), "{}", deletion.note);
                 assert_eq!(bench.writes(), []);
             })
             .await

@@ -63,6 +63,7 @@ pub fn refusal(rule: RefusalRule) -> Refusal {
         rule,
         reason: "network n1 is in use by port p9".into(),
         blocker: Some(blocker()),
+        changes: Vec::new(),
     }
 }
 
@@ -162,6 +163,7 @@ pub fn plan_step(id: u32, kind: &str, depends_on: &[u32], action: Action) -> Pla
         automatic: false,
         why: "port on network web".into(),
         fingerprint: "f".into(),
+        compared: Default::default(),
         vars: Arc::new(BTreeMap::from([("router_id".into(), "r1".into())])),
     }
 }

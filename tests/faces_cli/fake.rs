@@ -435,6 +435,7 @@ pub fn plan_step(id: u32, kind: &str, name: &str, depends_on: &[u32]) -> PlanSte
         why: format!("{kind} on network web").into(),
         fingerprint: "f".into(),
         vars: Default::default(),
+        compared: Default::default(),
     }
 }
 
@@ -492,6 +493,7 @@ pub fn refusal() -> Refusal {
         rule: RefusalRule::InUse,
         reason: "a floating IP of another project uses it".into(),
         blocker: Some(blocker()),
+        changes: Vec::new(),
     }
 }
 

@@ -317,6 +317,7 @@ fn plan() -> Plan {
         why: "port on network web".into(),
         fingerprint: "f00d".to_owned(),
         vars: Arc::new(BTreeMap::from([("router_id".to_owned(), "r".to_owned())])),
+        compared: Default::default(),
     };
     let mut plan = Plan {
         hash: String::new(),

@@ -94,6 +94,7 @@ pub fn plan_step(position: usize, action: Action, key: ResourceKey, after: &[u32
         automatic: false,
         why: "because".into(),
         fingerprint: "f00d".to_owned(),
+        compared: Default::default(),
         vars: Arc::default(),
     }
 }

@@ -92,6 +92,7 @@ async fn t03_refused_releases_what_was_only_checked() {
         rule: RefusalRule::InUse,
         reason: "a router uses it".to_owned(),
         blocker: None,
+        changes: Vec::new(),
     };
     let refuse = |now| Change::Refuse {
         deletion_id: id("one"),

@@ -280,6 +280,7 @@ impl Bench {
             rule: RefusalRule::InUse,
             reason: format!("net-{name} is used by a router"),
             blocker: Some(blocker()),
+            changes: Vec::new(),
         };
         self.control
             .commit(vec![
@@ -389,6 +390,7 @@ fn step(position: usize, id: &str, name: &str) -> PlanStep {
         automatic: false,
         why: "port on network".into(),
         fingerprint: "f00d".to_owned(),
+        compared: Default::default(),
         vars: Arc::default(),
     }
 }

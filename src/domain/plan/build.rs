@@ -13,7 +13,8 @@ use super::{Fate, Frozen, Going, Link, Planner, taken_keys};
 use crate::domain::kinds::{CallTemplate, EnableSpec, GuardRule, Kind, OnDelete};
 use crate::domain::mapping::{CopiedBy, original_of};
 use crate::domain::model::{
-    Action, Blocker, Identity, Left, Plan, PlanStep, Refusal, RefusalRule, ResourceKey, Target,
+    Action, Blocker, Compared, Identity, Left, Plan, PlanStep, Refusal, RefusalRule, ResourceKey,
+    Target,
 };
 use crate::domain::native::unset_vars;
 use crate::domain::text::escape;
@@ -436,6 +437,7 @@ impl Planner<'_> {
             rule,
             reason,
             blocker,
+            changes: Vec::new(),
         }
     }
 
@@ -599,6 +601,7 @@ struct Steps<'p> {
     next: u32,
     texts: Texts,
     vars: HashSet<Arc<BTreeMap<String, String>>>,
+    compared: HashSet<Compared>,
 }
 
 impl<'p> Steps<'p> {
@@ -608,6 +611,7 @@ impl<'p> Steps<'p> {
             next: 0,
             texts: Texts::default(),
             vars: HashSet::new(),
+            compared: HashSet::new(),
         }
     }
 
@@ -642,7 +646,31 @@ impl<'p> Steps<'p> {
             automatic: false,
             why: self.texts.shared(&why),
             fingerprint: fingerprint(resource, kind),
+            compared: self.compared(resource, kind),
             vars: self.shared(self.planner.vars(key, resource, kind, links)),
+        }
+    }
+
+    /// Tags, owner and references as listed, so that drift can tell what they were.
+    fn compared(&mut self, resource: &Seen, kind: &Kind) -> Compared {
+        let field = self.texts.shared("tags");
+        let tags = resource.tags.iter();
+        let mut fields: Vec<(Arc<str>, Arc<str>)> =
+            tags.map(|tag| (field.clone(), tag.clone())).collect();
+        let paths: BTreeSet<&String> = reference_fields(kind).chain(&kind.spec.owner).collect();
+        fields.extend(
+            paths
+                .into_iter()
+                .flat_map(|path| resource.facts.kept(path))
+                .cloned(),
+        );
+        let compared = Compared::new(fields);
+        match self.compared.get(&compared) {
+            Some(same) => same.clone(),
+            None => {
+                self.compared.insert(compared.clone());
+                compared
+            }
         }
     }
 
@@ -709,19 +737,10 @@ fn scope_vars(resource: &Seen, kind: &Kind, links: &[Link<'_>]) -> BTreeMap<Stri
 fn fingerprint(resource: &Seen, kind: &Kind) -> String {
     let mut tags: Vec<&str> = resource.tags.iter().map(|tag| &**tag).collect();
     tags.sort_unstable();
-    let mut references: Vec<String> = kind
-        .spec
-        .references
-        .iter()
-        .flat_map(|reference| {
-            let fields = reference
-                .field
-                .iter()
-                .chain(reference.matches.iter().map(|rule| &rule.field));
-            fields.flat_map(|field| {
-                let values = resource.facts.all(field);
-                values.map(move |value| format!("{field}={value}"))
-            })
+    let mut references: Vec<String> = reference_fields(kind)
+        .flat_map(|field| {
+            let values = resource.facts.all(field);
+            values.map(move |value| format!("{field}={value}"))
         })
         .collect();
     references.sort();
@@ -730,6 +749,14 @@ fn fingerprint(resource: &Seen, kind: &Kind) -> String {
     let owner: Vec<&str> = owner.flat_map(|path| resource.facts.all(path)).collect();
     let compared = json!([resource.project_id, resource.name, tags, owner, references]);
     hex(&Sha256::digest(compared.to_string()))
+}
+
+/// The fields of a row that say what it refers to.
+fn reference_fields(kind: &Kind) -> impl Iterator<Item = &String> {
+    kind.spec.references.iter().flat_map(|reference| {
+        let rules = reference.matches.iter().map(|rule| &rule.field);
+        reference.field.iter().chain(rules)
+    })
 }
 
 /// SHA-256 over the canonical JSON (keys sorted, no blanks) of what was approved: targets, options,
@@ -763,7 +790,14 @@ impl Canonical {
     }
 
     fn steps(&mut self, steps: &[PlanStep]) {
-        self.list(steps, |canonical, step| canonical.value(&json!(step)));
+        self.list(steps, |canonical, step| {
+            let mut step = json!(step);
+            // Its fingerprint stands for it; and who approved a plan before it was kept, approved the same.
+            if let Value::Object(fields) = &mut step {
+                fields.remove("compared");
+            }
+            canonical.value(&step);
+        });
     }
 
     fn list<T>(&mut self, elements: &[T], each: impl Fn(&mut Self, &T)) {

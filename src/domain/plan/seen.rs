@@ -52,6 +52,12 @@ impl Facts {
             .map(|(_, text)| &**text)
     }
 
+    /// What is under a path, with the path, for who keeps it.
+    pub(super) fn kept<'f>(&'f self, path: &str) -> impl Iterator<Item = &'f (Arc<str>, Arc<str>)> {
+        let facts = self.0.iter();
+        facts.filter(move |(at, text)| **at == *path && !text.is_empty())
+    }
+
     pub(super) fn one(&self, path: &str) -> Option<&str> {
         self.all(path).next()
     }

@@ -420,6 +420,7 @@ fn not_clear(plan: &Plan, why: &str, name: &str) -> Vec<Refusal> {
             escape(name)
         ),
         blocker: None,
+        changes: Vec::new(),
     });
     refusal.into_iter().collect()
 }
@@ -458,6 +459,7 @@ fn blocking(step: &PlanStep, answered: &Answered) -> Vec<Refusal> {
             holder.key.site,
         ),
         blocker: Some(holder.blocker()),
+        changes: Vec::new(),
     };
     answered.blocking().map(refusal).collect()
 }

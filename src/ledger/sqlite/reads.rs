@@ -377,6 +377,7 @@ pub(super) fn planned_steps(db: &Connection, num: i64) -> Sql<(Vec<i64>, Vec<Pla
                     why: row.get(8)?,
                     fingerprint: row.get(9)?,
                     vars: rows::from_json_opt(row, 10)?,
+                    compared: Default::default(),
                 },
             ))
         })?

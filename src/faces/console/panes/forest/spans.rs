@@ -241,6 +241,7 @@ mod tests {
             why: "".into(),
             fingerprint: String::new(),
             vars: std::sync::Arc::default(),
+            compared: Default::default(),
         };
         Plan {
             hash: String::new(),

@@ -1,0 +1,190 @@
+//! What changed between an approved plan and the same plan made anew (P1).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::model::{
+    Action, ChangeKind, FieldChange, Plan, PlanChange, PlanStep, Refusal, RefusalRule, ResourceKey,
+    Target,
+};
+use crate::domain::text::escape;
+
+/// Changes that one refusal keeps.
+const KEPT_MAX: usize = 100;
+/// Changes that one line tells; the others are counted.
+const TOLD_MAX: usize = 10;
+/// Characters of a value that one line tells.
+const VALUE_MAX: usize = 80;
+
+/// Every resource that is new, missing or changed. Empty: the plans differ in their order, mapping,
+/// endpoints or options alone.
+pub fn changes(before: &Plan, after: &Plan) -> Vec<PlanChange> {
+    let (old, new) = (by_resource(before), by_resource(after));
+    let change = |step: &PlanStep, change, fields| PlanChange {
+        resource: Target {
+            key: step.key(),
+            name: step.name.clone(),
+        },
+        change,
+        fields,
+    };
+    let appeared = new.iter().filter(|(key, _)| !old.contains_key(*key));
+    let mut found: Vec<PlanChange> = appeared
+        .filter_map(|(_, steps)| Some(change(steps.first()?, ChangeKind::New, Vec::new())))
+        .collect();
+    let vanished = old.iter().filter(|(key, _)| !new.contains_key(*key));
+    found
+        .extend(vanished.filter_map(|(_, steps)| {
+            Some(change(steps.first()?, ChangeKind::Missing, Vec::new()))
+        }));
+    found.extend(old.iter().filter_map(|(key, before)| {
+        let (first, after) = (before.first()?, new.get(key)?);
+        let fields = fields(before, after);
+        (!fields.is_empty()).then(|| change(first, ChangeKind::Changed, fields))
+    }));
+    found
+}
+
+/// The steps of each resource: one, or two where it is enabled or released first.
+fn by_resource(plan: &Plan) -> BTreeMap<ResourceKey, Vec<&PlanStep>> {
+    let mut steps: BTreeMap<ResourceKey, Vec<&PlanStep>> = BTreeMap::new();
+    for step in plan.steps.iter().chain(&plan.automatic).chain(&plan.unset) {
+        steps.entry(step.key()).or_default().push(step);
+    }
+    steps
+}
+
+fn fields(before: &[&PlanStep], after: &[&PlanStep]) -> Vec<FieldChange> {
+    let (Some(old), Some(new)) = (before.first(), after.first()) else {
+        return Vec::new();
+    };
+    let mut fields = Vec::new();
+    let mut compare = |field: &str, before: String, after: String| {
+        if before != after {
+            fields.push(FieldChange {
+                field: field.to_owned(),
+                before,
+                after,
+            });
+        }
+    };
+    compare("name", old.name.clone(), new.name.clone());
+    compare(
+        "project_id",
+        old.project_id.to_string(),
+        new.project_id.to_string(),
+    );
+    let (old_fields, new_fields) = (old.compared.fields(), new.compared.fields());
+    // A plan that an older version made has none of them.
+    if !old.compared.is_empty() || old.fingerprint == new.fingerprint {
+        let both: BTreeSet<&str> = old_fields
+            .keys()
+            .chain(new_fields.keys())
+            .copied()
+            .collect();
+        for field in both {
+            let text = |fields: &BTreeMap<&str, Vec<&str>>| {
+                fields
+                    .get(field)
+                    .map(|all| all.join(", "))
+                    .unwrap_or_default()
+            };
+            compare(field, text(&old_fields), text(&new_fields));
+        }
+    }
+    let both: BTreeSet<&String> = old.vars.keys().chain(new.vars.keys()).collect();
+    for field in both {
+        let text = |step: &PlanStep| step.vars.get(field).cloned().unwrap_or_default();
+        compare(field, text(old), text(new));
+    }
+    compare("what is done to it", done(before), done(after));
+    if fields.is_empty() && old.fingerprint != new.fingerprint {
+        fields.push(FieldChange {
+            field: "tags, owner or references".to_owned(),
+            before: "not kept".to_owned(),
+            after: "another".to_owned(),
+        });
+    }
+    fields
+}
+
+fn done(steps: &[&PlanStep]) -> String {
+    let each = steps
+        .iter()
+        .map(|step| match (step.automatic, step.action) {
+            (true, _) => "removed by the cloud itself",
+            (false, Action::Delete) => "deleted",
+            (false, Action::Detach) => "detached",
+            (false, Action::Unset) => "unset",
+            (false, Action::Enable) => "prepared",
+        });
+    let each: Vec<&str> = each.collect();
+    each.join(", then ")
+}
+
+/// `changed: network web (4fdb…) at prod/RegionOne: name was "web", is now "other"`.
+fn line(change: &PlanChange) -> String {
+    let what = match change.change {
+        ChangeKind::New => "new",
+        ChangeKind::Missing => "no longer there",
+        ChangeKind::Changed => "changed",
+    };
+    let key = &change.resource.key;
+    let called = key.called(&change.resource.name);
+    let fields = change.fields.iter().map(|it| {
+        format!(
+            "{} was {}, is now {}",
+            it.field,
+            quoted(&it.before),
+            quoted(&it.after)
+        )
+    });
+    let fields: Vec<String> = fields.collect();
+    match fields.is_empty() {
+        true => format!("{what}: {called} at {}", key.site),
+        false => format!("{what}: {called} at {}: {}", key.site, fields.join("; ")),
+    }
+}
+
+fn quoted(value: &str) -> String {
+    let shown: String = value.chars().take(VALUE_MAX).collect();
+    match value.len() {
+        0 => "empty".to_owned(),
+        all if all > shown.len() => format!("\"{}...\"", escape(&shown)),
+        _ => format!("\"{}\"", escape(&shown)),
+    }
+}
+
+/// The changes for a person, in one line.
+pub fn changes_line(changes: &[PlanChange]) -> String {
+    let mut lines: Vec<String> = changes.iter().take(TOLD_MAX).map(line).collect();
+    match changes.len().saturating_sub(lines.len()) {
+        0 => {}
+        more => lines.push(format!("and {more} more")),
+    }
+    match lines.is_empty() {
+        true => "its order, mapping, endpoints or options differ".to_owned(),
+        false => lines.join("; "),
+    }
+}
+
+/// The targets at the sites that changed, each with what changed there. A change at a site that holds only
+/// copies, or of the plan as a whole, is told of every target.
+pub fn drifted(targets: &[Target], changes: &[PlanChange]) -> Vec<Refusal> {
+    let refusal = |target: &Target, here: &[PlanChange]| Refusal {
+        resource: target.clone(),
+        rule: RefusalRule::Drift,
+        reason: changes_line(here),
+        blocker: None,
+        changes: here.iter().take(KEPT_MAX).cloned().collect(),
+    };
+    let own = targets.iter().filter_map(|target| {
+        let at = |change: &&PlanChange| change.resource.key.site == target.key.site;
+        let here: Vec<PlanChange> = changes.iter().filter(at).cloned().collect();
+        (!here.is_empty()).then(|| refusal(target, &here))
+    });
+    let own: Vec<Refusal> = own.collect();
+    match own.is_empty() {
+        true => targets.iter().map(|it| refusal(it, changes)).collect(),
+        false => own,
+    }
+}
