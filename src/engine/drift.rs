@@ -15,11 +15,13 @@ use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::drift::{newcomers, newcomers_line, waits_for_an_answer, what_stays};
 use crate::domain::kinds::created_at;
 use crate::domain::model::{
-    Blocker, Deletion, DriftPolicy, OnFailure, PlanOptions, ResourceKey, Step, StepState, Target,
+    Blocker, Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, ResourceKey, Step,
+    StepState, Target,
 };
 use crate::domain::plan::{Filter, Lookup};
 use crate::ledger::{
-    Applied, Change, Cursor, DriftAnswer, NewDeletion, NewDriftAnswer, NewOptions, StepFilter,
+    Applied, Change, Cursor, DeletionFilter, DriftAnswer, NewDeletion, NewDriftAnswer, NewOptions,
+    StepFilter,
 };
 
 /// Stuck steps of one deletion that one answer covers. Each waits for newcomers of its own; more is not a
@@ -244,6 +246,59 @@ impl Shared {
             .filter(|blocker| newcomers.contains(&&blocker.key()))
             .collect();
         newcomers_line(deletion_id, &named, newcomers.len(), told)
+    }
+
+    /// A project stays, so no tombstone tells that a request for it repeats one that is under way: it has a
+    /// deletion of its own, and what the earlier one deletes is left to that. If it absorbs newcomers, so
+    /// does the earlier one, or its steps would be stuck there with what was just approved (P11).
+    pub(super) async fn absorb_in_earlier(
+        &self,
+        envelope: &Envelope,
+        targets: &[Target],
+        latest: &str,
+    ) -> Result<(), ControlError> {
+        let stays = |target: &&Target| {
+            let kind = self.kinds.get(&target.key.kind);
+            kind.is_some_and(|kind| kind.spec.stays.is_some())
+        };
+        let projects: Vec<&Target> = targets.iter().filter(stays).collect();
+        if projects.is_empty() {
+            return Ok(());
+        }
+        let filter = DeletionFilter {
+            states: vec![
+                DeletionState::Running,
+                DeletionState::Paused,
+                DeletionState::Stuck,
+            ],
+            ..DeletionFilter::default()
+        };
+        let mut after = None;
+        loop {
+            let limit = super::PAGE_MAX;
+            let page = Cursor { after, limit };
+            let page = self.ledger.deletions(filter.clone(), page).await;
+            let page = page.map_err(ledger_error)?;
+            for earlier in page.rows {
+                let repeated = earlier
+                    .targets
+                    .iter()
+                    .any(|target| projects.iter().any(|project| project.key == target.key));
+                if !repeated || earlier.id == latest {
+                    continue;
+                }
+                let absorbs = Some(DriftPolicy::Absorb);
+                match self.set_options(envelope, &earlier.id, absorbs, None).await {
+                    // It has ended meanwhile: nothing is left to it.
+                    Ok(_) | Err(ControlError::Conflict { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Options that a repeated request gives for a deletion that runs already.

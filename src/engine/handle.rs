@@ -15,8 +15,8 @@ use crate::control::{
 };
 use crate::domain::mapping::Mapped;
 use crate::domain::model::{
-    Deletion, DeletionState, Event, Origin, Plan, PlanOptions, Refusal, RefusalRule, Resource,
-    ResourceKey, Target,
+    Deletion, DeletionState, DriftPolicy, Event, Origin, Plan, PlanOptions, Refusal, RefusalRule,
+    Resource, ResourceKey, Target,
 };
 use crate::domain::plan::plan_hash;
 use crate::domain::text::word_fits;
@@ -368,6 +368,7 @@ impl Shared {
             .collect();
         let mut audit = audit(envelope, "delete", &names.join(" "));
         audit.detail = serde_json::json!({ "options": options, "plan_hash": plan_hash });
+        let wanted = targets.clone();
         let new = NewDeletion {
             id: self.clock.new_id(),
             targets,
@@ -393,6 +394,10 @@ impl Shared {
             }) => {
                 if existing {
                     return self.wake(envelope, deletion_id).await;
+                }
+                if options.drift == DriftPolicy::Absorb {
+                    self.absorb_in_earlier(envelope, &wanted, &deletion_id)
+                        .await?;
                 }
                 Ok(Receipt::Accepted {
                     deletion_id,

@@ -183,6 +183,44 @@ fn p11_a_repeated_request_that_absorbs_changes_the_running_deletion() {
 }
 
 #[test]
+fn p11_a_repeated_request_for_a_project_that_absorbs_frees_the_deletion_that_is_stuck() {
+    paused(async {
+        let bench = Bench::new(1);
+        let owned = |fields: Value| {
+            let mut fields = fields;
+            fields["project_id"] = json!(bench.demo_project());
+            fields
+        };
+        let network = bench.create("networks", owned(json!({ "name": "busy" })));
+        let port = bench.create("ports", owned(json!({ "network_id": network })));
+        hold_the_port_back(&bench, &port);
+        bench
+            .run(async |client| {
+                let first = client.delete("project", "demo").await;
+                client.until_step(&first, "port", StepState::Blocked).await;
+                let late = owned(json!({ "network_id": network, "name": "late" }));
+                bench.create("ports", late);
+                client.stuck(&first).await;
+                let absorbs = PlanOptions {
+                    drift: DriftPolicy::Absorb,
+                    ..cascade()
+                };
+                let again = client.delete_with("project", "demo", absorbs).await;
+                for id in [&first, &again] {
+                    client.gone(id).await;
+                }
+                assert_eq!(
+                    client.deletion(&first).await.options.drift,
+                    DriftPolicy::Absorb
+                );
+                assert!(!bench.ids("networks").contains(&network));
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
 fn p11_drift_since_the_plan_blames_only_the_site_that_it_is_at() {
     paused(async {
         let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);

@@ -16,6 +16,7 @@ mod drops;
 mod engine;
 mod hostile;
 mod image;
+mod late_ports;
 mod morning;
 mod newcomer;
 mod nightly;

@@ -169,6 +169,11 @@ pub(crate) fn step_lines(step: &Step, look: &Look) -> Vec<Cell> {
             lines.push(Cell::new(error.message.clone(), Tone::Warn));
             lines.push(Cell::plain(next));
         }
+        // A question comes before what leads to it, which may be cut.
+        _ if waits_for_an_answer(step) => {
+            lines.extend(next_line(step, look));
+            lines.extend(held_lines(step, look));
+        }
         _ => {
             lines.extend(held_lines(step, look));
             lines.extend(next_line(step, look));
