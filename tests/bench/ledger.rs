@@ -135,6 +135,7 @@ fn plan(steps: usize, seed: u64) -> Arc<Plan> {
         automatic: Vec::new(),
         unset: Vec::new(),
         kept: Vec::new(),
+        left: Vec::new(),
         mapping: Vec::new(),
         refused: Vec::new(),
         warnings: Vec::new(),

@@ -116,6 +116,7 @@ pub fn plan(targets: Vec<Target>, ports: u32) -> Plan {
         automatic: vec![dhcp],
         unset: vec![floating],
         kept: Vec::new(),
+        left: Vec::new(),
         mapping: Vec::new(),
         refused: Vec::new(),
         warnings: vec!["trunk tr-1 is disabled and is enabled first".to_owned()],

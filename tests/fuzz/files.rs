@@ -332,6 +332,7 @@ fn plan() -> Plan {
         automatic: vec![step(2, "port", vec![])],
         unset: Vec::new(),
         kept: Vec::new(),
+        left: Vec::new(),
         mapping: Vec::new(),
         refused: Vec::new(),
         warnings: vec!["careful".to_owned()],

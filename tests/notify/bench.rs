@@ -406,6 +406,7 @@ fn plan(targets: Vec<Target>, steps: Vec<PlanStep>) -> Plan {
         automatic: Vec::new(),
         unset: Vec::new(),
         kept: Vec::new(),
+        left: Vec::new(),
         mapping: Vec::new(),
         refused: Vec::new(),
         warnings: Vec::new(),
