@@ -56,7 +56,7 @@ pub(super) async fn examine(
         facts.warnings.extend(doctor::writable_by_others(file));
     }
     facts.warnings.extend(gate_warnings(&settings));
-    cloud_facts(global, &settings, &mut facts).await?;
+    cloud_facts(global, around, &settings, &mut facts).await?;
     let checks = doctor::examine(&facts);
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
     let next = "Next: `gone` opens the console; `gone plan` shows what a deletion does.";
@@ -83,6 +83,7 @@ pub(super) fn check_kinds(
 
 async fn cloud_facts(
     global: &Global,
+    around: &Surroundings,
     settings: &Settings,
     facts: &mut doctor::Facts,
 ) -> Result<(), Failure> {
@@ -113,7 +114,8 @@ async fn cloud_facts(
         }
     }
     let clouds = connect(usable, Clock::system(), settings.engine.call_timeout);
-    facts.logins.extend(doctor::log_in(&clouds).await);
+    let kinds = embedded::kinds(around)?;
+    facts.logins.extend(doctor::log_in(&clouds, &kinds).await);
     Ok(())
 }
 

@@ -475,7 +475,7 @@ impl Bench {
         }
     }
 
-    fn cloud(&self) -> OpenStack {
+    pub fn cloud(&self) -> OpenStack {
         let login = |region: &'static str| {
             let user = match self.login {
                 Login::Admin | Login::System | Login::Unscoped => "admin",

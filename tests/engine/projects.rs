@@ -2,7 +2,8 @@
 //! login that is shown nothing is an error (P9).
 
 use gone::control::{ControlError, Page, Query};
-use gone::domain::model::{DeletionState, Plan, PlanOptions, RefusalRule};
+use gone::domain::model::{DeletionState, ErrorClass, Plan, PlanOptions, RefusalRule};
+use gone::faces::offline::doctor::log_in;
 use serde_json::{Value, json};
 
 use crate::client::{Client, cascade};
@@ -293,6 +294,33 @@ fn p09_a_login_without_a_project_is_an_error_and_not_an_empty_project() {
             assert_eq!(bench.writes().len(), 0);
         });
     }
+}
+
+#[test]
+fn p09_the_doctor_names_each_service_that_shows_a_login_nothing() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        let doctor = async |bench: &Bench| {
+            let logins = log_in(&bench.cloud(), &bench.kinds).await;
+            logins.into_iter().next().unwrap().result
+        };
+        assert_eq!(doctor(&bench).await, Ok("admin in admin".to_owned()));
+        bench.faults(json!([{ "match": { "path": "/lbaas", "method": "GET" },
+            "action": { "status": 403, "message": "Policy does not allow this request to be performed." } }]));
+        let (class, why) = doctor(&bench).await.unwrap_err();
+        assert_eq!(class, ErrorClass::Auth);
+        assert!(why.contains("load-balancer_member"), "{why}");
+        bench.faults(json!([]));
+        bench.login = Login::System;
+        let (class, why) = doctor(&bench).await.unwrap_err();
+        assert_eq!(class, ErrorClass::Auth);
+        for service in ["image", "load-balancer", "network"] {
+            assert!(
+                why.contains(&format!("the {service} service shows such a login nothing")),
+                "{why}"
+            );
+        }
+    });
 }
 
 #[test]

@@ -3,13 +3,15 @@
 //! [`examine`] is pure: it judges [`Facts`], which the caller has gathered (the functions at the end
 //! gather those that need no other room than this one may use).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::cloud::{Asked, Cloud};
+use crate::cloud::{Asked, Cloud, Fields, ListRows};
+use crate::domain::kinds::{Kind, Kinds};
 use crate::domain::mapping::Mapping;
 use crate::domain::model::{ErrorClass, Site};
 use crate::system::private::{Trusted, check_way};
@@ -400,15 +402,52 @@ fn check(name: &str, health: Health, trouble: Option<Trouble>, found: &str, advi
 }
 
 /// Logs in at every site, all at once.
-pub async fn log_in(cloud: &dyn Cloud) -> Vec<Login> {
+pub async fn log_in(cloud: &dyn Cloud, kinds: &Kinds) -> Vec<Login> {
     let logins = cloud.sites().into_iter().map(|site| async {
         let result = match cloud.identity(&site, Asked::ByLoggingIn).await {
-            Ok(signed_in) => Ok(signed_in.shown),
+            Ok(signed_in) => match shows_nothing(cloud, &site, kinds).await {
+                None => Ok(signed_in.shown),
+                Some((class, why)) => Err((class, format!("{}: {why}", signed_in.shown))),
+            },
             Err(failure) => Err((failure.class, failure.message)),
         };
         Login { site, result }
     });
     futures_util::future::join_all(logins).await
+}
+
+/// What the services say that show the login nothing: each is asked for one row of a kind.
+async fn shows_nothing(
+    cloud: &dyn Cloud,
+    site: &Site,
+    kinds: &Kinds,
+) -> Option<(ErrorClass, String)> {
+    let mut services: BTreeMap<&str, &Kind> = BTreeMap::new();
+    for kind in kinds.iter() {
+        let list = kind.spec.list.as_ref();
+        let is_plain = list.is_some_and(|list| list.within.is_none() && !list.own_only);
+        if is_plain && kind.spec.requires_extension.is_none() && !kind.is_native() {
+            services.entry(&kind.service).or_insert(kind);
+        }
+    }
+    let asked = services.values().map(|kind| async move {
+        let rows = ListRows {
+            site,
+            kind,
+            filter: None,
+            fields: Fields::Id,
+            rows_max: Some(1),
+        };
+        cloud.list(rows).await.err()
+    });
+    let failures = futures_util::future::join_all(asked).await;
+    let failures: Vec<_> = failures.into_iter().flatten().collect();
+    let class = match failures.first()? {
+        failure if failure.status == Some(403) => ErrorClass::Auth,
+        failure => failure.class,
+    };
+    let messages: BTreeSet<String> = failures.into_iter().map(|it| it.message).collect();
+    Some((class, messages.into_iter().collect::<Vec<_>>().join("; ")))
 }
 
 /// Whether the ledger, or while there is none the nearest folder above it, takes a write from this
