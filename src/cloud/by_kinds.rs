@@ -19,7 +19,7 @@ use super::{
     Acted, Asked, Call, Cloud, CloudFailure, Fields, ListRows, Listed, Names, PAGE_ROWS, Row,
     SignedIn,
 };
-use crate::domain::kinds::{Kind, ListSpec, lookup};
+use crate::domain::kinds::{Kind, Kinds, ListSpec, Offer, lookup};
 use crate::domain::model::{Answer, ErrorClass, Identity, Site};
 use crate::domain::policy::{Outcome, Retry};
 use crate::system::clock::Clock;
@@ -107,7 +107,16 @@ impl OpenStack {
         let Some(needed) = &kind.spec.requires_extension else {
             return Ok(true);
         };
-        let known = connection
+        Ok(self.extensions(connection, kind).await?.contains(needed))
+    }
+
+    /// The extensions of the kind's service; asked once.
+    async fn extensions<'c>(
+        &self,
+        connection: &'c Connection,
+        kind: &Kind,
+    ) -> Result<&'c BTreeSet<String>, CloudFailure> {
+        connection
             .extensions
             .get_or_try_init(|| async {
                 let path = format!("{}/extensions", kind.prefix);
@@ -130,23 +139,22 @@ impl OpenStack {
                 }
                 Ok(aliases)
             })
-            .await?;
-        Ok(known.contains(needed))
+            .await
     }
 
     async fn list_part(
         &self,
         connection: &Connection,
         (kind, list): (&Kind, &ListSpec),
-        Part { path, query }: Part,
+        part: Part,
         rows_max: Option<usize>,
         listed: &mut (dyn FnMut(Listed) + Send),
     ) -> Result<Option<Identity>, CloudFailure> {
         let mut pages = connection.session.pages(ListRequest {
             service: &kind.service,
-            path: &path,
+            path: &part.path,
             items_key: &list.items,
-            query: &query,
+            query: &part.query,
             page_limit: rows_max.map_or(PAGE_ROWS, |rows| rows.min(PAGE_ROWS)),
             not_found: kind.spec.not_found.first().map(String::as_str),
             rows_max,
@@ -155,9 +163,12 @@ impl OpenStack {
         listed(Listed::Part);
         let mut identity = None;
         let failed = |error: CallError| failure(&error, Some(kind));
-        while let Some(page) = pages.next().await.map_err(failed)? {
+        while let Some(mut page) = pages.next().await.map_err(failed)? {
             if page.first {
                 listed(Listed::PartAgain);
+            }
+            for row in &mut page.items {
+                kind.complete(row, &part.variables);
             }
             listed(Listed::Rows(page.items));
             identity = Some(frozen(&page.identity));
@@ -220,6 +231,34 @@ impl Cloud for OpenStack {
         let url = connection.session.endpoint(&kind.service, None, None).await;
         url.map(|url| url.to_string())
             .map_err(|error| failure(&error, None))
+    }
+
+    async fn offer(&self, site: &Site, kinds: &Kinds) -> Result<Offer, CloudFailure> {
+        let connection = self.connection(site, false).await?;
+        let services = connection.session.services().await;
+        let services = services.map_err(|error| failure(&error, None))?;
+        let mut offer = Offer::default();
+        for service in kinds.services() {
+            if !services.contains(&openstack::service_type(service)) {
+                continue;
+            }
+            let extended = kinds
+                .iter()
+                .filter(|kind| kind.service == service)
+                .find(|kind| kind.spec.requires_extension.is_some());
+            let extensions = match extended {
+                Some(kind) => self.extensions(&connection, kind).await?.clone(),
+                None => BTreeSet::new(),
+            };
+            offer.covered.insert(service.to_owned(), extensions);
+        }
+        let covered: BTreeSet<String> = offer
+            .covered
+            .keys()
+            .map(|service| openstack::service_type(service))
+            .collect();
+        offer.others = services.difference(&covered).cloned().collect();
+        Ok(offer)
     }
 
     async fn list_by_page(
@@ -302,11 +341,15 @@ impl Cloud for OpenStack {
             .await;
         match answer {
             Ok(answer) => match row_in(&answer.json, list) {
-                Some(row @ Value::Object(_)) => Ok(Row {
-                    row: Some(row.clone()),
-                    identity: Some(frozen(&answer.identity)),
-                    offered: true,
-                }),
+                Some(row @ Value::Object(_)) => {
+                    let mut row = row.clone();
+                    kind.complete(&mut row, &variables);
+                    Ok(Row {
+                        row: Some(row),
+                        identity: Some(frozen(&answer.identity)),
+                        offered: true,
+                    })
+                }
                 _ => {
                     let item = list.item.as_deref().unwrap_or("id");
                     let message = format!("{site}: GET {path}: the answer has no \"{item}\"");

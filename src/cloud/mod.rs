@@ -21,7 +21,7 @@ pub use by_kinds::{OpenStack, TransportFor};
 pub use registry::Registry;
 pub use together::Together;
 
-use crate::domain::kinds::Kind;
+use crate::domain::kinds::{Kind, Kinds, Offer};
 use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::plan::Filter;
 use crate::domain::policy::{Failure, Outcome, Retry};
@@ -40,6 +40,9 @@ pub trait Cloud: Send + Sync {
 
     /// The URL of the service that a kind belongs to: part of a plan's hash.
     async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure>;
+
+    /// What the site offers, compared with what there are kinds for.
+    async fn offer(&self, site: &Site, kinds: &Kinds) -> Result<Offer, CloudFailure>;
 
     /// All rows of a listed kind, or those that the filter finds, as they come; then as whom they
     /// were read: none if the cloud lacks the kind's extension and nothing was asked. Never a part of

@@ -9,7 +9,7 @@ use super::answers::configuration;
 use super::{
     Acted, Asked, Call, Cloud, CloudFailure, ListRows, Listed, Names, PAGE_ROWS, Row, SignedIn,
 };
-use crate::domain::kinds::{IN_USE, INCARNATION, Kind, Kinds, NOT_FOUND};
+use crate::domain::kinds::{IN_USE, INCARNATION, Kind, Kinds, NOT_FOUND, Offer};
 use crate::domain::model::{Action, Answer, ErrorClass, Identity, ResourceKey, Site, StepError};
 use crate::domain::native::{Native, unset_of};
 use crate::domain::plan::Filter;
@@ -94,6 +94,11 @@ impl Cloud for Registry {
 
     async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure> {
         Ok(format!("registry:{site}/{}", kind.service))
+    }
+
+    /// A deployment's own service is covered by its own kinds.
+    async fn offer(&self, _: &Site, _: &Kinds) -> Result<Offer, CloudFailure> {
+        Ok(Offer::default())
     }
 
     async fn list_by_page(

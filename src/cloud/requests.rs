@@ -26,6 +26,8 @@ pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 pub(super) struct Part {
     pub(super) path: String,
     pub(super) query: Vec<(String, String)>,
+    /// The variables that its path was filled with.
+    pub(super) variables: BTreeMap<String, String>,
 }
 
 impl Part {
@@ -35,6 +37,7 @@ impl Part {
         Self {
             path: self.path.clone(),
             query: self.query.iter().cloned().chain(more).collect(),
+            variables: self.variables.clone(),
         }
     }
 }
@@ -61,6 +64,7 @@ fn plain_parts(
     let at = |query: Vec<(String, String)>| Part {
         path: format!("{}{}", kind.prefix, list.path),
         query,
+        variables: BTreeMap::new(),
     };
     let key = filter.map(|filter| filter.key.as_str());
     if let Some(within) = &list.within {
@@ -71,14 +75,12 @@ fn plain_parts(
                 key.unwrap_or("nothing")
             )));
         };
-        let path = |value: &String| {
-            let variables = BTreeMap::from([(within.clone(), value.clone())]);
-            list_path(kind, list, &variables)
-        };
         let parts = filter.values.iter().map(|value| {
+            let variables = BTreeMap::from([(within.clone(), value.clone())]);
             Ok(Part {
-                path: path(value)?,
+                path: list_path(kind, list, &variables)?,
                 query: Vec::new(),
+                variables,
             })
         });
         return parts.collect();

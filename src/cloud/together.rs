@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Acted, Asked, Call, Cloud, CloudFailure, ListRows, Listed, Names, Row, SignedIn};
-use crate::domain::kinds::Kind;
+use crate::domain::kinds::{Kind, Kinds, Offer};
 use crate::domain::model::{ErrorClass, Identity, Site};
 use crate::domain::policy::Retry;
 use crate::system::clock::Clock;
@@ -55,6 +55,10 @@ impl Cloud for Together {
 
     async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure> {
         self.of(site)?.endpoint(site, kind).await
+    }
+
+    async fn offer(&self, site: &Site, kinds: &Kinds) -> Result<Offer, CloudFailure> {
+        self.of(site)?.offer(site, kinds).await
     }
 
     async fn list_by_page(

@@ -382,6 +382,8 @@ impl<'k> Planner<'k> {
             }
             let (site, listed) = at;
             match &reference.find {
+                // It is seen in the lists of the parents that other references ask for.
+                None if referrer.is_listed_within() => {}
                 None => {
                     wanted.entry((site, listed, None)).or_default();
                 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::Shared;
 use super::sites::Permit;
 use crate::cloud::{Asked, CloudFailure, ListRows, Row, Rows, SignedIn};
-use crate::domain::kinds::Kind;
+use crate::domain::kinds::{Kind, Offer};
 use crate::domain::model::{ErrorClass, Site};
 use crate::domain::policy::Retry;
 
@@ -102,6 +102,18 @@ impl Shared {
         loop {
             let permit = self.sites.permit(site).await;
             let answer = self.cloud.endpoint(site, kind).await;
+            if let ControlFlow::Break(answer) = self.read_again(&mut patience, permit, answer).await
+            {
+                return answer;
+            }
+        }
+    }
+
+    pub(super) async fn offer(&self, site: &Site) -> Result<Offer, CloudFailure> {
+        let mut patience = Patience::with(site);
+        loop {
+            let permit = self.sites.permit(site).await;
+            let answer = self.cloud.offer(site, &self.kinds).await;
             if let ControlFlow::Break(answer) = self.read_again(&mut patience, permit, answer).await
             {
                 return answer;

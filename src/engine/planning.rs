@@ -16,7 +16,7 @@ use super::targets::{By, Wanted};
 use super::{Done, PAGE_MAX, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure, Fields, ListRows, Listed};
 use crate::control::ControlError;
-use crate::domain::kinds::{Kind, created_at};
+use crate::domain::kinds::{Kind, created_at, not_looked_at};
 use crate::domain::model::{
     Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, Refusal, RefusalRule,
     Resource, ResourceKey, Site, Target,
@@ -284,7 +284,30 @@ impl Shared {
             identities,
             endpoints,
         };
-        Ok(at_length(planner.size(), || planner.finish(frozen)))
+        let mut plan = at_length(planner.size(), || planner.finish(frozen));
+        plan.warnings.extend(self.not_looked_at(&plan).await?);
+        Ok(plan)
+    }
+
+    /// What the sites of the plan may hold beside it, where all that belongs to a target was asked for: one
+    /// line for each site (N19).
+    async fn not_looked_at(&self, plan: &Plan) -> Result<Vec<String>, CloudFailure> {
+        let is_whole = |target: &&Target| {
+            let kind = self.kinds.get(&target.key.kind);
+            kind.is_some_and(|kind| kind.spec.stays.is_some())
+        };
+        let whole = plan.targets.iter().filter(is_whole);
+        let sites: BTreeSet<&Site> = whole.map(|target| &target.key.site).collect();
+        let mut lines = Vec::new();
+        if !plan.options.cascade || plan.options.chained {
+            return Ok(lines);
+        }
+        for site in sites {
+            let offer = self.offer(site).await?;
+            let not_covered = self.kinds.not_covered(&offer);
+            lines.extend(not_looked_at(&not_covered, &site.to_string()));
+        }
+        Ok(lines)
     }
 
     /// What is deleted once it is empty, and is the same in all regions, must be seen in each of them.

@@ -408,6 +408,16 @@ fn subject<'a>(call: &'a Call<'_>, path: &'a str, region: Option<&'a str>) -> Su
             ids.extend(rest.first().map(|id| (*id).to_owned()));
             ids.push((*ip).to_owned());
         }
+        ["local_ips", holder, within @ "port_associations", rest @ ..]
+        | ["routers", holder, within @ "conntrack_helpers", rest @ ..] => {
+            kinds.push((*within).to_owned());
+            ids.extend(rest.first().map(|id| (*id).to_owned()));
+            ids.push((*holder).to_owned());
+        }
+        ["metering", collection, rest @ ..] => {
+            kinds.push((*collection).to_owned());
+            ids.extend(rest.first().map(|id| (*id).to_owned()));
+        }
         ["images", image, "members", rest @ ..] => {
             kinds.push("image_member".to_owned());
             ids.extend(rest.first().map(|id| (*id).to_owned()));

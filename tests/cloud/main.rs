@@ -11,6 +11,7 @@ mod config;
 mod in_process;
 mod listing;
 mod login;
+mod offer;
 mod project_names;
 mod secrets;
 mod support;

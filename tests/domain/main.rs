@@ -9,6 +9,7 @@
 
 mod awaiting;
 mod check_kinds;
+mod coverage;
 mod edges;
 mod kinds;
 mod ladder;

@@ -28,7 +28,7 @@ pub use super::ports::{Crash, Lies, Sent};
 
 /// What the sandbox lists, by the names of its collections; but segments, which every network has as a
 /// part of itself.
-pub const COLLECTIONS: [&str; 19] = [
+pub const COLLECTIONS: [&str; 23] = [
     "networks",
     "subnets",
     "ports",
@@ -42,6 +42,10 @@ pub const COLLECTIONS: [&str; 19] = [
     "address-groups",
     "rbac-policies",
     "qos/policies",
+    "local_ips",
+    "ndp_proxies",
+    "metering/metering-labels",
+    "metering/metering-label-rules",
     "loadbalancers",
     "listeners",
     "pools",
@@ -227,7 +231,7 @@ impl Bench {
 
     pub fn rows_at(&self, region: &str, collection: &str) -> Vec<Value> {
         let (_, answer) = self.api_at(region, "GET", &path_of(collection), Value::Null);
-        let rows = collection.trim_start_matches("qos/").replace('-', "_");
+        let rows = collection.rsplit('/').next().unwrap().replace('-', "_");
         answer[rows].as_array().unwrap().clone()
     }
 
@@ -299,7 +303,8 @@ impl Bench {
 
     /// Makes a resource as the admin; its id.
     pub fn create(&self, collection: &str, fields: Value) -> String {
-        let item = collection.trim_end_matches('s').replace('-', "_");
+        let item = collection.rsplit('/').next().unwrap();
+        let item = item.trim_end_matches('s').replace('-', "_");
         let body = json!({ (item.as_str()): fields });
         let (status, answer) = self.api("POST", &path_of(collection), body);
         assert_eq!(status, 201, "{answer}");

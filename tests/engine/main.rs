@@ -18,6 +18,7 @@ mod estate;
 mod fence;
 mod harness;
 mod invariants;
+mod leftovers;
 mod looks;
 mod mesh;
 mod owners;

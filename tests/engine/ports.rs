@@ -15,7 +15,7 @@ use gone::cloud::{
 };
 use gone::domain::attention::Triage;
 use gone::domain::gantt::{Gantt, Upcoming};
-use gone::domain::kinds::Kind;
+use gone::domain::kinds::{Kind, Kinds, Offer};
 use gone::domain::model::{
     Counts, Deletion, Identity, KindName, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
 };
@@ -361,6 +361,10 @@ impl Cloud for Client {
             Ok(row) if self.takes_for_gone(id) => Ok(Row { row: None, ..row }),
             other => other,
         }
+    }
+
+    async fn offer(&self, site: &Site, kinds: &Kinds) -> Result<Offer, CloudFailure> {
+        self.inner.offer(site, kinds).await
     }
 
     async fn project_names(

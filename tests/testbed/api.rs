@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 /// What a project can hold, by the path of its list.
-const COLLECTIONS: [&str; 13] = [
+const COLLECTIONS: [&str; 15] = [
     "networks",
     "subnets",
     "ports",
@@ -22,6 +22,8 @@ const COLLECTIONS: [&str; 13] = [
     "address-groups",
     "qos/policies",
     "rbac-policies",
+    "local_ips",
+    "metering/metering-labels",
 ];
 /// Calls at a time while cleaning up.
 const PARALLEL: usize = 8;
@@ -241,6 +243,13 @@ impl Api {
         text(&found["projects"][0]["id"])
     }
 
+    /// The NDP proxies of a project: their list takes no filter.
+    pub fn proxies(&self, project: &str) -> Vec<Value> {
+        let mut rows = self.rows("ndp_proxies", "");
+        rows.retain(|row| row["project_id"] == project);
+        rows
+    }
+
     /// All that belongs to a project, and the ports that Neutron made for its routers and floating
     /// IPs: those have no project.
     pub fn holdings(&self, project: &str) -> Holdings {
@@ -285,6 +294,16 @@ impl Api {
             self.delete_all(&format!("floatingips/{id}/port_forwardings"), ids);
         }
         self.delete_all("floatingips", held.ids("floatingips"));
+        let proxies = self.proxies(project);
+        self.delete_all("ndp_proxies", proxies.iter().map(|row| text(&row["id"])));
+        for id in held.0["local_ips"].keys() {
+            let below = format!("local_ips/{id}/port_associations");
+            let ports = self.rows(&below, "");
+            self.delete_all(&below, ports.iter().map(|row| text(&row["fixed_port_id"])));
+        }
+        self.delete_all("local_ips", held.ids("local_ips"));
+        let labels = "metering/metering-labels";
+        self.delete_all(labels, held.ids(labels));
         for id in held.0["routers"].keys() {
             let path = format!("{}/routers/{id}", self.network_url);
             let put = |url: String, body: Value| {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::api::{Api, Holdings, text};
+use crate::estate::Outer;
 
 const GONE: &str = env!("CARGO_BIN_EXE_gone");
 /// Neutron deletes 25 ports a second, on a machine that does nothing else.
@@ -41,6 +42,8 @@ pub struct Bed {
     pub folder: TempDir,
     /// Things of others that a test put on our networks: list and id, removed first.
     strangers: Vec<(String, String)>,
+    /// Things of others that the project stands on: list and id, removed last.
+    pub foundations: Vec<(String, String)>,
     /// Other regions where the project holds something.
     pub also_in: Vec<Api>,
 }
@@ -52,6 +55,9 @@ impl Drop for Bed {
         }
         for api in self.also_in.iter().chain([&self.api]) {
             api.clean_up(&self.project);
+        }
+        for (collection, id) in &self.foundations {
+            self.api.delete_all(collection, [id.clone()]);
         }
     }
 }
@@ -78,6 +84,7 @@ impl Bed {
             api,
             folder: tempfile::tempdir().unwrap(),
             strangers: Vec::new(),
+            foundations: Vec::new(),
             also_in: Vec::new(),
         };
         assert!(made.status.success(), "seed: {:?}", made.status);
@@ -107,6 +114,15 @@ impl Bed {
         let id = text(&made[member]["id"]);
         self.strangers.insert(0, (collection.to_owned(), id));
         made[member].clone()
+    }
+
+    /// A network of the admin's to which routers of the project may lead.
+    pub fn outer(&mut self) -> Outer {
+        let outer = Outer::make(&|method, path, body| self.api.call_any(method, path, body));
+        let made = outer.made.iter();
+        let made = made.map(|(collection, id)| ((*collection).to_owned(), id.clone()));
+        self.foundations.extend(made);
+        outer
     }
 
     /// Changes the `clouds.yaml` of the program.

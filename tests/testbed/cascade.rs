@@ -1,7 +1,7 @@
 //! A network goes with its cascade, and what must stay stays.
 use std::collections::BTreeSet;
 
-use gone::domain::kinds::Kinds;
+use gone::domain::kinds::{Kind, Kinds};
 use serde_json::Value;
 
 use crate::api::{Holdings, text};
@@ -193,6 +193,7 @@ fn testbed_story_8_a_projects_leftovers_go_from_a_plan_file_in_all_services_and_
 
 fn only_the_default_group_is_left(bed: &Bed) {
     assert_eq!(bed.api.of_others(&bed.project), Vec::<Value>::new());
+    assert_eq!(bed.api.proxies(&bed.project), Vec::<Value>::new());
     let left = bed.holdings();
     for (collection, rows) in &left.0 {
         let of_default = |row: &Value| match *collection {
@@ -210,11 +211,11 @@ fn only_the_default_group_is_left(bed: &Bed) {
 #[test]
 fn testbed_story_8_something_of_every_kind_goes_each_by_a_step_of_its_own() {
     let shape = "--networks 1 --ports 1 --trunks 0 --fips 0";
-    let Some(bed) = Bed::seeded("RegionOne", shape) else {
+    let Some(mut bed) = Bed::seeded("RegionOne", shape) else {
         return;
     };
-    let external = text(&bed.api.rows("networks", "name=external")[0]["id"]);
-    let Estate(parts) = Estate::furnish(&bed.project, &external, &|method, path, body| {
+    let outer = bed.outer();
+    let Estate(parts) = Estate::furnish(&bed.project, &outer, &|method, path, body| {
         bed.api.call_any(method, path, body)
     });
     let parts = parts.iter().map(|(kind, id)| format!("{kind}/{id}"));
@@ -231,7 +232,19 @@ fn testbed_story_8_something_of_every_kind_goes_each_by_a_step_of_its_own() {
         .map(|step| step["kind"].as_str().unwrap())
         .collect();
     let kinds = Kinds::load(&[]).unwrap();
-    let names = kinds.iter().map(|kind| kind.name.as_str());
+    let loaded = bed.api.call("GET", "extensions", Value::Null);
+    let loaded: BTreeSet<&str> = loaded["extensions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|extension| extension["alias"].as_str().unwrap())
+        .collect();
+    let is_there = |kind: &&Kind| {
+        let needed = kind.spec.requires_extension.as_deref();
+        needed.is_none_or(|needed| loaded.contains(needed))
+    };
+    let names = kinds.iter().filter(is_there);
+    let names = names.map(|kind| kind.name.as_str());
     let missed: Vec<&str> = names.filter(|name| !met.contains(name)).collect();
     assert_eq!(missed, ["project"], "it stays");
 
@@ -240,4 +253,54 @@ fn testbed_story_8_something_of_every_kind_goes_each_by_a_step_of_its_own() {
     assert_eq!(done["state"], "gone");
     assert_eq!(done["counts"]["gone"], steps.len());
     only_the_default_group_is_left(&bed);
+}
+
+#[test]
+fn testbed_n19_a_project_with_what_few_projects_have_goes_whole_by_its_name() {
+    let shape = "--networks 1 --ports 1 --trunks 0 --fips 0";
+    let Some(mut bed) = Bed::seeded("RegionOne", shape) else {
+        return;
+    };
+    let outer = bed.outer();
+    let send = |method: &str, path: &str, body| bed.api.call_any(method, path, body);
+    let Estate(parts) = Estate::furnish(&bed.project, &outer, &send);
+    let line = format!(
+        "--cloud testbed plan project/{} --cascade -o json",
+        bed.name
+    );
+    let plan = bed.gone(&line).ends_with(0).json();
+    assert_eq!(plan["refused"], Value::Array(Vec::new()), "{plan}");
+    let planned = |kind: &str, id: &str| {
+        let steps = ["steps", "automatic"].map(|list| plan[list].as_array().unwrap());
+        let mut steps = steps.into_iter().flatten();
+        steps.any(|step| step["kind"] == kind && step["resource_id"] == id)
+    };
+    for kind in [
+        "local_ip",
+        "local_ip_association",
+        "conntrack_helper",
+        "ndp_proxy",
+        "metering_label",
+        "metering_label_rule",
+        "address_group",
+    ] {
+        assert!(planned(kind, &parts[kind]), "no {kind} in {plan}");
+    }
+    let not_looked_at = "not looked at: image (metadata definition namespaces); ";
+    let warnings = plan["warnings"].to_string();
+    assert_eq!(warnings.matches("not looked at").count(), 1, "{warnings}");
+    assert!(warnings.contains(not_looked_at), "{warnings}");
+
+    let line = format!(
+        "--cloud testbed delete project/{} --cascade --yes --wait=5m",
+        bed.name
+    );
+    bed.gone(&line).ends_with(0);
+    only_the_default_group_is_left(&bed);
+    let label = &parts["metering_label"];
+    let rules = format!("metering_label_id={label}");
+    assert_eq!(
+        bed.api.rows("metering/metering-label-rules", &rules),
+        Vec::<Value>::new()
+    );
 }

@@ -142,6 +142,10 @@ conforms! {
     testbed_segments segments
     testbed_address_groups address_groups
     testbed_qos_policies qos_policies
+    testbed_local_ips local_ips
+    testbed_conntrack_helpers conntrack_helpers
+    testbed_ndp_proxies ndp_proxies
+    testbed_metering_labels metering_labels
     testbed_permissions permissions
     testbed_if_match if_match
     testbed_revision_numbers revision_numbers

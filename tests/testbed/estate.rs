@@ -11,6 +11,50 @@ const BALANCERS: &str = "/v2.0/lbaas";
 /// what it answers.
 pub type Send<'a> = dyn Fn(&str, &str, Value) -> Value + 'a;
 
+/// The network of other people that a project's routers lead to, with the pool of its IPv6 addresses, which
+/// projects may share.
+pub struct Outer {
+    pub network: String,
+    pub pool: String,
+    /// All that was made for it, each below `/v2.0` and by its id, in the order in which it goes.
+    #[allow(dead_code)] // A practice cloud is thrown away whole.
+    pub made: [(&'static str, String); 3],
+}
+
+impl Outer {
+    /// Made in the caller's own project, who is an admin.
+    pub fn make(send: &Send<'_>) -> Self {
+        let make = |collection: &str, item: &str, fields: Value| {
+            let answer = send(
+                "POST",
+                &format!("/v2.0/{collection}"),
+                json!({ item: fields }),
+            );
+            answer[item]["id"].as_str().unwrap().to_owned()
+        };
+        let scope = json!({ "name": "outer", "ip_version": 6, "shared": true });
+        let scope = make("address-scopes", "address_scope", scope);
+        let pool = json!({ "name": "outer", "prefixes": ["2001:db8:40::/48"],
+            "default_prefixlen": 64, "address_scope_id": scope, "shared": true });
+        let pool = make("subnetpools", "subnetpool", pool);
+        let network = json!({ "name": "outer", "router:external": true });
+        let network = make("networks", "network", network);
+        let old = json!({ "network_id": network, "ip_version": 4, "cidr": "203.0.113.0/24" });
+        make("subnets", "subnet", old);
+        let new = json!({ "network_id": network, "ip_version": 6, "subnetpool_id": pool });
+        make("subnets", "subnet", new);
+        Self {
+            made: [
+                ("networks", network.clone()),
+                ("subnetpools", pool.clone()),
+                ("address-scopes", scope),
+            ],
+            network,
+            pool,
+        }
+    }
+}
+
 /// Of each kind the id of one that can go without the rest. Most is on its network.
 pub struct Estate(pub BTreeMap<&'static str, String>);
 
@@ -18,7 +62,7 @@ impl Estate {
     /// Gives the project at least one of every kind that a project can have, each in use by another where that is
     /// possible. The outer network, with the floating IPs' ports, is another's. Who makes a balancer
     /// finds it pending for a while.
-    pub fn furnish(project: &str, outer: &str, send: &Send<'_>) -> Self {
+    pub fn furnish(project: &str, outer: &Outer, send: &Send<'_>) -> Self {
         let made = Made { project, send };
         let scope = json!({ "name": "scope", "ip_version": 4 });
         let scope = made.network("address-scopes", "address_scope", scope);
@@ -64,7 +108,8 @@ impl Estate {
             "action": "access_as_shared", "target_tenant": "0123456789abcdef0123456789abcdef" });
         let shared = made.network("rbac-policies", "rbac_policy", shared);
 
-        let router = json!({ "name": "edge", "external_gateway_info": { "network_id": outer } });
+        let router = json!({ "name": "edge", "enable_ndp_proxy": true,
+            "external_gateway_info": { "network_id": outer.network } });
         let router = made.network("routers", "router", router);
         let interface = format!("/v2.0/routers/{router}/add_router_interface");
         send("PUT", &interface, json!({ "subnet_id": subnet }));
@@ -73,7 +118,7 @@ impl Estate {
         let routes = json!({ "router": { "routes": routes } });
         send("PUT", &format!("/v2.0/routers/{router}"), routes);
         let floating_ip = |mut more: Value| {
-            more["floating_network_id"] = json!(outer);
+            more["floating_network_id"] = json!(outer.network);
             made.network("floatingips", "floatingip", more)
         };
         let address = floating_ip(json!({ "port_id": server }));
@@ -95,6 +140,9 @@ impl Estate {
             ("port_forwarding", format!("{forwards},{forwarding}")),
         ]);
         parts.extend(made.image());
+        parts.extend(made.helpers(&network, &other, &router));
+        parts.extend(made.proxy(&outer.pool, &router));
+        parts.extend(made.meters());
         parts.extend(made.balancer(&subnet));
         parts.extend([
             ("segment", spare),
@@ -130,6 +178,47 @@ impl Made<'_> {
     fn bare(&self, path: &str, item: &str, fields: Value) -> String {
         let answer = (self.send)("POST", path, json!({ item: fields }));
         answer[item]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// A local IP on the network that leads to the port, and a helper of the router.
+    fn helpers(&self, network: &str, port: &str, router: &str) -> [(&'static str, String); 3] {
+        let local = json!({ "name": "cache", "network_id": network });
+        let local = self.network("local_ips", "local_ip", local);
+        let associations = format!("/v2.0/local_ips/{local}/port_associations");
+        let leads = json!({ "port_association": { "fixed_port_id": port } });
+        (self.send)("POST", &associations, leads);
+        let helper = json!({ "protocol": "tcp", "port": 21, "helper": "ftp" });
+        let helpers = format!("/v2.0/routers/{router}/conntrack_helpers");
+        let helper = self.bare(&helpers, "conntrack_helper", helper);
+        [
+            ("local_ip_association", format!("{local},{port}")),
+            ("local_ip", local),
+            ("conntrack_helper", format!("{router},{helper}")),
+        ]
+    }
+
+    /// The router announces a port of a network behind it.
+    fn proxy(&self, pool: &str, router: &str) -> [(&'static str, String); 1] {
+        let network = self.network("networks", "network", json!({ "name": "six" }));
+        let subnet = json!({ "network_id": network, "ip_version": 6, "subnetpool_id": pool });
+        let subnet = self.network("subnets", "subnet", subnet);
+        let interface = format!("/v2.0/routers/{router}/add_router_interface");
+        (self.send)("PUT", &interface, json!({ "subnet_id": subnet }));
+        let port = json!({ "network_id": network, "name": "announced" });
+        let port = self.network("ports", "port", port);
+        let proxy = json!({ "name": "shown", "router_id": router, "port_id": port });
+        let proxy = self.network("ndp_proxies", "ndp_proxy", proxy);
+        [("ndp_proxy", proxy)]
+    }
+
+    fn meters(&self) -> [(&'static str, String); 2] {
+        let label = json!({ "name": "traffic" });
+        let label = self.network("metering/metering-labels", "metering_label", label);
+        let rule = json!({ "metering_label_id": label, "direction": "ingress",
+            "remote_ip_prefix": "192.0.2.0/24" });
+        let rules = "/v2.0/metering/metering-label-rules";
+        let rule = self.bare(rules, "metering_label_rule", rule);
+        [("metering_label", label), ("metering_label_rule", rule)]
     }
 
     fn image(&self) -> [(&'static str, String); 2] {

@@ -1,4 +1,5 @@
 //! A login to one cloud, and the calls made under it in one region.
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::call::{Answer, Attempt, CallError, Reason, parse};
-use super::catalog::{Catalog, CatalogError, join, overridden};
+use super::catalog::{Catalog, CatalogError, join, overridden, service_type};
 use super::config::{Cloud, Interface};
 use super::keystone::{AuthError, Identity, Token, Vouched, check, login, vouch};
 use super::remote::{RemoteError, request_id, retry_after};
@@ -222,6 +223,21 @@ impl Session {
                 _ => Err(error),
             },
         }
+    }
+
+    /// The services that the catalog has in the session's region, by their official types.
+    ///
+    /// # Errors
+    /// See [`Reason`].
+    pub async fn services(&self) -> Result<BTreeSet<String>, CallError> {
+        let fail = |reason| self.error(&Method::GET, "catalog".to_owned(), reason);
+        let token = self.token(None).await;
+        let token = token.map_err(|error| fail(Reason::Login(Box::new(error))))?;
+        let region = token.catalog.region(self.cloud.region.as_deref());
+        let region = region.map_err(|error| fail(Reason::Catalog(Box::new(error))))?;
+        let endpoints = token.catalog.endpoints().iter();
+        let here = endpoints.filter(|endpoint| endpoint.region == region);
+        Ok(here.map(|it| service_type(&it.service_type)).collect())
     }
 
     /// One call. `path_and_query` begins with the version, such as `/v2.0/ports?limit=1`; names

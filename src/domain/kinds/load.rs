@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
 
+use super::coverage::{Coverage, NotCovered, NothingToCover};
 use super::native;
 use super::{
     ActionWord, AnswerRule, CallTemplate, Created, FilterValues, Kind, KindName, KindSpec, Kinds,
@@ -55,6 +56,10 @@ struct File {
     deleting: BTreeMap<String, String>,
     #[serde(default, rename = "answer")]
     answers: Vec<AnswerRule>,
+    #[serde(default)]
+    not_covered: NotCovered,
+    #[serde(default)]
+    nothing_to_cover: NothingToCover,
     kind: BTreeMap<KindName, Spanned<KindSpec>>,
 }
 
@@ -82,6 +87,10 @@ const EMBEDDED: &[(&str, &str)] = &[
         "kinds/openstack/network.toml",
         include_str!("../../../assets/kinds/openstack/network.toml"),
     ),
+    (
+        "kinds/openstack/network-more.toml",
+        include_str!("../../../assets/kinds/openstack/network-more.toml"),
+    ),
 ];
 
 impl Kinds {
@@ -97,6 +106,7 @@ impl Kinds {
 
     pub fn from_sources(sources: impl IntoIterator<Item = Source>) -> Result<Self, KindsError> {
         let mut kinds = BTreeMap::new();
+        let mut coverage = Coverage::default();
         // Where each kind came from, for errors that only show when all are known.
         let mut origins = BTreeMap::new();
         for source in sources {
@@ -109,6 +119,7 @@ impl Kinds {
             }
             let file: File =
                 toml::from_str(&source.text).map_err(|error| parse_error(&source, &error))?;
+            coverage.add(&file.service, file.not_covered, file.nothing_to_cover);
             for (name, spec) in file.kind {
                 let line = line_of(&source.text, spec.span().start);
                 let mut spec = spec.into_inner();
@@ -143,7 +154,11 @@ impl Kinds {
                 kinds.insert(name, kind);
             }
         }
-        let mut kinds = Self { kinds, home: None };
+        let mut kinds = Self {
+            kinds,
+            home: None,
+            coverage,
+        };
         for kind in kinds.kinds.values_mut() {
             if let Err(message) = native::complete(kind) {
                 let (file, line) = origins.get(&kind.name).cloned().unwrap_or_default();
@@ -179,6 +194,9 @@ impl Kinds {
             if let Some(edge) = &reference.unpinned_by {
                 self.validate_unpinned_by(kind, edge)?;
             }
+        }
+        if let Some(within) = spec.list.as_ref().and_then(|it| it.within.as_ref()) {
+            validate_within(spec, within)?;
         }
         for takes in &spec.takes {
             self.known("takes.kind", &takes.kind)?;
@@ -249,7 +267,7 @@ impl Kinds {
                     Some(within) if list.id.first() != Some(within) => Err(format!(
                         "list.within: \"{within}\" must be the first of list.id"
                     )),
-                    _ => Ok(()),
+                    Some(_) | None => Ok(()),
                 }
             }
             (None, Some(derived)) => {
@@ -316,13 +334,14 @@ impl Kinds {
                 "reference to \"{to}\": \"released_by\" goes with on_delete = \"unset\""
             ));
         }
+        // Without a filter it is known from the lists that other references ask for.
         let within = spec.list.as_ref().and_then(|list| list.within.as_ref());
         let key = reference.find.as_ref().map(|find| &find.key);
-        match within {
-            Some(within) if key != Some(within) => Err(format!(
+        match (within, key) {
+            (Some(within), Some(key)) if key != within => Err(format!(
                 "reference to \"{to}\": \"find.key\" must be \"{within}\", without which it is not listed"
             )),
-            _ => Ok(()),
+            (Some(_) | None, Some(_) | None) => Ok(()),
         }
     }
 
@@ -410,6 +429,17 @@ fn validate_settles(spec: &KindSpec, list: &ListSpec) -> Result<(), String> {
     match &spec.settles {
         Some(settles) => validate_listed("settles.field", &settles.field, list),
         None => Ok(()),
+    }
+}
+
+/// A reference asks for the lists of parents.
+fn validate_within(spec: &KindSpec, within: &String) -> Result<(), String> {
+    let mut found_by = spec.references.iter().flat_map(|it| &it.find);
+    match found_by.any(|find| find.key == *within) {
+        true => Ok(()),
+        false => Err(format!(
+            "list.within: no reference has \"find.key\" = \"{within}\", without which it is not listed"
+        )),
     }
 }
 

@@ -29,7 +29,7 @@
 //! | `shown_by` | of a reference: who may not list the referrers sees by resources of this kind whether there are any |
 //! | `imports` | of a service: others whose kinds its own refer to |
 //! | `asynchronous` | of a reference: seen to after the target was accepted for deletion (G3) |
-//! | `within` | a kind that the cloud lists below its parent alone (an image's members) |
+//! | `within` | a kind that the cloud lists below its parent alone (an image's members); a row may leave the parent's id out |
 //! | `match` | `equals` a value of the target, behind a prefix or not; beside that, is an address `in_cidr` of it |
 //! | `find` | the server-side filter that finds referrers set at a time |
 //! | call template | method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
@@ -49,9 +49,12 @@
 //! | `override` | replaces the kind of this name that an earlier file defines; without it that is an error |
 //! | `owner` | the field that says what a resource serves; when that changes, it is drift |
 //! | `requires_extension` | where the cloud lacks it, there are none |
+//! | `not_covered` | of a file: `resources` of its service, `extensions` and `services` that have no kinds, with what they hold; a project's plan names them (N19) |
+//! | `nothing_to_cover` | of a file: `extensions` and `services` that hold nothing of a project beyond the kinds |
 //!
 //! Anything else is a new named operator here with a table test, never an expression language.
 
+mod coverage;
 mod effect;
 mod load;
 mod native;
@@ -62,6 +65,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+pub use coverage::{Offer, not_looked_at};
 pub use load::{KindsError, Source};
 pub use native::{IN_USE, INCARNATION, NOT_FOUND, base, refer_to, referred};
 pub use spec::{
@@ -86,6 +90,7 @@ const SINGLE_VALUES_MAX: usize = 4;
 pub struct Kinds {
     kinds: BTreeMap<KindName, Kind>,
     home: Option<Home>,
+    coverage: coverage::Coverage,
 }
 
 /// The deployment whose kinds these are: what it offers is kept at its own site.
@@ -415,11 +420,27 @@ impl Kind {
 
     /// With more values of this filter than that, all of a kind is listed, if that can be.
     pub fn values_max(&self, filter: &str) -> usize {
-        let list = self.spec.list.as_ref();
         match self.values_of(filter) {
-            _ if list.is_some_and(|list| list.within.is_some()) => usize::MAX,
+            _ if self.is_listed_within() => usize::MAX,
             FilterValues::Single => SINGLE_VALUES_MAX,
             FilterValues::Repeated | FilterValues::Listed => FILTER_VALUES_MAX,
+        }
+    }
+
+    /// Whether the cloud lists it below one parent at a time, and never as a whole.
+    pub fn is_listed_within(&self) -> bool {
+        let list = self.spec.list.as_ref();
+        list.is_some_and(|list| list.within.is_some())
+    }
+
+    /// Writes the parts of an id that only the path of the request names into a row: a list below a parent
+    /// need not repeat the parent.
+    pub fn complete(&self, row: &mut Value, path: &BTreeMap<String, String>) {
+        let within = self.spec.list.iter().filter_map(|it| it.within.as_ref());
+        for name in within {
+            if let (Some(row), Some(value)) = (row.as_object_mut(), path.get(name)) {
+                row.entry(name).or_insert_with(|| value.as_str().into());
+            }
         }
     }
 

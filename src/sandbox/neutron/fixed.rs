@@ -9,25 +9,7 @@ use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 const EXTENSIONS: &str = include_str!("extensions.json");
 
 /// Collections that exist, and stay empty here: path, type and words of a 404.
-const EMPTY_COLLECTIONS: [(&str, &str, &str, &str); 5] = [
-    (
-        "local_ips",
-        "LocalIPNotFound",
-        "Local IP ",
-        " could not be found.",
-    ),
-    (
-        "ndp_proxies",
-        "NDPProxyNotFound",
-        "Ndp proxy ",
-        " could not be found.",
-    ),
-    (
-        "metering/metering-labels",
-        "MeteringLabelNotFound",
-        "Metering label '",
-        "' does not exist.",
-    ),
+const EMPTY_COLLECTIONS: [(&str, &str, &str, &str); 2] = [
     ("agents", "AgentNotFound", "Agent ", " could not be found."),
     (
         "flavors",

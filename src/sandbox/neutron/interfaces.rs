@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::floating_ips::FloatingIp;
 use super::kind::Row;
+use super::ndp_proxies::NdpProxy;
 use super::ports::{Port, ROUTER_INTERFACE};
 use super::routers::{Router, bad_router, connected};
 use super::session::Session;
@@ -233,6 +234,17 @@ fn unused_interface(store: &Store, router: &Router, subnet: &Subnet) -> Result<(
         .any(|hop| subnet.cidr.contains(&hop));
     if routed {
         return refused("RouterInterfaceInUseByRoute", "routes");
+    }
+    let mut proxies = store.all::<NdpProxy>().values();
+    if proxies.any(|it| it.router == router.meta.id && subnet.cidr.contains(&it.address)) {
+        return Err(Refusal::conflict(
+            "RouterInterfaceInUseByNDPProxy",
+            format!(
+                "Unable to remove subnet {} from router {}, There are one or more ndp proxies still \
+                 in use on the subnet.",
+                subnet.meta.id, router.meta.id
+            ),
+        ));
     }
     Ok(())
 }

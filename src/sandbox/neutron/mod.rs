@@ -11,6 +11,7 @@ use http::Method;
 mod address_groups;
 mod addresses;
 mod body;
+mod conntrack;
 mod fixed;
 mod floating_ips;
 mod forwardings;
@@ -18,6 +19,9 @@ mod groups;
 mod interfaces;
 mod kind;
 mod lists;
+mod local_ips;
+mod metering;
+mod ndp_proxies;
 mod networks;
 mod pools;
 mod ports;
@@ -37,6 +41,9 @@ mod vips;
 use address_groups::AddressGroup;
 use floating_ips::FloatingIp;
 use groups::{Group, Rule};
+use local_ips::LocalIp;
+use metering::{MeteringLabel, MeteringRule};
+use ndp_proxies::NdpProxy;
 use networks::Network;
 use pools::{Pool, RbacPolicy};
 use ports::Port;
@@ -184,6 +191,9 @@ fn route(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answer> {
         ["networks", rest @ ..] => resource::<Network>(session, call, rest),
         ["subnets", rest @ ..] => resource::<Subnet>(session, call, rest),
         ["ports", rest @ ..] => resource::<Port>(session, call, rest),
+        ["routers", router, "conntrack_helpers", rest @ ..] => {
+            conntrack::below(session, call, router, rest)
+        }
         ["routers", id, action] if is_action(call, action) => {
             let id = session.changeable::<Router>(id, "update")?;
             routers::act(session, id, action, &call.json()).map(Answer::ok)
@@ -215,6 +225,17 @@ fn route(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answer> {
         ["address-scopes", rest @ ..] => resource::<AddressScope>(session, call, rest),
         ["segments", rest @ ..] => resource::<Segment>(session, call, rest),
         ["rbac-policies", rest @ ..] => resource::<RbacPolicy>(session, call, rest),
+        ["local_ips", local_ip, "port_associations", rest @ ..] => {
+            local_ips::associations(session, call, local_ip, rest)
+        }
+        ["local_ips", rest @ ..] => resource::<LocalIp>(session, call, rest),
+        ["ndp_proxies", rest @ ..] => resource::<NdpProxy>(session, call, rest),
+        ["metering", "metering-labels", rest @ ..] => {
+            resource::<MeteringLabel>(session, call, rest)
+        }
+        ["metering", "metering-label-rules", rest @ ..] => {
+            resource::<MeteringRule>(session, call, rest)
+        }
         _ => fixed::empty_collection(session, call, path),
     }
 }

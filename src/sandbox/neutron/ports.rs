@@ -9,6 +9,8 @@ use super::floating_ips::FloatingIp;
 use super::forwardings::Forwarding;
 use super::groups::{self, Group};
 use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W, stored};
+use super::local_ips::{Association, LocalIp};
+use super::ndp_proxies::NdpProxy;
 use super::networks::Network;
 use super::revival::Renamed;
 use super::routers::Router;
@@ -20,6 +22,7 @@ use crate::sandbox::wire::{Refusal, Result};
 pub(super) const ROUTER_INTERFACE: &str = "network:router_interface";
 pub(super) const ROUTER_GATEWAY: &str = "network:router_gateway";
 pub(super) const FLOATING_IP: &str = "network:floatingip";
+pub(super) const LOCAL_IP: &str = "network:local_ip";
 
 /// Owners whose ports go by the router's or the floating IP's own calls only.
 const ROUTER_OWNERS: [&str; 7] = [
@@ -287,6 +290,15 @@ impl Row for Port {
                 ),
             ));
         }
+        if store.all::<LocalIp>().values().any(|it| it.port == id) {
+            return Err(Refusal::conflict(
+                "ServicePortInUse",
+                format!(
+                    "Port {id} cannot be deleted directly via the port API: still referenced by \
+                     Local IPs."
+                ),
+            ));
+        }
         if let Some(trunk) = store.indexes().trunks_by_parent.of(&id).next() {
             return Err(Refusal::conflict(
                 "PortInUseAsTrunkParent",
@@ -302,7 +314,8 @@ impl Row for Port {
         Ok(())
     }
 
-    /// Floating IPs stay, without a port; port forwardings go with the port.
+    /// Floating IPs stay, without a port; what leads to the port goes with it: port forwardings, NDP
+    /// proxies, associations of local IPs.
     fn delete(session: &mut Session<'_>, id: Uuid) {
         let floating: Vec<Uuid> = session
             .store()
@@ -321,6 +334,16 @@ impl Row for Port {
         }
         for forwarding in forwardings {
             session.take::<Forwarding>(forwarding);
+        }
+        let proxies = session.store().all::<NdpProxy>().values();
+        let proxies = proxies.filter(|it| it.port == id).map(|it| it.meta.id);
+        for proxy in proxies.collect::<Vec<_>>() {
+            session.take::<NdpProxy>(proxy);
+        }
+        let associations = session.store().all::<Association>().values();
+        let associations = associations.filter(|it| it.port == id);
+        for association in associations.map(|it| it.meta.id).collect::<Vec<_>>() {
+            session.take::<Association>(association);
         }
         session.take::<Self>(id);
     }

@@ -46,6 +46,20 @@ pub(super) fn resource<R: Row>(
     }
 }
 
+/// The body of `GET` on a collection below a parent: all its rows that the caller sees.
+pub(super) fn rows_below<R: Row>(
+    session: &Session<'_>,
+    call: &Call<'_>,
+    is_below: impl Fn(&R) -> bool,
+) -> Result<Value> {
+    let fields = lists::fields_of(R::KIND, call)?;
+    let scope = session.scope();
+    let rows = scope.store.all::<R>().values();
+    let rows = rows.filter(|row| is_below(row) && row.visible(&scope));
+    let shown: Value = rows.map(|row| kind::view(row, &fields, &scope)).collect();
+    Ok(json!({R::KIND.plural: shown}))
+}
+
 fn create<R: Row>(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answer> {
     let kind = R::KIND;
     let body = call.json();

@@ -56,6 +56,12 @@ impl Neutron {
                 Undo::AddressGroup(_, Some(row)) => put_back(&mut self.store, row, &names),
                 Undo::QosPolicy(_, Some(row)) => put_back(&mut self.store, row, &names),
                 Undo::Policy(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::LocalIp(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::Association(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::ConntrackHelper(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::NdpProxy(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::MeteringLabel(_, Some(row)) => put_back(&mut self.store, row, &names),
+                Undo::MeteringRule(_, Some(row)) => put_back(&mut self.store, row, &names),
                 // It was made by the call, so there is nothing to bring back.
                 _ => {}
             }
@@ -83,6 +89,14 @@ fn new_names(changes: &[Undo], store: &Store, ids: &mut Ids) -> Renamed {
             Undo::AddressGroup(id, _) => missing::<super::address_groups::AddressGroup>(store, *id),
             Undo::QosPolicy(id, _) => missing::<super::qos::QosPolicy>(store, *id),
             Undo::Policy(id, _) => missing::<super::pools::RbacPolicy>(store, *id),
+            Undo::LocalIp(id, _) => missing::<super::local_ips::LocalIp>(store, *id),
+            Undo::Association(id, _) => missing::<super::local_ips::Association>(store, *id),
+            Undo::ConntrackHelper(id, _) => {
+                missing::<super::conntrack::ConntrackHelper>(store, *id)
+            }
+            Undo::NdpProxy(id, _) => missing::<super::ndp_proxies::NdpProxy>(store, *id),
+            Undo::MeteringLabel(id, _) => missing::<super::metering::MeteringLabel>(store, *id),
+            Undo::MeteringRule(id, _) => missing::<super::metering::MeteringRule>(store, *id),
         };
         if let Some(id) = gone {
             names.0.entry(id).or_insert_with(|| ids.uuid());

@@ -7,12 +7,13 @@ use uuid::Uuid;
 
 use super::floating_ips::FloatingIp;
 use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W, stored};
+use super::ndp_proxies::NdpProxy;
 use super::networks::Network;
 use super::ports::{Port, ROUTER_GATEWAY, ROUTER_INTERFACE};
 use super::revival::Renamed;
 use super::store::Store;
 use super::subnets::Subnet;
-use super::{Scope, Session, addresses, body, interfaces};
+use super::{Scope, Session, addresses, body, conntrack, interfaces};
 use crate::sandbox::wire::{Refusal, Result};
 
 #[derive(Clone, Debug)]
@@ -61,7 +62,7 @@ static KIND: Kind = Kind {
         Attribute::new("availability_zone_hints", S | P, Unset::List),
         Attribute::new("routes", U, Unset::Absent),
         Attribute::new("flavor_id", S | P, Unset::Null),
-        Attribute::new("conntrack_helpers", 0, Unset::List),
+        Attribute::new("conntrack_helpers", 0, Unset::Absent),
         Attribute::new("enable_ndp_proxy", F | P | U, Unset::Flag(false)),
         Attribute::new("tags", F, Unset::Absent),
         Attribute::new("created_at", 0, Unset::Absent),
@@ -84,6 +85,7 @@ impl Row for Router {
                 .iter()
                 .map(|route| json!({"destination": route.destination, "nexthop": route.nexthop}))
                 .collect(),
+            "conntrack_helpers" => conntrack::shown_in_router(scope.store, self.meta.id),
             "external_gateway_info" => match &self.gateway {
                 None => Value::Null,
                 Some(gateway) => json!({
@@ -153,7 +155,12 @@ impl Row for Router {
         ))
     }
 
+    /// Its conntrack helpers go with it.
     fn delete(session: &mut Session<'_>, id: Uuid) {
+        let helpers = conntrack::helpers_of(session.store(), id);
+        for helper in helpers.map(|it| it.meta.id).collect::<Vec<_>>() {
+            session.take::<conntrack::ConntrackHelper>(helper);
+        }
         if let Some(router) = session.take::<Self>(id)
             && let Some(gateway) = router.gateway
         {
@@ -250,6 +257,16 @@ fn set_gateway(session: &mut Session<'_>, id: Uuid, info: &Value) -> Result<()> 
                     "Gateway cannot be updated for router {id}, since a gateway to external \
                      network {} is required by one or more floating IPs.",
                     gateway.network
+                ),
+            ));
+        }
+        let mut proxies = session.store().all::<NdpProxy>().values();
+        if proxies.any(|proxy| proxy.router == id) {
+            return Err(Refusal::conflict(
+                "RouterGatewayInUseByNDPProxy",
+                format!(
+                    "Unable to unset external gateway of router {id}, There are one or more ndp \
+                     proxies still in use on the router."
                 ),
             ));
         }

@@ -5,10 +5,14 @@ use std::net::IpAddr;
 use uuid::Uuid;
 
 use super::address_groups::AddressGroup;
+use super::conntrack::ConntrackHelper;
 use super::floating_ips::FloatingIp;
 use super::forwardings::Forwarding;
 use super::groups::{Group, Rule};
 use super::kind::Row;
+use super::local_ips::{Association, LocalIp};
+use super::metering::{MeteringLabel, MeteringRule};
+use super::ndp_proxies::NdpProxy;
 use super::networks::Network;
 use super::pools::{Pool, RbacPolicy};
 use super::ports::Port;
@@ -36,6 +40,12 @@ pub(super) struct Tables {
     pub(super) address_groups: BTreeMap<Uuid, AddressGroup>,
     pub(super) qos_policies: BTreeMap<Uuid, QosPolicy>,
     pub(super) policies: BTreeMap<Uuid, RbacPolicy>,
+    pub(super) local_ips: BTreeMap<Uuid, LocalIp>,
+    pub(super) associations: BTreeMap<Uuid, Association>,
+    pub(super) conntrack_helpers: BTreeMap<Uuid, ConntrackHelper>,
+    pub(super) ndp_proxies: BTreeMap<Uuid, NdpProxy>,
+    pub(super) metering_labels: BTreeMap<Uuid, MeteringLabel>,
+    pub(super) metering_rules: BTreeMap<Uuid, MeteringRule>,
 }
 
 /// Who refers to whom, so that no rule scans a table of 100,000 ports.
@@ -123,6 +133,12 @@ pub(super) enum Undo {
     AddressGroup(Uuid, Option<AddressGroup>),
     QosPolicy(Uuid, Option<QosPolicy>),
     Policy(Uuid, Option<RbacPolicy>),
+    LocalIp(Uuid, Option<LocalIp>),
+    Association(Uuid, Option<Association>),
+    ConntrackHelper(Uuid, Option<ConntrackHelper>),
+    NdpProxy(Uuid, Option<NdpProxy>),
+    MeteringLabel(Uuid, Option<MeteringLabel>),
+    MeteringRule(Uuid, Option<MeteringRule>),
 }
 
 #[derive(Default)]
@@ -212,6 +228,12 @@ impl Store {
                 Undo::AddressGroup(id, row) => self.restore(id, row),
                 Undo::QosPolicy(id, row) => self.restore(id, row),
                 Undo::Policy(id, row) => self.restore(id, row),
+                Undo::LocalIp(id, row) => self.restore(id, row),
+                Undo::Association(id, row) => self.restore(id, row),
+                Undo::ConntrackHelper(id, row) => self.restore(id, row),
+                Undo::NdpProxy(id, row) => self.restore(id, row),
+                Undo::MeteringLabel(id, row) => self.restore(id, row),
+                Undo::MeteringRule(id, row) => self.restore(id, row),
             }
         }
     }

@@ -317,7 +317,8 @@ fn no_overlap(store: &Store, network: Uuid, cidr: IpNet, pool: Option<Uuid>) -> 
         .of(&network)
         .filter_map(|id| store.get::<Subnet>(id));
     for sibling in siblings {
-        if sibling.pool != pool {
+        let same_version = sibling.cidr.addr().is_ipv4() == cidr.addr().is_ipv4();
+        if same_version && sibling.pool != pool {
             return Err(Refusal::bad_request(
                 "NetworkSubnetPoolAffinityError",
                 "Subnets hosted on the same network must be allocated from the same subnet pool.",

@@ -9,6 +9,7 @@ mod image_files;
 mod image_lists;
 mod image_patches;
 mod images;
+mod more_network;
 pub mod rows;
 mod scenes;
 

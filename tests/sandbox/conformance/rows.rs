@@ -229,6 +229,38 @@ pub const ROWS: &[(&str, &str)] = &[
         "another project's balancer or child, as a member",
         "another project's balancer",
     ),
+    (
+        "local IP's own port, or a port of the user's that a local IP has its address from",
+        "local IP's port",
+    ),
+    ("local IP with associations", "local IP with associations"),
+    (
+        "local IP without associations",
+        "local IP without associations",
+    ),
+    (
+        "port with an association of a local IP",
+        "port with an association of a local IP",
+    ),
+    ("association of a local IP", "association of a local IP"),
+    (
+        "router with conntrack helpers",
+        "router with conntrack helpers",
+    ),
+    ("port with an NDP proxy", "port with an NDP proxy"),
+    (
+        "router interface towards a port with an NDP proxy",
+        "interface to a port with an NDP proxy",
+    ),
+    (
+        "gateway of a router with an NDP proxy",
+        "gateway of a router with an NDP proxy",
+    ),
+    ("metering label with rules", "metering label with rules"),
+    (
+        "metering label of his project, as a member",
+        "metering label as a member",
+    ),
 ];
 
 /// Sections about services that the sandbox does not have.

@@ -1,7 +1,8 @@
 //! The scenes, in the order of `tests/testbed/behaviour.py`.
 use super::Who::{BadToken, Demo};
 use super::{
-    Step, delete, get, image_bodies, image_files, image_lists, image_patches, images, post, put,
+    Step, delete, get, image_bodies, image_files, image_lists, image_patches, images, more_network,
+    post, put,
 };
 
 pub type Scene = (&'static str, fn() -> Vec<Step>);
@@ -24,6 +25,10 @@ pub const SCENES: &[Scene] = &[
     ("segments", segments),
     ("address_groups", address_groups),
     ("qos_policies", qos_policies),
+    ("local_ips", more_network::local_ips),
+    ("conntrack_helpers", more_network::conntrack_helpers),
+    ("ndp_proxies", more_network::ndp_proxies),
+    ("metering_labels", more_network::metering_labels),
     ("permissions", permissions),
     ("if_match", if_match),
     ("revision_numbers", revision_numbers),

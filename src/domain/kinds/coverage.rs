@@ -1,0 +1,160 @@
+//! What a cloud offers and no kind covers: a plan for all that belongs to a project names it (N19).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use super::Kinds;
+use crate::domain::text::escape;
+
+/// More than this is counted and not named: a warning is one line.
+const NAMED_MAX: usize = 20;
+/// Characters of a name that a cloud's catalog or list of extensions tells.
+const NAME_MAX: usize = 40;
+
+/// What a kinds file says of resources that have no kind.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NotCovered {
+    /// What every cloud with the file's service may hold.
+    pub(super) resources: Option<String>,
+    /// Extension of the file's service → the resources that it adds.
+    #[serde(default)]
+    pub(super) extensions: BTreeMap<String, String>,
+    /// Service of the catalog → its resources.
+    #[serde(default)]
+    pub(super) services: BTreeMap<String, String>,
+}
+
+/// Which extensions and services hold nothing of a project beyond what the kinds cover.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NothingToCover {
+    #[serde(default)]
+    pub(super) extensions: BTreeSet<String>,
+    #[serde(default)]
+    pub(super) services: BTreeSet<String>,
+}
+
+/// What all files say of that.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Coverage {
+    services: BTreeMap<String, String>,
+    empty_services: BTreeSet<String>,
+    of_services: BTreeMap<String, OfService>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct OfService {
+    resources: Vec<String>,
+    extensions: BTreeMap<String, String>,
+    empty_extensions: BTreeSet<String>,
+}
+
+impl Coverage {
+    /// A later file's word counts.
+    pub(super) fn add(&mut self, service: &str, not: NotCovered, nothing: NothingToCover) {
+        self.services.extend(not.services);
+        self.empty_services.extend(nothing.services);
+        let of_service = self.of_services.entry(service.to_owned()).or_default();
+        of_service.resources.extend(not.resources);
+        of_service.extensions.extend(not.extensions);
+        of_service.empty_extensions.extend(nothing.extensions);
+    }
+}
+
+/// What a site offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// The services for which there are kinds, as the kinds name them, each with its extensions: none where
+    /// no kind depends on one.
+    pub covered: BTreeMap<String, BTreeSet<String>>,
+    /// The other services of the catalog.
+    pub others: BTreeSet<String>,
+}
+
+impl Kinds {
+    /// The services for which there are kinds.
+    pub fn services(&self) -> BTreeSet<&str> {
+        let services = self.kinds.values().map(|kind| kind.service.as_str());
+        services.collect()
+    }
+
+    /// What of this the kinds do not cover, in words for a list: `compute (servers, key pairs)`.
+    pub fn not_covered(&self, offer: &Offer) -> Vec<String> {
+        let mut found = Vec::new();
+        for service in &offer.others {
+            let is_empty = self.coverage.empty_services.contains(service);
+            match self.coverage.services.get(service) {
+                Some(resources) => found.push(format!("{} ({resources})", name(service))),
+                None if is_empty => {}
+                None => found.push(format!(
+                    "{} (a service that gone does not know)",
+                    name(service)
+                )),
+            }
+        }
+        for (service, extensions) in &offer.covered {
+            let Some(of_service) = self.coverage.of_services.get(service) else {
+                continue;
+            };
+            let own = of_service.resources.iter();
+            found.extend(own.map(|resources| format!("{} ({resources})", name(service))));
+            // Without a list of those that add nothing, every extension would seem to add something.
+            if of_service.empty_extensions.is_empty() {
+                continue;
+            }
+            let covered = self.extensions_of_kinds(service);
+            for extension in extensions {
+                let says = |what: &str| {
+                    format!(
+                        "extension {} of {} ({what})",
+                        name(extension),
+                        name(service)
+                    )
+                };
+                let is_empty = of_service.empty_extensions.contains(extension);
+                match of_service.extensions.get(extension) {
+                    _ if covered.contains(extension.as_str()) => {}
+                    Some(resources) => found.push(says(resources)),
+                    None if is_empty => {}
+                    None => found.push(says("gone does not know whether it has resources")),
+                }
+            }
+        }
+        found
+    }
+
+    fn extensions_of_kinds(&self, service: &str) -> BTreeSet<&str> {
+        let kinds = self.kinds.values().filter(|kind| kind.service == service);
+        let needed = kinds.filter_map(|kind| kind.spec.requires_extension.as_deref());
+        needed.collect()
+    }
+}
+
+/// The warning of a plan for what belongs to a project at a site; none where the kinds cover all.
+pub fn not_looked_at(not_covered: &[String], site: &str) -> Option<String> {
+    if not_covered.is_empty() {
+        return None;
+    }
+    let named: Vec<&str> = not_covered
+        .iter()
+        .take(NAMED_MAX)
+        .map(String::as_str)
+        .collect();
+    let more = match not_covered.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "not looked at: {}{more}; gone has no kinds for these, so whatever the project has of them at {} stays",
+        named.join(", "),
+        escape(site)
+    ))
+}
+
+/// What a cloud calls something, made harmless and short.
+fn name(told: &str) -> String {
+    let short: String = told.chars().take(NAME_MAX).collect();
+    escape(&short).into_owned()
+}

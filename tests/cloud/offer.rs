@@ -1,0 +1,69 @@
+//! What a site offers beside what there are kinds for (N19).
+use std::sync::Arc;
+use std::time::Duration;
+
+use gone::cloud::openstack::{HttpTransport, Transport};
+use gone::cloud::{Cloud as _, CloudFailure, OpenStack};
+use gone::domain::kinds::{Kinds, Offer};
+use gone::domain::model::Site;
+use gone::system::clock::Clock;
+use serde_json::json;
+use wiremock::matchers::{method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+use crate::support::{TOKEN, password_cloud, token_answer};
+
+/// What region R1 offers, whose network service answers this for its extensions; and how often it was asked.
+async fn offered(extensions: ResponseTemplate) -> (Result<Offer, CloudFailure>, usize) {
+    let server = MockServer::start().await;
+    Mock::given(method("POST"))
+        .and(path("/v3/auth/tokens"))
+        .respond_with(token_answer(&server.uri(), TOKEN))
+        .mount(&server)
+        .await;
+    Mock::given(method("GET"))
+        .and(path("/v2.0/extensions"))
+        .respond_with(extensions)
+        .mount(&server)
+        .await;
+    let site = Site::region("c", "R1");
+    let cloud = OpenStack::new(
+        vec![(site.clone(), password_cloud(&server.uri()))],
+        Box::new(|cloud| {
+            let transport = HttpTransport::new(cloud).map_err(|error| error.to_string())?;
+            Ok(Arc::new(transport) as Arc<dyn Transport>)
+        }),
+        Clock::system(),
+        Duration::from_secs(20),
+    );
+    let kinds = Kinds::load(&[]).unwrap();
+    let _ = cloud.offer(&site, &kinds).await;
+    let offer = cloud.offer(&site, &kinds).await;
+    let asked = server.received_requests().await.unwrap();
+    let asked = asked
+        .iter()
+        .filter(|it| it.url.path() == "/v2.0/extensions");
+    (offer, asked.count())
+}
+
+#[tokio::test]
+async fn n19_an_offer_names_extensions_and_the_services_without_kinds_and_is_asked_for_once() {
+    let extensions = json!({"extensions": [{"alias": "metering"}, {"alias": "logging"}]});
+    let (offer, asked) = offered(ResponseTemplate::new(200).set_body_json(extensions)).await;
+    let offer = offer.unwrap();
+    let services: Vec<&String> = offer.covered.keys().collect();
+    assert_eq!(services, ["network"]);
+    let extensions: Vec<&String> = offer.covered["network"].iter().collect();
+    assert_eq!(extensions, ["logging", "metering"]);
+    // Which the catalog calls volumev3.
+    let others: Vec<&String> = offer.others.iter().collect();
+    assert_eq!(others, ["block-storage"]);
+    assert_eq!(asked, 1);
+}
+
+#[tokio::test]
+async fn n19_an_offer_that_cannot_be_read_is_an_error_and_not_an_empty_one() {
+    let (offer, _) = offered(ResponseTemplate::new(503)).await;
+    let failed = offer.unwrap_err();
+    assert_eq!(failed.status, Some(503));
+}

@@ -1,0 +1,116 @@
+//! What no kind covers is named (N19).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gone::domain::kinds::{Kinds, Offer, Source, not_looked_at};
+
+fn texts(words: &[&str]) -> BTreeSet<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn offer(extensions: &[&str], others: &[&str]) -> Offer {
+    Offer {
+        covered: BTreeMap::from([("network".to_owned(), texts(extensions))]),
+        others: texts(others),
+    }
+}
+
+fn not_covered(extensions: &[&str], others: &[&str]) -> Vec<String> {
+    Kinds::load(&[])
+        .unwrap()
+        .not_covered(&offer(extensions, others))
+}
+
+#[test]
+fn n19_a_service_and_an_extension_without_kinds_are_named_with_what_they_hold() {
+    assert_eq!(
+        not_covered(&["trunk", "logging"], &["compute", "placement"]),
+        [
+            "compute (servers and server groups)",
+            "extension logging of network (logs of network resources)"
+        ]
+    );
+}
+
+#[test]
+fn n19_what_gone_has_never_heard_of_is_named_too() {
+    let found = not_covered(&["x-cloud-teapot"], &["teapot"]);
+    assert_eq!(
+        found,
+        [
+            "teapot (a service that gone does not know)",
+            "extension x-cloud-teapot of network (gone does not know whether it has resources)"
+        ]
+    );
+}
+
+#[test]
+fn n19_what_has_kinds_or_holds_nothing_is_not_named() {
+    let extensions = [
+        "metering",
+        "local_ip",
+        "l3-ndp-proxy",
+        "bgp",
+        "vpnaas",
+        "sorting",
+        "quotas",
+    ];
+    assert_eq!(
+        not_covered(&extensions, &["placement"]),
+        Vec::<String>::new()
+    );
+    assert_eq!(not_looked_at(&[], "prod/R1"), None);
+}
+
+#[test]
+fn n19_what_every_cloud_with_the_service_holds_is_named() {
+    let offer = Offer {
+        covered: BTreeMap::from([("image".to_owned(), BTreeSet::new())]),
+        others: BTreeSet::new(),
+    };
+    let found = Kinds::load(&[]).unwrap().not_covered(&offer);
+    assert_eq!(found, ["image (metadata definition namespaces)"]);
+}
+
+#[test]
+fn n19_a_kind_of_the_users_covers_what_it_needs() {
+    let mine = Source {
+        file: "mine.toml".to_owned(),
+        text: r#"
+            service = "network"
+            prefix = "/v2.0"
+            [kind.log]
+            requires_extension = "logging"
+            not_found = ["LogResourceNotFound"]
+            delete = { method = "DELETE", path = "/log/logs/{id}" }
+            [kind.log.list]
+            path = "/log/logs"
+            items = "logs"
+            item = "log"
+        "#
+        .to_owned(),
+    };
+    let kinds = Kinds::load(&[mine]).unwrap();
+    assert_eq!(
+        kinds.not_covered(&offer(&["logging"], &[])),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn n19_the_warning_is_one_harmless_line_however_much_a_cloud_offers() {
+    let many: Vec<String> = (0..500).map(|nth| format!("service-{nth:03}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let line = not_looked_at(&not_covered(&[], &many), "prod/R1").unwrap();
+    assert!(line.starts_with("not looked at: service-000 ("), "{line}");
+    let end = "and 480 more; gone has no kinds for these, so whatever the project has of them at prod/R1 stays";
+    assert!(line.ends_with(end), "{line}");
+    assert!(line.len() < 2_000, "{}", line.len());
+
+    let hostile = format!("evil\u{1b}[2J\n{}", "x".repeat(10_000));
+    let line = not_looked_at(&not_covered(&[], &[&hostile]), "prod/R1").unwrap();
+    assert!(
+        line.len() < 300 && !line.contains(['\u{1b}', '\n']),
+        "{line:?}"
+    );
+}

@@ -1,0 +1,221 @@
+//! A project goes with all that it has, and what gone does not look at is said (N19, P9).
+
+use super::harness::*;
+use gone::domain::kinds::{Kinds, Source};
+use gone::domain::model::PlanOptions;
+use serde_json::{Value, json};
+
+/// What few projects have, by its collection.
+const RARE: [&str; 5] = [
+    "local_ips",
+    "ndp_proxies",
+    "metering/metering-labels",
+    "metering/metering-label-rules",
+    "address-groups",
+];
+
+#[test]
+fn n19_a_project_with_metering_local_ips_helpers_and_proxies_goes_whole() {
+    paused(async {
+        let bench = Bench::new(1);
+        let made = bench.furnish_demo();
+        for collection in RARE {
+            assert!(!bench.ids(collection).is_empty(), "{collection}");
+        }
+        let steps = bench
+            .run(async |client| {
+                let id = client.delete("project", "demo").await;
+                client.gone(&id).await;
+                client.steps(&id).await
+            })
+            .await
+            .unwrap();
+        for collection in RARE {
+            assert_eq!(bench.ids(collection), Vec::<String>::new(), "{collection}");
+        }
+        let planned = |kind: &str| {
+            let id = &made[kind];
+            steps
+                .iter()
+                .any(|step| step.resource.key.kind.as_str() == kind && step.resource.key.id == **id)
+        };
+        assert!(planned("local_ip") && planned("metering_label"));
+        // What the cloud removes by itself costs no call.
+        for kind in ["conntrack_helper", "metering_label_rule", "ndp_proxy"] {
+            let (_, own) = made[kind].split_once(',').unwrap_or(("", &made[kind]));
+            assert_eq!(bench.writes_to(own), [], "{kind}");
+        }
+    });
+}
+
+#[test]
+fn n19_what_goes_along_with_a_router_a_port_or_a_label_is_in_the_plan() {
+    paused(async {
+        let bench = Bench::new(1);
+        let made = bench.furnish_demo();
+        let plan = bench
+            .run(async |client| client.plan("project", "demo").await)
+            .await
+            .unwrap();
+        for kind in [
+            "conntrack_helper",
+            "metering_label_rule",
+            "ndp_proxy",
+            "local_ip_association",
+        ] {
+            let mut automatic = plan.automatic.iter();
+            assert!(
+                automatic.any(|step| step.kind.as_str() == kind && step.resource_id == made[kind]),
+                "{kind}: {:?}",
+                plan.automatic
+            );
+        }
+        assert_eq!(plan.refused, []);
+    });
+}
+
+#[test]
+fn n19_a_network_takes_the_local_ips_that_have_their_address_on_it() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(2);
+        let other = bench.create("networks", json!({ "name": "other" }));
+        let addresses = json!({ "network_id": other, "ip_version": 4, "cidr": "10.9.0.0/24" });
+        bench.create("subnets", addresses);
+        let local = |fields: Value| bench.create("local_ips", fields);
+        // With a port of its own, by a port of the user's, and elsewhere.
+        let own = local(json!({ "network_id": network }));
+        local(json!({ "local_port_id": ports[0] }));
+        let elsewhere = local(json!({ "network_id": other }));
+        for local in [&own, &elsewhere] {
+            let associations = format!("/v2.0/local_ips/{local}/port_associations");
+            let body = json!({ "port_association": { "fixed_port_id": ports[1] } });
+            assert_eq!(bench.api("POST", &associations, body).0, 201);
+        }
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.ids("local_ips"), [elsewhere]);
+    });
+}
+
+#[test]
+fn n19_a_shared_metering_label_stays_unless_what_is_public_is_asked_for() {
+    paused(async {
+        let bench = Bench::new(1);
+        let fields = json!({ "name": "all", "shared": true, "project_id": bench.demo_project() });
+        let label = bench.create("metering/metering-labels", fields);
+        let plan = bench
+            .run(async |client| {
+                let plan = client.plan("project", "demo").await;
+                let id = client.delete("project", "demo").await;
+                client.gone(&id).await;
+                plan
+            })
+            .await
+            .unwrap();
+        let why = "it meters the traffic of other projects too";
+        assert!(
+            plan.warnings.iter().any(|it| it.contains(why)),
+            "{:?}",
+            plan.warnings
+        );
+        assert_eq!(bench.ids("metering/metering-labels"), [label]);
+        let options = PlanOptions {
+            include_public: true,
+            ..cascade()
+        };
+        bench
+            .run(async |client| {
+                let id = client.delete_with("project", "demo", options).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.ids("metering/metering-labels"), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn n19_a_projects_plan_says_what_it_did_not_look_at_and_a_networks_plan_does_not() {
+    paused(async {
+        let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
+        let (network, _) = bench.plain_network(1);
+        let plans = bench
+            .run(async |client| {
+                let whole = client.plan("project", "demo").await;
+                (whole, client.plan("network", &network).await)
+            })
+            .await
+            .unwrap();
+        let said = |warnings: &[String]| {
+            let said = warnings
+                .iter()
+                .filter(|it| it.starts_with("not looked at: "));
+            said.cloned().collect::<Vec<_>>()
+        };
+        // One line for each site; all its extensions are known.
+        let line = |region: &str| {
+            format!(
+                "not looked at: image (metadata definition namespaces); gone has no kinds for these, \
+                 so whatever the project has of them at envvars/{region} stays"
+            )
+        };
+        let (whole, network) = plans;
+        assert_eq!(
+            said(&whole.warnings),
+            [line("RegionOne"), line("RegionTwo")]
+        );
+        assert_eq!(said(&network.warnings), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn n19_an_extension_that_the_cloud_lacks_costs_no_call_and_no_word() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.seed(json!({ "project": "demo", "networks": 1, "ports_per_network": 2 }));
+        let mine = Source {
+            file: "mine.toml".to_owned(),
+            text: r#"
+                service = "network"
+                prefix = "/v2.0"
+                [kind.log]
+                requires_extension = "logging"
+                not_found = ["LogResourceNotFound"]
+                delete = { method = "DELETE", path = "/log/logs/{id}" }
+                [kind.log.list]
+                path = "/log/logs"
+                items = "logs"
+                item = "log"
+                [[kind.log.reference]]
+                to = "project"
+                field = "project_id"
+                find = { key = "project_id" }
+                on_delete = "cascade"
+                says = "in"
+            "#
+            .to_owned(),
+        };
+        bench.kinds = std::sync::Arc::new(Kinds::load(&[mine]).unwrap());
+        bench
+            .run(async |client| {
+                let plan = client.plan("project", "demo").await;
+                assert_eq!(plan.refused, []);
+                let id = client.delete("project", "demo").await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let lacking = ["/log/", "/bgp", "/vpn/"];
+        let sent = bench.sent();
+        let asked = sent
+            .iter()
+            .find(|it| lacking.iter().any(|part| it.path.contains(part)));
+        assert!(asked.is_none(), "{asked:?}");
+    });
+}
