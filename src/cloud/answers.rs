@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, Utc};
+
 use super::openstack::{self, CallError, Identity as TokenIdentity, Reason, RemoteError};
 use super::{Call, CloudFailure};
-use crate::domain::kinds::{AnswerClass, Kind};
+use crate::domain::kinds::Kind;
 use crate::domain::model::{ErrorClass, Identity, KindName, Site};
-use crate::domain::policy::Retry;
+use crate::domain::policy::{Outcome, Retry, taken_up};
 
 /// Kept of a message in the ledger.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
@@ -137,6 +139,16 @@ pub(super) fn unread(answer: openstack::Answer, message: String) -> CloudFailure
     }
 }
 
+/// What came of a call that would change something: one that the server died on, or that a proxy waited for no
+/// longer, may have had its effect (N13).
+pub(super) fn write_outcome(error: &CallError, failed: CloudFailure, at: DateTime<Utc>) -> Outcome {
+    let is_away = failed.class == ErrorClass::Unavailable;
+    match failed.into_outcome(at) {
+        Outcome::Failed(failure) if is_away && error.outcome_unknown() => Outcome::Unclear(failure),
+        outcome => outcome,
+    }
+}
+
 /// Classifies what went wrong: by the kind's rules where the service spoke, by what is certain where
 /// it did not (N13).
 pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
@@ -191,14 +203,8 @@ fn is_throttled(remote: &RemoteError) -> bool {
 fn refused(remote: &RemoteError, kind: Option<&Kind>) -> (Retry, ErrorClass) {
     let error_type = remote.kind.as_deref().unwrap_or_default();
     let rule = kind.and_then(|kind| kind.classify(remote.status, error_type, &remote.message));
-    match rule.map(|rule| rule.class) {
-        Some(AnswerClass::Blocked) => (Retry::Scheduled, ErrorClass::Blocked),
-        Some(AnswerClass::Pending) => (Retry::Pending, ErrorClass::Blocked),
-        Some(AnswerClass::Unavailable) => (Retry::Unavailable, ErrorClass::Unavailable),
-        Some(AnswerClass::Failed) => (Retry::Scheduled, ErrorClass::Unavailable),
-        Some(AnswerClass::Auth) => (Retry::SitePaused, ErrorClass::Auth),
-        Some(AnswerClass::Drift) => (Retry::Never, ErrorClass::Drift),
-        Some(AnswerClass::Fatal) => (Retry::Never, ErrorClass::Fatal),
+    match rule {
+        Some(rule) => taken_up(rule.class),
         None if remote.status >= 500 || is_throttled(remote) => {
             (Retry::Unavailable, ErrorClass::Unavailable)
         }

@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::answers::{
     absent, configuration, failure, frozen, named, not_logged_in, not_shown, shown_nothing, unread,
+    write_outcome,
 };
 use super::openstack::{self, CallError, ListRequest, Session, Transport};
 use super::project_names::ProjectNames;
@@ -438,7 +439,7 @@ impl Cloud for OpenStack {
                     named: named(&error, &call),
                     line: line(with_request_id(answered, error.request_id())),
                     answer,
-                    outcome: failed.into_outcome(self.clock.now()),
+                    outcome: write_outcome(&error, failed, self.clock.now()),
                 }
             }
         }

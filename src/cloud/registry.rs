@@ -185,12 +185,14 @@ impl Cloud for Registry {
             Ok(outcome) => {
                 let status = match &outcome {
                     Outcome::Accepted { status } | Outcome::Absent { status } => Some(*status),
-                    Outcome::Failed(failure) => failure.error.status,
+                    Outcome::Failed(failure) | Outcome::Unclear(failure) => failure.error.status,
                 };
                 let came = match &outcome {
                     Outcome::Accepted { status } => status.to_string(),
                     Outcome::Absent { status } => format!("{status} {NOT_FOUND}"),
-                    Outcome::Failed(failure) => failure.error.message.clone(),
+                    Outcome::Failed(failure) | Outcome::Unclear(failure) => {
+                        failure.error.message.clone()
+                    }
                 };
                 Acted {
                     outcome,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use super::kinds::AnswerClass;
 use super::model::{Blocker, ErrorClass, StepError, StepState};
 
 /// What a call to a cloud came to, classified once, where the answer arrived.
@@ -20,6 +21,9 @@ pub enum Outcome {
         status: u16,
     },
     Failed(Failure),
+    /// An error that leaves open whether the call took effect, from a server that died on it or a proxy that
+    /// waited no longer: looked at first (N13). It is taken up as this says if it had none.
+    Unclear(Failure),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +68,8 @@ pub enum Looked {
     Settling(StepError),
     /// Still there: the cloud has failed at what it accepted.
     Failed(StepError),
+    /// Still there: the error with which the call was answered meant that it took no effect.
+    NotTaken(Failure),
     /// Could not tell: the listing failed, or lies.
     Unclear(StepError),
 }
@@ -163,6 +169,28 @@ pub fn after_call(
         },
         Outcome::Absent { .. } => plain(step, StepState::Gone),
         Outcome::Failed(failure) => after_failure(step, failure, now, schedule, chance),
+        Outcome::Unclear(failure) => Decision {
+            next_attempt_at: Some(now),
+            blocked_since: Some(waiting(step, now).0),
+            error: Some(StepError {
+                class: ErrorClass::OutcomeUnknown,
+                ..failure.error
+            }),
+            ..plain(step, StepState::Verifying)
+        },
+    }
+}
+
+/// How an answer of this class is taken up again, and as what it is told.
+pub fn taken_up(class: AnswerClass) -> (Retry, ErrorClass) {
+    match class {
+        AnswerClass::Blocked => (Retry::Scheduled, ErrorClass::Blocked),
+        AnswerClass::Pending => (Retry::Pending, ErrorClass::Blocked),
+        AnswerClass::Unavailable => (Retry::Unavailable, ErrorClass::Unavailable),
+        AnswerClass::Failed => (Retry::Scheduled, ErrorClass::Unavailable),
+        AnswerClass::Auth => (Retry::SitePaused, ErrorClass::Auth),
+        AnswerClass::Drift => (Retry::Never, ErrorClass::Drift),
+        AnswerClass::Fatal => (Retry::Never, ErrorClass::Fatal),
     }
 }
 
@@ -292,7 +320,8 @@ pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
 /// After a look.
 ///
 /// 1. Absent: gone.
-/// 2. Present after a call whose answer was lost: the call did not take effect; it is sent again.
+/// 2. Present after a call whose answer was lost: the call did not take effect; it is sent again. If it was
+///    answered by an error that left this open, that error counts now.
 /// 3. Present after an accepted call: looked for again, twice as late each time, until
 ///    `verify_max`; then the acceptance counts as a refused attempt.
 /// 4. Settling: looked for again, no attempt used, until `pending_max`; then stuck (I6).
@@ -322,7 +351,10 @@ pub fn after_look(
     };
     match looked {
         Looked::Absent => plain(step, StepState::Gone),
-        Looked::Present | Looked::Anew(_) if step.cancelled => plain(step, StepState::Skipped),
+        Looked::Present | Looked::Anew(_) | Looked::NotTaken(_) if step.cancelled => {
+            plain(step, StepState::Skipped)
+        }
+        Looked::NotTaken(failure) => after_failure(step, failure, now, schedule, chance),
         Looked::Present
             if step
                 .last_error

@@ -78,7 +78,7 @@ impl Shared {
             None => unknown_kind(&step, self.clock.now()),
         };
         let (failed, reason) = match &acted.outcome {
-            Outcome::Failed(failure) => (
+            Outcome::Failed(failure) | Outcome::Unclear(failure) => (
                 Some((failure.retry, failure.retry_after)),
                 failure.error.message.clone(),
             ),

@@ -51,7 +51,8 @@ impl Shared {
                         Looked::Present
                         | Looked::Anew(_)
                         | Looked::Settling(_)
-                        | Looked::Failed(_) => Presence::Present,
+                        | Looked::Failed(_)
+                        | Looked::NotTaken(_) => Presence::Present,
                         Looked::Unclear(_) => Presence::Unclear,
                     };
                 }

@@ -19,7 +19,7 @@ use super::{Done, LEDGER_RETRY, Shared, UnderWay};
 use crate::cloud::Asked;
 use crate::domain::kinds::{Kind, Settling, created_at};
 use crate::domain::model::{ErrorClass, Identity, KindName, Site, StepError};
-use crate::domain::policy::{Looked, Retry, after_look, look_wait};
+use crate::domain::policy::{Failure, Looked, Retry, after_look, look_wait, taken_up};
 use crate::ledger::{ClaimedStep, LedgerError, LooksDue};
 
 /// How often it is asked at most what there is to look at, while calls are in flight.
@@ -122,6 +122,10 @@ impl Shared {
                     Looked::Settling(error) | Looked::Failed(error) | Looked::Anew(error) => {
                         format!("looked: {}", error.message)
                     }
+                    Looked::NotTaken(failure) => format!(
+                        "looked: still there, so the call took no effect: {}",
+                        failure.error.message
+                    ),
                     Looked::Unclear(error) => format!("looked: unclear: {}", error.message),
                 };
                 let decision = after_look(
@@ -183,6 +187,9 @@ impl Shared {
     fn still_there(&self, listed: &Kind, row: &Value, step: &ClaimedStep) -> Looked {
         let kind = self.kinds.get(&step.key.kind);
         let Some((settling, status)) = kind.and_then(|kind| kind.settling(row)) else {
+            if let Some(failure) = kind.and_then(|kind| not_taken(kind, step)) {
+                return Looked::NotTaken(failure);
+            }
             let anew = created_since_sent(listed, row, step);
             return anew.map_or(Looked::Present, |created| {
                 Looked::Anew(self.recreated(created))
@@ -345,6 +352,28 @@ impl Shared {
             at: self.clock.now(),
         }
     }
+}
+
+/// The error with which the cloud answered a call that took no effect; none where no answer came, or another.
+fn not_taken(kind: &Kind, step: &ClaimedStep) -> Option<Failure> {
+    let last = step.last_error.as_ref()?;
+    let status = last
+        .status
+        .filter(|_| last.class == ErrorClass::OutcomeUnknown)?;
+    let rule = kind.classify(status, &last.kind, &last.message);
+    let (retry, class) = rule.map_or((Retry::Unavailable, ErrorClass::Unavailable), |rule| {
+        taken_up(rule.class)
+    });
+    let error = StepError {
+        class,
+        ..last.clone()
+    };
+    Some(Failure {
+        retry,
+        error,
+        blockers: Vec::new(),
+        retry_after: None,
+    })
 }
 
 /// When the row's resource was created, if that was not before its delete was sent. Clouds tell it to

@@ -501,3 +501,69 @@ fn i13_an_absence_does_not_count_while_it_cannot_be_read_on_whose_rights_it_has_
             .unwrap();
     });
 }
+
+#[test]
+fn n13_an_error_that_leaves_open_what_a_delete_did_is_looked_into_before_it_is_sent_again() {
+    // As a service, and as a proxy answers; whether it uses an attempt.
+    for (action, attempts) in [
+        (json!({ "status": 500 }), 1),
+        (json!({ "status": 502, "html": true }), 0),
+        (json!({ "status": 504 }), 0),
+    ] {
+        paused(async {
+            let bench = Bench::new(1);
+            let (_, ports) = bench.plain_network(1);
+            let delete = json!({ "method": "DELETE", "id": ports[0] });
+            bench.faults(json!([{ "match": delete, "times": 1, "action": action }]));
+            bench
+                .run(async |client| {
+                    let id = client.delete("port", &ports[0]).await;
+                    let step = client.until_step(&id, "port", StepState::Verifying).await;
+                    let error = step.last_error.unwrap();
+                    assert_eq!(error.class, ErrorClass::OutcomeUnknown, "{action}");
+                    assert_eq!(error.status.map(u64::from), action["status"].as_u64());
+                    let step = client.until_step(&id, "port", StepState::Blocked).await;
+                    let error = step.last_error.unwrap();
+                    assert_eq!(error.class, ErrorClass::Unavailable, "{action}");
+                    assert_eq!(step.attempts, attempts, "{action}");
+                    client.gone(&id).await;
+                })
+                .await
+                .unwrap();
+            let sent = bench.sent();
+            let is_delete = |sent: &Sent| sent.method == "DELETE";
+            let first = sent.iter().position(is_delete).unwrap();
+            let second = sent.iter().rposition(is_delete).unwrap();
+            assert!(first < second, "{action}");
+            let looks = &sent[first + 1..second];
+            assert!(
+                looks
+                    .iter()
+                    .any(|sent| sent.path.starts_with("/v2.0/ports")),
+                "{action}: {looks:#?}"
+            );
+        });
+    }
+}
+
+#[test]
+fn n13_a_delete_that_took_effect_in_spite_of_an_error_is_not_sent_again() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (_, ports) = bench.plain_network(1);
+        // The proxy waits a second, and then no longer; Neutron goes on.
+        let proxy = json!({ "match": { "method": "DELETE" }, "times": 1, "action": { "status": 504, "delay_ms": 1000 } });
+        bench.faults(json!([proxy]));
+        bench
+            .run(async |client| {
+                let id = client.delete("port", &ports[0]).await;
+                client.until_step(&id, "port", StepState::Running).await;
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.writes_to(&ports[0]).len(), 1);
+    });
+}
