@@ -50,6 +50,12 @@ pub(super) fn connect(
         Err(error) => Err(error.to_string()),
     };
     OpenStack::new(clouds, Box::new(transport), clock, call_timeout)
+        .reading_anew(Box::new(read_anew))
+}
+
+fn read_anew(cloud: &openstack::Cloud) -> Option<openstack::Cloud> {
+    let clouds = openstack::CloudsConfig::load(&environment().ok()?).ok()?;
+    clouds.cloud(&cloud.name, cloud.region.as_deref()).ok()
 }
 
 /// Of a console that handed over.

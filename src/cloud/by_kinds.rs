@@ -1,7 +1,7 @@
 //! OpenStack, driven by kinds: templates become calls, answers become outcomes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -29,11 +29,17 @@ use crate::system::clock::Clock;
 pub type TransportFor =
     dyn Fn(&openstack::Cloud) -> Result<Arc<dyn Transport>, String> + Send + Sync;
 
+/// Reads a cloud's configuration anew; none if it cannot be used now.
+pub type ReadAnew = dyn Fn(&openstack::Cloud) -> Option<openstack::Cloud> + Send + Sync;
+
 /// The configured clouds.
 pub struct OpenStack {
     /// In the order of the configuration.
     sites: Vec<Site>,
     configured: HashMap<Site, openstack::Cloud>,
+    /// Logins that were changed since they were read.
+    changed: std::sync::Mutex<HashMap<Site, openstack::Cloud>>,
+    read_anew: Option<Box<ReadAnew>>,
     connected: Mutex<HashMap<Site, Arc<Connection>>>,
     transport: Box<TransportFor>,
     project_names: ProjectNames,
@@ -56,6 +62,8 @@ impl OpenStack {
         Self {
             sites: clouds.iter().map(|(site, _)| site.clone()).collect(),
             configured: clouds.into_iter().collect(),
+            changed: std::sync::Mutex::default(),
+            read_anew: None,
             connected: Mutex::default(),
             transport,
             project_names: ProjectNames::default(),
@@ -64,22 +72,52 @@ impl OpenStack {
         }
     }
 
+    /// A login that is refused is looked up again, so that it is tried as soon as it is changed (I15).
+    #[must_use]
+    pub fn reading_anew(self, read_anew: Box<ReadAnew>) -> Self {
+        Self {
+            read_anew: Some(read_anew),
+            ..self
+        }
+    }
+
+    /// As it was read, or was changed since.
+    fn configured(&self, site: &Site) -> Option<openstack::Cloud> {
+        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = changed.get(site).or_else(|| self.configured.get(site));
+        found.cloned()
+    }
+
+    /// The cloud as it is configured now, if it is logged in to in another way than before.
+    fn other_login(&self, site: &Site) -> Option<openstack::Cloud> {
+        let before = self.configured(site)?;
+        let now = self.read_anew.as_ref()?(&before)?;
+        (!now.logs_in_like(&before)).then_some(now)
+    }
+
     async fn connection(&self, site: &Site, anew: bool) -> Result<Arc<Connection>, CloudFailure> {
         let mut connected = self.connected.lock().await;
-        if let Some(connection) = connected.get(site).filter(|_| !anew) {
-            return Ok(connection.clone());
+        let known = connected.get(site);
+        let refused = known.is_some_and(|known| known.session.is_refused());
+        let other = (anew || refused).then(|| self.other_login(site)).flatten();
+        if let (Some(known), false, None) = (known, anew, &other) {
+            return Ok(known.clone());
         }
-        let cloud = self.configured.get(site).ok_or_else(|| {
+        if let Some(other) = other {
+            let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+            changed.insert(site.clone(), other);
+        }
+        let cloud = self.configured(site).ok_or_else(|| {
             let known: Vec<String> = self.sites.iter().map(Site::to_string).collect();
             configuration(format!(
                 "no such site {site}; configured: {}",
                 known.join(", ")
             ))
         })?;
-        let transport = (self.transport)(cloud).map_err(configuration)?;
+        let transport = (self.transport)(&cloud).map_err(configuration)?;
         let clock = self.clock.clone();
         let connection = Arc::new(Connection {
-            session: Session::new(cloud.clone(), transport, Arc::new(move || clock.now())),
+            session: Session::new(cloud, transport, Arc::new(move || clock.now())),
             extensions: OnceCell::new(),
         });
         connected.insert(site.clone(), connection.clone());
@@ -206,6 +244,10 @@ impl OpenStack {
 impl Cloud for OpenStack {
     fn sites(&self) -> Vec<Site> {
         self.sites.clone()
+    }
+
+    fn has_other_login(&self, site: &Site) -> bool {
+        self.other_login(site).is_some()
     }
 
     async fn identity(&self, site: &Site, asked: Asked) -> Result<SignedIn, CloudFailure> {

@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-pub use by_kinds::{OpenStack, TransportFor};
+pub use by_kinds::{OpenStack, ReadAnew, TransportFor};
 pub use registry::Registry;
 pub use together::Together;
 
@@ -34,6 +34,9 @@ pub const PAGE_ROWS: usize = 500;
 pub trait Cloud: Send + Sync {
     /// The sites that are configured, in a fixed order.
     fn sites(&self) -> Vec<Site>;
+
+    /// Whether a site is to be logged in to in another way than when it was last (I15). Reads files.
+    fn has_other_login(&self, site: &Site) -> bool;
 
     /// As whom the site is asked.
     async fn identity(&self, site: &Site, asked: Asked) -> Result<SignedIn, CloudFailure>;

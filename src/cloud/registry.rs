@@ -85,6 +85,11 @@ impl Cloud for Registry {
         vec![self.home.clone()]
     }
 
+    /// Nobody logs in to what is kept here.
+    fn has_other_login(&self, _: &Site) -> bool {
+        false
+    }
+
     async fn identity(&self, _: &Site, _: Asked) -> Result<SignedIn, CloudFailure> {
         Ok(SignedIn {
             identity: self.identity(),

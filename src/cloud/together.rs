@@ -49,6 +49,10 @@ impl Cloud for Together {
         self.clouds.iter().flat_map(|cloud| cloud.sites()).collect()
     }
 
+    fn has_other_login(&self, site: &Site) -> bool {
+        self.of(site).is_ok_and(|cloud| cloud.has_other_login(site))
+    }
+
     async fn identity(&self, site: &Site, asked: Asked) -> Result<SignedIn, CloudFailure> {
         self.of(site)?.identity(site, asked).await
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -38,6 +38,8 @@ const CLOSED_MAX: Duration = Duration::from_secs(60);
 const PERMIT_LOOKS: Duration = Duration::from_secs(1);
 /// Reads are of no deletion: none is taken back with one.
 const READS: &str = "";
+/// How often it is looked at whether a refused login has been changed.
+const LOGIN_LOOKS: Duration = Duration::from_secs(5);
 /// A login that was refused is repeated at least this often (I15).
 const SIGN_IN_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
@@ -67,6 +69,8 @@ struct Runtime {
     asked_at: Option<Instant>,
     /// Logins in a row that were refused.
     refusals: u32,
+    /// When it was last looked whether the refused login has been changed.
+    login_looked_at: Option<Instant>,
 }
 
 /// Of a step of this deletion; dropped, it is taken back.
@@ -202,6 +206,7 @@ impl Sites {
                 expected: None,
                 asked_at: None,
                 refusals: 0,
+                login_looked_at: None,
             }
         };
         Self {
@@ -549,13 +554,19 @@ impl Shared {
         let only_named = self.sites.only_named.load(Ordering::Relaxed);
         let mut next = Duration::MAX;
         let mut due = Vec::new();
-        for (name, site) in self.sites.lock().iter() {
+        for (name, site) in self.sites.lock().iter_mut() {
             let wait = match (site.status.state, site.asked_at) {
                 (SiteState::Reachable, _) => continue,
                 (SiteState::Unknown, None) if only_named => continue,
                 (_, None) => Duration::ZERO,
+                (_, Some(_)) if self.login_was_changed(name, site) => Duration::ZERO,
                 (_, Some(asked)) => {
-                    sign_in_pause(every, site.refusals).saturating_sub(asked.elapsed())
+                    let pause = sign_in_pause(every, site.refusals);
+                    let wait = pause.saturating_sub(asked.elapsed());
+                    match site.refusals {
+                        0 => wait,
+                        _ => wait.min(LOGIN_LOOKS),
+                    }
                 }
             };
             if wait.is_zero() {
@@ -575,6 +586,20 @@ impl Shared {
             Done::SignedIn
         });
         next
+    }
+
+    /// Whether another login stands where a refused one was read; looked at now and then (I15).
+    fn login_was_changed(&self, name: &Site, site: &mut Runtime) -> bool {
+        let looked = site.login_looked_at.map(|at| at.elapsed());
+        if site.refusals == 0 || looked.is_some_and(|passed| passed < LOGIN_LOOKS) {
+            return false;
+        }
+        site.login_looked_at = Some(Instant::now());
+        let changed = self.cloud.has_other_login(name);
+        if changed {
+            site.refusals = 0;
+        }
+        changed
     }
 
     async fn sign_in_to(&self, site: &Site) {
@@ -624,9 +649,12 @@ impl Shared {
                         runtime.expected = None;
                     }
                 }
-                Err(failure) => {
+                Err(mut failure) => {
                     if failure.class == ErrorClass::Auth {
                         runtime.refusals = runtime.refusals.saturating_add(1);
+                        let pause =
+                            sign_in_pause(self.settings.engine.sign_in_every, runtime.refusals);
+                        failure.message.push_str(&next_sign_in(site, now, pause));
                     }
                     if !paused {
                         runtime.status.state = match failure.class {
@@ -693,6 +721,15 @@ impl Shared {
         self.wake.notify_one();
         Ok(receipt)
     }
+}
+
+/// What becomes of a login that was refused.
+fn next_sign_in(site: &Site, now: DateTime<Utc>, pause: Duration) -> String {
+    let at = TimeDelta::from_std(pause)
+        .ok()
+        .and_then(|pause| now.checked_add_signed(pause));
+    let at = at.map_or_else(String::new, |at| format!(" at {} UTC,", at.format("%T")));
+    format!("; it is tried again{at} as soon as it is changed, or with `gone resume {site}`")
 }
 
 /// How long after a sign-in the next one is: after each refusal twice as long, up to an hour (I15).

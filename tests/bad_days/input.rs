@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{PASSWORD, SITE, Stage};
+use super::support::{PASSWORD, SITE, Stage, text, wait_for};
 
 #[test]
 fn t02_an_unknown_kind_names_the_nearest() {
@@ -181,4 +181,41 @@ fn errors_are_json_where_json_was_asked_for() {
         .ends_with(5)
         .failure();
     assert_eq!(failure["error"], "unreachable", "{failure}");
+}
+
+#[test]
+fn i15_a_login_that_was_refused_is_tried_as_soon_as_its_file_is_changed_and_says_so() {
+    let stage = Stage::new();
+    let auth_url = format!("{}/v3", stage.url);
+    stage.clouds_yaml(&auth_url, "not-it", "RegionOne", "");
+    // Nothing but the file brings it back in time.
+    stage.settings("[engine]\nsign_in_every = \"30m\"\n");
+    let engine = stage.engine();
+    let status = || stage.gone("list sites -o json").ok().json()[0].clone();
+    wait_for("a refused login", || status()["state"] == "paused");
+    let why = text(&status()["reason"]);
+    for said in [
+        "login refused",
+        "clouds.yaml",
+        "tried again at",
+        "as soon as it is changed",
+        "gone resume prod/RegionOne",
+    ] {
+        assert!(why.contains(said), "no {said:?} in {why}");
+    }
+    // A plan is answered by what Keystone said, and asks it nothing; it says how long that holds.
+    stage
+        .gone("plan network/none")
+        .ends_with(3)
+        .says(&["not tried again before"]);
+    let logins = || {
+        let calls = stage.calls().into_iter();
+        calls.filter(|call| call.path == "/v3/auth/tokens").count()
+    };
+    let before = logins();
+    stage.gone("plan network/none").ends_with(3);
+    assert_eq!(logins(), before);
+    stage.clouds_yaml(&auth_url, PASSWORD, "RegionOne", "");
+    wait_for("the new login", || status()["state"] == "reachable");
+    engine.stop().ok();
 }

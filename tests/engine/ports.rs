@@ -308,6 +308,10 @@ impl Cloud for Client {
         self.inner.sites()
     }
 
+    fn has_other_login(&self, site: &Site) -> bool {
+        self.inner.has_other_login(site)
+    }
+
     async fn identity(&self, site: &Site, asked: Asked) -> Result<SignedIn, CloudFailure> {
         self.inner.identity(site, asked).await
     }

@@ -61,13 +61,16 @@ pub enum TokenScope {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     #[error(
-        "{url}: login refused: {answer}; check user, domain, project and secret of cloud {cloud:?} in {found_in}"
+        "{url}: login refused: {answer}; check user, domain, project and secret of cloud {cloud:?} in {found_in}{}",
+        not_before(again_at)
     )]
     Rejected {
         url: String,
         cloud: String,
         found_in: String,
         answer: Arc<RemoteError>,
+        /// The answer to an earlier login stands for this one, until then or until the login is changed (I15).
+        again_at: Option<DateTime<Utc>>,
     },
     #[error("{url}: login failed: {source}")]
     Transport { url: String, source: TransportError },
@@ -78,6 +81,26 @@ pub enum AuthError {
 }
 
 impl AuthError {
+    /// The same, as the answer to a later login that was not sent.
+    pub(super) fn held_until(self, at: DateTime<Utc>) -> Self {
+        match self {
+            Self::Rejected {
+                url,
+                cloud,
+                found_in,
+                answer,
+                again_at: _,
+            } => Self::Rejected {
+                url,
+                cloud,
+                found_in,
+                answer,
+                again_at: Some(at),
+            },
+            other => other,
+        }
+    }
+
     /// True if Keystone said no, rather than nothing.
     #[must_use]
     pub fn rejected(&self) -> bool {
@@ -240,7 +263,22 @@ fn rejected(
         cloud: cloud.name.clone(),
         found_in: found_in(cloud),
         answer: Arc::new(RemoteError::of(response, secret, None, now)),
+        again_at: None,
     }
+}
+
+fn not_before(again_at: &Option<DateTime<Utc>>) -> String {
+    again_at.map_or_else(String::new, |at| {
+        format!(
+            "; until that is changed it is not tried again before {} UTC, so that the account is not locked",
+            at.format("%T")
+        )
+    })
+}
+
+/// Whether both log in at the same Keystone, as the same, with the same secret.
+pub(super) fn logs_in_alike(one: &Cloud, other: &Cloud) -> bool {
+    one.auth_url == other.auth_url && request_body(one).0 == request_body(other).0
 }
 
 fn tokens_url(auth_url: &Url) -> String {

@@ -1,7 +1,7 @@
 //! A login to one cloud, and the calls made under it in one region.
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -46,6 +46,7 @@ pub struct Session {
     login: Mutex<Login>,
     /// Logins that have ended, well or not. A call that saw fewer shares the last one's end.
     ended: AtomicU64,
+    refused: AtomicBool,
     /// Whoever has asked as whom calls are made now.
     askers: AtomicU64,
     looked: Mutex<Looked>,
@@ -82,8 +83,10 @@ impl Login {
         }
     }
 
-    fn is_on_hold(&self) -> bool {
-        self.not_before.is_some_and(|then| Instant::now() < then)
+    /// For how long a refused login is not repeated; none if it may be.
+    fn on_hold(&self) -> Option<Duration> {
+        let left = self.not_before?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
     }
 }
 
@@ -105,6 +108,7 @@ impl Session {
             clock,
             login: Mutex::default(),
             ended: AtomicU64::new(0),
+            refused: AtomicBool::new(false),
             askers: AtomicU64::new(0),
             looked: Mutex::default(),
         }
@@ -356,8 +360,10 @@ impl Session {
             return Ok(token.clone());
         }
         let number = self.ended.load(Ordering::Acquire);
-        let shared = number > seen || state.is_on_hold();
-        if let (Some(failure), true) = (&state.failure, shared) {
+        if let (Some(failure), Some(left)) = (&state.failure, state.on_hold()) {
+            return Err(failure.clone().held_until(now + left));
+        }
+        if let (Some(failure), true) = (&state.failure, number > seen) {
             return Err(failure.clone());
         }
         let deadline = Duration::from_secs(LOGIN_SECONDS_MAX);
@@ -366,6 +372,7 @@ impl Session {
         match outcome {
             Ok(token) => {
                 let token = Arc::new(token);
+                self.refused.store(false, Ordering::Release);
                 *state = Login {
                     token: Some(token.clone()),
                     ..Login::default()
@@ -374,9 +381,16 @@ impl Session {
             }
             Err(error) => {
                 state.failed(&error);
+                self.refused.store(error.rejected(), Ordering::Release);
                 Err(error)
             }
         }
+    }
+
+    /// Whether the last login was refused: the next may be only once it is another (I15).
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Acquire)
     }
 
     fn locate(
