@@ -179,6 +179,7 @@ fn envelope(command: Command, who: &str) -> Envelope {
         },
         reason: String::new(),
         idempotency_key: None,
+        deadline: None,
     }
 }
 

@@ -54,6 +54,10 @@ pub struct Envelope {
     /// The same key within 24 h is the same request.
     #[serde(default)]
     pub idempotency_key: Option<String>,
+    /// Until when whoever asks for a deletion waits: until then its plan is made again while a cloud does
+    /// not answer (N16). None: no longer than `[engine] read_patience`.
+    #[serde(default)]
+    pub deadline: Option<DateTime<Utc>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -778,6 +778,9 @@ pub struct Deletion {
     /// One line on what is happening, or why nothing is.
     #[serde(default)]
     pub note: String,
+    /// Until then it is planned again while a cloud does not answer (N16).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<DateTime<Utc>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

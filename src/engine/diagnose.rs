@@ -170,6 +170,7 @@ impl Shared {
             reason,
             cause: Some(step.deletion_id.clone()),
             idempotency_key: None,
+            deadline: None,
             now: self.clock.now(),
         };
         let applied = self.commit(vec![Change::Accept(Box::new(new))]).await?;

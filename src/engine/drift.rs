@@ -177,6 +177,7 @@ impl Shared {
                 reason,
                 cause: Some(deletion.id.clone()),
                 idempotency_key: None,
+                deadline: None,
                 audit: approval,
                 now: self.clock.now(),
             })),

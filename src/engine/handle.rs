@@ -380,6 +380,7 @@ impl Shared {
             reason: envelope.reason.clone(),
             cause: None,
             idempotency_key: envelope.idempotency_key.clone(),
+            deadline: envelope.deadline,
             audit,
             now: self.clock.now(),
         };

@@ -53,6 +53,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::cloud::Cloud;
 use crate::control::traffic::Counters;
@@ -125,7 +126,8 @@ pub(crate) struct Shared {
 
 /// What the loop's tasks tell it when they end.
 enum Done {
-    Planned(String),
+    /// And when it is planned again, if a cloud did not answer.
+    Planned(String, Option<Instant>),
     Acted,
     Looked((Site, KindName), Vec<i64>),
     Swept,
@@ -143,6 +145,8 @@ enum Done {
 #[derive(Default)]
 struct UnderWay {
     planning: HashSet<String>,
+    /// When these are planned again.
+    plan_again: HashMap<String, Instant>,
     /// The deletions of each look.
     looking: HashMap<(Site, KindName), Vec<Vec<i64>>>,
     sweeping: bool,
@@ -288,7 +292,7 @@ impl Shared {
         if due.attempt.is_some_and(|due| due <= now) {
             self.commit(vec![Change::WakeDue { now }]).await?;
         }
-        self.plan(tasks, under_way).await?;
+        let plans = self.plan(tasks, under_way).await?;
         self.dispatch(tasks).await?;
         let hold = self.verify(tasks, under_way).await?;
         let sweep = self.sweep(tasks, under_way);
@@ -314,14 +318,16 @@ impl Shared {
             .min(sweep)
             .min(prune)
             .min(sites)
+            .min(plans)
             .min(asked)
             .min(PERIOD_MAX))
     }
 
     fn ended(&self, ended: Result<Done, tokio::task::JoinError>, under_way: &mut UnderWay) {
         match ended {
-            Ok(Done::Planned(id)) => {
+            Ok(Done::Planned(id, again)) => {
                 under_way.planning.remove(&id);
+                under_way.plan_again.extend(again.map(|again| (id, again)));
             }
             Ok(Done::Looked(at, deletions)) => {
                 if let Some(looks) = under_way.looking.get_mut(&at) {

@@ -4,10 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::belongings::unknown;
 use super::copies::Copies;
@@ -28,16 +30,23 @@ use crate::system::config::ProtectRule;
 
 /// Deletions that are planned at the same time.
 const PLANNING_MAX: usize = 4;
+/// A cloud that did not answer for `[engine] read_patience` is asked again after this; after
+/// [`PLAN_AGAIN_MAX`] at most, whatever it asks for.
+const PLAN_AGAIN_MIN: Duration = Duration::from_secs(10);
+const PLAN_AGAIN_MAX: Duration = Duration::from_secs(60);
 /// Resources that are planned in about a millisecond.
 const SMALL_PLAN: usize = 100;
 
 impl Shared {
-    /// Starts planning what was accepted and is not yet planned; after a crash, again.
+    /// Starts planning what was accepted and is not yet planned; after a crash, again. Says when the next
+    /// one is due for which a cloud did not answer.
     pub(super) async fn plan(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
         under_way: &mut UnderWay,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<Duration, LedgerError> {
+        let now = Instant::now();
+        under_way.plan_again.retain(|_, again| *again > now);
         let mut after = None;
         while under_way.planning.len() < PLANNING_MAX {
             let filter = DeletionFilter {
@@ -56,7 +65,8 @@ impl Shared {
                 break;
             }
         }
-        Ok(())
+        let next = under_way.plan_again.values().min();
+        Ok(next.map_or(Duration::MAX, |next| *next - now))
     }
 
     /// Those that are not being planned, as far as there is room.
@@ -68,6 +78,7 @@ impl Shared {
     ) {
         for deletion in deletions {
             if under_way.planning.len() >= PLANNING_MAX
+                || under_way.plan_again.contains_key(&deletion.id)
                 || !under_way.planning.insert(deletion.id.clone())
             {
                 continue;
@@ -75,7 +86,7 @@ impl Shared {
             let shared = self.clone();
             tasks.spawn(async move {
                 let id = deletion.id.clone();
-                let change = shared.planned(deletion).await;
+                let (change, again) = shared.planned(deletion).await;
                 let committed = shared.commit_until_done(vec![change]).await;
                 if let Some(deployments) = &shared.deployments {
                     deployments.ask_again();
@@ -84,21 +95,51 @@ impl Shared {
                     tracing::error!(%error, deletion = id, "a plan was not written; it is made again at the next start");
                     shared.fault(Some(error.to_string()));
                 }
-                Done::Planned(id)
+                Done::Planned(id, again.map(|wait| Instant::now() + wait))
             });
         }
     }
 
-    /// What becomes of an accepted deletion: it starts with its steps, or is refused with why.
-    async fn planned(&self, deletion: Deletion) -> Change {
+    /// What becomes of an accepted deletion: it starts with its steps, is refused with why, or waits until a
+    /// cloud answers again, for as long as its deadline leaves (N16). Meanwhile others are planned.
+    async fn planned(&self, deletion: Deletion) -> (Change, Option<Duration>) {
+        self.writes_ended(&deletion.targets).await;
+        let plan = self.plan_shown(&deletion.targets, deletion.options).await;
+        if let Err(failure) = &plan
+            && let Some(wait) = self.wait_for_cloud(&deletion, failure)
+        {
+            let change = Change::StillPlanning {
+                deletion_id: deletion.id,
+                note: format!(
+                    "is still being planned, and nothing was sent: {}; the cloud is asked again until its deadline",
+                    failure.message
+                ),
+                now: self.clock.now(),
+            };
+            return (change, Some(wait));
+        }
+        (self.plan_ended(deletion, plan).await, None)
+    }
+
+    /// When to plan again after this failure; none: time does not help, or there is none left.
+    fn wait_for_cloud(&self, deletion: &Deletion, failure: &CloudFailure) -> Option<Duration> {
+        let left = (deletion.deadline? - self.clock.now()).to_std().ok()?;
+        let is_away = matches!(
+            failure.class,
+            ErrorClass::Unavailable | ErrorClass::OutcomeUnknown
+        );
+        let wait = failure.retry_after.unwrap_or_default();
+        (is_away && !left.is_zero()).then(|| wait.clamp(PLAN_AGAIN_MIN, PLAN_AGAIN_MAX).min(left))
+    }
+
+    async fn plan_ended(&self, deletion: Deletion, plan: Result<Plan, CloudFailure>) -> Change {
         let refuse = |refused: Vec<Refusal>, note: String| Change::Refuse {
             deletion_id: deletion.id.clone(),
             refused,
             note,
             now: self.clock.now(),
         };
-        self.writes_ended(&deletion.targets).await;
-        let plan = match self.plan_shown(&deletion.targets, deletion.options).await {
+        let plan = match plan {
             Ok(plan) => plan,
             Err(failure) if deletion.plan_hash.is_some() && failure.kind == VANISHED => {
                 let (refused, why) = all_drifted(&deletion.targets, failure.message);

@@ -371,6 +371,7 @@ impl Shared {
             reason: envelope.reason.clone(),
             cause: Some(deletion.id.clone()),
             idempotency_key: None,
+            deadline: None,
             audit: audit(envelope, "delete", &names.join(" ")),
             now: self.clock.now(),
         }

@@ -183,6 +183,7 @@ impl Shared {
                 reason,
                 cause: Some(tombstone.deletion_id.clone()),
                 idempotency_key: None,
+                deadline: None,
                 now,
             })));
         }

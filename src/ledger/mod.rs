@@ -386,6 +386,12 @@ pub enum Change {
         note: String,
         now: DateTime<Utc>,
     },
+    /// A cloud did not answer, and there is time to plan it again (N16): it stays `planning`, and says why.
+    StillPlanning {
+        deletion_id: String,
+        note: String,
+        now: DateTime<Utc>,
+    },
     /// What became of a step. Stale unless state, claim and epoch still match. Of a cancelled
     /// deletion, what would be tried again (blocked, stuck, ready) is skipped and released (P8).
     Step(Box<StepChange>),
@@ -539,6 +545,8 @@ pub struct NewDeletion {
     pub cause: Option<String>,
     /// Per actor; the same key with another body is refused.
     pub idempotency_key: Option<String>,
+    /// Until then it is planned again while a cloud does not answer (N16).
+    pub deadline: Option<DateTime<Utc>>,
     pub audit: AuditEntry,
     pub now: DateTime<Utc>,
 }

@@ -156,6 +156,7 @@ impl Calls {
             actor,
             reason: String::new(),
             idempotency_key: None,
+            deadline: None,
         };
         Ok(self.control.submit(envelope).await?)
     }

@@ -166,6 +166,7 @@ fn accept(id: &str) -> Change {
         reason: String::new(),
         cause: None,
         idempotency_key: None,
+        deadline: None,
         audit: AuditEntry {
             actor,
             action: "delete".to_owned(),

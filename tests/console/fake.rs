@@ -187,6 +187,7 @@ pub fn deletion(n: u32, state: DeletionState, gone: u64, total: u64) -> Deletion
         finished_at: None,
         refused: Vec::new(),
         note: String::new(),
+        deadline: None,
     }
 }
 

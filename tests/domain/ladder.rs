@@ -88,6 +88,7 @@ fn deletion(stuck: u64) -> Deletion {
         finished_at: None,
         refused: Vec::new(),
         note: String::new(),
+        deadline: None,
     }
 }
 

@@ -65,6 +65,7 @@ fn refused(origin: Origin, age: TimeDelta) -> Deletion {
         finished_at: None,
         refused: Vec::new(),
         note: String::new(),
+        deadline: None,
     }
 }
 

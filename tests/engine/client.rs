@@ -33,6 +33,15 @@ pub fn target(kind: &str, word: &str) -> TargetSpec {
 
 impl Client {
     pub async fn submit(&self, command: Command) -> Result<Receipt, ControlError> {
+        self.submit_until(command, None).await
+    }
+
+    /// By somebody who waits until then.
+    pub async fn submit_until(
+        &self,
+        command: Command,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Result<Receipt, ControlError> {
         let actor = Actor {
             name: "tester".into(),
             origin: Origin::Cli,
@@ -43,6 +52,7 @@ impl Client {
                 actor,
                 reason: String::new(),
                 idempotency_key: None,
+                deadline,
             })
             .await
     }

@@ -120,6 +120,7 @@ fn envelope(command: Command) -> Envelope {
         },
         reason: String::new(),
         idempotency_key: None,
+        deadline: None,
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use gone::domain::model::StepState;
+use chrono::TimeDelta;
+use gone::control::{Command, Receipt, TargetSpec};
+use gone::domain::model::{DeletionState, StepState};
+use gone::system::clock::Clock;
 use serde_json::{Value, json};
 
 use super::harness::*;
@@ -115,6 +118,109 @@ fn n16_a_ledger_that_cannot_be_read_for_a_moment_makes_no_drift_of_a_refusal() {
                 bench.faults(json!([]));
                 client.gone(&own).await;
                 client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+    });
+}
+
+/// Asks for the network's deletion, and waits for it no longer than this.
+async fn delete_within(
+    client: &Client,
+    clock: &Clock,
+    target: TargetSpec,
+    wait: TimeDelta,
+) -> String {
+    let command = Command::Delete {
+        targets: vec![target],
+        options: cascade(),
+    };
+    let deadline = clock.now() + wait;
+    match client.submit_until(command, Some(deadline)).await.unwrap() {
+        Receipt::Accepted { deletion_id, .. } => deletion_id,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn n16_a_plan_waits_for_a_cloud_that_is_away_until_its_deadline_and_not_for_a_minute() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, _) = bench.plain_network(2);
+        let lists = json!({ "method": "GET", "path": "/v2.0/ports$" });
+        let away = json!({ "match": lists, "times": 40, "action": { "status": 503 } });
+        bench
+            .run(async |client| {
+                bench.faults(json!([away]));
+                let target = target("network", &network);
+                let patient = TimeDelta::minutes(30);
+                let id = delete_within(&client, &bench.clock, target, patient).await;
+                let told = client.until(&id, |it| !it.note.is_empty()).await;
+                assert_eq!(told.state, DeletionState::Planning);
+                assert!(
+                    told.note.contains("is still being planned"),
+                    "{}",
+                    told.note
+                );
+                assert!(told.note.contains("Service Unavailable"), "{}", told.note);
+                let done = client.gone(&id).await;
+                let took = done.finished_at.unwrap() - done.requested_at;
+                assert!(took > TimeDelta::minutes(2), "{took}");
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn n16_a_plan_that_a_cloud_never_answers_is_refused_at_its_deadline() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, _) = bench.plain_network(2);
+        bench
+            .run(async |client| {
+                bench.faults(json!([{ "match": { "method": "GET", "path": "/v2.0/ports$" }, "action": { "status": 503 } }]));
+                for (wait, within) in [(0, 2), (5, 7)] {
+                    let (wait, within) = (TimeDelta::minutes(wait), TimeDelta::minutes(within));
+                    let target = target("network", &network);
+                    let id = delete_within(&client, &bench.clock, target, wait).await;
+                    let ended = client.settled(&id).await;
+                    assert_eq!(ended.state, DeletionState::Refused);
+                    let took = ended.finished_at.unwrap() - ended.requested_at;
+                    assert!(took >= wait && took < within, "{took} of {wait}");
+                }
+                assert!(bench.writes().is_empty());
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn n16_plans_that_wait_for_one_cloud_hold_up_no_plan_at_another() {
+    paused(async {
+        let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
+        let networks: Vec<String> = (0..6).map(|_| bench.plain_network(0).0).collect();
+        let seeded =
+            bench.seed(json!({ "region": "RegionTwo", "networks": 1, "ports_per_network": 1 }));
+        let elsewhere = seeded["networks"][0].as_str().unwrap().to_owned();
+        bench
+            .run(async |client| {
+                bench.faults(json!([{ "match": { "region": "RegionOne", "method": "GET", "path": "/v2.0/ports$" }, "action": { "status": 503 } }]));
+                let mut waiting = Vec::new();
+                for network in &networks {
+                    let target = target("network", &format!("{network}@envvars/RegionOne"));
+                    let wait = TimeDelta::hours(12);
+                    waiting.push(delete_within(&client, &bench.clock, target, wait).await);
+                }
+                let id = client.delete("network", &format!("{elsewhere}@envvars/RegionTwo")).await;
+                let done = client.gone(&id).await;
+                let took = done.finished_at.unwrap() - done.requested_at;
+                assert!(took < TimeDelta::minutes(5), "{took}");
+                bench.faults(json!([]));
+                for id in waiting {
+                    client.gone(&id).await;
+                }
             })
             .await
             .unwrap();

@@ -182,6 +182,7 @@ async fn bodies_are_bounded() {
         actor: samples::actor(),
         reason: String::new(),
         idempotency_key: None,
+        deadline: None,
     };
     let (status, _) = bench.post("/control/v1/submit", json!(envelope)).await;
     assert_eq!(status, 200);

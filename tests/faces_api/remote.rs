@@ -46,6 +46,7 @@ async fn every_command_and_receipt_passes_unchanged() {
         actor: samples::actor(),
         reason: "ticket 7".into(),
         idempotency_key: Some("key".into()),
+        deadline: None,
     };
     for command in samples::commands() {
         let sent = envelope(command);

@@ -91,6 +91,7 @@ pub fn deletion(id: &str) -> Deletion {
         finished_at: None,
         refused: Vec::new(),
         note: String::new(),
+        deadline: Some(noon()),
     }
 }
 

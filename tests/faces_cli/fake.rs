@@ -521,6 +521,7 @@ pub fn deletion(state: DeletionState) -> Deletion {
         finished_at: None,
         refused: Vec::new(),
         note: String::new(),
+        deadline: None,
     }
 }
 

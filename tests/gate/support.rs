@@ -332,6 +332,7 @@ impl Stage {
             },
             reason: String::new(),
             idempotency_key: None,
+            deadline: None,
         };
         self.control.submit(envelope).await.unwrap()
     }

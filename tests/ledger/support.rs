@@ -72,6 +72,7 @@ pub fn wanted(name: &str, targets: Vec<Target>, now: DateTime<Utc>) -> NewDeleti
         reason: "clean up".to_owned(),
         cause: None,
         idempotency_key: None,
+        deadline: None,
         audit: entry("delete", name, Origin::Cli),
         now,
     }

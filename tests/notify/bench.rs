@@ -366,6 +366,7 @@ fn wanted(name: &str, target: Target, origin: Origin, now: DateTime<Utc>) -> New
         reason: "ticket 4711".to_owned(),
         cause: None,
         idempotency_key: None,
+        deadline: None,
         audit: AuditEntry {
             actor,
             action: "delete".to_owned(),

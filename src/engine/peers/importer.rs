@@ -201,6 +201,7 @@ impl Shared {
             plan_hash: None,
             reason: "what it points at is being deleted".to_owned(),
             idempotency_key: None,
+            deadline: None,
             audit: AuditEntry {
                 actor: actor.clone(),
                 action: "delete".to_owned(),

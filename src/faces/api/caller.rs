@@ -109,6 +109,7 @@ impl Caller {
             actor,
             reason,
             idempotency_key: input::idempotency_key(headers)?,
+            deadline: None,
         })
     }
 
@@ -209,6 +210,7 @@ mod tests {
             },
             reason: String::new(),
             idempotency_key: None,
+            deadline: None,
         };
         let speaking = |uid| {
             let caller = ADMISSION().caller(uid, &HeaderMap::new()).unwrap();

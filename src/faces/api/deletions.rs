@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
 use axum::{Extension, Json};
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -31,6 +32,7 @@ struct DeletionRequest {
     release_floating_ips: Option<bool>,
     include_public: Option<bool>,
     with_project: Option<bool>,
+    deadline: Option<DateTime<Utc>>,
     #[serde(default)]
     reason: String,
 }
@@ -55,7 +57,11 @@ pub(super) async fn create(
     let reason = std::mem::take(&mut request.reason);
     let given = (request.drift, request.on_failure);
     let says_more = given != (None, None) || !reason.is_empty();
-    let envelope = caller.asks(command(&api, request).await?, reason, &headers)?;
+    let deadline = request.deadline;
+    let envelope = Envelope {
+        deadline,
+        ..caller.asks(command(&api, request).await?, reason, &headers)?
+    };
     if !says_more {
         return accepted(&api, envelope).await;
     }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::domain::duration;
@@ -497,6 +498,13 @@ pub struct Why {
 /// How long to wait: none as long as something can happen within the hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait(pub Option<Duration>);
+
+impl Wait {
+    /// Until when, if it began now.
+    pub(super) fn deadline(self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        now.checked_add_signed(TimeDelta::from_std(self.0?).ok()?)
+    }
+}
 
 fn parse_wait(text: &str) -> Result<Wait, String> {
     match text {

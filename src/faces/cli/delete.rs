@@ -37,8 +37,13 @@ pub(super) async fn run(session: &mut Session<'_>, args: DeleteArgs) -> Result<E
             "Add --yes to delete without being asked.",
         ));
     }
-    let command = command(session, &tried, &args).await?;
-    let receipt = session.submit(&tried, command, &args.why.reason).await?;
+    let wait = args.wait.or(session.embedded.then_some(Wait(None)));
+    let limit = wait.unwrap_or(Wait(None));
+    let command = command(session, &tried, &args, limit).await?;
+    let deadline = limit.deadline(session.clock.now());
+    let receipt = session
+        .submit_until(&tried, command, &args.why.reason, deadline)
+        .await?;
     let Receipt::Accepted {
         deletion_id,
         existing,
@@ -64,9 +69,9 @@ pub(super) async fn run(session: &mut Session<'_>, args: DeleteArgs) -> Result<E
         );
         session.submit(&tried, command, &args.why.reason).await?;
     }
-    match args.wait.or(session.embedded.then_some(Wait(None))) {
-        Some(limit) => {
-            let ended = match wait::follow(session, &deletion_id, limit).await {
+    match wait {
+        Some(_) => {
+            let ended = match wait::follow(session, &deletion_id, deadline).await {
                 Err(failure) if failure.exit == Exit::Interrupted => {
                     say_that_it_goes_on(session, &deletion_id)?;
                     return Ok(Exit::Interrupted);
@@ -94,6 +99,7 @@ async fn command(
     session: &mut Session<'_>,
     tried: &str,
     args: &DeleteArgs,
+    limit: Wait,
 ) -> Result<Command, Failure> {
     if let Some(path) = &args.plan {
         let plan = plan_file::read(path)?;
@@ -108,7 +114,8 @@ async fn command(
     if args.yes {
         return Ok(Command::Delete { targets, options });
     }
-    let plan = make(session, tried, targets, options).await?;
+    let deadline = limit.deadline(session.clock.now());
+    let plan = make(session, tried, (targets, options), deadline).await?;
     confirm(session, tried, &plan).await?;
     Ok(Command::DeletePlan {
         plan_hash: plan.hash.clone(),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::args::{DriftArgs, Wait};
+use super::args::DriftArgs;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::session::Session;
@@ -34,7 +34,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: DriftArgs) -> Result<Ex
     // Without an engine nobody would go on with it.
     let (deletion, exit) = match session.embedded {
         true => {
-            let ended = wait::follow(session, &deletion_id, Wait(None)).await?;
+            let ended = wait::follow(session, &deletion_id, None).await?;
             (ended.deletion, ended.exit)
         }
         false => (session.deletion(&tried, &deletion_id).await?, Exit::Done),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use super::args::{Format, PlanArgs};
 use super::exit::Exit;
 use super::failure::Failure;
@@ -14,7 +16,7 @@ use crate::domain::model::{Plan, PlanOptions};
 pub(super) async fn run(session: &mut Session<'_>, args: PlanArgs) -> Result<Exit, Failure> {
     let tried = format!("plan {}", args.targets.join(" "));
     let targets = session.targets(&tried, &args.targets).await?;
-    let plan = make(session, &tried, targets, args.options.into()).await?;
+    let plan = make(session, &tried, (targets, args.options.into()), None).await?;
     if let Some(path) = &args.out {
         plan_file::write(path, &plan).map_err(|error| {
             let tried = format!("write the plan to {}", path.display());
@@ -38,13 +40,13 @@ pub(super) async fn run(session: &mut Session<'_>, args: PlanArgs) -> Result<Exi
 }
 
 pub(super) async fn make(
-    session: &Session<'_>,
+    session: &mut Session<'_>,
     tried: &str,
-    targets: Vec<TargetSpec>,
-    options: PlanOptions,
+    (targets, options): (Vec<TargetSpec>, PlanOptions),
+    deadline: Option<DateTime<Utc>>,
 ) -> Result<Arc<Plan>, Failure> {
     let command = Command::Plan { targets, options };
-    match session.submit(tried, command, "").await? {
+    match session.submit_until(tried, command, "", deadline).await? {
         Receipt::Planned { plan } => Ok(plan),
         _ => Err(Failure::unexpected(tried)),
     }

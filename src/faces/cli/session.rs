@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
 use super::args::Global;
@@ -18,6 +20,9 @@ use crate::system::clock::Clock;
 
 /// Rows of one page; the control gives no more at once.
 pub(super) const PAGE_ROWS: usize = 500;
+
+/// What a cloud did not answer is asked again after this, where somebody waits for longer.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Blocks until a line was typed.
 pub type ReadLine = Arc<dyn Fn() -> io::Result<String> + Send + Sync>;
@@ -38,18 +43,57 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// The same, again while a cloud does not answer, until the deadline of whoever waits (N16).
+    pub(super) async fn submit_until(
+        &mut self,
+        tried: &str,
+        command: Command,
+        reason: &str,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Result<Receipt, Failure> {
+        loop {
+            let envelope = Envelope {
+                deadline,
+                ..self.envelope(command.clone(), reason)
+            };
+            let failure = match self.send(tried, envelope).await {
+                Err(failure) if failure.exit == Exit::Unreachable => failure,
+                answer => return answer,
+            };
+            let left = deadline.and_then(|deadline| (deadline - self.clock.now()).to_std().ok());
+            let Some(left) = left.filter(|left| !left.is_zero()) else {
+                return Err(failure);
+            };
+            let line = format!("{tried}: {}; it is asked again", failure.message);
+            writeln!(self.err, "{}", self.style.safe(&line))?;
+            tokio::select! {
+                biased;
+                () = self.interrupt.cancelled() => return Err(Failure::interrupted(tried, "")),
+                () = tokio::time::sleep(left.min(ASK_AGAIN)) => {}
+            }
+        }
+    }
+
     pub(super) async fn submit(
         &self,
         tried: &str,
         command: Command,
         reason: &str,
     ) -> Result<Receipt, Failure> {
-        let envelope = Envelope {
+        self.send(tried, self.envelope(command, reason)).await
+    }
+
+    fn envelope(&self, command: Command, reason: &str) -> Envelope {
+        Envelope {
             command,
             actor: self.actor.clone(),
             reason: reason.to_owned(),
             idempotency_key: None,
-        };
+            deadline: None,
+        }
+    }
+
+    async fn send(&self, tried: &str, envelope: Envelope) -> Result<Receipt, Failure> {
         let advice = "It may have been accepted: `gone list` shows.";
         tokio::select! {
             biased;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 
-use super::args::Wait;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::session::{PAGE_ROWS, Session};
@@ -86,16 +85,11 @@ pub(super) struct Ended {
 pub(super) async fn follow(
     session: &mut Session<'_>,
     deletion_id: &str,
-    wait: Wait,
+    deadline: Option<DateTime<Utc>>,
 ) -> Result<Ended, Failure> {
     let tried = format!("follow deletion {}", short_id(deletion_id));
-    let start = session.clock.now();
-    let deadline = wait
-        .0
-        .and_then(|wait| TimeDelta::from_std(wait).ok())
-        .and_then(|wait| start.checked_add_signed(wait));
     let mut after = session.control.snapshot().borrow().last_event;
-    let mut progress = Progress::new(start);
+    let mut progress = Progress::new(session.clock.now());
     loop {
         let deletion = look(session, &tried, deletion_id).await?;
         let now = session.clock.now();
@@ -135,7 +129,7 @@ pub(super) async fn carry_on(session: &mut Session<'_>, tried: &str) -> Result<E
     }
     let mut exits = Vec::new();
     for deletion in session.live_deletions(tried).await? {
-        let ended = follow(session, &deletion.id, Wait(None)).await?;
+        let ended = follow(session, &deletion.id, None).await?;
         let id = short_id(&ended.deletion.id);
         let how = format!("Deletion {id}: {}", line(&ended.deletion, None, None));
         writeln!(session.err, "{}", session.style.safe(&how))?;

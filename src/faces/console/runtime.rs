@@ -184,6 +184,7 @@ impl Asker {
                     reason,
                     // One key press is one command, also if a socket has to send it again.
                     idempotency_key: Some(uuid::Uuid::new_v4().to_string()),
+                    deadline: None,
                 };
                 self.tasks.spawn(async move {
                     Event::Receipt {

@@ -358,6 +358,7 @@ impl Gate {
             actor: actor(caller),
             reason: String::new(),
             idempotency_key: None,
+            deadline: None,
         };
         self.control.submit(envelope).await.map_err(refused)
     }

@@ -77,6 +77,7 @@ async fn save(
         },
         reason: String::new(),
         idempotency_key: None,
+        deadline: None,
     };
     control.submit(envelope).await.map(drop)
 }

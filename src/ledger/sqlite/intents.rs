@@ -99,6 +99,7 @@ impl Batch<'_> {
         }
         for target in &wanted.targets {
             if let Some(deletion_id) = self.in_the_hands_of(&target.key)? {
+                self.prolong(&deletion_id, wanted.deadline)?;
                 return Ok(Applied::Accepted {
                     deletion_id,
                     existing: true,
@@ -217,6 +218,19 @@ impl Batch<'_> {
             .optional()
     }
 
+    /// Whoever asks for it again may wait for longer.
+    fn prolong(&self, deletion_id: &str, deadline: Option<DateTime<Utc>>) -> Sql<()> {
+        let Some(deadline) = deadline.map(rows::micros) else {
+            return Ok(());
+        };
+        self.execute(
+            "UPDATE requests SET deadline = max(ifnull(deadline, 0), ?2)
+             WHERE num = (SELECT num FROM deletions WHERE id = ?1)",
+            &[&deletion_id, &deadline],
+        )
+        .map(drop)
+    }
+
     pub(super) fn insert_deletion(&mut self, wanted: &NewDeletion) -> Sql<i64> {
         self.db
             .prepare_cached(
@@ -232,8 +246,8 @@ impl Batch<'_> {
         self.db
             .prepare_cached(
                 "INSERT INTO requests(num, targets, options, plan_hash, actor, reason, cause, copies,
-                     root)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                     root, deadline)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             )?
             .execute(params![
                 num,
@@ -244,7 +258,8 @@ impl Batch<'_> {
                 wanted.reason,
                 wanted.cause,
                 rows::json(&wanted.copies)?,
-                self.root_by(wanted.cause.as_deref())?
+                self.root_by(wanted.cause.as_deref())?,
+                wanted.deadline.map(rows::micros)
             ])?;
         self.adopt(num)?;
         Ok(num)
@@ -293,6 +308,31 @@ impl Batch<'_> {
         )?;
         note.clone_into(&mut self.deletion(num)?.note);
         self.enter(num, DeletionState::Refused, now)?;
+        Ok(Applied::Done)
+    }
+
+    pub(super) fn still_planning(
+        &mut self,
+        deletion_id: &str,
+        note: &str,
+        now: DateTime<Utc>,
+    ) -> Sql<Applied> {
+        let num = match self.before_start(deletion_id)? {
+            Ok(num) => num,
+            Err(answer) => return Ok(answer),
+        };
+        if self.deletion(num)?.note == note {
+            return Ok(Applied::Done);
+        }
+        note.clone_into(&mut self.deletion(num)?.note);
+        self.event(
+            Some(num),
+            None,
+            EventKind::DeletionState,
+            &format!("deletion {} {note}", short_id(deletion_id)),
+            &json!({"state": DeletionState::Planning.as_str()}),
+            now,
+        )?;
         Ok(Applied::Done)
     }
 

@@ -55,7 +55,7 @@ pub(super) fn deletion(db: &Connection, id: &str) -> Sql<Option<Deletion>> {
 pub(super) fn deletion_by_num(db: &Connection, num: i64) -> Sql<Deletion> {
     let sql = format!(
         "SELECT {}, r.targets, r.actor, requested_at, r.reason, r.cause, r.options, r.plan_hash,
-             r.refused
+             r.refused, r.deadline
          FROM deletions JOIN requests r USING (num) WHERE num = ?1",
         DeletionRow::COLUMNS
     );
@@ -81,6 +81,7 @@ pub(super) fn deletion_by_num(db: &Connection, num: i64) -> Sql<Deletion> {
             finished_at: hot.finished_at,
             refused: rows::from_json(row, 31)?,
             note: hot.note,
+            deadline: rows::time_opt(row, 32)?,
         })
     })
 }

@@ -5,11 +5,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::outline;
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 15;
+pub(super) const KNOWN: i64 = 16;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 15] = [
+const MIGRATIONS: [&str; 16] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -25,6 +25,7 @@ const MIGRATIONS: [&str; 15] = [
     SEAL,
     LEFT_STEPS,
     WOKEN_STEPS,
+    DEADLINES,
 ];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
@@ -431,6 +432,10 @@ END;
 /// tried it next (I14). Null for all others.
 const WOKEN_STEPS: &str = "
 ALTER TABLE steps ADD COLUMN own_attempt_at INTEGER;
+";
+/// `requests.deadline`: until then the deletion is planned again while a cloud does not answer (N16).
+const DEADLINES: &str = "
+ALTER TABLE requests ADD COLUMN deadline INTEGER;
 ";
 /// The version whose steps have places.
 const WITH_PLACES: i64 = 10;

@@ -290,6 +290,11 @@ impl Batch<'_> {
                 note,
                 now,
             } => self.refuse(deletion_id, refused, note, *now),
+            Change::StillPlanning {
+                deletion_id,
+                note,
+                now,
+            } => self.still_planning(deletion_id, note, *now),
             Change::Step(change) => self.step(change),
             Change::WakeDue { now } => self.wake_due(*now),
             Change::Retry {
