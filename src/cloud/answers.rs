@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 
-use super::openstack::{self, CallError, Identity as TokenIdentity, Reason, RemoteError};
+use super::openstack::{
+    self, AuthError, CallError, Identity as TokenIdentity, Reason, RemoteError,
+};
 use super::{Call, CloudFailure};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{ErrorClass, Identity, KindName, Site};
@@ -76,22 +78,6 @@ pub(super) fn configuration(message: String) -> CloudFailure {
     }
 }
 
-pub(super) fn not_logged_in(site: &Site, error: &openstack::AuthError) -> CloudFailure {
-    let (retry, class) = match error.rejected() {
-        true => (Retry::SitePaused, ErrorClass::Auth),
-        false => (Retry::Unavailable, ErrorClass::Unavailable),
-    };
-    CloudFailure {
-        retry,
-        class,
-        status: None,
-        kind: String::new(),
-        message: format!("{site}: {error}"),
-        request_id: String::new(),
-        retry_after: None,
-    }
-}
-
 /// Of a login for no project, a service's empty list says nothing.
 pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) -> CloudFailure {
     CloudFailure {
@@ -149,6 +135,25 @@ pub(super) fn write_outcome(error: &CallError, failed: CloudFailure, at: DateTim
     }
 }
 
+/// Why nobody could be logged in, or Keystone could not be asked as whom we are.
+pub(super) fn not_logged_in(site: &Site, error: &AuthError) -> CloudFailure {
+    let answer = error.answer();
+    let (retry, class) = match answer {
+        _ if error.rejected() => (Retry::SitePaused, ErrorClass::Auth),
+        Some(answer) if is_throttled(answer) => (Retry::Throttled, ErrorClass::Unavailable),
+        _ => (Retry::Unavailable, ErrorClass::Unavailable),
+    };
+    CloudFailure {
+        retry,
+        class,
+        status: answer.map(|answer| answer.status),
+        kind: String::new(),
+        message: format!("{site}: {error}"),
+        request_id: String::new(),
+        retry_after: answer.and_then(|answer| answer.retry_after),
+    }
+}
+
 /// Classifies what went wrong: by the kind's rules where the service spoke, by what is certain where
 /// it did not (N13).
 pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
@@ -158,7 +163,6 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
         Reason::Refused(remote) if !remote.own => match remote.status {
             // A front speaks: its own 5xx is the service being away, anything else is a riddle.
             500.. => (Retry::Unavailable, ErrorClass::Unavailable),
-            _ if is_throttled(remote) => (Retry::Unavailable, ErrorClass::Unavailable),
             _ => (Retry::Scheduled, ErrorClass::Unavailable),
         },
         Reason::Refused(remote) => refused(remote, kind),
@@ -177,6 +181,11 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
         _ => (Retry::Scheduled, ErrorClass::Unavailable),
     };
     let remote = error.remote();
+    let (retry, class) = match remote {
+        // A service's own limiter, or one before it, a login's too: whatever its words.
+        Some(remote) if is_throttled(remote) => (Retry::Throttled, ErrorClass::Unavailable),
+        _ => (retry, class),
+    };
     // The cloud's own words where it spoke; else what was tried and why it failed.
     let message = match remote {
         Some(remote) if remote.own && class != ErrorClass::Auth => remote.message.clone(),
@@ -205,9 +214,7 @@ fn refused(remote: &RemoteError, kind: Option<&Kind>) -> (Retry, ErrorClass) {
     let rule = kind.and_then(|kind| kind.classify(remote.status, error_type, &remote.message));
     match rule {
         Some(rule) => taken_up(rule.class),
-        None if remote.status >= 500 || is_throttled(remote) => {
-            (Retry::Unavailable, ErrorClass::Unavailable)
-        }
+        None if remote.status >= 500 => (Retry::Unavailable, ErrorClass::Unavailable),
         None => (Retry::Never, ErrorClass::Fatal),
     }
 }

@@ -43,8 +43,10 @@ pub enum Retry {
     Scheduled,
     /// In progress: a snooze that uses no attempt, bounded by age (I6).
     Pending,
-    /// Throttled or down: soon, as such; uses no attempt.
+    /// Down: soon, as such; uses no attempt.
     Unavailable,
+    /// One call too many in its time: the same, and fewer are sent in that (N16).
+    Throttled,
     /// Nobody knows whether it took effect: look first (N13).
     Unknown,
     /// The site is paused and the step waits for it; uses no attempt (N13).
@@ -249,8 +251,8 @@ fn after_failure(
             )),
             ..kept
         },
-        Retry::Unavailable if age >= UNAVAILABLE_GIVE_UP => stuck(kept),
-        Retry::Unavailable => {
+        Retry::Unavailable | Retry::Throttled if age >= UNAVAILABLE_GIVE_UP => stuck(kept),
+        Retry::Unavailable | Retry::Throttled => {
             let backoff = jittered(
                 (age / 2).clamp(UNAVAILABLE_MIN, UNAVAILABLE_MAX),
                 schedule.jitter,

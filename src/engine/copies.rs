@@ -269,16 +269,14 @@ impl Shared {
         let Some(filter) = by.filter_for(kind, ids) else {
             return Ok(());
         };
-        let listing = self
-            .cloud
-            .list(ListRows {
-                site: local,
-                kind,
-                filter: (filter.values.len() <= kind.values_max(&filter.key)).then_some(&filter),
-                fields: Fields::Planning,
-                rows_max: None,
-            })
-            .await;
+        let request = ListRows {
+            site: local,
+            kind,
+            filter: (filter.values.len() <= kind.values_max(&filter.key)).then_some(&filter),
+            fields: Fields::Planning,
+            rows_max: None,
+        };
+        let listing = self.once(local, self.cloud.list(request)).await;
         self.site_answered(local, listing.as_ref().err());
         let Ok(listing) = listing else {
             return Ok(());

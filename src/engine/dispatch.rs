@@ -110,7 +110,8 @@ impl Shared {
         if step.action == Action::Detach && kind.takes_one(&step.vars) {
             let listed = self.kinds.listed(kind);
             let parent = self.parent_id(step).unwrap_or_default();
-            let read = self.cloud.read(&step.key.site, listed, parent).await;
+            let site = &step.key.site;
+            let read = self.once(site, self.cloud.read(site, listed, parent)).await;
             match read.map(|read| read.row) {
                 Ok(Some(row)) if self.shows(&step.key.site, listed, &row, step) => {}
                 Ok(_) => return made_anew(step),
@@ -122,7 +123,10 @@ impl Shared {
         }
         // Our own registry compares it in the transaction that deletes.
         if kind.spec.incarnation.is_some() && !kind.is_native() {
-            let read = self.cloud.read(&step.key.site, kind, &step.key.id).await;
+            let site = &step.key.site;
+            let read = self
+                .once(site, self.cloud.read(site, kind, &step.key.id))
+                .await;
             match read.map(|read| read.row) {
                 Ok(Some(row)) if !kind.same_incarnation(&row, &step.vars) => {
                     return made_anew(step);

@@ -30,6 +30,7 @@ mod handle;
 mod limit;
 mod orphans;
 mod owners;
+mod pace;
 mod patience;
 mod peers;
 mod planning;

@@ -41,6 +41,7 @@ impl<'s> Patience<'s> {
 /// Whether waiting may help: the cloud answered that it is busy or away, or was silent.
 pub(super) fn may_pass(failure: &CloudFailure) -> bool {
     match failure.retry {
+        Retry::Throttled => true,
         Retry::Unavailable | Retry::Unknown => {
             failure.status.is_some() || failure.class == ErrorClass::OutcomeUnknown
         }
@@ -59,13 +60,13 @@ impl Shared {
         answer: Result<T, CloudFailure>,
     ) -> ControlFlow<Result<T, CloudFailure>> {
         let site = patience.site;
+        self.sites.read_ended(&permit, answer.as_ref().err());
         drop(permit);
         self.site_answered(site, answer.as_ref().err());
         let failure = match answer {
             Ok(answer) => return ControlFlow::Break(Ok(answer)),
             Err(failure) => failure,
         };
-        self.sites.read_failed(site, &failure);
         let wait = failure.retry_after.unwrap_or(patience.wait);
         let left = self
             .settings
@@ -79,6 +80,19 @@ impl Shared {
         tokio::time::sleep(wait).await;
         patience.wait = (patience.wait * 2).min(WAIT_MAX);
         ControlFlow::Continue(())
+    }
+
+    /// One read that is not repeated here, since whoever makes it makes it again later: at the site's pace.
+    pub(super) async fn once<T>(
+        &self,
+        site: &Site,
+        read: impl Future<Output = Result<T, CloudFailure>>,
+    ) -> Result<T, CloudFailure> {
+        let sent = self.sites.next_slot(site);
+        tokio::time::sleep_until(sent).await;
+        let answer = read.await;
+        self.sites.looked(site, sent, answer.as_ref().err());
+        answer
     }
 
     pub(super) async fn identity(

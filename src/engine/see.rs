@@ -114,7 +114,7 @@ impl Shared {
 
     async fn read_each(&self, site: &Site, kind: &Kind, ids: BTreeSet<String>, seen: &mut Seen) {
         let reads = ids.into_iter().map(|id| async move {
-            let read = self.cloud.read(site, kind, &id).await;
+            let read = self.once(site, self.cloud.read(site, kind, &id)).await;
             self.site_answered(site, read.as_ref().err());
             (id, read)
         });
@@ -266,16 +266,14 @@ impl Shared {
         filter: Option<&Filter>,
         seen: &mut Seen,
     ) -> Option<Vec<Value>> {
-        let listing = self
-            .cloud
-            .list(ListRows {
-                site,
-                kind,
-                filter,
-                fields: Fields::Planning,
-                rows_max: None,
-            })
-            .await;
+        let request = ListRows {
+            site,
+            kind,
+            filter,
+            fields: Fields::Planning,
+            rows_max: None,
+        };
+        let listing = self.once(site, self.cloud.list(request)).await;
         self.site_answered(site, listing.as_ref().err());
         match listing {
             Ok(listing) => {
@@ -360,7 +358,7 @@ impl Shared {
             fields: Fields::Planning,
             rows_max: Some(WITNESS_ROWS.max(ids.len() + 1)),
         };
-        let listing = self.cloud.list(request).await?;
+        let listing = self.once(site, self.cloud.list(request)).await?;
         let found = listing.rows.iter().filter_map(|row| {
             Some(Witness {
                 id: kind.id_of(row)?,

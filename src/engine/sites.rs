@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::handle::{audit, ledger_error};
 use super::limit::Limit;
+use super::pace::Pace;
 use super::see::Witness;
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Asked, CloudFailure};
@@ -64,6 +65,8 @@ struct Runtime {
     turns: VecDeque<Turn>,
     /// Until when the site wants to be left alone (`Retry-After`).
     closed_until: Option<Instant>,
+    /// How many calls a second it takes.
+    pace: Pace,
     /// Whose rights must be back before anything is sent again.
     expected: Option<Identity>,
     asked_at: Option<Instant>,
@@ -114,7 +117,20 @@ impl Runtime {
     }
 
     fn is_open(&self, now: Instant) -> bool {
-        self.closed_until.is_none_or(|until| until <= now)
+        self.opens().is_none_or(|opens| opens <= now)
+    }
+
+    /// When the next call may be sent; none: at once.
+    fn opens(&self) -> Option<Instant> {
+        self.closed_until.max(self.pace.next())
+    }
+
+    /// It was sent one call too many.
+    fn throttled(&mut self, sent: Option<Instant>, now: Instant, retry_after: Option<Duration>) {
+        self.pace.refused(sent.unwrap_or(now), now);
+        self.close(now, retry_after);
+        let rate = self.pace.rate().unwrap_or_default();
+        tracing::debug!(site = %self.status.site, rate, "throttled: so many calls a second");
     }
 
     /// Nothing is sent until the cloud wants to be asked again.
@@ -146,6 +162,7 @@ impl Runtime {
         {
             if turn.comes.send(now).is_ok() {
                 self.sent.push(now);
+                self.pace.sent(now);
             }
         }
     }
@@ -203,6 +220,7 @@ impl Sites {
                 sent: Vec::new(),
                 turns: VecDeque::new(),
                 closed_until: None,
+                pace: Pace::default(),
                 expected: None,
                 asked_at: None,
                 refusals: 0,
@@ -291,7 +309,7 @@ impl Sites {
     pub(super) fn next_open(&self) -> Duration {
         let now = Instant::now();
         let sites = self.lock();
-        let closed = sites.values().filter_map(|site| site.closed_until);
+        let closed = sites.values().filter_map(Runtime::opens);
         let next = closed.filter(|until| *until > now).map(|until| until - now);
         next.min().unwrap_or(Duration::MAX)
     }
@@ -325,19 +343,69 @@ impl Sites {
             return PERMIT_LOOKS;
         };
         site.next_turns(now);
-        let opens = site.closed_until.filter(|until| *until > now);
+        let opens = site.opens().filter(|opens| *opens > now);
         opens.map_or(PERMIT_LOOKS, |until| until - now)
     }
 
-    /// A read failed. How long reads take says nothing of how many deletes a site takes; that it is
-    /// overloaded does.
-    pub(super) fn read_failed(&self, site: &Site, failure: &CloudFailure) {
-        if let Some(site) = self.lock().get_mut(site)
-            && failure.retry == Retry::Unavailable
-        {
-            site.close(Instant::now(), failure.retry_after);
-            site.limit.overloaded();
-            site.status.concurrency_limit = site.limit.now();
+    /// A read was answered. How long reads take says nothing of how many deletes a site takes at a time; that
+    /// it is overloaded does.
+    pub(super) fn read_ended(&self, permit: &Permit<'_>, failure: Option<&CloudFailure>) {
+        let mut sites = self.lock();
+        let Some(site) = sites.get_mut(permit.site) else {
+            return;
+        };
+        let now = Instant::now();
+        match failure.map(|failure| (failure.retry, failure.retry_after)) {
+            Some((Retry::Throttled, after)) => site.throttled(permit.given, now, after),
+            Some((Retry::Unavailable, after)) => {
+                site.close(now, after);
+                site.limit.overloaded();
+                site.status.concurrency_limit = site.limit.now();
+            }
+            None => site.pace.answered(now),
+            // These say nothing of how much it takes.
+            Some((
+                Retry::Scheduled
+                | Retry::Pending
+                | Retry::Unknown
+                | Retry::SitePaused
+                | Retry::Awaited
+                | Retry::Never,
+                _,
+            )) => {}
+        }
+    }
+
+    /// When a read may be sent that takes no permit: it is kept for it.
+    pub(super) fn next_slot(&self, site: &Site) -> Instant {
+        let now = Instant::now();
+        let mut sites = self.lock();
+        let Some(site) = sites.get_mut(site) else {
+            return now;
+        };
+        match site.pace.next() {
+            Some(next) => {
+                let slot = now.max(next).max(site.closed_until.unwrap_or(now));
+                site.pace.sent(slot);
+                slot
+            }
+            None => now,
+        }
+    }
+
+    /// Such a read was answered.
+    pub(super) fn looked(&self, site: &Site, sent: Instant, failure: Option<&CloudFailure>) {
+        let mut sites = self.lock();
+        let Some(site) = sites.get_mut(site) else {
+            return;
+        };
+        let now = Instant::now();
+        match failure {
+            None => site.pace.answered(now),
+            Some(failure) if failure.retry == Retry::Throttled => {
+                site.throttled(Some(sent), now, failure.retry_after);
+            }
+            Some(_) => {}
         }
     }
 
@@ -444,7 +512,10 @@ impl Sites {
         let took = now - sent;
         let latency = site.latency.map_or(took, |before| (before * 7 + took) / 8);
         site.latency = Some(latency);
-        let failed = matches!(retry, Some(Retry::Unavailable | Retry::Unknown));
+        let failed = matches!(
+            retry,
+            Some(Retry::Unavailable | Retry::Throttled | Retry::Unknown)
+        );
         site.answered.push_back(!failed);
         if site.answered.len() > ANSWERS_KEPT {
             site.answered.pop_front();
@@ -458,8 +529,10 @@ impl Sites {
                     reason.clone_into(&mut site.status.reason);
                 }
             }
+            Some(Retry::Throttled) => site.throttled(Some(sent), now, retry_after.flatten()),
             Some(Retry::SitePaused | Retry::Unknown) => {}
-            _ => {
+            Some(Retry::Scheduled | Retry::Pending | Retry::Awaited | Retry::Never) | None => {
+                site.pace.answered(now);
                 if site.status.state != SiteState::Paused {
                     site.status.state = SiteState::Reachable;
                     site.status.reason.clear();

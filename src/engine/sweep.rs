@@ -104,16 +104,14 @@ impl Shared {
                 .map(|tombstone| tombstone.key.id.clone())
                 .collect(),
         };
-        let listing = self
-            .cloud
-            .list(ListRows {
-                site,
-                kind,
-                filter: (batch.len() <= kind.values_max(&filter.key)).then_some(&filter),
-                fields: Fields::Planning,
-                rows_max: None,
-            })
-            .await;
+        let request = ListRows {
+            site,
+            kind,
+            filter: (batch.len() <= kind.values_max(&filter.key)).then_some(&filter),
+            fields: Fields::Planning,
+            rows_max: None,
+        };
+        let listing = self.once(site, self.cloud.list(request)).await;
         let rows = match listing {
             Ok(listing) => listing.rows,
             Err(failure) => {

@@ -262,7 +262,7 @@ impl Shared {
         if !seen.vouched_by_another_project || seen.rows.values().all(Option::is_some) {
             return seen;
         }
-        match self.cloud.identity(site, Asked::Now).await {
+        match self.once(site, self.cloud.identity(site, Asked::Now)).await {
             Ok(now) => seen.identity = Some(now.identity),
             Err(failure) => {
                 seen.rows.retain(|_, row| row.is_some());

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 pub use super::client::{Client, cascade, target};
 use super::ports::{Client as CloudClient, Faulty, InProcess, copy_ledger};
-pub use super::ports::{Crash, Lies, Sent};
+pub use super::ports::{Crash, Lies, Rate, Sent};
 
 /// What the sandbox lists, by the names of its collections; but segments, which every network has as a
 /// part of itself.
@@ -99,6 +99,8 @@ pub struct Bench {
     /// Engines are those of one verb: they sign in to what they are asked about.
     pub for_one_verb: bool,
     sent: Arc<Mutex<Vec<Sent>>>,
+    /// A proxy before the cloud that limits calls.
+    pub rate: Arc<Mutex<Option<Rate>>>,
 }
 
 /// What [`Bench::shop`] built: network `web` behind a router with a route, a floating IP and a trunk
@@ -152,6 +154,7 @@ impl Bench {
             login: Login::Admin,
             for_one_verb: false,
             sent: Arc::default(),
+            rate: Arc::default(),
         }
     }
 
@@ -521,6 +524,7 @@ impl Bench {
         };
         let transport = InProcess {
             world: self.world.clone(),
+            rate: self.rate.clone(),
             clock: self.clock.clone(),
             crash: self.crash.clone(),
             sent: self.sent.clone(),

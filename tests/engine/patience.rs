@@ -1,6 +1,7 @@
 //! Reading a cloud is as patient as deleting from it (N16).
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use gone::control::{Command, Receipt, TargetSpec};
@@ -225,4 +226,63 @@ fn n16_plans_that_wait_for_one_cloud_hold_up_no_plan_at_another() {
             .await
             .unwrap();
     });
+}
+
+/// Deletes a project of some hundred resources; its steps, the calls that were let through and refused, and
+/// how long it took.
+fn delete_a_project(rate: Option<Rate>) -> (usize, usize, usize, f64) {
+    paused(async {
+        let bench = Bench::new(1);
+        bench.furnish_demo();
+        let project = bench.demo_project();
+        let network = json!({ "name": "wide", "project_id": project });
+        let network = bench.create("networks", network);
+        for _ in 0..90 {
+            bench.create(
+                "ports",
+                json!({ "network_id": network, "project_id": project }),
+            );
+        }
+        bench.limits(json!({ "latency_ms": 50 }));
+        bench
+            .run(async |_| tokio::time::sleep(Duration::from_secs(5)).await)
+            .await;
+        let before = bench.sent().len();
+        *bench.rate.lock().unwrap() = rate;
+        let (steps, took) = bench
+            .run(async |client| {
+                let id = client.delete("project", "demo").await;
+                let done = client.gone(&id).await;
+                let took = done.finished_at.unwrap() - done.requested_at;
+                assert_eq!(done.counts.gone, done.counts.total);
+                for step in client.steps(&id).await {
+                    assert_eq!(step.attempts, 0, "{step:#?}");
+                }
+                (done.counts.total as usize, took.as_seconds_f64())
+            })
+            .await
+            .unwrap();
+        let sent = bench.sent().split_off(before);
+        let refused = sent.iter().filter(|call| call.status == Some(429)).count();
+        (steps, sent.len() - refused, refused, took)
+    })
+}
+
+#[test]
+fn n16_a_project_behind_a_limit_of_ten_calls_a_second_takes_as_long_as_that_allows() {
+    let (steps, needed, _, unlimited) = delete_a_project(None);
+    assert!(steps >= 100, "{steps}");
+    for (burst, retry_after) in [(10.0, None), (10.0, Some(1)), (20.0, Some(1)), (5.0, None)] {
+        let rate = Rate::new(10.0, burst, retry_after);
+        let (limited, passed, refused, took) = delete_a_project(Some(rate));
+        assert_eq!(limited, steps);
+        let allowed = passed as f64 / 10.0;
+        let words = format!(
+            "burst {burst}, Retry-After {retry_after:?}: {steps} steps, {passed} calls of {needed} and {refused} refused in {took:.1} s; \
+             allowed {allowed:.1} s, unlimited {unlimited:.1} s"
+        );
+        assert!(took <= allowed * 1.1, "{words}");
+        assert!(refused * 10 <= passed + refused, "{words}");
+        assert!(passed as f64 <= needed as f64 * 1.1, "{words}");
+    }
 }

@@ -216,12 +216,68 @@ const CALLS_MAX: usize = 10_000;
 /// The sandbox's core as a transport, on the paused clock.
 pub struct InProcess {
     pub world: Arc<Mutex<World>>,
+    pub rate: Arc<Mutex<Option<Rate>>>,
     pub clock: Clock,
     pub crash: Arc<Crash>,
     pub sent: Arc<Mutex<Vec<Sent>>>,
 }
 
+/// A proxy's limit: so many calls a second, and as many more as it has saved up.
+pub struct Rate {
+    pub per_second: f64,
+    pub burst: f64,
+    /// Seconds that it asks for with a refusal.
+    pub retry_after: Option<u32>,
+    saved: f64,
+    at: Option<DateTime<Utc>>,
+}
+
+impl Rate {
+    pub fn new(per_second: f64, burst: f64, retry_after: Option<u32>) -> Self {
+        Self {
+            per_second,
+            burst,
+            retry_after,
+            saved: burst,
+            at: None,
+        }
+    }
+
+    /// Whether it lets a call through.
+    fn admits(&mut self, now: DateTime<Utc>) -> bool {
+        let passed = self
+            .at
+            .map(|at| now - at)
+            .and_then(|passed| passed.to_std().ok());
+        let passed = passed.unwrap_or_default().as_secs_f64();
+        self.saved = (self.saved + passed * self.per_second).min(self.burst);
+        self.at = Some(now);
+        let admits = self.saved >= 1.0;
+        self.saved -= f64::from(u8::from(admits));
+        admits
+    }
+
+    fn refusal(&self) -> http::Response<Bytes> {
+        let mut answer = http::Response::builder().status(429);
+        if let Some(seconds) = self.retry_after {
+            answer = answer.header("retry-after", seconds);
+        }
+        let body = r#"{"error": {"code": 429, "message": "Too many requests", "title": "Too Many Requests"}}"#;
+        answer
+            .header("content-type", "application/json")
+            .body(Bytes::from_static(body.as_bytes()))
+            .unwrap()
+    }
+}
+
 impl InProcess {
+    /// The answer of a proxy that lets the call not through.
+    fn refused(&self, now: DateTime<Utc>) -> Option<http::Response<Bytes>> {
+        let mut rate = self.rate.lock().unwrap();
+        let rate = rate.as_mut()?;
+        (!rate.admits(now)).then(|| rate.refusal())
+    }
+
     fn record(&self, call: Sent) {
         let mut sent = self.sent.lock().unwrap();
         let before = sent
@@ -249,6 +305,17 @@ impl Transport for InProcess {
             None => whole,
         };
         let (method, body) = (request.method().to_string(), request.body().clone());
+        if let Some(refusal) = self.refused(at) {
+            self.record(Sent {
+                at,
+                method,
+                path,
+                body: String::new(),
+                status: Some(refusal.status().as_u16()),
+                error: String::new(),
+            });
+            return Ok(refusal);
+        }
         let reply = self.world.lock().unwrap().handle(request, at);
         let answer: serde_json::Value =
             serde_json::from_slice(reply.response.body()).unwrap_or_default();

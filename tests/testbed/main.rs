@@ -26,6 +26,7 @@ mod edges;
 mod estate;
 mod gate;
 mod keys;
+mod limits;
 mod newcomers;
 mod people;
 mod proxy;

@@ -2,6 +2,7 @@
 //! fails calls that a test wants to fail.
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -28,6 +29,29 @@ struct Seen {
     /// Calls of this method to a path with this in it are answered 503.
     failing: Arc<Mutex<Option<(Method, String)>>>,
     failed: Arc<AtomicUsize>,
+    /// Of all calls.
+    passed: Arc<AtomicUsize>,
+    /// How many calls a second it lets through.
+    limit: Arc<Mutex<Option<Limit>>>,
+}
+
+/// So many calls a second, and as many that were saved up.
+struct Limit {
+    per_second: f64,
+    saved: f64,
+    at: Instant,
+}
+
+impl Limit {
+    fn admits(&mut self) -> bool {
+        let now = Instant::now();
+        let more = (now - self.at).as_secs_f64() * self.per_second;
+        self.saved = (self.saved + more).min(self.per_second);
+        self.at = now;
+        let admits = self.saved >= 1.0;
+        self.saved -= f64::from(u8::from(admits));
+        admits
+    }
 }
 
 impl Drop for Proxy {
@@ -51,6 +75,8 @@ impl Proxy {
             deletes: Arc::default(),
             failing: Arc::default(),
             failed: Arc::default(),
+            passed: Arc::default(),
+            limit: Arc::default(),
         };
         let listener = runtime
             .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
@@ -72,6 +98,20 @@ impl Proxy {
 
     pub fn fail(&self, method: Method, part: &str) {
         *self.seen.failing.lock().unwrap() = Some((method, part.to_owned()));
+    }
+
+    /// From now on it lets so many calls a second through, and answers 429 to all others.
+    pub fn limit(&self, per_second: f64) {
+        *self.seen.limit.lock().unwrap() = Some(Limit {
+            per_second,
+            saved: per_second,
+            at: Instant::now(),
+        });
+    }
+
+    /// How many calls it let through.
+    pub fn passed(&self) -> usize {
+        self.seen.passed.load(Ordering::Relaxed)
     }
 
     /// How many calls it failed.
@@ -96,6 +136,11 @@ impl Seen {
         failing.is_some_and(|(failing, part)| failing == method && path.contains(part))
     }
 
+    fn refuses(&self) -> bool {
+        let mut limit = self.limit.lock().unwrap();
+        limit.as_mut().is_some_and(|limit| !limit.admits())
+    }
+
     async fn forward(self, request: Request) -> Response<Body> {
         let (head, body) = request.into_parts();
         let body: Bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
@@ -108,6 +153,17 @@ impl Seen {
                 .body(Body::empty())
                 .unwrap();
         }
+        if self.refuses() {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+            let refused = Response::builder().status(StatusCode::TOO_MANY_REQUESTS);
+            let words = r#"{"error": {"code": 429, "message": "Too many requests"}}"#;
+            return refused
+                .header("retry-after", "1")
+                .header("content-type", "application/json")
+                .body(words.into())
+                .unwrap();
+        }
+        self.passed.fetch_add(1, Ordering::Relaxed);
         let written = (head.method == Method::DELETE).then(|| {
             let mut deletes = self.deletes.lock().unwrap();
             deletes.push((path.clone(), None));

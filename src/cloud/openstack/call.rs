@@ -115,10 +115,7 @@ impl CallError {
     pub fn remote(&self) -> Option<&RemoteError> {
         match &self.reason {
             Reason::Refused(remote) | Reason::Unauthorized(remote) => Some(remote),
-            Reason::Login(login) => match &**login {
-                AuthError::Rejected { answer, .. } => Some(answer),
-                _ => None,
-            },
+            Reason::Login(login) => login.answer(),
             _ => None,
         }
     }

@@ -101,6 +101,15 @@ impl AuthError {
         }
     }
 
+    /// What Keystone answered, or what stands before it.
+    #[must_use]
+    pub fn answer(&self) -> Option<&RemoteError> {
+        match self {
+            Self::Rejected { answer, .. } => Some(answer),
+            Self::Transport { .. } | Self::NotKeystone { .. } | Self::NoTime => None,
+        }
+    }
+
     /// True if Keystone said no, rather than nothing.
     #[must_use]
     pub fn rejected(&self) -> bool {

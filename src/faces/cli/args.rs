@@ -476,7 +476,8 @@ pub struct DeleteArgs {
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
-    /// Wait until all is gone or needs a person, at most so long (30s, 5m, 2h)
+    /// Wait until all is gone or needs a person, at most so long (30s, 5m, 2h); until then it is also
+    /// planned again while a cloud does not answer
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_wait)]
     pub wait: Option<Wait>,
     #[command(flatten)]

@@ -1,0 +1,216 @@
+//! How many calls a second a site takes, once it has said that it was sent too many.
+//!
+//! Providers limit calls by the second (10 or 20), and answer 429 to what is more. Fewer calls at a time
+//! would not help: one at a time is still too many a second of a quick cloud, and too few of a slow one.
+//!
+//! 1. Nothing is paced until the first refusal. From then on calls are sent evenly, as many a second as
+//!    were answered well until then, and that grows fast: what was answered may have been few.
+//! 2. From the second refusal on the pace is known: it goes back a little, or to what was answered well,
+//!    and grows slowly, so that few calls in a hundred are refused.
+//! 3. Calls that were in flight when the first of them was refused are of one refusal.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Good answers that are counted.
+const COUNTED_FOR: Duration = Duration::from_secs(2);
+const COUNTED_MIN: Duration = Duration::from_millis(500);
+/// More than a cloud was seen to answer in that time.
+const COUNTED_MAX: usize = 1_000;
+/// Growth in a second, until the pace is known and after that.
+const GROWTH_FIRST: f64 = 3.0;
+const GROWTH: f64 = 1.04;
+/// What is left of it after a refusal, at most and at least: in between, what was answered well.
+const BACK: f64 = 0.9;
+const BACK_MOST: f64 = 0.6;
+/// One call a second is sent to any site.
+const RATE_MIN: f64 = 1.0;
+/// More than the calls at a time allow: no pace.
+const RATE_MAX: f64 = 1_000.0;
+
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    at: Option<Known>,
+    /// When the last good answers came, the newest last.
+    answers: VecDeque<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Calls a second.
+    rate: f64,
+    growth: f64,
+    next: Instant,
+    /// Refusals of calls that were sent before this are of the same overload.
+    since: Instant,
+}
+
+impl Pace {
+    /// When the next call may be sent; none: at once.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.at.map(|at| at.next)
+    }
+
+    /// Calls a second; none: it is not paced.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.at.map(|at| at.rate)
+    }
+
+    pub(super) fn sent(&mut self, now: Instant) {
+        if let Some(at) = &mut self.at {
+            at.next = now + apart(at.rate);
+        }
+    }
+
+    /// A call was answered well.
+    pub(super) fn answered(&mut self, now: Instant) {
+        self.answers.push_back(now);
+        if self.answers.len() > COUNTED_MAX {
+            self.answers.pop_front();
+        }
+        if let Some(at) = &mut self.at {
+            // Each answer stands for the time between two of them.
+            at.rate *= at.growth.powf(at.rate.recip());
+        }
+        if self.at.is_some_and(|at| at.rate > RATE_MAX) {
+            self.at = None;
+        }
+    }
+
+    /// A call that was sent at that time was one too many.
+    pub(super) fn refused(&mut self, sent: Instant, now: Instant) {
+        if self.at.is_some_and(|at| sent < at.since) {
+            return;
+        }
+        let answered = self.answered_a_second(now);
+        let (rate, growth) = match self.at {
+            Some(at) => {
+                let least = at.rate * BACK_MOST;
+                (least.max(answered).min(at.rate * BACK), GROWTH)
+            }
+            None => (answered, GROWTH_FIRST),
+        };
+        let rate = rate.max(RATE_MIN);
+        self.at = Some(Known {
+            rate,
+            growth,
+            next: now + apart(rate),
+            since: now,
+        });
+    }
+
+    fn answered_a_second(&self, now: Instant) -> f64 {
+        let recent = self.answers.iter().rev();
+        let recent = recent.map(|at| now - *at);
+        let ages: Vec<Duration> = recent.take_while(|age| *age <= COUNTED_FOR).collect();
+        let span = ages.last().copied().unwrap_or_default().max(COUNTED_MIN);
+        ages.len() as f64 / span.as_secs_f64()
+    }
+}
+
+fn apart(rate: f64) -> Duration {
+    Duration::from_secs_f64(rate.recip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A limiter that holds this many tokens, and so many more each second.
+    struct Limiter {
+        tokens: f64,
+        burst: f64,
+        per_second: f64,
+        at: Instant,
+    }
+
+    impl Limiter {
+        fn takes(&mut self, now: Instant) -> bool {
+            let passed = (now - self.at).as_secs_f64();
+            self.tokens = (self.tokens + passed * self.per_second).min(self.burst);
+            self.at = now;
+            let takes = self.tokens >= 1.0;
+            self.tokens -= f64::from(u8::from(takes));
+            takes
+        }
+    }
+
+    /// How long so many calls take by eight clients of 50 ms each, and how many are refused on the way.
+    fn run(calls: u32, per_second: f64, burst: f64, retry_after: Duration) -> (Duration, u32) {
+        let began = Instant::now();
+        let mut limiter = Limiter {
+            tokens: burst,
+            burst,
+            per_second,
+            at: began,
+        };
+        let mut pace = Pace::default();
+        let (mut now, mut closed) = (began, began);
+        // When each call in flight is answered, when it was sent, and whether it was taken.
+        let mut in_flight: Vec<(Instant, Instant, bool)> = Vec::new();
+        let (mut left, mut refused) = (calls, 0);
+        while left > 0 || !in_flight.is_empty() {
+            let opens = closed.max(pace.next().unwrap_or(now));
+            if left > 0 && in_flight.len() < 8 && opens <= now {
+                let taken = limiter.takes(now);
+                in_flight.push((now + Duration::from_millis(50), now, taken));
+                pace.sent(now);
+                left -= 1;
+                continue;
+            }
+            let answer = in_flight.iter().map(|(at, ..)| *at).min();
+            let may_send = left > 0 && in_flight.len() < 8;
+            let next = answer.into_iter().chain(may_send.then_some(opens)).min();
+            now = next.unwrap_or(now);
+            let (done, still) = in_flight.into_iter().partition(|(at, ..)| *at <= now);
+            in_flight = still;
+            for (_, sent, taken) in Vec::<(Instant, Instant, bool)>::from(done) {
+                if taken {
+                    pace.answered(now);
+                } else {
+                    (refused, left) = (refused + 1, left + 1);
+                    closed = closed.max(now + retry_after);
+                    pace.refused(sent, now);
+                }
+            }
+        }
+        (now - began, refused)
+    }
+
+    #[test]
+    fn n16_a_limit_by_the_second_is_used_up_and_seldom_passed() {
+        let mut missed = Vec::new();
+        for (per_second, burst) in [(10.0, 10.0), (10.0, 15.0), (20.0, 20.0)] {
+            for retry_after in [Duration::ZERO, Duration::from_secs(1)] {
+                for calls in [200, 600] {
+                    let (took, refused) = run(calls, per_second, burst, retry_after);
+                    let ideal = (f64::from(calls) - burst) / per_second;
+                    let ratio = took.as_secs_f64() / ideal;
+                    let words = format!("{calls} calls, {per_second}/s, {burst}, {retry_after:?}");
+                    if ratio > 1.1 || refused * 10 > calls + refused {
+                        missed.push(format!(
+                            "{words}: {ratio:.2} of the time, {refused} refused"
+                        ));
+                    }
+                }
+            }
+        }
+        assert!(missed.is_empty(), "{missed:#?}");
+    }
+
+    #[test]
+    fn n16_a_limit_that_is_lifted_is_forgotten() {
+        let mut pace = Pace::default();
+        let mut now = Instant::now();
+        pace.answered(now);
+        pace.refused(now, now);
+        assert!(pace.next().is_some());
+        for _ in 0..1_000_000 {
+            now += apart(pace.rate().unwrap_or(RATE_MAX));
+            pace.answered(now);
+        }
+        assert_eq!(pace.next(), None);
+    }
+}
