@@ -700,6 +700,9 @@ pub struct SiteListing {
     pub site: Site,
     pub rows: Vec<Resource>,
     pub error: Option<String>,
+    /// Of what kind the error is, where the cloud could not be listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ErrorClass>,
     pub at: DateTime<Utc>,
 }
 

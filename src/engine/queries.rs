@@ -2,10 +2,10 @@
 
 use super::handle::ledger_error;
 use super::{PAGE_MAX, Shared};
-use crate::cloud::{Fields, ListRows};
+use crate::cloud::{CloudFailure, Fields, ListRows};
 use crate::control::{ControlError, KindInfo, Page, Query, SiteListing, SiteProgress};
 use crate::domain::filter::Filter;
-use crate::domain::model::{Phase, Resource, Site};
+use crate::domain::model::{ErrorClass, Phase, Resource, Site};
 use crate::ledger::{
     Cursor, DeletionFilter, EventFilter, LedgerError, StepFilter, TombstoneFilter,
 };
@@ -328,6 +328,7 @@ impl Shared {
             let listing = self.cloud.list(request).await;
             drop(permit);
             self.site_answered(site, listing.as_ref().err());
+            let mut class = listing.as_ref().err().map(class_of);
             let (mut rows, mut error) = match listing {
                 Ok(listing) => {
                     let found = listing
@@ -345,6 +346,7 @@ impl Shared {
                 && error.is_none()
                 && let Err(failure) = self.tally(site, kind, &mut rows).await
             {
+                class = Some(class_of(&failure));
                 error = Some(format!(
                     "what belongs to these is not known: {}",
                     failure.message
@@ -359,6 +361,7 @@ impl Shared {
                 site: site.clone(),
                 rows,
                 error,
+                class,
                 at: self.clock.now(),
             }
         });
@@ -398,6 +401,14 @@ impl Shared {
         let mut filter = Filter::parse(filter);
         filter.at(self.clock.now());
         filter
+    }
+}
+
+/// That a service does not show something to a login is a matter of its rights.
+fn class_of(failure: &CloudFailure) -> ErrorClass {
+    match failure.status {
+        Some(403) => ErrorClass::Auth,
+        _ => failure.class,
     }
 }
 

@@ -467,12 +467,14 @@ impl World {
                 site: site("RegionOne"),
                 rows: rows.map(|(n, name)| resource("network", n, name)).collect(),
                 error: None,
+                class: None,
                 at: now(),
             },
             SiteListing {
                 site: site("RegionTwo"),
                 rows: Vec::new(),
                 error: Some(refused_connection.to_owned()),
+                class: None,
                 at: now(),
             },
         ];

@@ -285,6 +285,7 @@ fn a_filter_takes_projects_by_name_and_asks_for_the_names_once() {
                 site: at.clone(),
                 rows: vec![project("a1", "shop"), project("b2", "Lab")],
                 error: None,
+                class: None,
                 at: super::fake::now(),
             };
             Some(Ok(Page::Resources {

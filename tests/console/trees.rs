@@ -352,6 +352,7 @@ fn the_engine_is_asked_for_projects_by_their_ids() {
                 site: row.key.site.clone(),
                 rows: vec![row],
                 error: None,
+                class: None,
                 at: super::fake::now(),
             };
             Some(Ok(Page::Resources {

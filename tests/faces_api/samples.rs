@@ -703,6 +703,7 @@ pub fn pages() -> Vec<Page> {
             attributes: json!({"fixed_ips": [{"ip_address": "10.0.0.1"}]}),
         }],
         error: Some("timed out".into()),
+        class: None,
         at: noon(),
     };
     let explanation = Explanation {

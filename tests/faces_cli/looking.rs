@@ -337,6 +337,7 @@ async fn a_site_that_cannot_be_listed_never_looks_empty() {
         site: Site::region("prod", region),
         rows,
         error: error.map(str::to_owned),
+        class: None,
         at: start(),
     };
     world.listings = vec![
@@ -362,6 +363,32 @@ async fn a_site_that_cannot_be_listed_never_looks_empty() {
         "{}",
         ran.err
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_a_site_did_not_answer_ends_by_the_table() {
+    let table = [
+        (ErrorClass::Auth, Exit::Auth),
+        (ErrorClass::Fatal, Exit::Usage),
+        (ErrorClass::Unavailable, Exit::Unreachable),
+    ];
+    for (class, exit) in table {
+        let mut world = World::new();
+        world.kinds = vec![KindInfo {
+            name: KindName::new("network"),
+            aliases: vec![],
+            columns: vec![],
+            has_dependents: true,
+        }];
+        world.listings = vec![SiteListing {
+            site: Site::region("prod", "one"),
+            rows: vec![],
+            error: Some("why".into()),
+            class: Some(class),
+            at: start(),
+        }];
+        assert_eq!(run(world, "list network").await.exit, exit, "{class:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

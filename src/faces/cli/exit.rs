@@ -82,6 +82,23 @@ impl Exit {
         }
     }
 
+    /// What a list ends with that a site did not answer.
+    pub fn of_listing(class: Option<ErrorClass>) -> Self {
+        match class {
+            Some(ErrorClass::Auth) => Self::Auth,
+            // Neither the cloud nor the login: what was asked for, or the settings.
+            Some(ErrorClass::Fatal) => Self::Usage,
+            Some(
+                ErrorClass::Unavailable
+                | ErrorClass::OutcomeUnknown
+                | ErrorClass::Blocked
+                | ErrorClass::Drift
+                | ErrorClass::Guard,
+            )
+            | None => Self::Unreachable,
+        }
+    }
+
     /// What a deletion ends with: `failures` are the classes of the last errors of its stuck steps.
     pub fn of_deletion(deletion: &Deletion, failures: &[ErrorClass]) -> Self {
         let by_state = match deletion.state {

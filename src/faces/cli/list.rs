@@ -263,7 +263,7 @@ async fn resources(session: &mut Session<'_>, tried: &str, kind: &str) -> Result
         if let Some(error) = &listing.error {
             let line = format!("gone: cannot {tried} at {}: {error}", listing.site);
             writeln!(session.err, "{}", session.style.safe(&line))?;
-            exit = Exit::Unreachable;
+            exit = Exit::first_of([exit, Exit::of_listing(listing.class)]);
         }
         resources.extend(listing.rows);
     }
