@@ -18,10 +18,9 @@ use crate::ledger::{
     Applied, AuditEntry, Climb, Forgotten, NewDeletion, NewPurge, Paged, RetryBy, Selection,
 };
 
-/// A stuck or blocked step that is given up.
+/// A stuck step that is given up.
 struct GivenUp {
     id: i64,
-    state: StepState,
     record: Option<i64>,
     held_by: Option<i64>,
 }
@@ -89,7 +88,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// What is stuck or blocked ends `purged`, and its tombstone with it. Nothing is sent, neither now nor because
+    /// What is stuck ends `purged`, and its tombstone with it. Nothing is sent, neither now nor because
     /// of it: what waited for a forgotten step stays stuck and says for what, until a person retries it.
     fn forget(&mut self, what: &Selection, audit: &AuditEntry, now: DateTime<Utc>) -> Sql<Applied> {
         let chosen = match self.chosen(what)? {
@@ -103,58 +102,50 @@ impl Batch<'_> {
                 let why = format!("the deletion is {}: nothing was sent", state.as_str());
                 return Ok(Applied::Refused(why));
             }
-            let steps = match self.steps_to_give_up(*num, only.as_deref())? {
-                Ok(steps) => steps,
+            let stuck = match self.stuck_of(*num, only.as_deref())? {
+                Ok(stuck) => stuck,
                 Err(why) => return Ok(Applied::Refused(why)),
             };
-            self.give_up(*num, &steps, now)?;
-            forgotten += steps.len() as u64;
+            self.give_up(*num, &stuck, now)?;
+            forgotten += stuck.len() as u64;
         }
         if forgotten == 0 {
-            let why = "nothing of it is stuck or blocked".to_owned();
-            return Ok(Applied::Refused(why));
+            return Ok(Applied::Refused("nothing of it is stuck".to_owned()));
         }
         self.audit(audit, now)?;
         Ok(Applied::Moved(forgotten))
     }
 
-    /// Of these no call is in flight: an engine claims a step before it sends anything for it.
-    fn steps_to_give_up(
-        &self,
-        num: i64,
-        only: Option<&[i64]>,
-    ) -> Sql<Result<Vec<GivenUp>, String>> {
-        let mut steps = self
+    fn stuck_of(&self, num: i64, only: Option<&[i64]>) -> Sql<Result<Vec<GivenUp>, String>> {
+        let mut stuck = self
             .db
             .prepare_cached(
-                "SELECT id, state, record, held_by FROM steps
-                 WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
+                "SELECT id, record, held_by FROM steps WHERE state = 'stuck' AND deletion = ?1 ORDER BY id",
             )?
             .query_map([num], |row| {
                 Ok(GivenUp {
                     id: row.get(0)?,
-                    state: rows::word(row, 1)?,
-                    record: row.get(2)?,
-                    held_by: row.get(3)?,
+                    record: row.get(1)?,
+                    held_by: row.get(2)?,
                 })
             })?
             .collect::<Sql<Vec<_>>>()?;
         if let Some(ids) = only {
-            steps.retain(|step| ids.contains(&step.id));
-            if let Some(other) = ids.iter().find(|id| !steps.iter().any(|it| it.id == **id)) {
-                return Ok(Err(format!("step {other} is neither stuck nor blocked")));
+            stuck.retain(|step| ids.contains(&step.id));
+            if let Some(other) = ids.iter().find(|id| !stuck.iter().any(|it| it.id == **id)) {
+                return Ok(Err(format!("step {other} is not stuck")));
             }
-            if let Some((held, root)) = steps.iter().find_map(|it| Some((it.id, it.held_by?))) {
+            if let Some((held, root)) = stuck.iter().find_map(|it| Some((it.id, it.held_by?))) {
                 return Ok(Err(format!(
                     "step {held} waits for step {root}, which is stuck: forget that"
                 )));
             }
         }
-        Ok(Ok(steps))
+        Ok(Ok(stuck))
     }
 
-    fn give_up(&mut self, num: i64, steps: &[GivenUp], now: DateTime<Utc>) -> Sql<()> {
-        for step in steps {
+    fn give_up(&mut self, num: i64, stuck: &[GivenUp], now: DateTime<Utc>) -> Sql<()> {
+        for step in stuck {
             self.execute(
                 "UPDATE steps SET state = 'purged', since = ?2, ended_at = ?2, held_by = NULL,
                      next_attempt_at = NULL WHERE id = ?1",
@@ -173,11 +164,14 @@ impl Batch<'_> {
                 now,
             )?;
         }
-        for from in [StepState::Stuck, StepState::Blocked] {
-            let n = steps.iter().filter(|step| step.state == from).count();
-            self.moved(num, from, StepState::Purged, n as u64, now)?;
-        }
-        let ids: Vec<i64> = steps.iter().map(|step| step.id).collect();
+        self.moved(
+            num,
+            StepState::Stuck,
+            StepState::Purged,
+            stuck.len() as u64,
+            now,
+        )?;
+        let ids: Vec<i64> = stuck.iter().map(|step| step.id).collect();
         self.unhold(num, &ids, now)?;
         self.leave_waiting(num, &ids, now)?;
         self.settle(num, now)
