@@ -164,9 +164,10 @@ mod tests {
             let may_send = left > 0 && in_flight.len() < 8;
             let next = answer.into_iter().chain(may_send.then_some(opens)).min();
             now = next.unwrap_or(now);
-            let (done, still) = in_flight.into_iter().partition(|(at, ..)| *at <= now);
+            let (done, still): (Vec<_>, Vec<_>) =
+                in_flight.into_iter().partition(|(at, ..)| *at <= now);
             in_flight = still;
-            for (_, sent, taken) in Vec::<(Instant, Instant, bool)>::from(done) {
+            for (_, sent, taken) in done {
                 if taken {
                     pace.answered(now);
                 } else {

@@ -17,6 +17,9 @@
 mod api;
 #[path = "../testbed/bed.rs"]
 mod bed;
+#[allow(dead_code)] // Of the estate a bench needs the outer network's type alone.
+#[path = "../testbed/estate.rs"]
+mod estate;
 
 use std::path::Path;
 use std::process::Command;
