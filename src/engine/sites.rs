@@ -1,6 +1,6 @@
 //! What the engine knows of each site: how much it may send there, and whether at all.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -627,12 +627,16 @@ impl Shared {
         let only_named = self.sites.only_named.load(Ordering::Relaxed);
         let mut next = Duration::MAX;
         let mut due = Vec::new();
+        let changed = self.logins_changed();
         for (name, site) in self.sites.lock().iter_mut() {
             let wait = match (site.status.state, site.asked_at) {
                 (SiteState::Reachable, _) => continue,
                 (SiteState::Unknown, None) if only_named => continue,
                 (_, None) => Duration::ZERO,
-                (_, Some(_)) if self.login_was_changed(name, site) => Duration::ZERO,
+                (_, Some(_)) if changed.contains(name) => {
+                    site.refusals = 0;
+                    Duration::ZERO
+                }
                 (_, Some(asked)) => {
                     let pause = sign_in_pause(every, site.refusals);
                     let wait = pause.saturating_sub(asked.elapsed());
@@ -661,18 +665,21 @@ impl Shared {
         next
     }
 
-    /// Whether another login stands where a refused one was read; looked at now and then (I15).
-    fn login_was_changed(&self, name: &Site, site: &mut Runtime) -> bool {
-        let looked = site.login_looked_at.map(|at| at.elapsed());
-        if site.refusals == 0 || looked.is_some_and(|passed| passed < LOGIN_LOOKS) {
-            return false;
+    /// The sites whose refused login has been changed where it was read; looked at now and then (I15). Files
+    /// are read here, so nothing is locked meanwhile.
+    fn logins_changed(&self) -> HashSet<Site> {
+        let mut refused = Vec::new();
+        for (name, site) in self.sites.lock().iter_mut() {
+            let looked = site.login_looked_at.map(|at| at.elapsed());
+            if site.refusals > 0 && looked.is_none_or(|passed| passed >= LOGIN_LOOKS) {
+                site.login_looked_at = Some(Instant::now());
+                refused.push(name.clone());
+            }
         }
-        site.login_looked_at = Some(Instant::now());
-        let changed = self.cloud.has_other_login(name);
-        if changed {
-            site.refusals = 0;
-        }
+        let changed = refused.into_iter();
         changed
+            .filter(|site| self.cloud.has_other_login(site))
+            .collect()
     }
 
     async fn sign_in_to(&self, site: &Site) {
