@@ -415,6 +415,20 @@ fn what_a_kinds_file_says_and_could_never_take_effect_is_an_error() {
         ),
         (
             list(
+                "[[kind.thing.guard]]\nwhen = { state = \"kept\" }\nreason = \"it is kept\"\nonly_left = true",
+            ),
+            "\"only_left\" and \"left_while\" go with \"left_in\"".to_owned(),
+        ),
+        (
+            list(&reference("field = \"net_id\"\nshown_by = \"prot\"")),
+            "shown_by: \"prot\" has no reference to this kind".to_owned(),
+        ),
+        (
+            list(&reference("field = \"net_id\"\nshown_by = \"trunk\"")),
+            "shown_by: \"trunk\" has no reference to this kind".to_owned(),
+        ),
+        (
+            list(
                 "[[kind.thing.answer]]\nclass = \"blocked\"\nstatus = 409\n[[kind.thing.answer]]\nclass = \"fatal\"\nstatus = 409\ntype = \"ThingKept\"",
             ),
             "the rule for status 409, type ThingKept, text any is never read".to_owned(),

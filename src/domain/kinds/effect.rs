@@ -48,6 +48,16 @@ impl Kinds {
                     "guard.left_in: this kind has no reference to \"{left_in}\""
                 ));
             }
+            if guard.left_in.is_none() && (guard.only_left || !guard.left_while.is_empty()) {
+                return Err(
+                    "guard: \"only_left\" and \"left_while\" go with \"left_in\": without it the guard \
+                     never holds"
+                        .into(),
+                );
+            }
+            if let Some(whole) = guard.left_in.as_ref().and_then(|of| self.get(of)) {
+                self.validate_when("guard.left_while", &guard.left_while, whole)?;
+            }
         }
         for takes in &spec.takes {
             self.validate_shown("takes.field", &takes.field, kind)?;
@@ -70,6 +80,14 @@ impl Kinds {
         }
         for rule in &reference.matches {
             self.validate_shown(&called("match.field"), &rule.field, kind)?;
+        }
+        if let Some(shown_by) = &reference.shown_by {
+            let shows = |shown: &Kind| shown.spec.references.iter().any(|it| it.to == kind.name);
+            if !self.get(shown_by).is_some_and(shows) {
+                return Err(called(&format!(
+                    "shown_by: \"{shown_by}\" has no reference to this kind, by which it would show it"
+                )));
+            }
         }
         if reference.unpinned_by.is_some() && reference.on_delete != OnDelete::Block {
             return Err(called(

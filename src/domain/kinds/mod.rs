@@ -25,6 +25,7 @@
 //! | `needs_project` | of a service: a login for no project (for the system, for a domain) is shown nothing |
 //! | `shown_to` | of a service: the roles without which it refuses to show anything |
 //! | `own_only` | of a list: who may not have it is shown the one resource that the login is for |
+//! | `by_project` | of a list: false where a list by project would change something |
 //! | `unknown` | what is not in its service's list may still have what belongs to it, and is found by that |
 //! | `shown_by` | of a reference: who may not list the referrers sees by resources of this kind whether there are any |
 //! | `imports` | of a service: others whose kinds its own refer to |
@@ -39,7 +40,7 @@
 //! | `takes` | what goes along, after it |
 //! | `tagged` | the filter that finds what has one of several tags: copies at other sites |
 //! | `scope` | the field by which one list looks for all rows of what goes |
-//! | `guard` | never deleted while `when` holds, `unless` a plan option is given; or left where it is, when that goes which it is `left_in`; `only_left`: and is deleted when it is named itself |
+//! | `guard` | never deleted while `when` holds, `unless` a plan option is given; or left where it is, when that goes which it is `left_in`, `left_while` that is so; `only_left`: and is deleted when it is named itself |
 //! | `settles` | a delete that the cloud only begins: how a row shows that it goes on, or failed |
 //! | `unpinned_by` | the edge by which what blocks lets go, and stays: for the ladder alone, in no plan |
 //! | `runbook` | what a person does by hand for one id, when no call helps |
