@@ -8,6 +8,9 @@
 //! 2. From the second refusal on the pace is known: it goes back a little, or to what was answered well,
 //!    and grows slowly, so that few calls in a hundred are refused.
 //! 3. Calls that were in flight when the first of them was refused are of one refusal.
+//!
+//! Whoever asks for a second of quiet after each refusal, and saves up less than a second's calls meanwhile,
+//! loses the difference: such a limit is not used up.
 
 use std::collections::VecDeque;
 use std::time::Duration;
