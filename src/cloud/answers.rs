@@ -103,10 +103,8 @@ pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> Cloud
     };
     CloudFailure {
         message: format!(
-            "{site}: the {} service does not show its {} to this login ({}){wants}",
-            kind.service,
-            kind.name.as_str().replace('_', " ") + "s",
-            failed.message
+            "{site}: the {} service does not show resources of the kind {} to this login ({}){wants}",
+            kind.service, kind.name, failed.message
         ),
         ..failed
     }

@@ -21,7 +21,7 @@ type Counts = BTreeMap<String, BTreeMap<KindName, u64>>;
 
 impl Shared {
     /// The resource of this id that its service does not know, if something that belongs to it is there.
-    pub(super) async fn unknown(
+    pub(super) async fn unknown_owner(
         &self,
         site: &Site,
         kind: &Kind,
@@ -30,7 +30,7 @@ impl Shared {
         if kind.spec.unknown.is_none() || !kind.spec.ids.is_canonical(id) {
             return Ok(None);
         }
-        let unknown = unknown(site, kind, id);
+        let unknown = unknown_resource(site, kind, id);
         let options = PlanOptions {
             cascade: true,
             ..PlanOptions::default()
@@ -102,7 +102,7 @@ impl Shared {
             // Not being shown one is no proof that there is none: only the service's own word is.
             match read {
                 Ok(read) if read.offered && read.row.is_none() => {
-                    owners.push(unknown(site, kind, &id));
+                    owners.push(unknown_resource(site, kind, &id));
                 }
                 Err(failure) if failure.status != Some(403) => return Err(failure),
                 Ok(_) | Err(_) => {}
@@ -152,7 +152,7 @@ fn add(counts: &mut BTreeMap<String, u64>, part: &mut Vec<String>) {
 }
 
 /// A resource that its service does not know, as a target.
-pub(super) fn unknown(site: &Site, kind: &Kind, id: &str) -> Resource {
+pub(super) fn unknown_resource(site: &Site, kind: &Kind, id: &str) -> Resource {
     Resource {
         key: ResourceKey {
             site: site.clone(),

@@ -11,7 +11,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::belongings::unknown;
+use super::belongings::unknown_resource;
 use super::copies::Copies;
 use super::patience::Patience;
 use super::targets::{By, Wanted};
@@ -266,7 +266,7 @@ impl Shared {
             match (missing.first(), &kind.spec.unknown) {
                 (Some(missing), None) => return Err(vanished(site, kind, missing)),
                 // What its service does not know any more may still have what belongs to it.
-                _ => found.extend(missing.iter().map(|id| unknown(site, kind, id))),
+                _ => found.extend(missing.iter().map(|id| unknown_resource(site, kind, id))),
             }
             roots.extend(found);
         }
@@ -326,29 +326,49 @@ impl Shared {
             endpoints,
         };
         let mut plan = at_length(planner.size(), || planner.finish(frozen));
-        plan.warnings.extend(self.not_looked_at(&plan).await?);
+        self.tell_not_looked_at(&mut plan).await?;
         Ok(plan)
     }
 
     /// What the sites of the plan may hold beside it, where all that belongs to a target was asked for: one
-    /// line for each site (N19).
-    async fn not_looked_at(&self, plan: &Plan) -> Result<Vec<String>, CloudFailure> {
-        let is_whole = |target: &&Target| {
-            let kind = self.kinds.get(&target.key.kind);
-            kind.is_some_and(|kind| kind.spec.stays.is_some())
+    /// line for each site. What goes once it is empty is refused where that cannot be seen (N19).
+    async fn tell_not_looked_at(&self, plan: &mut Plan) -> Result<(), CloudFailure> {
+        let spec = |target: &Target| self.kinds.get(&target.key.kind).map(|kind| &kind.spec);
+        let is_whole = |target: &&Target| spec(target).is_some_and(|spec| spec.stays.is_some());
+        let goes = |target: &&Target| {
+            let option = spec(target).and_then(|spec| spec.goes_with);
+            option.is_some_and(|option| option.is_given(plan.options))
         };
+        if !plan.options.cascade || plan.options.chained {
+            return Ok(());
+        }
         let whole = plan.targets.iter().filter(is_whole);
         let sites: BTreeSet<&Site> = whole.map(|target| &target.key.site).collect();
-        let mut lines = Vec::new();
-        if !plan.options.cascade || plan.options.chained {
-            return Ok(lines);
-        }
+        let (mut lines, mut refused) = (Vec::new(), Vec::new());
         for site in sites {
             let offer = self.offer(site).await?;
             let not_covered = self.kinds.not_covered(&offer);
             lines.extend(not_looked_at(&not_covered, &site.to_string()));
+            let Some(why) =
+                not_looked_at(&self.kinds.services_not_covered(&offer), &site.to_string())
+            else {
+                continue;
+            };
+            let here = plan
+                .targets
+                .iter()
+                .filter(|target| target.key.site == *site);
+            refused.extend(here.filter(goes).map(|target| Refusal {
+                resource: target.clone(),
+                rule: RefusalRule::InUse,
+                reason: format!("whether it will be empty cannot be seen: {why}"),
+                blocker: None,
+                changes: Vec::new(),
+            }));
         }
-        Ok(lines)
+        plan.warnings.extend(lines);
+        plan.refused.extend(refused);
+        Ok(())
     }
 
     /// What is deleted once it is empty, and is the same in all regions, must be seen in each of them.
@@ -553,5 +573,6 @@ fn all_drifted(targets: &[Target], reason: String) -> (Vec<Refusal>, String) {
         blocker: None,
         changes: Vec::new(),
     };
-    (targets.iter().map(refusal).collect(), reason.clone())
+    let refused = targets.iter().map(refusal).collect();
+    (refused, reason)
 }

@@ -176,7 +176,7 @@ impl Shared {
                     _ => {}
                 }
                 for word in unmatched {
-                    found.extend(self.unknown(at.site, kind, word).await?);
+                    found.extend(self.unknown_owner(at.site, kind, word).await?);
                 }
             }
             Ok((at, found))

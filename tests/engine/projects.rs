@@ -1,7 +1,10 @@
 //! A project is complete (N19): every visibility, whoever asks, also when Keystone knows it no more; and a
 //! login that is shown nothing is an error (P9).
 
+use std::sync::Arc;
+
 use gone::control::{ControlError, Page, Query};
+use gone::domain::kinds::{Kinds, Source};
 use gone::domain::model::{DeletionState, ErrorClass, Plan, PlanOptions, RefusalRule};
 use gone::faces::offline::doctor::log_in;
 use serde_json::{Value, json};
@@ -471,6 +474,34 @@ fn n19_the_project_itself_goes_once_it_is_empty_in_each_region() {
         assert_eq!(deleted.len(), 1, "{:?}", writes.last());
         assert!(of_project(writes.last().unwrap()), "{:?}", writes.last());
         assert_eq!(rows_of(&bench, "security-groups", &shop), 0);
+    });
+}
+
+#[test]
+fn n19_the_project_itself_stays_where_gone_has_no_kinds_for_what_it_may_hold() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        let shop = project(&bench, "shop");
+        bench.kinds = Arc::new(
+            Kinds::load(&[Source {
+                file: "more.toml".into(),
+                text: "service = \"network\"\n[not_covered]\nextensions = { external-net = \"kites\" }\n[kind]\n".into(),
+            }])
+            .unwrap(),
+        );
+        bench
+            .run(async |client| {
+                let id = client.delete_with("project", "shop", with_project()).await;
+                let refused = client.refused(&id).await.refused;
+                assert!(refused[0].reason.contains("kites"), "{refused:?}");
+                // Without the project itself it is a warning.
+                let plan = client.plan("project", "shop").await;
+                assert_eq!(plan.refused, []);
+            })
+            .await
+            .unwrap();
+        let (status, _) = bench.api("GET", &format!("/v3/projects/{shop}"), Value::Null);
+        assert_eq!(status, 200);
     });
 }
 

@@ -82,6 +82,23 @@ impl Kinds {
 
     /// What of this the kinds do not cover, in words for a list: `compute (servers, key pairs)`.
     pub fn not_covered(&self, offer: &Offer) -> Vec<String> {
+        let services = offer.covered.keys();
+        let remainders = services.filter_map(|service| {
+            let of_service = self.coverage.of_services.get(service)?;
+            Some(
+                of_service
+                    .resources
+                    .iter()
+                    .map(move |it| format!("{} ({it})", name(service))),
+            )
+        });
+        let mut found = self.services_not_covered(offer);
+        found.extend(remainders.flatten());
+        found
+    }
+
+    /// The services and extensions of this that no kind covers: what belongs to a project is not all seen.
+    pub fn services_not_covered(&self, offer: &Offer) -> Vec<String> {
         let mut found = Vec::new();
         for service in &offer.others {
             let is_empty = self.coverage.empty_services.contains(service);
@@ -98,8 +115,6 @@ impl Kinds {
             let Some(of_service) = self.coverage.of_services.get(service) else {
                 continue;
             };
-            let own = of_service.resources.iter();
-            found.extend(own.map(|resources| format!("{} ({resources})", name(service))));
             // Without a list of those that add nothing, every extension would seem to add something.
             if of_service.empty_extensions.is_empty() {
                 continue;
