@@ -6,7 +6,7 @@
 //! | `retry` | the deletion's own call again | of what is stuck, or blocked for now |
 //! | `unpin` | removes the edges that hold it and that its own deletion does not remove, as a deletion of their own; then `retry` | where such an edge is known, of the same project, and nothing protects it |
 //! | `runbook` | sends nothing: steps for this one id, by hand | where the kind has one for this error |
-//! | `forget` | sends nothing: the engine gives up, and what is there becomes an orphan | of what is stuck |
+//! | `forget` | sends nothing: the engine gives up, and what is there becomes an orphan | of what is stuck, or blocked for now |
 //!
 //! Whatever the rung: nothing is offered at a read-only site; what would lead to a delete is not offered
 //! of what a rule protects; and while a cloud works on a delete that it accepted, nothing but `retry`,
@@ -79,7 +79,7 @@ pub enum Purged {
     Step(i64),
 }
 
-/// The whole ladder of one step, or of all that is stuck in a deletion.
+/// The whole ladder of one step, or of all that is stuck or blocked in a deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ladder {
     pub deletion_id: String,
@@ -148,14 +148,14 @@ pub fn of_step(deletion: &Deletion, facts: &Facts<'_>, now: DateTime<Utc>) -> La
 /// The ladder of all that does not go in a deletion: that of its one step, or what all have in common.
 /// `roots`: what waits for none of the others.
 pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>) -> Ladder {
-    let stuck = deletion.counts.stuck;
+    let not_going = deletion.counts.stuck + deletion.counts.blocked;
     if let [one] = roots {
         let mut ladder = of_step(deletion, one, now);
         if let Some(forget) = ladder.offers.iter_mut().find(|it| it.rung == Rung::Forget)
-            && stuck > 1
+            && not_going > 1
         {
-            forget.does = vec![given_up(stuck)];
-            forget.leaves = left_behind(stuck);
+            forget.does = vec![given_up(not_going)];
+            forget.leaves = left_behind(not_going);
         }
         ladder.step_id = None;
         return ladder;
@@ -166,7 +166,7 @@ pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>)
     };
     let nothing = || match deletion.state.is_settled() {
         true => format!("the deletion is {}", deletion.state.as_str()),
-        false => "nothing of it is stuck".to_owned(),
+        false => "nothing of it is stuck or blocked".to_owned(),
     };
     let offers = Rung::ALL.map(|rung| {
         let each: Vec<Offer> = roots.iter().map(|one| offer(rung, one, now)).collect();
@@ -181,11 +181,11 @@ pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>)
             rung,
             does: match why_not {
                 Some(_) => Vec::new(),
-                None if forgets => vec![given_up(stuck)],
+                None if forgets => vec![given_up(not_going)],
                 None => each.into_iter().flat_map(|offer| offer.does).collect(),
             },
             leaves: if forgets {
-                left_behind(stuck)
+                left_behind(not_going)
             } else {
                 String::new()
             },
@@ -293,7 +293,7 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
     match rung {
         Rung::Retry => None,
         Rung::Unpin => facts.pins.as_ref().err().cloned(),
-        Rung::Runbook | Rung::Forget if !stuck => Some(match step.next_attempt_at {
+        Rung::Runbook if !stuck => Some(match step.next_attempt_at {
             Some(at) => format!(
                 "it is only blocked for now, and tried again at {}",
                 at.format("%F %T")
@@ -416,15 +416,15 @@ fn call_of(facts: &Facts<'_>) -> String {
     escape(&line).into_owned()
 }
 
-fn given_up(stuck: u64) -> String {
+fn given_up(number: u64) -> String {
     format!(
-        "sends nothing: the engine gives up {stuck} {}",
-        steps(stuck)
+        "sends nothing: the engine gives up {number} {}",
+        steps(number)
     )
 }
 
-fn left_behind(stuck: u64) -> String {
-    format!("all {stuck}, as orphans: gone list orphans shows them")
+fn left_behind(number: u64) -> String {
+    format!("all {number}, as orphans: gone list orphans shows them")
 }
 
 fn steps(n: u64) -> &'static str {

@@ -139,14 +139,21 @@ fn p03_each_rung_is_offered_by_what_is_known_of_the_step() {
         ("port", Ready, None, 0, false, &[]),
         ("port", Running, None, 0, false, &[]),
         ("port", Verifying, None, 0, false, &[]),
-        ("port", Blocked, Some(in_use.clone()), 5, false, &[Retry]),
+        (
+            "port",
+            Blocked,
+            Some(in_use.clone()),
+            5,
+            false,
+            &[Retry, Forget],
+        ),
         (
             "port",
             Blocked,
             Some(in_use.clone()),
             5,
             true,
-            &[Retry, Unpin],
+            &[Retry, Unpin, Forget],
         ),
         (
             "port",

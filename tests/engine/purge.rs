@@ -336,8 +336,8 @@ fn p03_p04_no_rung_touches_what_is_protected_or_another_projects() {
                         "project"
                     };
                     assert!(why.contains(words), "{why}");
-                    let forgotten = why_not(&shown, Rung::Forget);
-                    assert_eq!(forgotten.is_none(), rule.is_some(), "{forgotten:?}");
+                    // Forgetting sends nothing, and so touches nothing.
+                    assert_eq!(why_not(&shown, Rung::Forget), None);
                 })
                 .await
                 .unwrap();
@@ -435,7 +435,7 @@ fn p03_a_rung_is_taken_only_of_the_deletion_whose_short_id_was_typed() {
 }
 
 #[test]
-fn p03_what_is_only_blocked_is_not_forgotten_and_what_runs_is_left_alone() {
+fn p11_what_is_only_blocked_can_be_forgotten_and_what_waits_is_left_alone() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(2);
@@ -444,14 +444,38 @@ fn p03_what_is_only_blocked_is_not_forgotten_and_what_runs_is_left_alone() {
             .run(async |client| {
                 let id = client.delete("network", &network).await;
                 let step = client.until_step(&id, "port", StepState::Blocked).await;
-                let shown = ladder(&client, Purged::Step(step.id)).await;
-                assert_eq!(offered(&shown), [Rung::Retry]);
-                let why = why_not(&shown, Rung::Forget).unwrap();
-                assert!(why.contains("tried again at"), "{why}");
-                let network = client.step_of(&id, &network).await;
-                let shown = ladder(&client, Purged::Step(network.id)).await;
+                let waiting = client.step_of(&id, &network).await;
+                let shown = ladder(&client, Purged::Step(waiting.id)).await;
                 assert_eq!(offered(&shown), []);
                 assert_eq!(why_not(&shown, Rung::Retry).unwrap(), "it is waiting");
+                let other =
+                    |it: &Step| it.resource.key.id == ports[1] && it.state == StepState::Gone;
+                client.until_any(&id, other).await;
+
+                let shown = ladder(&client, Purged::Step(step.id)).await;
+                assert_eq!(offered(&shown), [Rung::Retry, Rung::Forget]);
+                let why = why_not(&shown, Rung::Runbook).unwrap();
+                assert!(why.contains("tried again at"), "{why}");
+                let sent = bench.writes().len();
+                let of_all = ladder(&client, whole(&id)).await;
+                assert_eq!(offered(&of_all), [Rung::Retry, Rung::Forget]);
+                let forgotten = take(&client, &id, Purged::Step(step.id), Rung::Forget).await;
+                assert!(matches!(forgotten, Ok(Receipt::Purged { moved: 1, .. })));
+
+                // It is an orphan; what waited for it asks for a person, and nothing is sent for either.
+                let waited = client.step_of(&id, &network).await;
+                assert_eq!(waited.state, StepState::Stuck);
+                assert_eq!(waited.last_error.unwrap().kind, FORGOTTEN);
+                tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
+                assert_eq!(bench.writes().len(), sent);
+                let orphans = orphans(&client).await;
+                let ids: Vec<&str> = orphans
+                    .iter()
+                    .map(|it| it.resource.key.id.as_str())
+                    .collect();
+                assert_eq!(ids, [ports[0].as_str()]);
+                take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
+                assert_eq!(client.settled(&id).await.state, DeletionState::Purged);
             })
             .await
             .unwrap();
@@ -496,7 +520,7 @@ fn p03_unpin_lets_go_of_an_interface_by_a_floating_ip_that_stays() {
                         assert!(why.contains("is protected"), "{why}");
                         return;
                     }
-                    assert_eq!(offered(&shown), [Rung::Retry, Rung::Unpin]);
+                    assert_eq!(offered(&shown), [Rung::Retry, Rung::Unpin, Rung::Forget]);
                     let does = &shown.offer(Rung::Unpin).unwrap().does[0];
                     assert!(does.starts_with(&format!("PUT {path}")), "{does}");
                     take(&client, &id, Purged::Step(step.id), Rung::Unpin)

@@ -140,3 +140,44 @@ async fn p09_what_another_deletion_gave_up_is_not_gone_but_for_a_person_to_decid
     assert_eq!(one(&ledger, again).await, Applied::Moved(1));
     assert_eq!(claim(&ledger, 10).await.len(), 1);
 }
+
+#[tokio::test]
+async fn p09_a_left_step_shares_its_owners_fate_when_what_it_waited_for_here_is_forgotten() {
+    let ledger = memory();
+    running(
+        &ledger,
+        "one",
+        &ports(&[("earlier", &[]), ("shared", &[0])]),
+    )
+    .await;
+    running(&ledger, "two", &ports(&[("first", &[]), ("shared", &[0])])).await;
+    let claimed = claim(&ledger, 10).await;
+    let first = claimed.iter().find(|step| step.key.id == "first").unwrap();
+    one(
+        &ledger,
+        settle(failed(
+            first,
+            StepState::Blocked,
+            ErrorClass::Blocked,
+            at(2),
+        )),
+    )
+    .await;
+    let chosen = Selection::Steps(vec![step_id(&ledger, "two", "first").await]);
+    assert_eq!(
+        one(&ledger, purge(chosen, Climb::Forget, at(3))).await,
+        Applied::Moved(1)
+    );
+    assert_eq!(state_of(&ledger, "two", "shared").await, StepState::Waiting);
+
+    // Taken over, it is for a person: what it waited for may hold it still.
+    assert_eq!(one(&ledger, cancel("one", at(4))).await, Applied::Done);
+    assert_eq!(state_of(&ledger, "two", "shared").await, StepState::Stuck);
+    assert!(
+        claim(&ledger, 10).await.is_empty(),
+        "nothing is sent by itself"
+    );
+    let again = retry(Selection::Deletion(id("two")), Origin::Cli, at(5));
+    assert_eq!(one(&ledger, again).await, Applied::Moved(1));
+    assert_eq!(claim(&ledger, 10).await.len(), 1);
+}

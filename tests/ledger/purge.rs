@@ -112,7 +112,26 @@ async fn p03_a_deletion_is_forgotten_whole() {
 }
 
 #[tokio::test]
-async fn p03_only_what_is_stuck_can_be_forgotten() {
+async fn p11_a_blocked_step_is_forgotten_and_is_never_sent_again() {
+    let ledger = memory();
+    let plan = ports(&[("locked", &[]), ("network", &[0])]);
+    running(&ledger, "one", &plan).await;
+    let step = claim(&ledger, 10).await.remove(0);
+    let change = failed(&step, StepState::Blocked, ErrorClass::Blocked, at(2));
+    assert_eq!(one(&ledger, settle(change)).await, Applied::Done);
+    assert_eq!(forget(&ledger, "locked").await, Applied::Moved(1));
+    assert_eq!(phase(&ledger, "locked").await, Phase::Purged);
+    assert_eq!(error_of(&ledger, "network").await.0, FORGOTTEN);
+    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+    let counts = (deletion.counts.blocked, deletion.counts.purged);
+    assert_eq!((deletion.state, counts), (DeletionState::Stuck, (0, 1)));
+    let now = at(24 * 3600);
+    one(&ledger, Change::WakeDue { now }).await;
+    assert!(claim(&ledger, 10).await.is_empty());
+}
+
+#[tokio::test]
+async fn p03_only_what_is_stuck_or_blocked_can_be_forgotten() {
     let ledger = stuck().await;
     let refused = forget(&ledger, "other").await;
     assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");

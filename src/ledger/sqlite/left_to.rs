@@ -187,6 +187,19 @@ impl Batch<'_> {
             );
             return self.stick(step, FORGOTTEN, message, now);
         }
+        // What it waits for was forgotten meanwhile: a person's retry sends it all the same.
+        let forgotten = self
+            .db
+            .prepare_cached(
+                "SELECT d.id FROM edges e JOIN steps d ON d.id = e.dependency
+                 WHERE e.dependent = ?1 AND d.state = 'purged' LIMIT 1",
+            )?
+            .query_row([step.id], |row| row.get(0))
+            .optional()?;
+        if let Some(forgotten) = forgotten {
+            let message = self.waited_for_forgotten(forgotten)?;
+            return self.stick(step, FORGOTTEN, message, now);
+        }
         let holder = self.holder_of(step.deletion, step.id)?;
         let waits: i64 = self
             .db
@@ -272,7 +285,7 @@ impl Batch<'_> {
         )?;
         self.moved(step.deletion, step.state, StepState::Stuck, 1, now)?;
         let mut data = json!({"state": StepState::Stuck.as_str(), "error": error});
-        if step.owner_state == StepState::Purged {
+        if matches!(step.owner_state, StepState::Purged | StepState::Skipped) {
             mark_taken_over(&mut data, step);
         }
         self.tell_of_left_step(step, &error.message, &data, now)?;

@@ -18,9 +18,10 @@ use crate::ledger::{
     Applied, AuditEntry, Climb, Forgotten, NewDeletion, NewPurge, Paged, RetryBy, Selection,
 };
 
-/// A stuck step that is given up.
+/// A stuck or blocked step that is given up.
 struct GivenUp {
     id: i64,
+    state: StepState,
     record: Option<i64>,
     held_by: Option<i64>,
 }
@@ -88,7 +89,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// What is stuck ends `purged`, and its tombstone with it. Nothing is sent, neither now nor because
+    /// What is stuck or blocked ends `purged`, and its tombstone with it. Nothing is sent, neither now nor because
     /// of it: what waited for a forgotten step stays stuck and says for what, until a person retries it.
     fn forget(&mut self, what: &Selection, audit: &AuditEntry, now: DateTime<Utc>) -> Sql<Applied> {
         let chosen = match self.chosen(what)? {
@@ -102,50 +103,58 @@ impl Batch<'_> {
                 let why = format!("the deletion is {}: nothing was sent", state.as_str());
                 return Ok(Applied::Refused(why));
             }
-            let stuck = match self.stuck_of(*num, only.as_deref())? {
-                Ok(stuck) => stuck,
+            let steps = match self.steps_to_give_up(*num, only.as_deref())? {
+                Ok(steps) => steps,
                 Err(why) => return Ok(Applied::Refused(why)),
             };
-            self.give_up(*num, &stuck, now)?;
-            forgotten += stuck.len() as u64;
+            self.give_up(*num, &steps, now)?;
+            forgotten += steps.len() as u64;
         }
         if forgotten == 0 {
-            return Ok(Applied::Refused("nothing of it is stuck".to_owned()));
+            let why = "nothing of it is stuck or blocked".to_owned();
+            return Ok(Applied::Refused(why));
         }
         self.audit(audit, now)?;
         Ok(Applied::Moved(forgotten))
     }
 
-    fn stuck_of(&self, num: i64, only: Option<&[i64]>) -> Sql<Result<Vec<GivenUp>, String>> {
-        let mut stuck = self
+    /// Of these no call is in flight: an engine claims a step before it sends anything for it.
+    fn steps_to_give_up(
+        &self,
+        num: i64,
+        only: Option<&[i64]>,
+    ) -> Sql<Result<Vec<GivenUp>, String>> {
+        let mut steps = self
             .db
             .prepare_cached(
-                "SELECT id, record, held_by FROM steps WHERE state = 'stuck' AND deletion = ?1 ORDER BY id",
+                "SELECT id, state, record, held_by FROM steps
+                 WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
             )?
             .query_map([num], |row| {
                 Ok(GivenUp {
                     id: row.get(0)?,
-                    record: row.get(1)?,
-                    held_by: row.get(2)?,
+                    state: rows::word(row, 1)?,
+                    record: row.get(2)?,
+                    held_by: row.get(3)?,
                 })
             })?
             .collect::<Sql<Vec<_>>>()?;
         if let Some(ids) = only {
-            stuck.retain(|step| ids.contains(&step.id));
-            if let Some(other) = ids.iter().find(|id| !stuck.iter().any(|it| it.id == **id)) {
-                return Ok(Err(format!("step {other} is not stuck")));
+            steps.retain(|step| ids.contains(&step.id));
+            if let Some(other) = ids.iter().find(|id| !steps.iter().any(|it| it.id == **id)) {
+                return Ok(Err(format!("step {other} is neither stuck nor blocked")));
             }
-            if let Some((held, root)) = stuck.iter().find_map(|it| Some((it.id, it.held_by?))) {
+            if let Some((held, root)) = steps.iter().find_map(|it| Some((it.id, it.held_by?))) {
                 return Ok(Err(format!(
                     "step {held} waits for step {root}, which is stuck: forget that"
                 )));
             }
         }
-        Ok(Ok(stuck))
+        Ok(Ok(steps))
     }
 
-    fn give_up(&mut self, num: i64, stuck: &[GivenUp], now: DateTime<Utc>) -> Sql<()> {
-        for step in stuck {
+    fn give_up(&mut self, num: i64, steps: &[GivenUp], now: DateTime<Utc>) -> Sql<()> {
+        for step in steps {
             self.execute(
                 "UPDATE steps SET state = 'purged', since = ?2, ended_at = ?2, held_by = NULL,
                      next_attempt_at = NULL WHERE id = ?1",
@@ -164,14 +173,11 @@ impl Batch<'_> {
                 now,
             )?;
         }
-        self.moved(
-            num,
-            StepState::Stuck,
-            StepState::Purged,
-            stuck.len() as u64,
-            now,
-        )?;
-        let ids: Vec<i64> = stuck.iter().map(|step| step.id).collect();
+        for from in [StepState::Stuck, StepState::Blocked] {
+            let n = steps.iter().filter(|step| step.state == from).count();
+            self.moved(num, from, StepState::Purged, n as u64, now)?;
+        }
+        let ids: Vec<i64> = steps.iter().map(|step| step.id).collect();
         self.unhold(num, &ids, now)?;
         self.leave_waiting(num, &ids, now)?;
         self.settle(num, now)
@@ -181,17 +187,19 @@ impl Batch<'_> {
     fn leave_waiting(&mut self, num: i64, forgotten: &[i64], now: DateTime<Utc>) -> Sql<()> {
         let mut left: BTreeSet<(i64, i64)> = BTreeSet::new();
         for id in forgotten {
-            let dependents: Vec<i64> = self
+            let dependents: Vec<(i64, bool)> = self
                 .db
                 .prepare_cached(
                     "UPDATE steps SET waits = waits - 1
                      WHERE ended_at IS NULL
                          AND id IN (SELECT dependent FROM edges WHERE dependency = ?1)
-                     RETURNING id",
+                     RETURNING id, left_to IS NULL",
                 )?
-                .query_map([id], |row| row.get(0))?
+                .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect::<Sql<_>>()?;
-            left.extend(dependents.into_iter().map(|dependent| (dependent, *id)));
+            // Of what is left to another deletion nothing is sent here: it shares that one's fate (P9).
+            let own = dependents.into_iter().filter(|(_, is_own)| *is_own);
+            left.extend(own.map(|(dependent, _)| (dependent, *id)));
         }
         for (dependent, forgotten) in &left {
             let from = self.state_of(*dependent)?;
@@ -212,17 +220,22 @@ impl Batch<'_> {
 
     /// Says which forgotten step this one waited for; as the JSON of its `last_error`.
     fn forgotten_error(&self, step: i64, now: DateTime<Utc>) -> Sql<String> {
-        let called = self.called(step)?;
+        let message = self.waited_for_forgotten(step)?;
         rows::json(&StepError {
             class: ErrorClass::Blocked,
             status: None,
             kind: FORGOTTEN.to_owned(),
-            message: format!(
-                "waited for step {step}, {called}, which was forgotten and may hold it still; a retry sends it all the same"
-            ),
+            message,
             request_id: String::new(),
             at: now,
         })
+    }
+
+    pub(super) fn waited_for_forgotten(&self, step: i64) -> Sql<String> {
+        let called = self.called(step)?;
+        Ok(format!(
+            "waited for step {step}, {called}, which was forgotten and may hold it still; a retry sends it all the same"
+        ))
     }
 
     /// A resource that is there after its end is nobody's business any more: only then, and only here.
