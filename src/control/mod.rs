@@ -472,6 +472,21 @@ pub enum Query {
     ShownBefore {
         key: ResourceKey,
     },
+    /// What this goes with, without a tombstone of its own, where it has copies at other sites (T20). Only
+    /// from within.
+    #[serde(skip)]
+    WholeOf {
+        part: ResourceKey,
+    },
+    /// The original, being deleted or gone, of which what is to be created at this site would be a copy by
+    /// its name and project alone (T14). Only from within.
+    #[serde(skip)]
+    Namesake {
+        site: Site,
+        kind: KindName,
+        name: String,
+        project_id: String,
+    },
     Plan {
         hash: String,
     },
@@ -578,6 +593,10 @@ pub enum Page {
     #[serde(skip)]
     ShownBefore {
         row: Option<serde_json::Value>,
+    },
+    #[serde(skip)]
+    Original {
+        row: Option<Tombstone>,
     },
     Plan {
         plan: Arc<Plan>,

@@ -44,6 +44,10 @@ pub struct Mapped {
     pub by: CopiedBy,
     /// Each local site once, also those that have none.
     pub locals: Vec<Local>,
+    /// What the cloud removes with the original at its own site, and so has no tombstone: copies of it are
+    /// swept and refused as those of the original are (T20). Follows from the plan, and is none of it.
+    #[serde(skip)]
+    pub parts: Vec<ResourceKey>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -204,7 +204,7 @@ impl Question {
 }
 
 impl Going {
-    /// Whether new references to it are refused, and old ones are seen to.
+    /// Whether old references to it are seen to, and it may still come to be as before.
     pub fn is_going(&self) -> bool {
         matches!(self.phase, Phase::Checking | Phase::Deleting)
     }

@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 
 use super::Shared;
+use super::handle::ledger_error;
 use super::planning::unreadable;
 use super::sweep::{PAGE, swept_together};
 use crate::cloud::{CloudFailure, Fields, ListRows, Names};
+use crate::control::ControlError;
 use crate::domain::kinds::Kind;
 use crate::domain::mapping::{CopiedBy, Local, Mapped, Mapping};
 use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombstone};
 use crate::domain::plan::{Filter, Lookup};
-use crate::ledger::LedgerError;
+use crate::ledger::{Change, LedgerError, Original, OriginalName, StuckAgain};
 
 /// What goes with its originals.
 #[derive(Default)]
@@ -26,6 +28,12 @@ impl Copies {
         let resources = self.resources.iter();
         resources.map(|copy| copy.key.clone()).collect()
     }
+}
+
+/// Of which id copies are looked for: an original's, or that of what went with it.
+struct Swept {
+    id: String,
+    original: Tombstone,
 }
 
 /// Originals of one kind whose copies one site may hold.
@@ -93,6 +101,7 @@ impl Shared {
                     original: original.clone(),
                     by,
                     locals,
+                    parts: Vec::new(),
                 }
             })
             .collect();
@@ -144,8 +153,20 @@ impl Shared {
         let rows = rows.iter();
         let found = rows.flat_map(|row| self.kinds.resources_in(local, kind, row));
         let found: Vec<Resource> = found.filter(|it| it.key.kind == kind.name).collect();
+        Ok(Some(self.copies_among(asked, &found).await))
+    }
+
+    /// Those of these resources of the local site that are copies, each with its original's key.
+    async fn copies_among(
+        &self,
+        asked: &Asked<'_>,
+        found: &[Resource],
+    ) -> Vec<(ResourceKey, Resource)> {
+        let Asked {
+            mapping, originals, ..
+        } = asked;
         let projects = match mapping.by {
-            CopiedBy::Name => self.projects(asked, &found).await,
+            CopiedBy::Name => self.projects(asked, found).await,
             CopiedBy::Tag | CopiedBy::Id => BTreeMap::new(),
         };
         let same_project = |one: &Resource, other: &Resource| {
@@ -159,14 +180,14 @@ impl Shared {
             }
         };
         let mut copies = Vec::new();
-        for copy in &found {
+        for copy in found {
             let fitting = originals.iter().filter(|original| {
                 mapping.by.fits(original, copy)
                     && (mapping.by != CopiedBy::Name || same_project(original, copy))
             });
             copies.extend(fitting.map(|original| (original.key.clone(), copy.clone())));
         }
-        Ok(Some(copies))
+        copies
     }
 
     /// The names of the projects that both sides are of, by cloud and id; in one cloud, ids tell.
@@ -210,7 +231,8 @@ impl Shared {
     }
 
     /// Looks for copies that came in around the fence: new ones, whose tag names what is being deleted
-    /// or is gone, or that have its id. A local that reads in between gets nothing back (T12).
+    /// or is gone, or that have its id. A local that reads in between gets nothing back (T12). What has only
+    /// its name is left to a person.
     pub(super) async fn sweep_copies(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
         let mut after = 0;
         loop {
@@ -219,15 +241,24 @@ impl Shared {
                 return Ok(());
             };
             after = last.tombstone.record_id;
-            let mut groups: BTreeMap<(Site, KindName, CopiedBy), Vec<Tombstone>> = BTreeMap::new();
+            self.look_for_namesakes(&page).await?;
+            let mut groups: BTreeMap<(Site, KindName, CopiedBy), Vec<Swept>> = BTreeMap::new();
             for original in page {
                 let key = &original.tombstone.key;
-                for local in original.locals {
-                    if self.sites.may_look(&local) && !self.sites.read_only(&local) {
-                        for by in self.copied_by(&key.site, &local) {
-                            let place = (local.clone(), key.kind.clone(), by);
-                            let group = groups.entry(place).or_default();
-                            group.push(original.tombstone.clone());
+                // While it is being deleted, its parts' copies go with its own.
+                let is_gone = original.tombstone.phase == Phase::Gone;
+                let parts = original.parts.iter().filter(|_| is_gone);
+                let swept: Vec<&ResourceKey> = std::iter::once(key).chain(parts).collect();
+                for local in &original.locals {
+                    if self.sites.may_look(local) && !self.sites.read_only(local) {
+                        for by in self.copied_by(&key.site, local) {
+                            for named in &swept {
+                                let place = (local.clone(), named.kind.clone(), by);
+                                groups.entry(place).or_default().push(Swept {
+                                    id: named.id.clone(),
+                                    original: original.tombstone.clone(),
+                                });
+                            }
                         }
                     }
                 }
@@ -251,11 +282,172 @@ impl Shared {
         let mapping = self.settings.mapping.iter();
         let of_both = mapping.filter(|it| it.central == *central && it.locals.contains(local));
         let mut by: BTreeSet<CopiedBy> = of_both.map(|it| it.by).collect();
-        by.remove(&CopiedBy::Name);
         if by.is_empty() {
             by.insert(CopiedBy::Tag);
         }
+        by.remove(&CopiedBy::Name);
         by
+    }
+
+    fn by_name(&self, local: &Site) -> impl Iterator<Item = &Mapping> {
+        let mapping = self.settings.mapping.iter();
+        mapping.filter(move |it| it.by == CopiedBy::Name && it.locals.contains(local))
+    }
+
+    /// Looks for resources of the name and project of originals that have gone. A name is no proof that one
+    /// is a copy, so nothing removes it (T14): a person is asked.
+    async fn look_for_namesakes(&self, originals: &[Original]) -> Result<(), LedgerError> {
+        let mut groups: BTreeMap<(&Site, &Site, &KindName), Vec<Resource>> = BTreeMap::new();
+        for original in originals {
+            let key = &original.tombstone.key;
+            // While it is being deleted, its copies are there as planned.
+            let Some(named) = original.name.as_ref() else {
+                continue;
+            };
+            if original.tombstone.phase != Phase::Gone {
+                continue;
+            }
+            for local in original.locals.iter().filter(|it| self.sites.may_look(it)) {
+                let group = groups.entry((&key.site, local, &key.kind)).or_default();
+                group.push(as_planned(key, named));
+            }
+        }
+        for ((central, local, kind), originals) in groups {
+            let mut mappings = self.by_name(local);
+            let (Some(mapping), Some(kind)) = (
+                mappings.find(|it| it.central == *central),
+                self.kinds.get(kind),
+            ) else {
+                continue;
+            };
+            let Some(Filter { key, .. }) = mapping.by.filter(kind, []) else {
+                continue;
+            };
+            for batch in originals.chunks(swept_together(kind, &key)) {
+                let asked = Asked {
+                    mapping,
+                    local,
+                    kind,
+                    originals: batch.iter().collect(),
+                };
+                self.look_for_namesakes_of(&asked).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_for_namesakes_of(&self, asked: &Asked<'_>) -> Result<(), LedgerError> {
+        let originals = asked.originals.iter().copied();
+        let Some(filter) = asked.mapping.by.filter(asked.kind, originals) else {
+            return Ok(());
+        };
+        let found = self.listed_at(asked.local, asked.kind, &filter).await;
+        let copies = self.copies_among(asked, &found).await;
+        let keys = copies.iter().map(|(_, copy)| copy.key.clone()).collect();
+        // What is being deleted, or was left there by a person's decision, is known.
+        let mut known = self.ledger.tombstones_of(keys).await?;
+        known.retain(|it| it.phase != Phase::Released);
+        let mut told: BTreeSet<&ResourceKey> = BTreeSet::new();
+        for (original, copy) in &copies {
+            let is_known = known.iter().any(|known| known.key == copy.key);
+            if is_known || !told.insert(original) {
+                continue;
+            }
+            self.commit(vec![Change::Recreated {
+                key: original.clone(),
+                copy: Some(copy.key.clone()),
+                stuck: Some(StuckAgain::NameAlone),
+                now: self.clock.now(),
+            }])
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// The original, being deleted or gone, of which a resource of this name and project at this site would
+    /// be a copy. Of a project that is not known yet, or cannot be told, it counts as one.
+    pub(super) async fn namesake(
+        &self,
+        local: &Site,
+        kind: &KindName,
+        name: &str,
+        project_id: &str,
+    ) -> Result<Option<Tombstone>, ControlError> {
+        let Some(kind) = self.kinds.get(kind) else {
+            return Ok(None);
+        };
+        let copy = as_planned(
+            &ResourceKey {
+                site: local.clone(),
+                kind: kind.name.clone(),
+                id: String::new(),
+            },
+            &OriginalName {
+                name: name.to_owned(),
+                project_id: project_id.to_owned(),
+            },
+        );
+        for mapping in self.by_name(local) {
+            let central = mapping.central.clone();
+            let found = self
+                .ledger
+                .namesakes(central, kind.name.clone(), name.to_owned())
+                .await
+                .map_err(ledger_error)?;
+            for (tombstone, named) in found {
+                let Some(named) = named else {
+                    return Ok(Some(tombstone));
+                };
+                let original = as_planned(&tombstone.key, &named);
+                let asked = Asked {
+                    mapping,
+                    local,
+                    kind,
+                    originals: vec![&original],
+                };
+                if self.is_anothers(&asked, &copy).await {
+                    continue;
+                }
+                return Ok(Some(tombstone));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a resource certainly belongs to another project than its original.
+    async fn is_anothers(&self, asked: &Asked<'_>, copy: &Resource) -> bool {
+        let one_cloud = asked.mapping.central.cloud() == asked.local.cloud();
+        let original = asked.originals.first();
+        let Some(original) = original else {
+            return false;
+        };
+        if one_cloud {
+            return original.project_id != copy.project_id;
+        }
+        let projects = self.projects(asked, std::slice::from_ref(copy)).await;
+        let named = |it: &Resource| {
+            let cloud = it.key.site.cloud().unwrap_or_default().to_owned();
+            projects.get(&(cloud, it.project_id.clone()))
+        };
+        matches!((named(original), named(copy)), (Some(one), Some(other)) if one != other)
+    }
+
+    /// What a site lists; nothing where it does not answer, until the next sweep.
+    async fn listed_at(&self, local: &Site, kind: &Kind, filter: &Filter) -> Vec<Resource> {
+        let request = ListRows {
+            site: local,
+            kind,
+            filter: (filter.values.len() <= kind.values_max(&filter.key)).then_some(filter),
+            fields: Fields::Planning,
+            rows_max: None,
+        };
+        let listing = self.once(local, self.cloud.list(request)).await;
+        self.site_answered(local, listing.as_ref().err());
+        let rows = listing.map(|listing| listing.rows).unwrap_or_default();
+        let found = rows
+            .iter()
+            .flat_map(|row| self.kinds.resources_in(local, kind, row));
+        found.filter(|it| it.key.kind == kind.name).collect()
     }
 
     async fn sweep_copies_at(
@@ -263,27 +455,13 @@ impl Shared {
         local: &Site,
         kind: &Kind,
         by: CopiedBy,
-        originals: &mut [Tombstone],
+        originals: &mut [Swept],
     ) -> Result<(), LedgerError> {
-        let ids = originals.iter().map(|original| original.key.id.as_str());
+        let ids = originals.iter().map(|swept| swept.id.as_str());
         let Some(filter) = by.filter_for(kind, ids) else {
             return Ok(());
         };
-        let request = ListRows {
-            site: local,
-            kind,
-            filter: (filter.values.len() <= kind.values_max(&filter.key)).then_some(&filter),
-            fields: Fields::Planning,
-            rows_max: None,
-        };
-        let listing = self.once(local, self.cloud.list(request)).await;
-        self.site_answered(local, listing.as_ref().err());
-        let Ok(listing) = listing else {
-            return Ok(());
-        };
-        let rows = listing.rows.iter();
-        let found = rows.flat_map(|row| self.kinds.resources_in(local, kind, row));
-        let found: Vec<Resource> = found.filter(|it| it.key.kind == kind.name).collect();
+        let found = self.listed_at(local, kind, &filter).await;
         let keys = found.iter().map(|copy| copy.key.clone()).collect();
         // What has a tombstone of its own is being deleted, or is swept for by its own id.
         let known = self.ledger.tombstones_of(keys).await?;
@@ -292,7 +470,8 @@ impl Shared {
             let named = by.original_of(copy);
             let original = originals
                 .iter_mut()
-                .find(|it| Some(it.key.id.as_str()) == named);
+                .find(|it| Some(it.id.as_str()) == named)
+                .map(|it| &mut it.original);
             // Which was told already, and goes on being deleted.
             let told = |original: &Tombstone| {
                 original.phase == Phase::Deleting
@@ -304,5 +483,15 @@ impl Shared {
             }
         }
         Ok(())
+    }
+}
+
+fn as_planned(key: &ResourceKey, named: &OriginalName) -> Resource {
+    Resource {
+        key: key.clone(),
+        name: named.name.clone(),
+        project_id: named.project_id.clone(),
+        tags: Vec::new(),
+        attributes: serde_json::Value::Null,
     }
 }

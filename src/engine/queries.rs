@@ -266,6 +266,17 @@ impl Shared {
             Query::ShownBefore { key } => Ok(Page::ShownBefore {
                 row: self.ledger.shown_before(key).await.map_err(ledger_error)?,
             }),
+            Query::Namesake {
+                site,
+                kind,
+                name,
+                project_id,
+            } => Ok(Page::Original {
+                row: self.namesake(&site, &kind, &name, &project_id).await?,
+            }),
+            Query::WholeOf { part } => Ok(Page::Original {
+                row: self.ledger.whole_of(part).await.map_err(ledger_error)?,
+            }),
             Query::Told { channel } => Ok(Page::Told {
                 told: self.ledger.told(&channel).await.map_err(ledger_error)?,
             }),

@@ -16,7 +16,7 @@ use crate::domain::model::{
 };
 use crate::domain::plan::Filter;
 use crate::domain::policy::LOOKED_FOR_TOGETHER;
-use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion};
+use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, StuckAgain};
 
 pub(super) const PAGE: usize = 2_000;
 /// What has been gone for longer is looked for in every so many sweeps only: what comes back around a
@@ -148,7 +148,7 @@ impl Shared {
         let mut changes = vec![Change::Recreated {
             key: tombstone.key.clone(),
             copy: copy.cloned(),
-            stuck: over,
+            stuck: over.then_some(StuckAgain::TooOften),
             now,
         }];
         if !over {

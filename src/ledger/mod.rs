@@ -83,6 +83,19 @@ pub trait Ledger: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Original>, LedgerError>;
 
+    /// The tombstone of what took, or takes, this along without a tombstone of its own (T20): only of what
+    /// has copies at other sites.
+    async fn whole_of(&self, part: ResourceKey) -> Result<Option<Tombstone>, LedgerError>;
+
+    /// Of the originals of this site and kind whose copies are known by their name alone, those of this
+    /// name that are being deleted, or were. Without what is known of it: it is being checked.
+    async fn namesakes(
+        &self,
+        site: Site,
+        kind: KindName,
+        name: String,
+    ) -> Result<Vec<(Tombstone, Option<OriginalName>)>, LedgerError>;
+
     async fn deletions(
         &self,
         filter: DeletionFilter,
@@ -345,11 +358,31 @@ pub struct LooksDue {
     pub gathered: Gathered,
 }
 
+/// Why a person must look at what is there again (T14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StuckAgain {
+    /// It was removed, and came back, more often than allowed.
+    TooOften,
+    /// It has the name and project of the original, which is no proof that it is a copy: nothing removes it.
+    NameAlone,
+}
+
 /// The tombstone of what has copies at other sites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Original {
     pub tombstone: Tombstone,
     pub locals: Vec<Site>,
+    /// Where a copy is known by its original's name and project alone.
+    pub name: Option<OriginalName>,
+    /// What goes with it at its own site without a tombstone of its own.
+    pub parts: Vec<ResourceKey>,
+}
+
+/// What an original was called when its deletion was planned, and whose it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginalName {
+    pub name: String,
+    pub project_id: String,
 }
 
 /// What waits for time; none where nothing does.
@@ -449,14 +482,15 @@ pub enum Change {
         now: DateTime<Utc>,
     },
     /// A resource that was gone is there again (T14): counted on its tombstone. `stuck`: more often
-    /// than allowed, so its last step is stuck with that reason and its tombstone `deleting` again.
+    /// than allowed, or nothing but a person can tell what it is, so its last step is stuck with that
+    /// reason and its tombstone `deleting` again.
     ///
     /// `copy`: what is there is not the resource itself, but a new copy of it at another site. That
     /// counts while the resource is being deleted, too.
     Recreated {
         key: ResourceKey,
         copy: Option<ResourceKey>,
-        stuck: bool,
+        stuck: Option<StuckAgain>,
         now: DateTime<Utc>,
     },
     /// A line for people and programs that changes nothing else. Of a site's state only a change is one.

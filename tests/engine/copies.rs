@@ -329,6 +329,51 @@ fn t14_a_copy_that_comes_back_more_often_than_allowed_is_stuck_with_that_reason(
 }
 
 #[test]
+fn t20_a_tagged_copy_of_a_part_is_swept_once_its_original_is_gone() {
+    paused(async {
+        let copied = Copied::by(CopiedBy::Tag);
+        let bench = &copied.bench;
+        let rows = bench.rows_at(CENTRAL, "subnets");
+        let subnet = id_of(&rows[0]);
+        // At the local it is on a network of its own, so that it goes with no copy.
+        let (other, _) = network_with_ports(bench, LOCALS[0], json!({ "name": "other" }));
+        let copy_of_part = |cidr: &str| {
+            let fields = json!({ "network_id": other, "ip_version": 4, "cidr": cidr });
+            let body = json!({ "subnet": fields });
+            let (status, answer) = bench.api_at(LOCALS[0], "POST", "/v2.0/subnets", body);
+            assert_eq!(status, 201, "{answer}");
+            let id = id_of(&answer["subnet"]);
+            let tags = json!({ "tags": [format!("gone:copy-of={subnet}")] });
+            let path = format!("/v2.0/subnets/{id}/tags");
+            assert_eq!(bench.api_at(LOCALS[0], "PUT", &path, tags).0, 200);
+            id
+        };
+        let before = copy_of_part("10.7.0.0/24");
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &copied.original).await;
+                client.gone(&id).await;
+                let after = copy_of_part("10.8.0.0/24");
+                tokio::time::sleep(Duration::from_secs(300)).await;
+                let left: Vec<String> = bench
+                    .rows_at(LOCALS[0], "subnets")
+                    .iter()
+                    .map(id_of)
+                    .collect();
+                assert!(
+                    !left.contains(&before) && !left.contains(&after),
+                    "{left:?}"
+                );
+                assert_eq!(copied.networks()[1], [other.clone()]);
+                let caused = client.caused_by(&id).await;
+                assert_eq!(caused.len(), 2);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
 fn t14_copies_known_by_name_alone_go_with_their_original_and_are_never_swept() {
     paused(async {
         let copied = Copied::by(CopiedBy::Name);
@@ -344,9 +389,39 @@ fn t14_copies_known_by_name_alone_go_with_their_original_and_are_never_swept() {
                 let id = client.delete("network", &copied.original).await;
                 client.gone(&id).await;
                 assert_eq!(copied.networks(), [NONE; 3]);
+                // One of another project is nobody's copy.
+                let demo = bench.demo_project();
+                let others = json!({ "name": "web", "project_id": demo });
+                let (others, _) = network_with_ports(bench, LOCALS[1], others);
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                assert_eq!(client.deletion(&id).await.state, DeletionState::Gone);
+
+                let sent = bench.writes().len();
                 let again = copied.copy_at(LOCALS[0]);
                 tokio::time::sleep(Duration::from_secs(3600)).await;
-                assert_eq!(copied.networks()[1], [again]);
+                // It is not removed, and nobody is told that all is gone: a person decides.
+                assert_eq!(copied.networks()[1], std::slice::from_ref(&again));
+                assert_eq!(copied.networks()[2], [others]);
+                assert_eq!(bench.writes().len(), sent);
+                let deletion = client.stuck(&id).await;
+                assert!(deletion.note.contains(&again), "{}", deletion.note);
+                let step = client.step_of(&id, &copied.original).await;
+                let error = step.last_error.unwrap();
+                assert_eq!(error.kind, "Recreated");
+                assert!(error.message.contains("gone delete network/"), "{error:?}");
+                let told = client.timeline(Some(&id), None).await;
+                let told = told.iter().filter(|it| it.kind == EventKind::Recreated);
+                assert_eq!(told.count(), 1);
+
+                // Once it is deleted, the person's retry ends the deletion.
+                let removed = client
+                    .delete("network", &format!("{again}@envvars/{}", LOCALS[0]))
+                    .await;
+                client.gone(&removed).await;
+                client.retry(&id).await;
+                client.gone(&id).await;
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                assert_eq!(client.deletion(&id).await.state, DeletionState::Gone);
             })
             .await
             .unwrap();

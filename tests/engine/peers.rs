@@ -321,6 +321,40 @@ fn t17_g10_what_goes_elsewhere_is_not_referred_to_anew() {
 }
 
 #[test]
+fn t20_what_is_gone_elsewhere_is_not_referred_to_until_it_is_created_anew() {
+    paused(async {
+        let mut all = example(19);
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        all.create("d0-1", "a", json!({"id": "a0", "rx": "x@d1-1"}))
+            .await;
+        let id = all.delete("d1-1", "rx", "x").await;
+        all.at("d1-1").gone(&id).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let late = all
+            .try_create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        let said = late.unwrap_err().to_string();
+        assert!(said.contains("was deleted by deletion"), "{said}");
+        assert!(said.contains("of deployment d1-1"), "{said}");
+
+        // A watch that begins anew hears so too.
+        all.kill("d0-1").await;
+        all.start("d0-1");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let late = all
+            .try_create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+        let said = late.unwrap_err().to_string();
+        assert!(said.contains("was deleted by deletion"), "{said}");
+
+        all.create("d1-1", "rx", json!({"id": "x"})).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+            .await;
+    });
+}
+
+#[test]
 fn g10_what_is_not_deleted_after_all_may_be_referred_to_again() {
     paused(async {
         let all = example(17);

@@ -28,7 +28,7 @@ use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
     Fence, Forgotten, Heard, Importer, Ledger, LedgerError, LooksDue, NativeFilter, Original,
-    Paged, PointedAt, Room, Standing, StepFilter, Summary, ToSeeTo, TombstoneFilter,
+    OriginalName, Paged, PointedAt, Room, Standing, StepFilter, Summary, ToSeeTo, TombstoneFilter,
 };
 use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
@@ -737,6 +737,17 @@ impl Ledger for Faulty {
     }
     async fn summary(&self) -> Result<Summary, LedgerError> {
         self.inner.summary().await
+    }
+    async fn whole_of(&self, part: ResourceKey) -> Result<Option<Tombstone>, LedgerError> {
+        self.inner.whole_of(part).await
+    }
+    async fn namesakes(
+        &self,
+        site: Site,
+        kind: KindName,
+        name: String,
+    ) -> Result<Vec<(Tombstone, Option<OriginalName>)>, LedgerError> {
+        self.inner.namesakes(site, kind, name).await
     }
     async fn shown_before(
         &self,

@@ -172,7 +172,12 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
             });
         }
         // Crosses no socket.
-        Query::ShownBefore { .. } | Query::PointsAt { .. } => return nothing("resource"),
+        Query::ShownBefore { .. }
+        | Query::Namesake { .. }
+        | Query::WholeOf { .. }
+        | Query::PointsAt { .. } => {
+            return nothing("resource");
+        }
         Query::Deletions { .. } => 0,
         Query::Deletion { .. } => 1,
         Query::Steps { .. } | Query::BranchSteps { .. } => 2,

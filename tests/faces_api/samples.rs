@@ -634,7 +634,10 @@ pub fn queries() -> Vec<Query> {
         Query::Gates => 17,
         Query::Causes { .. } => 18,
         // They cross no socket.
-        Query::ShownBefore { .. } | Query::PointsAt { .. } => 26,
+        Query::ShownBefore { .. }
+        | Query::Namesake { .. }
+        | Query::WholeOf { .. }
+        | Query::PointsAt { .. } => 26,
         Query::Native { .. } => 24,
         Query::Deployments => 25,
         Query::Gantt { .. } => 22,
@@ -840,7 +843,7 @@ pub fn pages() -> Vec<Page> {
         Page::Upcoming { .. } => 21,
         Page::Native { .. } => 22,
         Page::Deployments { .. } => 23,
-        Page::ShownBefore { .. } | Page::Answers { .. } => 24,
+        Page::ShownBefore { .. } | Page::Original { .. } | Page::Answers { .. } => 24,
     });
     all
 }

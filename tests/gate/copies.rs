@@ -315,3 +315,85 @@ async fn i01_i04_what_is_in_use_can_be_left_to_the_collector_and_loses_nothing_b
     );
     stage.until(&id, DeletionState::Gone).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t14_creates_by_the_name_of_what_goes_are_refused_where_copies_are_known_by_name() {
+    let regions = ["RegionOne", "RegionTwo"].map(str::to_owned).to_vec();
+    let world = WorldOptions {
+        regions,
+        ..WorldOptions::default()
+    };
+    let mapping = "[[mapping]]\ncentral = 'sandbox/RegionOne'\nlocals = ['sandbox/RegionTwo']\n\
+                   match = 'name'\n";
+    let stage = Stage::in_world(world, mapping).await;
+    let web = json!({"network": {"name": "web"}});
+    let original = stage.make("network", NETWORKS, web.clone()).await;
+    stage
+        .make_at("RegionTwo", "network", NETWORKS, web.clone())
+        .await;
+    let path = format!("{NETWORKS}/{original}");
+    stage.faults(held("RegionOne")).await;
+    let answer = stage.user(Method::DELETE, &path, None).await;
+    let id = answer.header("x-gone-deletion").to_owned();
+    let made = async |source: GateSource, token: &str, body: Value| {
+        let url = format!("{}{NETWORKS}", stage.url_at("RegionTwo", source, "network"));
+        stage.send(Method::POST, &url, token, Some(body)).await
+    };
+    let many = json!({"networks": [{"name": "other"}, {"name": "web"}]});
+    for gone in [false, true] {
+        if gone {
+            stage.faults(json!([])).await;
+            stage.user(Method::DELETE, &path, None).await;
+            stage.until(&id, DeletionState::Gone).await;
+        }
+        for source in [GateSource::Local, GateSource::Central] {
+            for body in [&web, &many] {
+                let answer = made(source, &stage.admin, body.clone()).await;
+                assert_eq!(answer.status, 409, "{gone} {source:?}: {}", answer.text);
+                let refusal = &answer.json()["NeutronError"];
+                assert_eq!(refusal["type"], "ResourceBeingDeleted");
+                assert_eq!(answer.header("x-gone-deletion"), id);
+            }
+        }
+        // Another name, and the same one in another project, are no copies.
+        for (token, name) in [(&stage.admin, "other"), (&stage.demo, "web")] {
+            let body = json!({"network": {"name": name}});
+            let answer = made(GateSource::Local, token, body).await;
+            assert_eq!(answer.status, 201, "{gone} {name}: {}", answer.text);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t20_a_copy_of_a_part_is_not_made_while_its_original_goes_nor_after() {
+    let stage = stage().await;
+    let web = Copied::new(&stage).await;
+    let subnets = "/v2.0/subnets";
+    let fields = json!({"network_id": web.original, "ip_version": 4, "cidr": "10.0.0.0/24"});
+    let subnet = stage
+        .make("network", subnets, json!({"subnet": fields}))
+        .await;
+    let other = json!({"network": {"name": "other"}});
+    let other = stage.make_at("RegionTwo", "network", NETWORKS, other).await;
+    stage.faults(held("RegionOne")).await;
+    let answer = stage.user(Method::DELETE, &web.path(), None).await;
+    let id = answer.header("x-gone-deletion").to_owned();
+    for gone in [false, true] {
+        if gone {
+            stage.faults(json!([])).await;
+            stage.user(Method::DELETE, &web.path(), None).await;
+            stage.until(&id, DeletionState::Gone).await;
+        }
+        for source in [GateSource::Local, GateSource::Central] {
+            let copy = json!({"subnet": {"network_id": other, "ip_version": 4, "cidr": "10.0.0.0/24",
+                "tags": [format!("gone:copy-of={subnet}")]}});
+            let url = format!("{}{subnets}", stage.url_at("RegionTwo", source, "network"));
+            let made = stage
+                .send(Method::POST, &url, &stage.admin, Some(copy))
+                .await;
+            assert_eq!(made.status, 409, "{gone} {source:?}: {}", made.text);
+            assert_eq!(made.json()["NeutronError"]["type"], "ResourceBeingDeleted");
+            assert_eq!(made.header("x-gone-deletion"), id);
+        }
+    }
+}

@@ -10,7 +10,7 @@ use gone::ledger::sqlite::upkeep::rules;
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store};
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
-    Applied, Change, ClaimedStep, Climb, Ledger, Room, Selection, StepChange, audit,
+    Applied, Change, ClaimedStep, Climb, Ledger, Room, Selection, StepChange, StuckAgain, audit,
 };
 use proptest::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -242,7 +242,7 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
         Op::Recreated { resource } => Change::Recreated {
             key: key("port", &resource_id(*resource)),
             copy: None,
-            stuck: resource % 2 == 0,
+            stuck: (resource % 2 == 0).then_some(StuckAgain::TooOften),
             now,
         },
         Op::Forget { deletion, step } => {

@@ -9,6 +9,7 @@ use gone::ledger::sqlite::upkeep::rules;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
     Applied, AuditEntry, Change, ClaimedStep, Climb, Ledger, RetryBy, Selection, StepChange,
+    StuckAgain,
 };
 use rusqlite::{Connection, Row};
 use serde_json::Value;
@@ -250,7 +251,8 @@ impl Tale {
                 key: key("port", &self.resource()),
                 copy: None,
                 // Of one that stops at a failure the rest is not held by what came back.
-                stuck: self.dice.bool() && one_number(&self.db, STOPPING) == 0,
+                stuck: (self.dice.bool() && one_number(&self.db, STOPPING) == 0)
+                    .then_some(StuckAgain::TooOften),
                 now,
             },
             38 => {

@@ -11,7 +11,7 @@ use super::graph::layers;
 use super::seen::{Seen, Texts};
 use super::{Fate, Frozen, Going, Link, Planner, taken_keys};
 use crate::domain::kinds::{CallTemplate, EnableSpec, GuardRule, Kind, OnDelete};
-use crate::domain::mapping::{CopiedBy, original_of};
+use crate::domain::mapping::{CopiedBy, Mapped, original_of};
 use crate::domain::model::{
     Action, Blocker, Compared, Identity, Left, Plan, PlanStep, Refusal, RefusalRule, ResourceKey,
     Target,
@@ -114,7 +114,7 @@ impl Planner<'_> {
             unset,
             kept: self.kept(),
             left: self.left_out(),
-            mapping: self.mapping.clone(),
+            mapping: self.mapping_with_parts(),
             refused,
         };
         plan.targets.sort();
@@ -252,6 +252,29 @@ impl Planner<'_> {
                 }
             }
         }
+    }
+
+    fn mapping_with_parts(&self) -> Vec<Mapped> {
+        let mut mapping = self.mapping.clone();
+        // By name alone nobody knows what a copy of a part would be.
+        if mapping.iter().all(|mapped| mapped.by == CopiedBy::Name) {
+            return mapping;
+        }
+        let mut parts: BTreeMap<&ResourceKey, Vec<ResourceKey>> = BTreeMap::new();
+        for (key, going) in &self.going {
+            if going.fate == Fate::Automatic {
+                for whole in self.when_gone(key) {
+                    parts.entry(whole).or_default().push((**key).clone());
+                }
+            }
+        }
+        for mapped in mapping.iter_mut().filter(|it| it.by != CopiedBy::Name) {
+            let mut own = parts.get(&mapped.original).cloned().unwrap_or_default();
+            own.retain(|part| part.site == mapped.original.site);
+            own.sort();
+            mapped.parts = own;
+        }
+        mapping
     }
 
     /// The steps with which a resource goes: itself, or what removes it.

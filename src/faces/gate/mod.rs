@@ -120,6 +120,8 @@ struct Gate {
     copied_by: Vec<CopiedBy>,
     /// Whose resources have copies here, and here itself.
     copied_from: Vec<Site>,
+    /// Those of them whose copies here are known by their name alone.
+    named_from: Vec<Site>,
     tombstones: Arc<Tombstones>,
     turns: Arc<Turns>,
     budget: Arc<Budget>,
@@ -177,8 +179,10 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
     let site = parts.settings.upstream.site();
     let mapping = || parts.mapping.iter();
     let out = mapping().filter(|mapping| mapping.central == site);
-    let into = mapping().filter(|mapping| mapping.locals.contains(&site));
-    let centrals = into.map(|mapping| mapping.central.clone());
+    let into = || mapping().filter(|mapping| mapping.locals.contains(&site));
+    let by_name = into().filter(|mapping| mapping.by == CopiedBy::Name);
+    let named_from = by_name.map(|mapping| mapping.central.clone()).collect();
+    let centrals = into().map(|mapping| mapping.central.clone());
     let service = parts.settings.upstream.service.clone();
     let source = parts.settings.source.as_str().to_owned();
     let counters = &parts.counters;
@@ -193,6 +197,7 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
         counter,
         copied_by: out.map(|mapping| mapping.by).collect(),
         copied_from: centrals.chain([site.clone()]).collect(),
+        named_from,
         site,
         service,
         address,

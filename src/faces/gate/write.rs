@@ -8,7 +8,7 @@ use crate::system::listener::Arriving;
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode, header, request};
 use http_body_util::{BodyExt as _, Either, Full};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::budget::Share;
 use super::pass::streamed;
@@ -19,7 +19,7 @@ use super::{Gate, Out, body, text_of};
 use crate::control::{Command, Page, Query};
 use crate::domain::kinds::Bond;
 use crate::domain::mapping::COPY_TAG;
-use crate::domain::model::{Phase, ResourceKey, Site};
+use crate::domain::model::{KindName, Phase, ResourceKey, Site, Tombstone};
 use crate::domain::text::escape;
 
 /// What names resources is small.
@@ -70,6 +70,9 @@ impl Gate {
             });
             self.guard_creates(&head, copies.collect(), &self.copied_from, asker)
                 .await?;
+            self.guard_copies_of_parts(&head, kind, &parsed, asker)
+                .await?;
+            self.guard_namesakes(&head, kind, &parsed, asker).await?;
         }
         self.guard_creates(&head, made.clone(), slice::from_ref(&self.site), asker)
             .await?;
@@ -217,6 +220,96 @@ impl Gate {
                     self.caller(head).await?;
                     return Err(self.being_deleted(site, &named).await);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    async fn original(&self, query: Query) -> Result<Option<Tombstone>, Refusal> {
+        match self.control.query(query).await {
+            Ok(Page::Original { row }) => Ok(row),
+            Ok(_) | Err(_) => Err(Refusal::unavailable(
+                "the engine cannot tell now whether the original of this is being deleted",
+            )),
+        }
+    }
+
+    /// The same for copies of what goes with another resource, without a tombstone of its own (T20).
+    async fn guard_copies_of_parts(
+        &self,
+        head: &request::Parts,
+        kind: &KindName,
+        body: &Value,
+        asker: Asker,
+    ) -> Result<(), Refusal> {
+        let centrals = self.copied_from.iter();
+        let centrals: Vec<&Site> = centrals.filter(|it| self.tombstones.any_at(it)).collect();
+        for id in copied(body) {
+            for site in &centrals {
+                if self.tombstones.phase(site, kind, &id).is_some() {
+                    continue;
+                }
+                let part = ResourceKey {
+                    site: (*site).clone(),
+                    kind: kind.clone(),
+                    id: id.clone(),
+                };
+                let Some(whole) = self.original(Query::WholeOf { part }).await? else {
+                    continue;
+                };
+                if ruling(Some(whole.phase), asker, Wish::Create) == Ruling::Conflict {
+                    self.caller(head).await?;
+                    let named = Named {
+                        kind: whole.key.kind.clone(),
+                        id: whole.key.id.clone(),
+                    };
+                    return Err(self.being_deleted(site, &named).await);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for what would be a copy by its name and project alone.
+    async fn guard_namesakes(
+        &self,
+        head: &request::Parts,
+        kind: &KindName,
+        body: &Value,
+        asker: Asker,
+    ) -> Result<(), Refusal> {
+        let mut centrals = self.named_from.iter();
+        let Some(kind) = self.kinds.get(kind) else {
+            return Ok(());
+        };
+        if !centrals.any(|central| self.tombstones.any(central, &kind.name)) {
+            return Ok(());
+        }
+        for row in created_rows(body) {
+            let name = row.get("name").and_then(Value::as_str).unwrap_or_default();
+            if name.is_empty() {
+                continue;
+            }
+            let caller = self.caller(head).await?;
+            let project = match kind.project_of(&Value::Object(row.clone())) {
+                project if project.is_empty() => caller.project_id.clone().unwrap_or_default(),
+                project => project,
+            };
+            let query = Query::Namesake {
+                site: self.site.clone(),
+                kind: kind.name.clone(),
+                name: name.to_owned(),
+                project_id: project,
+            };
+            let Some(original) = self.original(query).await? else {
+                continue;
+            };
+            if ruling(Some(original.phase), asker, Wish::Create) == Ruling::Conflict {
+                let named = Named {
+                    kind: kind.name.clone(),
+                    id: original.key.id.clone(),
+                };
+                return Err(self.being_deleted(&original.key.site, &named).await);
             }
         }
         Ok(())
@@ -425,6 +518,18 @@ fn parsed(bytes: &[u8]) -> Result<Value, Refusal> {
 /// are to have. A tag that is set later is let through: without it what was created would be left there,
 /// and the sweep could not tell what it is (T14).
 fn copied(body: &Value) -> Vec<String> {
+    let mut originals = Vec::new();
+    for row in created_rows(body) {
+        originals.extend(row.get("id").and_then(Value::as_str).map(str::to_owned));
+        let tags = row.get("tags").and_then(Value::as_array);
+        let tags = tags.into_iter().flatten().filter_map(Value::as_str);
+        originals.extend(tags.filter_map(|tag| tag.strip_prefix(COPY_TAG).map(str::to_owned)));
+    }
+    originals
+}
+
+/// The resources that a body creates, one or many.
+fn created_rows(body: &Value) -> Vec<&Map<String, Value>> {
     let objects: Vec<&Value> = match body {
         Value::Object(fields) => fields.values().chain([body]).collect(),
         _ => return Vec::new(),
@@ -433,12 +538,5 @@ fn copied(body: &Value) -> Vec<String> {
         Value::Array(rows) => rows.as_slice(),
         one => std::slice::from_ref(one),
     });
-    let mut originals = Vec::new();
-    for row in rows.filter_map(Value::as_object) {
-        originals.extend(row.get("id").and_then(Value::as_str).map(str::to_owned));
-        let tags = row.get("tags").and_then(Value::as_array);
-        let tags = tags.into_iter().flatten().filter_map(Value::as_str);
-        originals.extend(tags.filter_map(|tag| tag.strip_prefix(COPY_TAG).map(str::to_owned)));
-    }
-    originals
+    rows.filter_map(Value::as_object).collect()
 }

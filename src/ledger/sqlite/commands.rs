@@ -13,7 +13,7 @@ use crate::domain::model::{
     short_id,
 };
 use crate::domain::policy::LOOK_WAIT_MAX;
-use crate::ledger::{Applied, AuditEntry, NewEvent, RetryBy, Selection};
+use crate::ledger::{Applied, AuditEntry, NewEvent, RetryBy, Selection, StuckAgain};
 
 /// A repeated DELETE wakes a deletion at most this often (T6).
 const WAKE_EVERY: TimeDelta = TimeDelta::minutes(1);
@@ -477,7 +477,7 @@ impl Batch<'_> {
         &mut self,
         key: &ResourceKey,
         copy: Option<&ResourceKey>,
-        stuck: bool,
+        stuck: Option<StuckAgain>,
         now: DateTime<Utc>,
     ) -> Sql<Applied> {
         let found: Option<(i64, i64, i64)> = self
@@ -499,7 +499,7 @@ impl Batch<'_> {
                     key.id,
                     key.kind.as_str(),
                     key.site.to_string(),
-                    stuck,
+                    stuck.is_some(),
                     copy.is_some()
                 ],
                 |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
@@ -511,11 +511,27 @@ impl Batch<'_> {
         let times_word = if times == 1 { "time" } else { "times" };
         let message = match copy {
             None => format!("re-created {times} {times_word}: {key} is there again"),
-            Some(copy) => format!("re-created {times} {times_word}: {copy}, a copy of {key}"),
+            Some(copy) => match stuck {
+                None | Some(StuckAgain::TooOften) => {
+                    format!("re-created {times} {times_word}: {copy}, a copy of {key}")
+                }
+                Some(StuckAgain::NameAlone) => format!(
+                    "re-created {times} {times_word}, as it seems: {copy} has the name and project of {key}"
+                ),
+            },
         };
         let back = copy.unwrap_or(key);
-        if stuck {
-            self.stuck_again(num, record, &message, now)?;
+        if let Some(why) = stuck {
+            let message = match why {
+                StuckAgain::TooOften => format!(
+                    "{message}, more often than allowed; find out who makes it, remove it, and retry"
+                ),
+                StuckAgain::NameAlone => format!(
+                    "{message}; that is no proof that it is a copy, so nothing removes it. If it is one: gone \
+                     delete {back}, then retry. If it is not: gone purge, with the rung forget"
+                ),
+            };
+            self.stuck_again(num, record, message, now)?;
         }
         self.event(
             Some(num),
@@ -530,14 +546,18 @@ impl Batch<'_> {
 
     /// The step that had removed it is stuck, with why: a person must find out who makes it. While
     /// others of its deletion still go, they meet it themselves.
-    fn stuck_again(&mut self, num: i64, record: i64, message: &str, now: DateTime<Utc>) -> Sql<()> {
+    fn stuck_again(
+        &mut self,
+        num: i64,
+        record: i64,
+        message: String,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
         let error = StepError {
             class: ErrorClass::Drift,
             status: None,
             kind: crate::domain::drift::RECREATED.to_owned(),
-            message: format!(
-                "{message}, more often than allowed; find out who makes it, remove it, and retry"
-            ),
+            message,
             request_id: String::new(),
             at: now,
         };

@@ -27,8 +27,8 @@ use crate::domain::outline::Outline;
 use crate::domain::peers::{Asked, Awaited, Deployment, News};
 use crate::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Forgotten, Heard, Importer, Ledger, LedgerError, LooksDue, NativeFilter, Original, Paged,
-    PointedAt, Room, Standing, StepFilter, Summary, ToSeeTo, TombstoneFilter,
+    Forgotten, Heard, Importer, Ledger, LedgerError, LooksDue, NativeFilter, Original,
+    OriginalName, Paged, PointedAt, Room, Standing, StepFilter, Summary, ToSeeTo, TombstoneFilter,
 };
 
 /// Requests that wait for the writer: as many as one transaction takes if each is one change, so
@@ -385,6 +385,20 @@ impl<D: Drive> Ledger for D {
     ) -> Result<Vec<Original>, LedgerError> {
         let limit = pages::limit(limit);
         self.read(move |db| reads::originals(db, since, after_record, limit))
+            .await
+    }
+
+    async fn whole_of(&self, part: ResourceKey) -> Result<Option<Tombstone>, LedgerError> {
+        self.read(move |db| reads::whole_of(db, &part)).await
+    }
+
+    async fn namesakes(
+        &self,
+        site: Site,
+        kind: KindName,
+        name: String,
+    ) -> Result<Vec<(Tombstone, Option<OriginalName>)>, LedgerError> {
+        self.read(move |db| reads::namesakes(db, &site, &kind, &name))
             .await
     }
 

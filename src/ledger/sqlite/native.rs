@@ -213,9 +213,26 @@ impl Batch<'_> {
             let short = short_id(&id);
             return Ok(Some(format!("{key} is being deleted by deletion {short}")));
         }
-        Ok(self.goes_elsewhere(key)?.map(|(id, owner)| {
-            let short = short_id(&id);
-            format!("{key} is being deleted by deletion {short} of deployment {owner}")
+        // What was gone is created anew by whoever means it (M1).
+        let going = self.goes_elsewhere(key)?.filter(|it| !it.is_gone);
+        Ok(going.map(|it| {
+            let short = short_id(&it.deletion);
+            format!(
+                "{key} is being deleted by deletion {short} of deployment {}",
+                it.owner
+            )
+        }))
+    }
+
+    /// Why what another deployment has deleted is not newly referred to (T20).
+    fn gone_elsewhere(&self, key: &ResourceKey) -> Sql<Option<String>> {
+        let gone = self.goes_elsewhere(key)?.filter(|it| it.is_gone);
+        Ok(gone.map(|it| {
+            let short = short_id(&it.deletion);
+            format!(
+                "there is no {key}: it was deleted by deletion {short} of deployment {}",
+                it.owner
+            )
         }))
     }
 
@@ -225,8 +242,14 @@ impl Batch<'_> {
             if let Some(why) = self.in_hand(to)? {
                 return Ok(Some(format!("{field}: {why}")));
             }
-            if *here && native(self.db, to)?.is_none() {
-                return Ok(Some(format!("{field}: there is no {to}")));
+            let missing = match *here {
+                true => native(self.db, to)?
+                    .is_none()
+                    .then(|| format!("there is no {to}")),
+                false => self.gone_elsewhere(to)?,
+            };
+            if let Some(why) = missing {
+                return Ok(Some(format!("{field}: {why}")));
             }
         }
         Ok(None)

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::batch::{Batch, Sql};
 use super::rows;
 use crate::domain::model::{
-    DeletionState, ErrorClass, EventKind, KindName, ResourceKey, Site, StepError, StepState,
+    DeletionState, ErrorClass, EventKind, KindName, Phase, ResourceKey, Site, StepError, StepState,
     Target, short_id,
 };
 use crate::domain::peers::{
@@ -19,9 +19,16 @@ use crate::ledger::{
     Applied, AuditEntry, Heard, Importer, NewDeletion, PointedAt, Referrer, Standing, ToSeeTo,
 };
 
+/// The deletion of another deployment that takes a resource away, or took it.
+pub(super) struct GoesElsewhere {
+    pub(super) deletion: String,
+    pub(super) owner: String,
+    pub(super) is_gone: bool,
+}
+
 impl Batch<'_> {
     /// An importer is on record from its first watch on (G12). For a kind that it did not refer to
-    /// before, it is told of all that is going already, and its word is waited for.
+    /// before, it is told of all that is going already, or is gone, and its word is waited for.
     pub(super) fn watched(
         &mut self,
         importer: &Deployment,
@@ -73,7 +80,7 @@ impl Batch<'_> {
             )?;
             self.execute(
                 "INSERT OR IGNORE INTO peer_changes(record) SELECT record_id FROM tombstones
-                 WHERE kind = ?1 AND phase IN ('checking', 'deleting') ORDER BY record_id",
+                 WHERE kind = ?1 AND phase IN ('checking', 'deleting', 'gone') ORDER BY record_id",
                 &[&kind.as_str()],
             )?;
             self.execute(
@@ -308,7 +315,7 @@ impl Batch<'_> {
         Ok(Applied::Done)
     }
 
-    /// What a watch heard. What is gone or released at its owner is forgotten here.
+    /// What a watch heard. What is released or given up at its owner is forgotten here.
     pub(super) fn heard(
         &mut self,
         (service, region): (&str, &str),
@@ -344,12 +351,12 @@ impl Batch<'_> {
             &[&service, &region, &owner, &news.ledger, &news.seq],
         )?;
         for going in &news.changes {
-            self.hear_of(owner, going)?;
+            self.hear_of(owner, going, now)?;
         }
         Ok(Applied::Done)
     }
 
-    fn hear_of(&self, owner: &str, going: &Going) -> Sql<()> {
+    fn hear_of(&self, owner: &str, going: &Going, now: DateTime<Utc>) -> Sql<()> {
         let Going {
             key,
             phase,
@@ -358,7 +365,7 @@ impl Batch<'_> {
             root,
         } = going;
         let site = key.site.to_string();
-        if !going.is_going() {
+        if matches!(phase, Phase::Released | Phase::Purged) {
             return self
                 .execute(
                     "DELETE FROM foreign_going
@@ -369,11 +376,12 @@ impl Batch<'_> {
         }
         self.db
             .prepare_cached(
-                "INSERT INTO foreign_going(owner, site, kind, id, phase, incarnation, deletion, root)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                "INSERT INTO foreign_going(owner, site, kind, id, phase, incarnation, deletion, root,
+                     gone_at)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
                  ON CONFLICT(id, kind, site) DO UPDATE SET
                      phase = excluded.phase, incarnation = excluded.incarnation,
-                     root = excluded.root, deletion = excluded.deletion,
+                     root = excluded.root, gone_at = excluded.gone_at, deletion = excluded.deletion,
                      seen_to = iif(deletion = excluded.deletion, seen_to, NULL)
                  WHERE owner = excluded.owner",
             )?
@@ -385,7 +393,8 @@ impl Batch<'_> {
                 phase.as_str(),
                 incarnation,
                 deletion,
-                root
+                root,
+                (!going.is_going()).then(|| rows::micros(now))
             ])
             .map(drop)
     }
@@ -435,17 +444,33 @@ impl Batch<'_> {
         })
     }
 
-    /// Which deletion in another deployment takes this away, if one does (G10).
-    pub(super) fn goes_elsewhere(&self, key: &ResourceKey) -> Sql<Option<(String, String)>> {
+    /// Which deletion in another deployment takes this away, or took it, if one does or did (G10).
+    pub(super) fn goes_elsewhere(&self, key: &ResourceKey) -> Sql<Option<GoesElsewhere>> {
         self.db
             .prepare_cached(
-                "SELECT deletion, owner FROM foreign_going WHERE id = ?1 AND kind = ?2 AND site = ?3",
+                "SELECT deletion, owner, phase FROM foreign_going
+                 WHERE id = ?1 AND kind = ?2 AND site = ?3",
             )?
             .query_row(
                 params![key.id, key.kind.as_str(), key.site.to_string()],
-                |row| Ok((row.get(0)?, row.get(1)?)),
+                |row| {
+                    Ok(GoesElsewhere {
+                        deletion: row.get(0)?,
+                        owner: row.get(1)?,
+                        is_gone: rows::word::<Phase>(row, 2)? == Phase::Gone,
+                    })
+                },
             )
             .optional()
+    }
+
+    /// What was gone elsewhere before this is remembered no longer, as at its owner.
+    pub(super) fn prune_gone_elsewhere(&self, before: i64) -> Sql<()> {
+        self.execute(
+            "DELETE FROM foreign_going WHERE phase = 'gone' AND gone_at < ?1",
+            &[&before],
+        )
+        .map(drop)
     }
 
     /// The root of a new deletion, from what it says of its cause: none if it is one itself.
@@ -725,9 +750,11 @@ pub(super) fn seen_to_by(db: &Connection, key: &ResourceKey) -> Sql<Option<Strin
 
 /// The deployments of which something is going.
 pub(super) fn owners_going(db: &Connection) -> Sql<BTreeSet<String>> {
-    db.prepare_cached("SELECT DISTINCT owner FROM foreign_going")?
-        .query_map((), |row| row.get(0))?
-        .collect()
+    db.prepare_cached(
+        "SELECT DISTINCT owner FROM foreign_going WHERE phase IN ('checking', 'deleting')",
+    )?
+    .query_map((), |row| row.get(0))?
+    .collect()
 }
 
 /// Where what points at something stands, if it is being deleted, or loses its reference, itself.

@@ -33,7 +33,18 @@ impl Batch<'_> {
                  WHERE record_id = record AND phase IN ('checking', 'deleting'))",
             &[],
         )?;
+        self.execute(
+            "DELETE FROM namesakes WHERE NOT EXISTS (SELECT 1 FROM tombstones
+                 WHERE record_id = record AND phase <> 'released')",
+            &[],
+        )?;
         let before = rows::micros(before);
+        self.execute(
+            "DELETE FROM parts WHERE NOT EXISTS (SELECT 1 FROM tombstones
+                 WHERE record_id = record AND phase <> 'released')",
+            &[],
+        )?;
+        self.prune_gone_elsewhere(before)?;
         let events = self.prune_events(before)?;
         if events > 0 {
             return Ok(Applied::Moved(events));

@@ -9,10 +9,12 @@ use super::batch::{DeletionRow, Sql};
 use super::rows::{self, STEP, TOMBSTONE};
 use crate::domain::attention::{self, Triage};
 use crate::domain::model::{
-    Counts, Deletion, DeletionState, Event, Identity, Plan, PlanStep, ResourceKey, Site, Step,
-    StepState, Tombstone,
+    Counts, Deletion, DeletionState, Event, Identity, KindName, Phase, Plan, PlanStep, ResourceKey,
+    Site, Step, StepState, Tombstone,
 };
-use crate::ledger::{AuditRow, DeletionFilter, EventFilter, EventPage, Original, Summary};
+use crate::ledger::{
+    AuditRow, DeletionFilter, EventFilter, EventPage, Original, OriginalName, Summary,
+};
 
 use super::intents::KEPT;
 
@@ -204,13 +206,79 @@ pub(super) fn originals(
             i64::try_from(limit).unwrap_or(i64::MAX)
         ],
         |row| {
+            let tombstone = rows::tombstone(row)?;
             Ok(Original {
-                tombstone: rows::tombstone(row)?,
+                name: name_of(db, tombstone.record_id)?,
+                parts: parts_of(db, tombstone.record_id)?,
+                tombstone,
                 locals: rows::from_json(row, 10)?,
             })
         },
     )?
     .collect()
+}
+
+fn parts_of(db: &Connection, record_id: i64) -> Sql<Vec<ResourceKey>> {
+    db.prepare_cached("SELECT site, kind, id FROM parts WHERE record = ?1 ORDER BY kind, id")?
+        .query_map([record_id], |row| rows::key(row, 0))?
+        .collect()
+}
+
+/// The tombstone of the original that this goes with without one of its own.
+pub(super) fn whole_of(db: &Connection, part: &ResourceKey) -> Sql<Option<Tombstone>> {
+    db.prepare_cached(&format!(
+        "{TOMBSTONE} WHERE t.phase <> 'released' AND t.record_id = (
+             SELECT record FROM parts WHERE id = ?1 AND kind = ?2 AND site = ?3)"
+    ))?
+    .query_row(
+        params![part.id, part.kind.as_str(), part.site.to_string()],
+        rows::tombstone,
+    )
+    .optional()
+}
+
+fn name_of(db: &Connection, record_id: i64) -> Sql<Option<OriginalName>> {
+    db.prepare_cached("SELECT name, project FROM namesakes WHERE record = ?1")?
+        .query_row([record_id], |row| {
+            Ok(OriginalName {
+                name: row.get(0)?,
+                project_id: row.get(1)?,
+            })
+        })
+        .optional()
+}
+
+/// While an original is checked its project is not yet kept.
+pub(super) fn namesakes(
+    db: &Connection,
+    site: &Site,
+    kind: &KindName,
+    name: &str,
+) -> Sql<Vec<(Tombstone, Option<OriginalName>)>> {
+    let known = format!(
+        "{TOMBSTONE} WHERE t.phase IN ('deleting', 'gone', 'purged') AND t.record_id IN (
+             SELECT record FROM namesakes WHERE name = ?1 AND kind = ?2 AND site = ?3)"
+    );
+    let checked = format!(
+        "{TOMBSTONE} WHERE t.phase = 'checking' AND t.kind = ?2 AND t.site = ?3 AND t.id IN (
+             SELECT j.value ->> 'id' FROM deletions p JOIN requests r USING (num), json_each(r.targets) j
+             WHERE p.state = 'planning' AND j.value ->> 'name' = ?1
+                 AND j.value ->> 'kind' = ?2 AND j.value ->> 'site' = ?3)"
+    );
+    let mut found = Vec::new();
+    for sql in [known, checked] {
+        let wanted = params![name, kind.as_str(), site.to_string()];
+        let rows = db
+            .prepare_cached(&sql)?
+            .query_map(wanted, rows::tombstone)?
+            .collect::<Sql<Vec<Tombstone>>>()?;
+        for tombstone in rows {
+            let name = name_of(db, tombstone.record_id)?;
+            let is_checked = tombstone.phase == Phase::Checking;
+            found.push((tombstone, name.filter(|_| !is_checked)));
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn events(

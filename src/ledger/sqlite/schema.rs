@@ -5,11 +5,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::outline;
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 16;
+pub(super) const KNOWN: i64 = 17;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 16] = [
+const MIGRATIONS: [&str; 17] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -26,6 +26,7 @@ const MIGRATIONS: [&str; 16] = [
     LEFT_STEPS,
     WOKEN_STEPS,
     DEADLINES,
+    NAMESAKES,
 ];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
@@ -436,6 +437,29 @@ ALTER TABLE steps ADD COLUMN own_attempt_at INTEGER;
 /// `requests.deadline`: until then the deletion is planned again while a cloud does not answer (N16).
 const DEADLINES: &str = "
 ALTER TABLE requests ADD COLUMN deadline INTEGER;
+";
+/// `namesakes`: the name and project of each original whose copies are known by these alone, so that a gate
+/// refuses creates by that name and the sweep looks for it (T14). `parts`: what goes with an original without
+/// a tombstone of its own; copies of it are swept and refused as the original's (T20). `foreign_going` keeps
+/// what is gone too, since `gone_at`: nothing may newly refer to it (T20).
+const NAMESAKES: &str = "
+CREATE TABLE namesakes(
+    record INTEGER PRIMARY KEY,
+    site TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    project TEXT NOT NULL
+) STRICT;
+CREATE INDEX namesakes_by_name ON namesakes(name, kind, site);
+CREATE TABLE parts(
+    site TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL COLLATE NOCASE,
+    record INTEGER NOT NULL,
+    PRIMARY KEY(id, kind, site)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX parts_of ON parts(record);
+ALTER TABLE foreign_going ADD COLUMN gone_at INTEGER;
 ";
 /// The version whose steps have places.
 const WITH_PLACES: i64 = 10;

@@ -107,12 +107,10 @@ impl Batch<'_> {
             .collect()
     }
 
-    /// Where tagged copies may come back, for the sweep (T14b); by name alone nothing is ever swept.
+    /// Where copies may come back, for the sweep (T14b); and by which names, where nothing else tells them.
     fn remember_copies(&self, num: i64, plan: &Plan) -> Sql<()> {
-        // By name alone nothing is certain.
-        let certain = plan.mapping.iter().filter(|it| it.by != CopiedBy::Name);
         let mut locals: BTreeMap<&ResourceKey, BTreeSet<&Site>> = BTreeMap::new();
-        for mapped in certain {
+        for mapped in &plan.mapping {
             let sites = mapped.locals.iter().map(|local| &local.site);
             locals.entry(&mapped.original).or_default().extend(sites);
         }
@@ -128,6 +126,58 @@ impl Batch<'_> {
                 num,
                 rows::json(&sites)?
             ])?;
+        }
+        self.remember_parts(num, plan)?;
+        self.remember_namesakes(num, plan)
+    }
+
+    /// What goes with an original without a tombstone of its own (T20).
+    fn remember_parts(&self, num: i64, plan: &Plan) -> Sql<()> {
+        let mut remember = self.db.prepare_cached(
+            "INSERT OR REPLACE INTO parts(site, kind, id, record)
+             SELECT ?5, ?6, ?7, record_id FROM tombstones
+             WHERE id = ?1 AND kind = ?2 AND site = ?3 AND deletion = ?4",
+        )?;
+        for mapped in &plan.mapping {
+            let original = &mapped.original;
+            for part in &mapped.parts {
+                remember.execute(params![
+                    original.id,
+                    original.kind.as_str(),
+                    original.site.to_string(),
+                    num,
+                    part.site.to_string(),
+                    part.kind.as_str(),
+                    part.id
+                ])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remember_namesakes(&self, num: i64, plan: &Plan) -> Sql<()> {
+        let by_name = plan.mapping.iter().filter(|it| it.by == CopiedBy::Name);
+        let originals: BTreeSet<&ResourceKey> = by_name.map(|it| &it.original).collect();
+        if originals.is_empty() {
+            return Ok(());
+        }
+        let mut remember = self.db.prepare_cached(
+            "INSERT OR REPLACE INTO namesakes(record, site, kind, name, project)
+             SELECT record_id, site, kind, ?5, ?6 FROM tombstones
+             WHERE id = ?1 AND kind = ?2 AND site = ?3 AND deletion = ?4",
+        )?;
+        for step in &plan.steps {
+            let key = step.key();
+            if originals.contains(&key) && !step.name.is_empty() {
+                remember.execute(params![
+                    key.id,
+                    key.kind.as_str(),
+                    key.site.to_string(),
+                    num,
+                    step.name,
+                    step.project_id
+                ])?;
+            }
         }
         Ok(())
     }
