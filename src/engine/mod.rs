@@ -252,7 +252,9 @@ impl Engine {
                 }
                 Err(error) => return Err(error),
             };
+            // In this order, so that a seed makes the same calls each time.
             tokio::select! {
+                biased;
                 () = shared.wake.notified() => {}
                 () = tokio::time::sleep(sleep) => {}
                 Some(ended) = tasks.join_next() => shared.ended(ended, &mut under_way),
@@ -271,6 +273,7 @@ impl Shared {
             self.publish(tasks, under_way);
             let sleep = self.sign_in(tasks, under_way).min(PERIOD_MAX);
             tokio::select! {
+                biased;
                 () = self.wake.notified() => {}
                 () = tokio::time::sleep(sleep) => {}
                 Some(ended) = tasks.join_next() => self.ended(ended, under_way),
