@@ -24,8 +24,12 @@ impl Shared {
     ) -> Duration {
         let now = self.clock.now();
         let due = *under_way.next_prune.get_or_insert(now + FIRST);
-        if under_way.pruning || due > now {
+        if due > now {
             return (due - now).to_std().unwrap_or(EVERY);
+        }
+        // One that takes longer than that wakes us when it ends.
+        if under_way.pruning {
+            return EVERY;
         }
         under_way.next_prune = Some(now + EVERY);
         under_way.pruning = true;

@@ -36,8 +36,12 @@ impl Shared {
         let now = self.clock.now();
         let every = self.settings.engine.sweep;
         let due = *under_way.next_sweep.get_or_insert(now + every);
-        if under_way.sweeping || due > now {
+        if due > now {
             return (due - now).to_std().unwrap_or(every);
+        }
+        // One that takes longer than that wakes us when it ends.
+        if under_way.sweeping {
+            return every;
         }
         under_way.next_sweep = Some(now + every);
         under_way.sweeping = true;
