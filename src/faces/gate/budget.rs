@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// JSON that was read takes some eight times the memory of its text.
-const PER_BYTE: usize = 8;
+/// JSON that was read takes some twelve times the memory of its text, beside the text itself and the one
+/// that is written.
+const PER_BYTE: usize = 14;
 /// What is charged for, at a time.
 const UNIT: usize = 1 << 10;
 /// Large answers together; the largest takes it alone.

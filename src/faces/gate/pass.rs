@@ -155,7 +155,8 @@ impl Gate {
         }
         let mut room = told.unwrap_or(SMALL_BYTES_MAX);
         let mut share = self.room_for(room).await?;
-        let mut read = BytesMut::new();
+        // At once as long as it is: to grow on the way would take twice its memory for a moment.
+        let mut read = BytesMut::with_capacity(told.unwrap_or_default());
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| self.not_read(&error.to_string()))?;
             let Ok(data) = frame.into_data() else {
