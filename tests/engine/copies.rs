@@ -364,7 +364,7 @@ fn t20_a_tagged_copy_of_a_part_is_swept_once_its_original_is_gone() {
                     !left.contains(&before) && !left.contains(&after),
                     "{left:?}"
                 );
-                assert_eq!(copied.networks()[1], [other.clone()]);
+                assert_eq!(copied.networks()[1], std::slice::from_ref(&other));
                 let caused = client.caused_by(&id).await;
                 assert_eq!(caused.len(), 2);
             })
