@@ -183,7 +183,7 @@ async fn what_is_framed_twice_is_one_request_for_the_service_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_a_place_gets_it_when_a_slow_client_is_let_go() {
-    let narrow = "[[gate]]\nlisten = '127.0.0.1:0'\nlimits = { connections = 1, head_timeout = '1s' }\n\
+    let narrow = "[[gate]]\nlisten = '127.0.0.1:0'\nlimits = { connections = 1, head_timeout = '1h' }\n\
                   upstream = { cloud = 'sandbox', region = 'RegionOne', service = 'network' }\n";
     let stage = Stage::with(narrow).await;
     let origin = stage.origin(GateSource::User, "network");
@@ -206,13 +206,8 @@ async fn who_waits_for_a_place_gets_it_when_a_slow_client_is_let_go() {
         )
         .await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        // The other one was ended before: it can be read to its end without waiting.
-        let mut slow = slow.into_std().unwrap();
-        let ended = std::io::Read::read_to_end(&mut slow, &mut Vec::new());
-        assert!(
-            ended.is_ok(),
-            "{says}: both were served at a time: {ended:?}"
-        );
+        // The other one was let go for it, long before its own time was over.
+        slow.read_to_end(&mut Vec::new()).await.unwrap();
     }
 }
 
