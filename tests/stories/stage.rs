@@ -277,8 +277,18 @@ impl Cloud {
         path: &str,
         body: Value,
     ) -> (u16, Value) {
-        let (token, _) = self.log_in(user);
         let url = format!("{}/{service}{path}", self.url);
+        self.call_url(&url, user, method, body)
+    }
+
+    /// The same through a gate before the network service of the first region, by its address.
+    pub fn call_through(&self, gate: &str, user: &str, method: &str, path: &str) -> (u16, Value) {
+        let url = format!("http://{gate}/RegionOne/network/v2.0{path}");
+        self.call_url(&url, user, method, Value::Null)
+    }
+
+    fn call_url(&self, url: &str, user: &str, method: &str, body: Value) -> (u16, Value) {
+        let (token, _) = self.log_in(user);
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let mut request = self.client.request(method, url);
         request = request.header("x-auth-token", token);
