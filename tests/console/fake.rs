@@ -818,8 +818,12 @@ impl World {
 
     pub fn receive(&self, command: &Command) -> Result<Receipt, ControlError> {
         match command {
-            Command::Plan { .. } => self.plan.clone().map(|plan| Receipt::Planned {
-                plan: Arc::new(plan),
+            Command::Plan { options, .. } => self.plan.clone().map(|mut plan| {
+                plan.options.include_public = options.include_public;
+                plan.options.with_project = options.with_project;
+                Receipt::Planned {
+                    plan: Arc::new(plan),
+                }
             }),
             Command::DeletePlan { .. } => Ok(Receipt::Accepted {
                 deletion_id: deletion(1, DeletionState::Running, 0, 1).id,

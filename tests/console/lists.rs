@@ -129,6 +129,25 @@ fn changed_keys_do_what_help_footer_and_texts_say() {
     assert!(text.contains("R                  try again now"), "{text}");
 }
 
+#[test]
+fn n19_a_plan_is_made_again_with_what_is_public_and_with_the_project_itself() {
+    let mut desk = desk(&[("web", "n-1")]);
+    desk.press(":network enter D");
+    // A sentence may be broken over lines.
+    let text = |desk: &Desk| desk.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!text(&desk).contains("also what other projects may use"));
+    desk.press("u");
+    assert!(text(&desk).contains("also what other projects may use"));
+    desk.press("w");
+    assert!(text(&desk).contains("also the Keystone project"));
+    let asked = desk.sent.iter().map(|command| match command {
+        Command::Plan { options, .. } => (options.include_public, options.with_project),
+        other => panic!("{other:?}"),
+    });
+    let asked: Vec<(bool, bool)> = asked.collect();
+    assert_eq!(asked, [(false, false), (true, false), (true, true)]);
+}
+
 /// What needs a person comes in several answers.
 #[test]
 fn the_cursor_begins_at_the_first_row_whatever_is_answered_first() {

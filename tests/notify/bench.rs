@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use gone::control::{Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use gone::domain::model::{
-    Action, Actor, Blocker, ErrorClass, Event, EventKind, KindName, Origin, Plan, PlanOptions,
-    PlanStep, Refusal, RefusalRule, ResourceKey, Site, StepError, StepState, Target,
+    Action, Actor, Blocker, ErrorClass, Event, EventKind, KindName, Left, Origin, Plan,
+    PlanOptions, PlanStep, Refusal, RefusalRule, ResourceKey, Site, StepError, StepState, Target,
 };
 use gone::domain::news::Mark;
 use gone::faces::notify::Notifier;
@@ -80,6 +80,15 @@ impl Control for FakeControl {
                     row: Box::new(row.ok_or_else(nothing)?),
                 })
             }
+            Query::FrozenPlan {
+                deletion_id,
+                without_steps: true,
+            } => {
+                let plan = self.ledger.frozen(&deletion_id, false).await.unwrap();
+                Ok(Page::Plan {
+                    plan: plan.ok_or_else(nothing)?,
+                })
+            }
             Query::Step { id } => {
                 let row = self.ledger.step(id).await.unwrap();
                 Ok(Page::Step {
@@ -113,6 +122,8 @@ pub struct Bench {
     folder: tempfile::TempDir,
     pub control: Arc<FakeControl>,
     pub settings: NotifySettings,
+    /// What stays by each plan.
+    pub left: Vec<Left>,
     clock: Clock,
 }
 
@@ -136,6 +147,7 @@ impl Bench {
                 again: Duration::ZERO,
                 ..NotifySettings::default()
             },
+            left: Vec::new(),
             clock: Clock::system(),
         }
     }
@@ -204,7 +216,10 @@ impl Bench {
             .enumerate()
             .map(|(position, (id, name))| step(position, &id, &name))
             .collect();
-        let plan = plan(vec![target.clone()], steps);
+        let plan = Plan {
+            left: self.left.clone(),
+            ..plan(vec![target.clone()], steps)
+        };
         let count = plan.steps.len();
         let applied = self
             .control
@@ -328,7 +343,7 @@ fn site() -> Site {
     Site::region("prod", "RegionOne")
 }
 
-fn key(kind: &str, id: &str) -> ResourceKey {
+pub fn key(kind: &str, id: &str) -> ResourceKey {
     ResourceKey {
         site: site(),
         kind: KindName::new(kind),

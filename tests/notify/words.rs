@@ -1,8 +1,9 @@
 //! What is said, and that hostile names do nothing.
 
+use gone::domain::model::{Left, Target};
 use serde_json::json;
 
-use super::bench::{Bench, FRIDAY, id};
+use super::bench::{Bench, FRIDAY, id, key};
 use super::receivers::{MailServer, WebServer};
 
 #[tokio::test]
@@ -48,6 +49,36 @@ async fn i07_a_message_says_what_where_why_since_when_and_what_next() {
     );
     assert_eq!(mailed.header("Auto-Submitted"), "auto-generated");
     assert_eq!(mailed.header("To"), "ops@cloud.example");
+    notifier.stop().await;
+}
+
+#[tokio::test]
+async fn n19_a_message_lists_what_stays_by_the_plan_and_why() {
+    let (web, mail) = (WebServer::start().await, MailServer::start().await);
+    let mut bench = Bench::new().by_web(&web).by_mail(&mail);
+    bench.left = (0..5)
+        .map(|at| Left {
+            resource: Target {
+                key: key("image", &format!("image-{at}")),
+                name: format!("golden-{at}"),
+            },
+            project_id: "p-1".to_owned(),
+            reason: "it is public: other projects may use it".to_owned(),
+        })
+        .collect();
+    let notifier = bench.start().await;
+    bench.stuck("one").await;
+    let news = &web.taken.until(1).await.remove(0).body["news"][0];
+    assert_eq!(news["left_count"], 5);
+    assert_eq!(news["left"].as_array().unwrap().len(), 3);
+    assert_eq!(news["left"][0]["resource"]["name"], "golden-0");
+    let mailed = mail.taken.until(1).await.remove(0);
+    let body = mailed.body().replace("=\n", "");
+    let stays = "image golden-0 (image-0) at prod/RegionOne stays: it is public: other projects may \
+        use it";
+    for words in [stays, "and 2 more stay"] {
+        assert!(body.contains(words), "no {words} in {body}");
+    }
     notifier.stop().await;
 }
 

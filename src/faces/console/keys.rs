@@ -33,6 +33,8 @@ pub(crate) enum Action {
     Confirm,
     ToggleCascade,
     ToggleRelease,
+    TogglePublic,
+    ToggleProject,
     Retry,
     Ladder,
     AcceptDrift,
@@ -133,6 +135,8 @@ const STANDARD: &[Row] = &[
     (Scope::Plan, OPEN, Action::Confirm, "confirm…", "go on to the typed confirmation"),
     (Scope::Plan, &[plain('x')], Action::ToggleCascade, "cascade", "plan again with or without the cascade"),
     (Scope::Plan, &[plain('f')], Action::ToggleRelease, "release IPs", "plan again, keeping or releasing floating IPs"),
+    (Scope::Plan, &[plain('u')], Action::TogglePublic, "", "plan again with or without what other projects may use, such as public images"),
+    (Scope::Plan, &[plain('w')], Action::ToggleProject, "", "plan again with or without the Keystone project itself, which goes last and only when it is empty"),
     (Scope::Plan, UNFOLD, Action::Unfold, "unfold", "open the folded line"),
     (Scope::Plan, FOLD, Action::Fold, "", "fold the line again"),
     (Scope::Plan, BLOCKERS, Action::Blockers, "", "what stands in the way"),
@@ -390,6 +394,8 @@ impl Action {
                 | Self::Cancel
                 | Self::Pause
                 | Self::ToggleRelease
+                | Self::TogglePublic
+                | Self::ToggleProject
         )
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::Channel;
 use super::message::{Message, Part, TOPICS_MAX};
 use crate::control::{Command, Control, ControlError, Envelope, Page, Query};
-use crate::domain::model::{Actor, Deletion, Event, EventKind, Origin, Step};
+use crate::domain::model::{Actor, Deletion, Event, EventKind, Left, Origin, Step};
 use crate::domain::news::{Gathered, Mark, Pace, Subject, Told, wait_after};
 use crate::system::clock::Clock;
 
@@ -290,11 +290,16 @@ impl Follower {
             for id in &topic.steps {
                 steps.extend(self.step(*id).await?);
             }
+            let left = match subject {
+                Subject::Stuck(id) => self.left(id).await?,
+                Subject::Refused(_) | Subject::Paused(_) => Vec::new(),
+            };
             parts.push(Part {
                 subject: subject.clone(),
                 topic: topic.clone(),
                 deletion,
                 steps,
+                left,
             });
         }
         let more = gathered.topics.len() - parts.len();
@@ -323,6 +328,20 @@ impl Follower {
         match self.control.query(Query::Step { id }).await {
             Ok(Page::Step { row }) => Ok(Some(*row)),
             Err(ControlError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+            Ok(_) => Err(unexpected()),
+        }
+    }
+
+    /// What the approved plan leaves in the cloud (N19).
+    async fn left(&self, deletion_id: &str) -> Result<Vec<Left>, ControlError> {
+        let query = Query::FrozenPlan {
+            deletion_id: deletion_id.to_owned(),
+            without_steps: true,
+        };
+        match self.control.query(query).await {
+            Ok(Page::Plan { plan }) => Ok(plan.left.clone()),
+            Err(ControlError::NotFound { .. }) => Ok(Vec::new()),
             Err(error) => Err(error),
             Ok(_) => Err(unexpected()),
         }

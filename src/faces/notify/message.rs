@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::domain::awaiting::{deployment_of, silent_deployment};
 use crate::domain::model::{
-    Blocker, Deletion, ResourceKey, Site, Step, StepError, StepState, Target, short_id,
+    Blocker, Deletion, Left, ResourceKey, Site, Step, StepError, StepState, Target, short_id,
 };
 use crate::domain::news::{Subject, Topic};
 use crate::domain::text::escape;
@@ -47,6 +47,8 @@ pub(super) struct Part {
     pub(super) topic: Topic,
     pub(super) deletion: Option<Deletion>,
     pub(super) steps: Vec<Step>,
+    /// What stays by the plan, whatever becomes of the steps.
+    pub(super) left: Vec<Left>,
 }
 
 /// How hostile text is made harmless where it is shown.
@@ -231,6 +233,12 @@ impl Part {
         if self.topic.count > told && told > 0 {
             let _ = write!(text, "\n  and {} more", self.topic.count - told);
         }
+        for left in self.left.iter().take(NAMED_MAX) {
+            let _ = write!(text, "\n  {}", stays(left, plain));
+        }
+        if let more @ 1.. = self.left.len().saturating_sub(NAMED_MAX) {
+            let _ = write!(text, "\n  and {more} more stay");
+        }
         if let Some(deletion) = self.deletion.as_ref().filter(|it| !it.reason.is_empty()) {
             let by = plain(&deletion.requested_by.name);
             let _ = write!(text, "\n  asked for by {by}: {}", plain(&deletion.reason));
@@ -260,6 +268,8 @@ impl Part {
                 Subject::Refused(_) => self.refusals(),
                 Subject::Paused(_) => vec![self.topic.line.clone()],
             },
+            "left": self.left.iter().take(NAMED_MAX).collect::<Vec<_>>(),
+            "left_count": self.left.len(),
             "next": self.next(),
         });
         escape_all(&mut json);
@@ -278,17 +288,32 @@ fn step_json(step: &Step) -> Value {
     })
 }
 
+/// `image golden (id) at prod/RegionOne stays: other projects may use it`
+fn stays(left: &Left, show: Show) -> String {
+    let key = &left.resource.key;
+    format!(
+        "{} at {} stays: {}",
+        kind_and_name(key, &left.resource.name, show),
+        show(&key.site.to_string()),
+        show(&left.reason)
+    )
+}
+
+/// `port server-0 (id)`
+fn kind_and_name(key: &ResourceKey, name: &str, show: Show) -> String {
+    let kind = show(&key.kind.as_str().replace('_', " "));
+    match name.is_empty() {
+        true => format!("{kind} {}", show(&key.id)),
+        false => format!("{kind} {} ({})", show(name), show(&key.id)),
+    }
+}
+
 /// `port server-0 (id) at prod/RegionOne: 409 PortInUse: a server holds it; blocked by …; 8 attempts`
 fn why_stuck(step: &Step, show: Show) -> String {
     let key = &step.resource.key;
-    let kind = key.kind.as_str().replace('_', " ");
-    let called = match step.resource.name.is_empty() {
-        true => show(&key.id),
-        false => format!("{} ({})", show(&step.resource.name), show(&key.id)),
-    };
     let mut line = format!(
-        "{} {called} at {}",
-        show(&kind),
+        "{} at {}",
+        kind_and_name(key, &step.resource.name, show),
         show(&key.site.to_string())
     );
     if let Some(error) = &step.last_error {

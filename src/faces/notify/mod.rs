@@ -34,12 +34,14 @@
 //!            "steps": [{"id": 1742, "resource": {"site", "kind", "id", "name"}, "attempts": 8,
 //!                       "blocked_since": "…", "last_error": {"class", "status", "type", "message",
 //!                       "request_id", "at"}, "blockers": [{"kind", "id", "name", "site", …}]}],
-//!            "reasons": [], "next": ["gone explain …", "gone retry …"]}],
+//!            "reasons": [], "left": [{"resource": {"site", "kind", "id", "name"}, "project_id", "reason"}],
+//!            "left_count": 1, "next": ["gone explain …", "gone retry …"]}],
 //!  "more": 0}
 //! ```
-//! `type` is `stuck`, `refused` (`reasons` says why) or `paused` (no deletion); a test has no news. At
-//! most 10 of `news`, 5 of `steps`, 500 characters of a text; `more` counts what was left out. What
-//! clouds say is escaped, and in `text` also harmless to chat systems.
+//! `type` is `stuck`, `refused` (`reasons` says why) or `paused` (no deletion); a test has no news. `left`
+//! is what stays by the plan of a stuck deletion: 3 of `left_count` at most. At most 10 of `news`, 5 of
+//! `steps`, 500 characters of a text; `more` counts what was left out. What clouds say is escaped, and in
+//! `text` also harmless to chat systems.
 
 mod follow;
 mod mail;

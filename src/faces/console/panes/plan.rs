@@ -175,6 +175,14 @@ impl PlanPane {
                 self.options.release_floating_ips = !self.options.release_floating_ips;
                 self.ask(context);
             }
+            Action::TogglePublic => {
+                self.options.include_public = !self.options.include_public;
+                self.ask(context);
+            }
+            Action::ToggleProject => {
+                self.options.with_project = !self.options.with_project;
+                self.ask(context);
+            }
             Action::Refresh => self.ask(context),
             Action::Unfold | Action::Fold => self.fold(action),
             Action::Blockers => {
@@ -232,6 +240,31 @@ fn counts(plan: &Plan, between: &str) -> String {
     ];
     counts.extend(copies);
     counts.join(between)
+}
+
+/// What was chosen for the plan; the two that take more than their targets have, only where they are on.
+fn choices(options: &PlanOptions) -> Vec<&'static str> {
+    let mut choices = vec![
+        match options.cascade {
+            true => "cascade on",
+            false => "cascade off",
+        },
+        match options.release_floating_ips {
+            true => "floating IPs released",
+            false => "floating IPs kept",
+        },
+        match options.on_failure {
+            OnFailure::Stop => "on failure stop",
+            OnFailure::Continue => "on failure go on with the rest",
+        },
+    ];
+    if options.include_public {
+        choices.push("also what other projects may use");
+    }
+    if options.with_project {
+        choices.push("also the Keystone project");
+    }
+    choices
 }
 
 pub(crate) fn rule_words(rule: RefusalRule) -> &'static str {
@@ -328,29 +361,7 @@ impl Pane for PlanPane {
             format!("{glyph} {verdict}{}", counts(plan, look.dot())),
             tone,
         )];
-        let on = |on: bool| if on { "on" } else { "off" };
-        lines.push(Cell::dim(
-            [
-                format!("cascade {}", on(plan.options.cascade)),
-                format!(
-                    "floating IPs {}",
-                    if plan.options.release_floating_ips {
-                        "released"
-                    } else {
-                        "kept"
-                    }
-                ),
-                format!(
-                    "on failure {}",
-                    if plan.options.on_failure == OnFailure::Stop {
-                        "stop"
-                    } else {
-                        "go on with the rest"
-                    }
-                ),
-            ]
-            .join(look.dot()),
-        ));
+        lines.push(Cell::dim(choices(&plan.options).join(look.dot())));
         let warnings = plan.warnings.iter();
         lines.extend(warnings.map(|w| Cell::new(format!("! {w}"), Tone::Warn)));
         lines
