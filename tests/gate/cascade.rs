@@ -453,6 +453,23 @@ async fn p07_a_tenant_cascades_only_into_what_is_his() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn p07_an_answer_that_cannot_be_read_is_no_word_that_there_is_none() {
+    let stage = Stage::new().await;
+    let url = stage.url(GateSource::User, "network");
+    let his = of_demo(&stage).await;
+    let cut = json!([{"match": {"method": "GET", "path": format!("/v2.0/networks/{his}")},
+        "action": {"truncate": true}}]);
+    stage.faults(cut).await;
+    let cascade = format!("{url}/v2.0/networks/{his}?cascade=true");
+    let refused = stage.send(Method::DELETE, &cascade, &stage.demo, None).await;
+    assert_eq!(refused.status, 503, "{}", refused.text);
+    assert_eq!(stage.phase("network", &his), None);
+    stage.faults(json!([])).await;
+    let accepted = stage.send(Method::DELETE, &cascade, &stage.demo, None).await;
+    assert_eq!(accepted.status, 202, "{}", accepted.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn p07_p13_a_refusal_counts_the_resources_of_others_and_names_none() {
     let stage = Stage::new().await;
     let his = of_demo(&stage).await;

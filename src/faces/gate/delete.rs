@@ -129,7 +129,7 @@ impl Gate {
             return Err(self.not_found(named).await);
         };
         if project.is_some() && project == caller.project_id
-            || self.may_read(&caller, &deletion).await
+            || self.readable(&caller, &deletion).await?.is_some()
         {
             self.may_cascade(&caller)?;
             return Ok((caller, deletion));

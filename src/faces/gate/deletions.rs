@@ -1,6 +1,7 @@
 //! `/gone/v1/deletions/{id}`, for who may know of it: what an accepted cascade points at (N8, P7).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::{Response, StatusCode, request};
 use serde_json::json;
@@ -9,7 +10,7 @@ use super::pass::Whole;
 use super::refusal::{Refusal, name_deletion, refused};
 use super::rights::Caller;
 use super::{Gate, Out};
-use crate::control::{Page, Query};
+use crate::control::{ControlError, Page, Query};
 use crate::domain::model::{Actor, Deletion, Origin, Plan, RefusalRule, Site, Target};
 use crate::domain::report::Line;
 use crate::domain::text::escape;
@@ -33,10 +34,10 @@ impl Gate {
             let message = format!("deletion {} could not be found.", escape(id));
             Refusal::new(StatusCode::NOT_FOUND, "HTTPNotFound", message)
         };
-        if id.contains('/') || !self.may_read(&caller, id).await {
+        if id.contains('/') {
             return Err(unknown());
         }
-        let deletion = self.read_deletion(id).await.map_err(|_| unknown())?;
+        let deletion = self.readable(&caller, id).await?.ok_or_else(unknown)?;
         let answer = match report {
             true => self.report(&caller, &deletion).await?,
             false => json!(self.as_shown_to(&caller, deletion.clone())),
@@ -76,7 +77,7 @@ impl Gate {
         caller: &Caller,
         deletion: &Deletion,
     ) -> Result<serde_json::Value, Refusal> {
-        let frozen = self.frozen(&deletion.id).await;
+        let frozen = self.frozen(&deletion.id).await?;
         let mut data = Vec::new();
         let mut others: BTreeMap<String, u64> = BTreeMap::new();
         let mut lines = Line::without_a_step(deletion, frozen.as_deref());
@@ -121,14 +122,17 @@ impl Gate {
         }
     }
 
-    async fn frozen(&self, id: &str) -> Option<std::sync::Arc<Plan>> {
+    /// None until the plan stands.
+    async fn frozen(&self, id: &str) -> Result<Option<Arc<Plan>>, Refusal> {
         let query = Query::FrozenPlan {
             deletion_id: id.to_owned(),
             without_steps: false,
         };
         match self.control.query(query).await {
-            Ok(Page::Plan { plan }) => Some(plan),
-            _ => None,
+            Ok(Page::Plan { plan }) => Ok(Some(plan)),
+            Err(ControlError::NotFound { .. }) => Ok(None),
+            Ok(_) => Err(Refusal::unavailable("the engine answered something else")),
+            Err(error) => Err(refused(error)),
         }
     }
 
@@ -137,28 +141,40 @@ impl Gate {
         caller.is_admin && site.cloud() == self.site.cloud()
     }
 
-    /// Who asked for it, whose project its targets are of, and admins; of this gate's cloud alone (P13).
-    pub(super) async fn may_read(&self, caller: &Caller, id: &str) -> bool {
-        let Ok(deletion) = self.read_deletion(id).await else {
-            return false;
+    /// The deletion, if the caller may read it: who asked for it, whose project its targets are of, and
+    /// admins; of this gate's cloud alone (P13). What the ledger cannot say now is no "no": the caller is
+    /// told to come again.
+    pub(super) async fn readable(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Option<Deletion>, Refusal> {
+        let query = Query::Deletion { id: id.to_owned() };
+        let deletion = match self.control.query(query).await {
+            Ok(Page::Deletion { row }) => *row,
+            Err(ControlError::NotFound { .. }) => return Ok(None),
+            Ok(_) => return Err(Refusal::unavailable("the engine answered something else")),
+            Err(error) => return Err(refused(error)),
         };
         // Of another cloud, this gate's Keystone knows neither projects nor admins.
         let is_of_this_cloud = |target: &Target| target.key.site.cloud() == self.site.cloud();
         if !deletion.targets.iter().all(is_of_this_cloud) {
-            return false;
+            return Ok(None);
         }
         if caller.is_admin || has_asked(&deletion.requested_by, caller) {
-            return true;
+            return Ok(Some(deletion));
         }
-        let Some(plan) = self.frozen(&deletion.id).await else {
-            return false;
+        let Some(plan) = self.frozen(&deletion.id).await? else {
+            return Ok(None);
         };
         let of_targets = plan.steps.iter().filter(|step| {
             let key = step.key();
             plan.targets.iter().any(|target| target.key == key)
         });
         let mut projects = of_targets.map(|step| &*step.project_id).peekable();
-        projects.peek().is_some() && projects.all(|it| caller.project_id.as_deref() == Some(it))
+        let is_own = projects.peek().is_some()
+            && projects.all(|it| caller.project_id.as_deref() == Some(it));
+        Ok(is_own.then_some(deletion))
     }
 }
 

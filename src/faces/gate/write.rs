@@ -101,8 +101,12 @@ impl Gate {
         }
         if made.is_empty() {
             let answered = self.read_whole(response).await?;
-            let said = answered.json().await.unwrap_or_default();
-            made = creates.iter().flat_map(|it| it.named(&said)).collect();
+            match answered.json().await {
+                Some(said) => made = creates.iter().flat_map(|it| it.named(&said)).collect(),
+                None => {
+                    tracing::warn!(gate = %self.address, "what was created cannot be read from the service's answer");
+                }
+            }
             response = answered.relay();
         }
         let mut keys = self.keys_of(&made);
@@ -421,8 +425,15 @@ impl Gate {
         let answered = self.fetch_at(head, &path).await?;
         match answered.head.status {
             StatusCode::OK => {
-                let mut json = answered.json().await.unwrap_or_default();
-                Ok(kind.item_in(&mut json).map(Value::take))
+                let mut json = answered.json().await;
+                let item = json.as_mut().and_then(|json| kind.item_in(json));
+                match item.filter(|item| item.is_object()) {
+                    Some(item) => Ok(Some(item.take())),
+                    // Nothing that cannot be read says that there is none.
+                    None => Err(Refusal::unavailable(format!(
+                        "the service answered {path} with what cannot be read, where the gate had to look"
+                    ))),
+                }
             }
             StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(None),
             StatusCode::UNAUTHORIZED => Err(Refusal::unauthorized(
