@@ -13,6 +13,7 @@ mod listing;
 mod login;
 mod offer;
 mod project_names;
+mod proxies;
 mod secrets;
 mod support;
 

@@ -1,16 +1,18 @@
 //! The transport over the network.
 use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use http::StatusCode;
 use hyper::body::Body;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::config::{Cloud, ConfigError};
+use super::config::{Cloud, ConfigError, Proxies, Proxy};
 use super::tls;
 use super::transport::{Transport, TransportError};
 
@@ -23,11 +25,15 @@ const IDLE_SECONDS_MAX: u64 = 4;
 /// A host that does not answer a SYN in this time is down, whatever the deadline.
 const CONNECT_SECONDS_MAX: u64 = 10;
 
-/// HTTP/1.1 and HTTP/2 with kept connections, through the proxy of `https_proxy` and its like, if
-/// set. One per cloud: it holds the cloud's TLS settings.
+/// What a 407 says.
+const WANTS_A_LOGIN: &str = "it wants a user and a password, or others than it was given (407)";
+
+/// HTTP/1.1 and HTTP/2 with kept connections, through the cloud's proxies. One per cloud: it holds the
+/// cloud's TLS settings.
 #[derive(Clone, Debug)]
 pub struct HttpTransport {
     client: reqwest::Client,
+    proxies: Arc<Proxies>,
     body_bytes_max: usize,
 }
 
@@ -39,7 +45,11 @@ impl HttpTransport {
     pub fn new(cloud: &Cloud) -> Result<Self, ConfigError> {
         let mut tls = tls::client_config(cloud)?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let client = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder().no_proxy();
+        for proxy in cloud.proxies.each() {
+            builder = builder.proxy(through(proxy.clone(), cloud.proxies.clone()));
+        }
+        let client = builder
             .connect_timeout(Duration::from_secs(CONNECT_SECONDS_MAX))
             .pool_idle_timeout(Duration::from_secs(IDLE_SECONDS_MAX))
             // A redirected DELETE becomes a GET, and a token must not go to another host.
@@ -52,6 +62,7 @@ impl HttpTransport {
             })?;
         Ok(Self {
             client,
+            proxies: cloud.proxies.clone(),
             body_bytes_max: BODY_BYTES_MAX,
         })
     }
@@ -67,8 +78,13 @@ impl HttpTransport {
         &self,
         request: reqwest::Request,
     ) -> Result<http::Response<Bytes>, TransportError> {
-        let mut answer = self.client.execute(request).await.map_err(|e| unsent(&e))?;
+        let proxy = self.proxies.of_url(request.url()).cloned();
+        let sent = self.client.execute(request).await;
+        let mut answer = sent.map_err(|error| unsent(&error, proxy.as_ref()))?;
         let status = answer.status();
+        if let (StatusCode::PROXY_AUTHENTICATION_REQUIRED, Some(proxy)) = (status, &proxy) {
+            return Err(not_passed_on(proxy, WANTS_A_LOGIN.to_owned()));
+        }
         let mut body = BytesMut::new();
         loop {
             match answer.chunk().await {
@@ -140,9 +156,36 @@ impl Transport for HttpTransport {
     }
 }
 
+/// The way through a proxy, for the URLs that are its own.
+fn through(proxy: Proxy, proxies: Arc<Proxies>) -> reqwest::Proxy {
+    let (variable, authorization) = (proxy.variable, proxy.authorization);
+    let way = reqwest::Proxy::custom(move |url| {
+        let found = proxies.of_url(url);
+        found
+            .filter(|found| found.variable == variable)
+            .map(|found| found.url.clone())
+    });
+    match authorization {
+        Some(authorization) => way.custom_http_auth(authorization),
+        None => way,
+    }
+}
+
 /// Why no status came.
-fn unsent(error: &reqwest::Error) -> TransportError {
+fn unsent(error: &reqwest::Error, proxy: Option<&Proxy>) -> TransportError {
     let reason = innermost(error);
+    match proxy {
+        Some(proxy) if error.is_connect() => {
+            if let Some(reason) = no_tunnel(error) {
+                return not_passed_on(proxy, reason);
+            }
+            let is_cloud = error.url().is_some_and(|url| url.scheme() == "https");
+            if !(is_cloud && mistrust(error)) {
+                return not_passed_on(proxy, format!("no connection: {reason}"));
+            }
+        }
+        _ => {}
+    }
     if mistrust(error) {
         TransportError::Untrusted { reason }
     } else if error.is_connect() {
@@ -152,6 +195,32 @@ fn unsent(error: &reqwest::Error) -> TransportError {
     } else {
         TransportError::Lost { reason }
     }
+}
+
+fn not_passed_on(proxy: &Proxy, reason: String) -> TransportError {
+    TransportError::Proxy {
+        proxy: proxy.url.to_string(),
+        variable: proxy.variable,
+        reason,
+    }
+}
+
+/// Why a proxy made no tunnel to the cloud, if that is what failed.
+fn no_tunnel(error: &reqwest::Error) -> Option<String> {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // hyper-util does not export the type.
+        let said = error.to_string();
+        if let Some(said) = said.strip_prefix("tunnel error: ") {
+            return Some(match said {
+                "proxy authorization required" => WANTS_A_LOGIN.to_owned(),
+                "unsuccessful" => "it refuses to connect to the cloud's host and port".to_owned(),
+                _ => format!("no connection: {}", innermost(error)),
+            });
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// True if the certificates were the trouble, and not the network.

@@ -61,7 +61,8 @@ pub enum TokenScope {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     #[error(
-        "{url}: login refused: {answer}; check user, domain, project and secret of cloud {cloud:?} in {found_in}{}",
+        "{url}: login refused: {answer}; check {} of cloud {cloud:?} in {found_in}{}",
+        to_check(answer),
         not_before(again_at)
     )]
     Rejected {
@@ -113,7 +114,10 @@ impl AuthError {
     /// True if Keystone said no, rather than nothing.
     #[must_use]
     pub fn rejected(&self) -> bool {
-        matches!(self, Self::Rejected { answer, .. } if matches!(answer.status, 400 | 401 | 403 | 404))
+        let Self::Rejected { answer, .. } = self else {
+            return false;
+        };
+        matches!(answer.status, 400 | 401 | 403 | 404) && !is_a_fronts(answer)
     }
 }
 
@@ -273,6 +277,18 @@ fn rejected(
         found_in: found_in(cloud),
         answer: Arc::new(RemoteError::of(response, secret, None, now)),
         again_at: None,
+    }
+}
+
+/// A proxy that may not go to the cloud answers 403 with a page of its own.
+fn is_a_fronts(answer: &RemoteError) -> bool {
+    answer.status == 403 && !answer.own
+}
+
+fn to_check(answer: &RemoteError) -> &'static str {
+    match is_a_fronts(answer) {
+        true => "the network, the proxies (HTTP_PROXY, HTTPS_PROXY, NO_PROXY) and auth_url",
+        false => "user, domain, project and secret",
     }
 }
 

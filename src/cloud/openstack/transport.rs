@@ -24,6 +24,17 @@ pub enum TransportError {
     /// Nothing was sent.
     #[error("could not connect: {reason}")]
     Connect { reason: String },
+    /// The cloud was sent nothing: a proxy of the environment is away, or does not let us through.
+    #[error(
+        "the proxy {proxy} of the variable {variable} did not pass the request on: {reason}; nothing was \
+         sent to the cloud. Check the proxy and {variable}; hosts in NO_PROXY are reached without it"
+    )]
+    Proxy {
+        /// Its URL, without user and password.
+        proxy: String,
+        variable: &'static str,
+        reason: String,
+    },
     /// Nothing was sent: the other side is not who it should be, or does not trust us.
     #[error(
         "TLS: {reason}; if this is the cloud's own certificate authority, set `cacert` in \
@@ -52,7 +63,10 @@ impl TransportError {
     pub fn nothing_sent(&self) -> bool {
         matches!(
             self,
-            Self::Connect { .. } | Self::Untrusted { .. } | Self::BadRequest { .. }
+            Self::Connect { .. }
+                | Self::Proxy { .. }
+                | Self::Untrusted { .. }
+                | Self::BadRequest { .. }
         )
     }
 

@@ -8,6 +8,8 @@
 //!    among them. In the cloud that `$OS_CLOUD` names they choose region, project, interface and
 //!    certificates, as for openstackclient; in others they change nothing.
 //! 3. A region's `values` win over the cloud's.
+//! 4. `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY` are the proxies of all clouds; what `NO_PROXY` lists
+//!    (`host`, `.domain`, address, network, `*`, each also with `:port`) is reached directly.
 //!
 //! Stricter than openstacksdk where its silence could choose another cloud than the one meant: a
 //! file that a variable names must exist, a broken file is an error, not skipped, and where
@@ -16,15 +18,18 @@
 //! when it is used.
 mod error;
 mod file;
+mod proxies;
 mod raw;
 mod resolve;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use error::ConfigError;
 pub(super) use error::{did_you_mean, nearest};
+pub use proxies::{Proxies, Proxy};
 pub use resolve::{Cloud, Credentials, DomainRef, Interface, Scope, Tls, UserRef};
 
 use raw::RawCloud;
@@ -203,6 +208,7 @@ pub struct CloudsConfig {
     searched: Vec<PathBuf>,
     default_cloud: Option<String>,
     home: Option<PathBuf>,
+    proxies: Arc<Proxies>,
     warnings: Vec<Warning>,
 }
 
@@ -301,6 +307,7 @@ impl CloudsConfig {
             searched,
             default_cloud,
             home: environment.home.clone(),
+            proxies: Arc::new(Proxies::of(&environment.variables)),
             warnings,
         })
     }
@@ -350,6 +357,6 @@ impl CloudsConfig {
                 searched: self.searched.clone(),
             }
         })?;
-        resolve::resolve(name, raw, region, self.home.as_deref())
+        resolve::resolve(name, raw, region, self.home.as_deref(), &self.proxies)
     }
 }

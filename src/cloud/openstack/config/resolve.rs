@@ -1,12 +1,14 @@
 //! From what is written to what is meant: one cloud in one region.
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use secrecy::SecretString;
 use url::Url;
 
 use super::Origin;
 use super::error::{ConfigError, did_you_mean, nearest};
+use super::proxies::Proxies;
 use super::raw::{RawCloud, Scalar};
 
 /// One cloud, ready to log in to.
@@ -27,6 +29,8 @@ pub struct Cloud {
     /// URL by service type, in openstacksdk's spelling with `_` (`load_balancer`).
     pub endpoint_overrides: BTreeMap<String, Url>,
     pub tls: Tls,
+    /// Those of the environment.
+    pub proxies: Arc<Proxies>,
     pub found_in: Vec<Origin>,
 }
 
@@ -154,6 +158,7 @@ pub(super) fn resolve(
     raw: &RawCloud,
     region: Option<&str>,
     home: Option<&Path>,
+    proxies: &Arc<Proxies>,
 ) -> Result<Cloud, ConfigError> {
     let regions = raw.region_names();
     let own = raw.fields.get("region_name").map(|r| r.text().to_owned());
@@ -197,6 +202,7 @@ pub(super) fn resolve(
         interfaces_else: interfaces.collect(),
         endpoint_overrides: fields.endpoint_overrides()?,
         tls: fields.tls(home)?,
+        proxies: proxies.clone(),
         found_in: raw.found_in.clone(),
     })
 }

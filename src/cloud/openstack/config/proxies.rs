@@ -1,0 +1,136 @@
+//! The proxies of the environment, as curl and Python's requests read them.
+use std::collections::BTreeMap;
+
+use http::{HeaderValue, Uri};
+use hyper_util::client::proxy::matcher::Matcher;
+use url::Url;
+
+/// Which proxy a call goes through, if any. Read once, from variables in upper or lower case.
+#[derive(Debug, Default)]
+pub struct Proxies {
+    http: Option<Proxy>,
+    https: Option<Proxy>,
+    no_proxy: Option<NoProxy>,
+}
+
+/// One proxy, and the variable that names it.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    pub variable: &'static str,
+    /// Without user and password.
+    pub url: Url,
+    /// `Basic …`, if the variable holds a user.
+    pub authorization: Option<HeaderValue>,
+}
+
+impl Proxies {
+    #[must_use]
+    pub fn of(variables: &BTreeMap<String, String>) -> Self {
+        // A web server gives its CGI programs the client's `Proxy` header as HTTP_PROXY.
+        if variables.contains_key("REQUEST_METHOD") {
+            return Self::default();
+        }
+        let first = |names: [&'static str; 2]| {
+            let mut set = names.into_iter();
+            set.find_map(|name| Some((name, variables.get(name)?)))
+        };
+        let proxy = |names| first(names).and_then(|(name, value)| Proxy::of(name, value));
+        let all = || proxy(["ALL_PROXY", "all_proxy"]);
+        let no_proxy = first(["NO_PROXY", "no_proxy"]);
+        Self {
+            http: proxy(["HTTP_PROXY", "http_proxy"]).or_else(all),
+            https: proxy(["HTTPS_PROXY", "https_proxy"]).or_else(all),
+            no_proxy: no_proxy.map(|(_, list)| NoProxy::of(list)),
+        }
+    }
+
+    /// All of them.
+    pub fn each(&self) -> impl Iterator<Item = &Proxy> {
+        self.http.iter().chain(&self.https)
+    }
+
+    /// The proxy for a URL; none if it is reached directly.
+    #[must_use]
+    pub fn of_url(&self, url: &Url) -> Option<&Proxy> {
+        let proxy = match url.scheme() {
+            "http" => self.http.as_ref(),
+            "https" => self.https.as_ref(),
+            _ => None,
+        };
+        let is_direct = self.no_proxy.as_ref().is_some_and(|no| no.contains(url));
+        proxy.filter(|_| !is_direct)
+    }
+}
+
+impl Proxy {
+    /// None if the value is no URL of a proxy.
+    fn of(variable: &'static str, value: &str) -> Option<Self> {
+        let any = Uri::from_static("http://any.invalid/");
+        let proxy = Matcher::builder().all(value).build().intercept(&any)?;
+        Some(Self {
+            variable,
+            url: Url::parse(&proxy.uri().to_string()).ok()?,
+            authorization: proxy.basic_auth().cloned(),
+        })
+    }
+}
+
+/// What is reached without a proxy: hosts, domains with their subdomains, addresses, networks, `*`; each at
+/// every port, or at the one that follows it.
+#[derive(Debug)]
+struct NoProxy {
+    everywhere: Hosts,
+    at_port: BTreeMap<u16, Hosts>,
+}
+
+impl NoProxy {
+    fn of(list: &str) -> Self {
+        let mut everywhere = Vec::new();
+        let mut at_port: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+        for entry in list.split(',').map(str::trim) {
+            match split_port(entry) {
+                Some((host, port)) => at_port.entry(port).or_default().push(host),
+                None => everywhere.push(entry.trim_matches(['[', ']'])),
+            }
+        }
+        let at_port = at_port.into_iter();
+        Self {
+            everywhere: Hosts::of(&everywhere),
+            at_port: at_port
+                .map(|(port, hosts)| (port, Hosts::of(&hosts)))
+                .collect(),
+        }
+    }
+
+    fn contains(&self, url: &Url) -> bool {
+        let at_port = url.port_or_known_default();
+        let at_port = at_port.and_then(|port| self.at_port.get(&port));
+        self.everywhere.contains(url) || at_port.is_some_and(|hosts| hosts.contains(url))
+    }
+}
+
+/// Host and port of an entry that has both. The colons of a bare IPv6 address begin no port.
+fn split_port(entry: &str) -> Option<(&str, u16)> {
+    let (host, port) = entry.rsplit_once(':')?;
+    let host = match host.strip_prefix('[') {
+        Some(bracketed) => bracketed.strip_suffix(']')?,
+        None => Some(host).filter(|host| !host.contains(':'))?,
+    };
+    Some((host, port.parse().ok()?))
+}
+
+/// A matcher that sends everything but these hosts to a proxy: the only way to hyper-util's matching of hosts.
+#[derive(Debug)]
+struct Hosts(Matcher);
+
+impl Hosts {
+    fn of(hosts: &[&str]) -> Self {
+        let matcher = Matcher::builder().all("http://any.invalid");
+        Self(matcher.no(hosts.join(",")).build())
+    }
+
+    fn contains(&self, url: &Url) -> bool {
+        let url = url.as_str().parse::<Uri>();
+        url.is_ok_and(|url| self.0.intercept(&url).is_none())
+    }
+}
