@@ -158,6 +158,7 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     let (retry, class) = match &error.reason {
         _ if error.is_auth() => (Retry::SitePaused, ErrorClass::Auth),
         Reason::IdentityChanged => (Retry::SitePaused, ErrorClass::Auth),
+        Reason::AccessRules { .. } => (Retry::Never, ErrorClass::Fatal),
         Reason::Refused(remote) if !remote.own => match remote.status {
             // A front speaks: its own 5xx is the service being away, anything else is a riddle.
             500.. => (Retry::Unavailable, ErrorClass::Unavailable),
@@ -184,15 +185,22 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
         Some(remote) if is_throttled(remote) => (Retry::Throttled, ErrorClass::Unavailable),
         _ => (retry, class),
     };
+    let by_rules = matches!(error.reason, Reason::AccessRules { .. });
     // The cloud's own words where it spoke; else what was tried and why it failed.
     let message = match remote {
-        Some(remote) if remote.own && class != ErrorClass::Auth => remote.message.clone(),
+        Some(remote) if remote.own && class != ErrorClass::Auth && !by_rules => {
+            remote.message.clone()
+        }
         _ => error.to_string(),
     };
     CloudFailure {
         retry,
         class,
-        status: remote.map(|remote| remote.status),
+        status: match by_rules {
+            // The login is good, and this call is forbidden: a 403 in all but its number.
+            true => Some(403),
+            false => remote.map(|remote| remote.status),
+        },
         kind: remote
             .and_then(|remote| remote.kind.clone())
             .unwrap_or_default(),

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::Names;
-use super::openstack::{CallError, Session};
+use super::openstack::{CallError, Reason, Session};
 use super::requests::SEGMENT;
 
 /// How long a name may keep those waiting who want to show it.
@@ -143,7 +143,8 @@ impl Known {
 /// Keystone answered, and does not tell.
 fn refused(error: &CallError) -> bool {
     let remote = error.remote();
-    remote.is_some_and(|remote| matches!(remote.status, 403 | 404))
+    let by_rules = matches!(error.reason, Reason::AccessRules { .. });
+    by_rules || remote.is_some_and(|remote| matches!(remote.status, 403 | 404))
 }
 
 fn shortened(name: &str) -> String {

@@ -6,6 +6,7 @@
     clippy::print_stderr,
     unreachable_pub
 )]
+mod access_rules;
 mod calls;
 mod config;
 mod in_process;

@@ -195,3 +195,48 @@ async fn testbed_projects_are_named_to_who_may_list_them() {
     let refused = demo.project(other, DEADLINE).await.unwrap_err();
     assert_eq!(refused.remote().unwrap().status, 403);
 }
+
+/// The bed's Neutron does not say of which type it is, so it refuses whatever the rules allow.
+#[tokio::test]
+async fn testbed_access_rules_are_no_wrong_password() {
+    let Some(session) = session("testbed-demo") else {
+        return;
+    };
+    let identity = session.identity().await.unwrap();
+    let path = format!("/v3/users/{}/application_credentials", identity.user_id);
+    let project = format!("/v3/projects/{}", identity.project_id.clone().unwrap());
+    let name = format!("gone-{}", uuid::Uuid::now_v7());
+    let rule = json!({"service": "identity", "method": "GET", "path": project});
+    let body = json!({"application_credential": {"name": name, "access_rules": [rule]}});
+    let made = session.request("keystone", Method::POST, &path, Some(&body), DEADLINE);
+    let made = made.await.unwrap().json["application_credential"].clone();
+    let text = |key: &str| made[key].as_str().unwrap().to_owned();
+    let mut cloud = session.cloud().clone();
+    cloud.scope = Scope::Unscoped;
+    cloud.credentials = Credentials::ApplicationCredentialId {
+        id: text("id"),
+        secret: text("secret").into(),
+    };
+    let restricted = session_of(cloud);
+    let as_restricted = restricted.identity_now().await;
+    let get = |service, path| restricted.request(service, Method::GET, path, None, DEADLINE);
+    let allowed = get("keystone", &project).await;
+    let no_rule = get("keystone", "/v3/projects").await;
+    let ports = get("network", "/v2.0/ports").await;
+    let path = format!("{path}/{}", text("id"));
+    let removed = session.request("keystone", Method::DELETE, &path, None, DEADLINE);
+    removed.await.unwrap();
+
+    assert_eq!(as_restricted.unwrap().project_id, identity.project_id);
+    assert_eq!(allowed.unwrap().status, 200);
+    for (refused, call) in [
+        (no_rule, "GET /v3/projects of the keystone service"),
+        (ports, "GET /v2.0/ports of the network service"),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(!error.is_auth(), "{error}");
+        let said =
+            format!("the access rules of the application credential {name:?} do not allow {call}");
+        assert!(error.to_string().contains(&said), "{error}");
+    }
+}

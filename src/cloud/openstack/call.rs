@@ -59,6 +59,22 @@ pub enum Reason {
     /// 401, and again with a new token.
     #[error("{0}; refused again after a new login")]
     Unauthorized(Box<RemoteError>),
+    /// 401, though Keystone says that the token is good: an application credential's access rules do not
+    /// allow the call.
+    #[error(
+        "the access rules of the application credential {:?} do not allow {call} of the {service} service \
+         ({answer}); use a credential with a rule for this call, or one without access rules. If it has \
+         that rule, the cloud's operator must set service_type in [keystone_authtoken] of that service",
+        shown(credential)
+    )]
+    AccessRules {
+        /// Its name.
+        credential: String,
+        /// Method and path.
+        call: String,
+        service: String,
+        answer: Box<RemoteError>,
+    },
     #[error("{0}")]
     Login(Box<AuthError>),
     #[error("{0}")]
@@ -115,6 +131,7 @@ impl CallError {
     pub fn remote(&self) -> Option<&RemoteError> {
         match &self.reason {
             Reason::Refused(remote) | Reason::Unauthorized(remote) => Some(remote),
+            Reason::AccessRules { answer, .. } => Some(answer),
             Reason::Login(login) => login.answer(),
             _ => None,
         }

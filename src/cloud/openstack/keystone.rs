@@ -130,6 +130,8 @@ pub(super) struct Token {
     pub(super) identity: Arc<Identity>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) renew_at: DateTime<Utc>,
+    /// The name of the application credential that it is for, if that has access rules.
+    pub(super) restricted_by: Option<String>,
 }
 
 /// Logs in once.
@@ -195,7 +197,8 @@ pub(super) async fn check(
     deadline: Duration,
 ) -> Result<Identity, AuthError> {
     let subject = token.header.clone();
-    let response = described(cloud, transport, (token, subject), deadline).await?;
+    let rules = token.restricted_by.is_some();
+    let response = described(cloud, transport, (token, subject, rules), deadline).await?;
     match response.status() {
         StatusCode::OK => Ok(description(cloud, &response)?.identity()),
         _ => Err(rejected(cloud, &response, &token.secret, now)),
@@ -215,14 +218,14 @@ pub(super) async fn vouch(
         return Ok(None);
     };
     subject.set_sensitive(true);
-    let response = described(cloud, transport, (ours, subject), deadline).await?;
+    let response = described(cloud, transport, (ours, subject, false), deadline).await?;
     match response.status() {
         StatusCode::OK => {
             let token = description(cloud, &response)?;
             Ok(Some(Vouched {
                 identity: token.identity(),
                 expires_at: token.expires_at,
-                restricted: token.is_restricted(),
+                restricted: token.restricted_by().is_some(),
                 scope: token.scope(),
             }))
         }
@@ -231,21 +234,26 @@ pub(super) async fn vouch(
     }
 }
 
-/// What Keystone answers to our question about a token.
+/// What Keystone answers to our question about a token. One with access rules it shows only to whoever says
+/// that they are heeded (`rules`).
 async fn described(
     cloud: &Cloud,
     transport: &dyn Transport,
-    (ours, subject): (&Token, HeaderValue),
+    (ours, subject, rules): (&Token, HeaderValue, bool),
     deadline: Duration,
 ) -> Result<http::Response<Bytes>, AuthError> {
     let url = tokens_url(&cloud.auth_url);
-    let request = http::Request::builder()
+    let mut request = http::Request::builder()
         .method(Method::GET)
         .uri(format!("{url}?nocatalog"))
         .header(header::ACCEPT, "application/json")
         .header(header::USER_AGENT, super::session::USER_AGENT)
         .header("x-auth-token", ours.header.clone())
-        .header("x-subject-token", subject)
+        .header("x-subject-token", subject);
+    if rules {
+        request = request.header("openstack-identity-access-rules", "1.0");
+    }
+    let request = request
         .body(Bytes::new())
         .map_err(|error| AuthError::NotKeystone {
             url: url.clone(),
@@ -408,6 +416,8 @@ struct WireSystem {
 #[derive(Deserialize)]
 struct WireApplicationCredential {
     #[serde(default)]
+    name: String,
+    #[serde(default)]
     access_rules: Vec<Value>,
 }
 
@@ -445,14 +455,17 @@ impl WireToken {
             header,
             secret,
             identity: Arc::new(self.identity()),
+            restricted_by: self.restricted_by().map(str::to_owned),
             catalog: Arc::new(Catalog::of(self.catalog)),
             renew_at: now + (lifetime - margin),
         }
     }
 
-    fn is_restricted(&self) -> bool {
+    fn restricted_by(&self) -> Option<&str> {
         let credential = self.application_credential.as_ref();
-        credential.is_some_and(|credential| !credential.access_rules.is_empty())
+        credential
+            .filter(|credential| !credential.access_rules.is_empty())
+            .map(|credential| credential.name.as_str())
     }
 
     fn scope(&self) -> TokenScope {

@@ -38,7 +38,10 @@ const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 ///    more; a second 401 is the answer. A refused login is shared too, and is the answer to later calls
 ///    until a pause has passed that doubles up to an hour: a wrong password locks no account (I15). A new
 ///    session, which people ask for, begins anew.
-/// 3. A deadline is for the whole call, logins included.
+/// 3. With an application credential that has access rules a 401 may mean that these do not allow the call.
+///    Keystone is asked whether the token is good; if so, there is no new login, and the answer is
+///    [`Reason::AccessRules`].
+/// 4. A deadline is for the whole call, logins included.
 pub struct Session {
     cloud: Cloud,
     transport: Arc<dyn Transport>,
@@ -277,6 +280,17 @@ impl Session {
                 .send(&token, &method, &url, &body, remaining)
                 .await
                 .map_err(|error| fail(Reason::Transport(error)))?;
+            if let Some(credential) = token.restricted_by.as_ref()
+                && response.status() == StatusCode::UNAUTHORIZED
+                && self.is_good(&token, until).await
+            {
+                return Err(fail(Reason::AccessRules {
+                    credential: credential.clone(),
+                    call: format!("{method} {}", url.path()),
+                    service: service.to_owned(),
+                    answer: Box::new(self.refusal(&response, &token)),
+                }));
+            }
             let first = stale.is_none();
             if response.status() == StatusCode::UNAUTHORIZED && first {
                 stale = Some(token.number);
@@ -328,7 +342,7 @@ impl Session {
         let status = response.status();
         let identity = token.identity.clone();
         if !status.is_success() {
-            let remote = RemoteError::of(response, &token.secret, Some(identity), now);
+            let remote = self.refusal(response, token);
             return Err(match status {
                 StatusCode::UNAUTHORIZED => Reason::Unauthorized(Box::new(remote)),
                 _ => Reason::Refused(Box::new(remote)),
@@ -345,6 +359,19 @@ impl Session {
             retry_after: retry_after(response.headers(), now),
             identity,
         })
+    }
+
+    fn refusal(&self, response: &http::Response<Bytes>, token: &Token) -> RemoteError {
+        let identity = Some(token.identity.clone());
+        RemoteError::of(response, &token.secret, identity, (self.clock)())
+    }
+
+    /// Whether Keystone vouches for our token now.
+    async fn is_good(&self, token: &Token, until: Instant) -> bool {
+        let now = (self.clock)();
+        let left = until.saturating_duration_since(Instant::now());
+        let checked = check(&self.cloud, &*self.transport, token, now, left);
+        checked.await.is_ok()
     }
 
     /// A token that is good now, and not the one numbered `stale`.

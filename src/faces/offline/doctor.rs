@@ -258,7 +258,8 @@ fn login_check(login: &Login) -> Check {
             &name,
             Trouble::Auth,
             message,
-            "Check user, password, project and domains in clouds.yaml.",
+            "Check user, password, project and domains in clouds.yaml; a service that refuses a good login \
+             wants another role, or other access rules of the application credential.",
         ),
         Err((ErrorClass::Fatal, message)) => fail(
             &name,
