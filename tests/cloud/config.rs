@@ -7,10 +7,10 @@ use tempfile::TempDir;
 
 use crate::support::{PASSWORD, environment, write};
 
-const AUTH: &str = "{auth_url: 'http://h/identity', username: u, password: pw, \
+pub(crate) const AUTH: &str = "{auth_url: 'http://h/identity', username: u, password: pw, \
                     project_name: p, default_domain: default}";
 
-struct Place {
+pub(crate) struct Place {
     folder: TempDir,
     environment: Environment,
 }
@@ -25,22 +25,22 @@ impl Place {
         }
     }
 
-    fn with(self, name: &str, text: &str) -> Self {
+    pub(crate) fn with(self, name: &str, text: &str) -> Self {
         write(&self.folder.path().join(name), text);
         self
     }
 
-    fn set(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn set(mut self, name: &str, value: &str) -> Self {
         self.environment.variables.insert(name.into(), value.into());
         self
     }
 
-    fn load(&self) -> Result<CloudsConfig, ConfigError> {
+    pub(crate) fn load(&self) -> Result<CloudsConfig, ConfigError> {
         CloudsConfig::load(&self.environment)
     }
 
     /// An error's text, with the folder cut off.
-    fn told(&self, error: &ConfigError) -> String {
+    pub(crate) fn told(&self, error: &ConfigError) -> String {
         let folder = format!("{}/", self.folder.path().display());
         error.to_string().replace(&folder, "")
     }
@@ -49,13 +49,13 @@ impl Place {
         self.told(&self.load().unwrap_err())
     }
 
-    fn cloud_error(&self) -> String {
+    pub(crate) fn cloud_error(&self) -> String {
         let config = self.load().unwrap();
         self.told(&config.cloud("c", None).unwrap_err())
     }
 }
 
-fn in_cwd(text: &str) -> Place {
+pub(crate) fn in_cwd(text: &str) -> Place {
     Place::new().with("cwd/clouds.yaml", text)
 }
 
@@ -307,8 +307,12 @@ fn a_bad_field_is_told_with_file_cloud_field_and_the_nearest_valid_value() {
     );
     assert_eq!(
         told(&format!("{{profile: vexxhost, auth: {AUTH}}}")),
-        "cwd/clouds.yaml: cloud \"c\": profile \"vexxhost\": vendor profiles are not read; write \
-         its auth_url, regions and other settings into the cloud"
+        "cwd/clouds.yaml: cloud \"c\": profile \"vexxhost\" is in no file (looked for \
+         cwd/clouds-public.yaml, cwd/clouds-public.yml, cwd/clouds-public.json, \
+         home/.config/openstack/clouds-public.yaml, home/.config/openstack/clouds-public.yml, \
+         home/.config/openstack/clouds-public.json, etc/clouds-public.yaml, \
+         etc/clouds-public.yml, etc/clouds-public.json); write its auth_url, regions and other \
+         settings into the cloud"
     );
 }
 

@@ -91,13 +91,15 @@ pub enum ConfigError {
         known: Vec<String>,
     },
     #[error(
-        "{origin}: cloud {cloud:?}: profile {profile:?}: vendor profiles are not read; write its \
-         auth_url, regions and other settings into the cloud"
+        "{origin}: cloud {cloud:?}: profile {profile:?} {problem}; write its auth_url, regions and other \
+         settings into the cloud"
     )]
     Profile {
         origin: Origin,
         cloud: String,
         profile: String,
+        /// Where it was looked for, and the nearest name that there is.
+        problem: String,
     },
 }
 
@@ -140,6 +142,14 @@ fn found_instead(found: &Option<String>) -> String {
     })
 }
 
+pub(super) fn paths(paths: &[PathBuf]) -> String {
+    let shown: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    shown.join(", ")
+}
+
 fn place(origin: &Option<Origin>) -> String {
     origin
         .as_ref()
@@ -148,10 +158,9 @@ fn place(origin: &Option<Origin>) -> String {
 
 fn known_or_searched(known: &[String], searched: &[PathBuf]) -> String {
     if known.is_empty() {
-        let paths: Vec<String> = searched.iter().map(|p| p.display().to_string()).collect();
         format!(
             "; no clouds are configured (looked for {})",
-            paths.join(", ")
+            paths(searched)
         )
     } else {
         format!("; known are {}", known.join(", "))

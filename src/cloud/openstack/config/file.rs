@@ -34,17 +34,13 @@ pub(super) fn find(
                 reason: reason.to_string(),
             },
         })?;
-        warn_of_mode(&path, warnings);
         return Ok(Some((path, text)));
     }
     for folder in environment.folders() {
         for suffix in ["yaml", "yml", "json"] {
             let path = folder.join(format!("{stem}.{suffix}"));
             match std::fs::read_to_string(&path) {
-                Ok(text) => {
-                    warn_of_mode(&path, warnings);
-                    return Ok(Some((path, text)));
-                }
+                Ok(text) => return Ok(Some((path, text))),
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
                     warnings.push(Warning::Unreadable { path });
                 }
@@ -66,7 +62,7 @@ pub(super) fn find(
     Ok(None)
 }
 
-fn warn_of_mode(path: &Path, warnings: &mut Vec<Warning>) {
+pub(super) fn warn_of_mode(path: &Path, warnings: &mut Vec<Warning>) {
     let Ok(metadata) = std::fs::metadata(path) else {
         return;
     };
@@ -86,12 +82,12 @@ pub(super) struct Parsed {
     pub(super) broken: BTreeMap<String, ConfigError>,
 }
 
-/// The clouds of one file. A mistake in one of them leaves the others as they are: the file is read
+/// The clouds of one file, below `key`. A mistake in one of them leaves the others as they are: the file is read
 /// again without it.
 ///
 /// # Errors
 /// It is not YAML, or what is wrong stands in no cloud.
-pub(super) fn parse(path: &Path, text: &str) -> Result<Parsed, ConfigError> {
+pub(super) fn parse(path: &Path, text: &str, key: &'static str) -> Result<Parsed, ConfigError> {
     let mut parsed = Parsed::default();
     // An empty file says nothing, and is no mistake.
     if text.trim().is_empty() {
@@ -99,7 +95,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Parsed, ConfigError> {
     }
     let mut text = text.to_owned();
     loop {
-        let mistake = match attempt(&text, &parsed.broken) {
+        let mistake = match attempt(&text, key, &parsed.broken) {
             Ok(clouds) => {
                 let origin = Origin::File(path.to_owned());
                 let placed = clouds.into_iter();
@@ -110,7 +106,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Parsed, ConfigError> {
             }
             Err(mistake) => mistake,
         };
-        let told = explain(path, &mistake);
+        let told = explain(path, key, &mistake);
         let Some(cloud) = mistake.cloud else {
             return Err(told);
         };
@@ -135,6 +131,7 @@ struct Mistake {
 
 fn attempt(
     text: &str,
+    key: &'static str,
     broken: &BTreeMap<String, ConfigError>,
 ) -> Result<BTreeMap<String, RawCloud>, Mistake> {
     let options = serde_saphyr::options! {
@@ -147,6 +144,7 @@ fn attempt(
     let reading = RefCell::new(None);
     let mut track = serde_path_to_error::Track::new();
     let file = FileSeed {
+        key,
         broken,
         reading: &reading,
     };
@@ -189,7 +187,7 @@ fn untagged(text: &str, error: &serde_saphyr::Error) -> Option<String> {
 }
 
 /// The parser's own message is not used: it may quote the value.
-fn explain(path: &Path, mistake: &Mistake) -> ConfigError {
+fn explain(path: &Path, key: &str, mistake: &Mistake) -> ConfigError {
     let (error, at) = (&mistake.error, mistake.at.as_str());
     let (line, column) = error
         .location()
@@ -222,12 +220,14 @@ fn explain(path: &Path, mistake: &Mistake) -> ConfigError {
     }
     // A cloud's name may hold dots.
     let within = mistake.cloud.as_ref().and_then(|cloud| {
-        let rest = at.strip_prefix("clouds.")?.strip_prefix(cloud.as_str())?;
+        let rest = at.strip_prefix(key)?.strip_prefix('.')?;
+        let rest = rest.strip_prefix(cloud.as_str())?;
         Some(rest.strip_prefix('.').unwrap_or(rest))
     });
     let (field, expected) = match (at, within) {
-        ("" | ".", _) => ("the file", "a mapping with the key \"clouds\""),
-        ("clouds", _) => (at, "a mapping of cloud names"),
+        ("" | ".", _) if key == "clouds" => ("the file", "a mapping with the key \"clouds\""),
+        ("" | ".", _) => ("the file", "a mapping with the key \"public-clouds\""),
+        (at, _) if at == key => (at, "a mapping of cloud names"),
         (_, Some("")) => (at, "a mapping of settings"),
         (_, Some("auth")) => (at, "a mapping, such as {auth_url: …, username: …}"),
         (_, Some(field)) if field.starts_with("regions") => {
@@ -245,6 +245,7 @@ fn explain(path: &Path, mistake: &Mistake) -> ConfigError {
 
 /// Reads the clouds of a file, but for those that are known to be broken.
 struct FileSeed<'a> {
+    key: &'static str,
     broken: &'a BTreeMap<String, ConfigError>,
     reading: &'a RefCell<Option<String>>,
 }
@@ -264,7 +265,7 @@ impl<'de> Visitor<'de> for FileSeed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut clouds = BTreeMap::new();
         while let Some(key) = map.next_key::<String>()? {
-            if key == "clouds" {
+            if key == self.key {
                 clouds = map.next_value_seed(CloudsSeed(&self))?;
             } else {
                 map.next_value::<IgnoredAny>()?;

@@ -10,14 +10,17 @@
 //! 3. A region's `values` win over the cloud's.
 //! 4. `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY` are the proxies of all clouds; what `NO_PROXY` lists
 //!    (`host`, `.domain`, address, network, `*`, each also with `:port`) is reached directly.
+//! 5. A cloud's `profile: NAME` lays the cloud over what `public-clouds` says of NAME in
+//!    `clouds-public.{yaml,yml,json}`, looked for as in 1, with `$OS_CLIENT_VENDOR_FILE`.
 //!
 //! Stricter than openstacksdk where its silence could choose another cloud than the one meant: a
 //! file that a variable names must exist, a broken file is an error, not skipped, and where
 //! `regions` and `region_name` are both given, `region_name` counts (openstacksdk takes the first
-//! of `regions`; a warning says so). Vendor profiles are not read: a cloud that needs one says so
-//! when it is used.
+//! of `regions`; a warning says so). The profiles that openstacksdk brings with it are not known here, and none is fetched
+//! from a URL: a cloud that needs one says so when it is used.
 mod error;
 mod file;
+mod profiles;
 mod proxies;
 mod raw;
 mod resolve;
@@ -239,7 +242,8 @@ impl CloudsConfig {
         ] {
             let found = file::find(environment, stem, variable, &mut searched, &mut warnings)?;
             let Some((path, text)) = found else { continue };
-            let parsed = file::parse(&path, &text)?;
+            file::warn_of_mode(&path, &mut warnings);
+            let parsed = file::parse(&path, &text, "clouds")?;
             for (name, cloud) in parsed.clouds {
                 clouds.entry(name).or_default().overlay(cloud);
             }
@@ -268,6 +272,9 @@ impl CloudsConfig {
         }
         if default_cloud.is_none() && clouds.len() == 1 {
             default_cloud = clouds.keys().next().cloned();
+        }
+        for (name, error) in profiles::lay_under(&mut clouds, environment, &mut warnings) {
+            broken.entry(name).or_insert(error);
         }
         for (name, cloud) in &clouds {
             warnings.extend(cloud.unknown_fields(name));

@@ -182,13 +182,6 @@ pub(super) fn resolve(
         cloud: name,
         raw: &effective,
     };
-    if let Some(profile) = fields.beside(&["profile", "cloud"]) {
-        return Err(ConfigError::Profile {
-            origin: profile.origin.clone(),
-            cloud: name.to_owned(),
-            profile: profile.text().to_owned(),
-        });
-    }
     let credentials = fields.credentials()?;
     let mut interfaces = fields.interfaces()?.into_iter();
     Ok(Cloud {
