@@ -45,7 +45,7 @@ fn a_cloud_that_is_down_is_5_and_says_what_was_called() {
         "RegionOne",
         "",
     );
-    for verb in ["plan", "delete --yes"] {
+    for verb in ["plan", "explain", "delete --yes"] {
         stage
             .gone(&format!("{verb} network/web"))
             .ends_with(5)

@@ -93,7 +93,7 @@ fn a_wrong_password_says_where_it_stands_and_not_what_it_is() {
     stage.network("web", 1);
     let auth_url = format!("{}/v3", stage.url);
     stage.clouds_yaml(&auth_url, "wrong-Qx7", "RegionOne", "");
-    for verb in ["plan", "delete --cascade --yes"] {
+    for verb in ["plan", "explain", "delete --cascade --yes"] {
         let ran = stage
             .gone(&format!("{verb} network/web-net-0"))
             .ends_with(3)
@@ -111,11 +111,39 @@ fn a_wrong_password_says_where_it_stands_and_not_what_it_is() {
 }
 
 #[test]
+fn what_cannot_be_explained_ends_as_the_table_of_exit_codes_says() {
+    let stage = Stage::new();
+    for (words, said) in [
+        (
+            "network/nothing",
+            "neither the clouds nor the ledger know it",
+        ),
+        ("netwrk/web", "netwrk"),
+        ("network/web@prd/RegionOne", "prd"),
+        ("network/web --cloud prd", "prd"),
+        ("019b0000-0000-7000-8000-000000000000", "gone show ID"),
+    ] {
+        let ran = stage.gone(&format!("explain {words}"));
+        ran.ends_with(2).says(&[said]);
+    }
+    stage.gone("doctor --cloud prd").ends_with(2).says(&["prd"]);
+    for verb in ["show", "drift", "retry"] {
+        let accept = if verb == "drift" { " --accept" } else { "" };
+        stage.gone(&format!("{verb} ffffffff{accept}")).ends_with(2);
+    }
+    stage
+        .gone("ledger check --ledger nowhere/l.db")
+        .ends_with(2);
+}
+
+#[test]
 fn no_such_region_names_the_nearest() {
     let stage = Stage::in_regions(&["RegionOne", "RegionTwo"]);
     for line in [
         "plan network/web --region RegionTow",
         "plan network/web@prod/RegionTow --all-regions",
+        "explain network/web --region RegionTow",
+        "explain network/web@prod/RegionTow --all-regions",
     ] {
         stage
             .gone(line)

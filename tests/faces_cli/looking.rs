@@ -530,6 +530,19 @@ async fn p02_explain_names_the_blocker_and_the_next_action() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn p02_explain_of_a_deletions_id_leads_to_show() {
+    for id in [DELETION, SHORT] {
+        let ran = Runner::new(World::new())
+            .run(&format!("explain {id}"))
+            .await;
+        assert_eq!(ran.exit, Exit::Usage, "{}", ran.err);
+        for said in [id, "KIND/ID-or-NAME", "`gone show ID` shows a deletion"] {
+            assert!(ran.err.contains(said), "{said}: {}", ran.err);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn short_ids_serve_wherever_an_id_does() {
     let runner = Runner::new(World::new());
     for verb in ["retry", "cancel", "pause", "resume"] {

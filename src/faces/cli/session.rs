@@ -24,6 +24,10 @@ pub(super) const PAGE_ROWS: usize = 500;
 /// What a cloud did not answer is asked again after this, where somebody waits for longer.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
+/// What was typed as a target may be something else that has an id.
+const NO_TARGET: &str =
+    "`gone show ID` shows a deletion; `gone list KIND` shows the resources of a kind.";
+
 /// Blocks until a line was typed.
 pub type ReadLine = Arc<dyn Fn() -> io::Result<String> + Send + Sync>;
 
@@ -210,7 +214,7 @@ impl Session<'_> {
         let mut targets = Vec::new();
         for word in words {
             let target = TargetSpec::parse(word, &clouds)
-                .map_err(|message| Failure::usage(tried, message, ""))?;
+                .map_err(|message| Failure::usage(tried, message, NO_TARGET))?;
             if target.site == SiteSpec::All {
                 targets.extend(chosen.iter().map(|site| TargetSpec {
                     site: site.clone(),
