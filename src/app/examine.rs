@@ -10,7 +10,7 @@ use crate::cloud::openstack;
 use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::check;
-use crate::domain::model::ErrorClass;
+use crate::domain::model::{ErrorClass, Site};
 use crate::faces::cli::args::Global;
 use crate::faces::cli::output::{Style, Tolerant};
 use crate::faces::cli::{self, Exit, Failure};
@@ -103,6 +103,19 @@ async fn cloud_facts(
     facts.clouds = Some(Ok(found.collect()));
     let warnings = clouds.warnings().iter().map(ToString::to_string);
     facts.warnings.extend(warnings);
+    let wanted = global.cloud.as_deref().or(clouds.default_cloud());
+    if let Some(name) = wanted
+        && clouds.clouds().all(|entry| entry.name != name)
+        && let Err(error) = clouds.cloud(name, None)
+    {
+        facts.logins.push(doctor::Login {
+            site: Site::region(
+                name,
+                global.region.first().map_or("default", String::as_str),
+            ),
+            result: Err((ErrorClass::Fatal, error.to_string())),
+        });
+    }
     let mut usable = Vec::new();
     for (site, cloud) in chosen_sites(&clouds, global, clouds.default_cloud()) {
         match cloud {

@@ -126,7 +126,11 @@ fn what_cannot_be_explained_ends_as_the_table_of_exit_codes_says() {
         let ran = stage.gone(&format!("explain {words}"));
         ran.ends_with(2).says(&[said]);
     }
-    stage.gone("doctor --cloud prd").ends_with(2).says(&["prd"]);
+    let doctor = stage.gone("doctor --cloud prd").ends_with(2).out;
+    assert!(
+        doctor.contains("no cloud \"prd\"; did you mean \"prod\"?"),
+        "{doctor}"
+    );
     for verb in ["show", "drift", "retry"] {
         let accept = if verb == "drift" { " --accept" } else { "" };
         stage.gone(&format!("{verb} ffffffff{accept}")).ends_with(2);
