@@ -393,7 +393,8 @@ async fn client(
     let (control, embedded) = match way(&places, owner, listens) {
         Way::Attach(socket) => (attach(&socket).await?, None),
         Way::Embed => {
-            let embedded = embedded::embed(global, settings, &places, around).await?;
+            let embedded =
+                embedded::embed(global, settings, &places, around, verb.targets()).await?;
             (embedded.control.clone(), Some(embedded))
         }
     };

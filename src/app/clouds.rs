@@ -9,6 +9,7 @@ use crate::cloud::{OpenStack, openstack};
 use crate::domain::model::Site;
 use crate::faces::cli::args::Global;
 use crate::system::clock::Clock;
+use crate::system::config::Settings;
 
 /// The clouds that are configured and chosen, each as one site per region; what is wrong with one
 /// does not hide the others. Without `--cloud` it is `default` (`$OS_CLOUD`); without that, all.
@@ -37,6 +38,53 @@ pub(super) fn chosen_sites(
         }
     }
     sites
+}
+
+/// The regions that are named elsewhere, each with what names it. They are served beside those that are
+/// chosen: a mapping or a gate is of use only where its ends are, and so is a target. What the command line
+/// leaves out stays left out.
+pub(super) fn named_sites(
+    clouds: &openstack::CloudsConfig,
+    global: &Global,
+    settings: &Settings,
+    targets: &[String],
+) -> Vec<(String, Site)> {
+    if global.sandbox.is_some() || !global.region.is_empty() {
+        return Vec::new();
+    }
+    let mut named = by_targets(clouds, targets);
+    match &global.cloud {
+        Some(chosen) => named.retain(|(_, site)| site.cloud() == Some(chosen.as_str())),
+        None => named.extend(by_settings(settings)),
+    }
+    named
+}
+
+fn by_settings(settings: &Settings) -> Vec<(String, Site)> {
+    let mut named = Vec::new();
+    for (position, mapping) in settings.mapping.iter().enumerate() {
+        let key = |end: &str| format!("mapping[{position}].{end}");
+        named.push((key("central"), mapping.central.clone()));
+        let locals = mapping.locals.iter().cloned();
+        named.extend(locals.map(|local| (key("locals"), local)));
+    }
+    let gates = settings.gate.iter().enumerate();
+    named.extend(gates.map(|(at, gate)| (format!("gate[{at}].upstream"), gate.upstream.site())));
+    named
+}
+
+/// The regions of `clouds.yaml` that targets name, such as `network/web@prod/RegionTwo`.
+fn by_targets(clouds: &openstack::CloudsConfig, targets: &[String]) -> Vec<(String, Site)> {
+    let mut named = Vec::new();
+    for entry in clouds.clouds() {
+        for region in &entry.regions {
+            let end = format!("@{}/{region}", entry.name);
+            if let Some(target) = targets.iter().find(|target| target.ends_with(&end)) {
+                named.push((target.clone(), Site::region(&entry.name, region)));
+            }
+        }
+    }
+    named
 }
 
 /// The port to these clouds, over HTTP.

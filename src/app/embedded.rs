@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use super::Places;
-use super::clouds::{chosen_sites, connect, environment};
+use super::clouds::{chosen_sites, connect, environment, named_sites};
 use super::gates::Gates;
 use super::peers;
 use super::scene::{Beside, Scene};
@@ -14,6 +14,7 @@ use crate::cloud::openstack::{self, CloudsConfig};
 use crate::cloud::{Cloud, Registry, Together};
 use crate::control::Control;
 use crate::domain::kinds::{Home, Kinds, Source};
+use crate::domain::model::Site;
 use crate::engine::{Engine, Parts};
 use crate::faces::api::{self, ApiHandle};
 use crate::faces::cli::args::Global;
@@ -97,12 +98,14 @@ struct Stay {
 }
 
 /// For the length of one verb: it tells nobody, opens no gate, and works only if the verb asks for work (P10). Peers reach it, since what it deletes may
-/// wait for their word; where they cannot, it goes as far as it can.
+/// wait for their word; where they cannot, it goes as far as it can. It serves the regions that its targets
+/// name, too.
 pub(super) async fn embed(
     global: &Global,
     settings: Settings,
     places: &Places,
     around: &Surroundings,
+    targets: &[String],
 ) -> Result<Embedded, Failure> {
     let settings = Settings {
         gate: Vec::new(),
@@ -114,7 +117,7 @@ pub(super) async fn embed(
         must_be_heard: false,
         works: false,
     };
-    wire(global, settings, places, around, stay).await
+    wire(global, settings, places, around, targets, stay).await
 }
 
 /// For good: people are told of what needs them, gates are open, and peers are heard. Nothing of it for a
@@ -141,7 +144,7 @@ pub(super) async fn embed_to_stay(
         must_be_heard: true,
         works: true,
     };
-    wire(global, settings, places, around, stay).await
+    wire(global, settings, places, around, &[], stay).await
 }
 
 /// On a practice cloud, with settings that were not named for it.
@@ -165,6 +168,7 @@ async fn wire(
     settings: Settings,
     places: &Places,
     around: &Surroundings,
+    targets: &[String],
     stay: Stay,
 ) -> Result<Embedded, Failure> {
     let settings = within_the_files(settings);
@@ -183,7 +187,7 @@ async fn wire(
         },
         None => settings,
     };
-    let clouds = clouds(global, places, settings.deployment.is_some())?;
+    let clouds = clouds(global, places, &settings, targets)?;
     let home = settings.deployment.as_ref().map(|it| Home {
         site: it.site(),
         service: it.service.clone(),
@@ -414,8 +418,9 @@ pub(super) fn ledger_failure(error: &LedgerError) -> Failure {
 fn clouds(
     global: &Global,
     places: &Places,
-    none_will_do: bool,
-) -> Result<Vec<(crate::domain::model::Site, openstack::Cloud)>, Failure> {
+    settings: &Settings,
+    targets: &[String],
+) -> Result<Vec<(Site, openstack::Cloud)>, Failure> {
     let tried = "read the clouds' configuration";
     let environment = match global.sandbox {
         // Nothing but the practice cloud: neither a variable nor a file may bring in a real one.
@@ -459,10 +464,20 @@ fn clouds(
             }
         }
     }
+    for (by, site) in named_sites(&configured, global, settings, targets) {
+        let Site::Region { cloud, region } = &site else {
+            continue;
+        };
+        if usable.iter().all(|(served, _)| *served != site) {
+            let found = configured.cloud(cloud, Some(region));
+            let found = found.map_err(|error| refuse(format!("{by} names {site}: {error}")))?;
+            usable.push((site, found));
+        }
+    }
     match (usable.is_empty(), first_error) {
         (false, _) => Ok(usable),
         (true, Some(error)) => Err(refuse(error.to_string())),
-        (true, None) if none_will_do => Ok(usable),
+        (true, None) if settings.deployment.is_some() => Ok(usable),
         (true, None) => Err(Failure::usage(
             tried,
             "there is no cloud",

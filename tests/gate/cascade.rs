@@ -461,11 +461,15 @@ async fn p07_an_answer_that_cannot_be_read_is_no_word_that_there_is_none() {
         "action": {"truncate": true}}]);
     stage.faults(cut).await;
     let cascade = format!("{url}/v2.0/networks/{his}?cascade=true");
-    let refused = stage.send(Method::DELETE, &cascade, &stage.demo, None).await;
+    let refused = stage
+        .send(Method::DELETE, &cascade, &stage.demo, None)
+        .await;
     assert_eq!(refused.status, 503, "{}", refused.text);
     assert_eq!(stage.phase("network", &his), None);
     stage.faults(json!([])).await;
-    let accepted = stage.send(Method::DELETE, &cascade, &stage.demo, None).await;
+    let accepted = stage
+        .send(Method::DELETE, &cascade, &stage.demo, None)
+        .await;
     assert_eq!(accepted.status, 202, "{}", accepted.text);
 }
 

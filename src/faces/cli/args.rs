@@ -377,6 +377,18 @@ Examples:
   gone man delete | man -l -
   gone man --out /usr/local/share/man/man1";
 
+impl Verb {
+    /// Its targets, as typed.
+    pub fn targets(&self) -> &[String] {
+        match self {
+            Self::Plan(plan) => &plan.targets,
+            Self::Delete(delete) => &delete.targets,
+            Self::Explain(explain) => std::slice::from_ref(&explain.target),
+            _ => &[],
+        }
+    }
+}
+
 #[derive(Clone, Debug, Args)]
 pub struct PlanArgs {
     #[arg(required = true, value_name = "TARGET")]
