@@ -1,6 +1,8 @@
-//! A provider's limit of calls a second.
+//! What providers put before Neutron: a limit of calls a second, and links of pages that lead nowhere.
+use std::collections::BTreeSet;
 use std::time::Instant;
 
+use crate::api::text;
 use crate::bed::Bed;
 use crate::proxy::Proxy;
 
@@ -31,4 +33,41 @@ fn testbed_n16_a_project_of_a_hundred_resources_goes_behind_a_limit_of_ten_calls
         assert_eq!(step["attempts"], 0, "{step}");
     }
     assert!(refused * 10 <= passed + refused, "{refused} of {passed}");
+}
+
+#[test]
+fn testbed_pages_whose_links_name_another_host_are_read_to_the_end_at_the_own_endpoint() {
+    let Some(bed) = Bed::seeded("RegionOne", "--networks 1 --ports 12") else {
+        return;
+    };
+    let listed = || {
+        let list = "--cloud testbed list port -o json";
+        let rows = bed.gone(list).ends_with(0).json();
+        let ids = rows.as_array().unwrap().iter().map(|it| text(&it["id"]));
+        ids.collect::<BTreeSet<String>>()
+    };
+    let before = listed();
+    assert!(before.len() >= 12, "{before:?}");
+    let proxy = Proxy::before(&bed.api);
+    proxy.stand_before("controller.internal:9696", 3);
+    bed.change_clouds(|clouds| {
+        clouds["clouds"]["testbed"]["network_endpoint_override"] = proxy.url.clone().into();
+    });
+    let in_pages = listed();
+    // Other tests make and delete ports meanwhile: those of this project stay as they are.
+    let own = bed
+        .api
+        .rows("ports", &format!("project_id={}", bed.project));
+    let own: BTreeSet<String> = own.iter().map(|it| text(&it["id"])).collect();
+    assert_eq!(
+        before.intersection(&own).collect::<Vec<_>>(),
+        in_pages.intersection(&own).collect::<Vec<_>>()
+    );
+    // Page by page, each through the proxy.
+    assert!(proxy.passed() * 3 >= 12, "{}", proxy.passed());
+    let line = format!(
+        "--cloud testbed delete network/{} --cascade --yes --wait=2m",
+        bed.networks[0]
+    );
+    bed.gone(&line).ends_with(0);
 }

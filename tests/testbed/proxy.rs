@@ -33,6 +33,8 @@ struct Seen {
     passed: Arc<AtomicUsize>,
     /// How many calls a second it lets through.
     limit: Arc<Mutex<Option<Limit>>>,
+    /// The host that Neutron is told to be, and the rows of its pages.
+    inside: Arc<Mutex<Option<(String, usize)>>>,
 }
 
 /// So many calls a second, and as many that were saved up.
@@ -77,6 +79,7 @@ impl Proxy {
             failed: Arc::default(),
             passed: Arc::default(),
             limit: Arc::default(),
+            inside: Arc::default(),
         };
         let listener = runtime
             .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
@@ -107,6 +110,12 @@ impl Proxy {
             saved: per_second,
             at: Instant::now(),
         });
+    }
+
+    /// Neutron is reached under the name of a host that only the cloud itself knows, and gives pages of so
+    /// many rows at most: so the links of its pages lead to that host.
+    pub fn stand_before(&self, host: &str, rows: usize) {
+        *self.seen.inside.lock().unwrap() = Some((host.to_owned(), rows));
     }
 
     /// How many calls it let through.
@@ -171,6 +180,14 @@ impl Seen {
         });
         let mut headers = head.headers;
         headers.remove("host");
+        let inside = self.inside.lock().unwrap().clone();
+        let path = match inside {
+            Some((host, rows)) => {
+                headers.insert("host", host.parse().unwrap());
+                path.replace("limit=500", &format!("limit={rows}"))
+            }
+            None => path,
+        };
         let answer = self
             .client
             .request(head.method, format!("{}{path}", self.upstream))

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::page::{Asked, Direction, Page, with_query};
 use super::pass::Whole;
-use super::refusal::{Refusal, name_deletion};
+use super::refusal::{Refusal, name_deletion, refused};
 use super::route::{Named, Place};
 use super::rules::{Asker, Ruling, Wish, ruling};
 use super::{Gate, Out};
@@ -219,8 +219,10 @@ impl Gate {
             id: named.id.to_lowercase(),
         };
         let kept = self.control.query(Query::ShownBefore { key }).await;
-        let Ok(Answered::ShownBefore { row: Some(mut row) }) = kept else {
-            return Ok(None);
+        let mut row = match kept.map_err(refused)? {
+            Answered::ShownBefore { row: Some(row) } => row,
+            Answered::ShownBefore { row: None } => return Ok(None),
+            _ => return Err(Refusal::unavailable("the engine answered something else")),
         };
         let caller = self.caller(head).await?;
         let admin = caller.is_admin;
