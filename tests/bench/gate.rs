@@ -16,17 +16,14 @@ mod api;
 #[path = "support/stage.rs"]
 mod stage;
 
-use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-use gone::ledger::sqlite::{Options, SqliteLedger};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
-use stage::{Ended, command, wait_for};
+use serde_json::json;
+use stage::{Ended, command, fill, gate_address, memory_mb, practice_cloud, wait_for};
 
 const TOMBSTONES: usize = 1_000_000;
 const CONNECTIONS: usize = 64;
@@ -103,7 +100,7 @@ fn main() {
     println!(
         "started in {:.2} s (goal < 2), {} MB at most (goal < 200)",
         gate.started_in,
-        gate.memory_mb()
+        memory_mb(gate.engine.0.id(), "VmHWM")
     );
 }
 
@@ -126,81 +123,23 @@ impl Gate {
         let settings = "[engine]\nsweep = '1h'\n[[gate]]\nlisten = '127.0.0.1:0'\n\
             upstream = { cloud = 'bench', region = 'RegionOne', service = 'network' }\n";
         std::fs::write(home.path().join("config/gone/config.toml"), settings).unwrap();
-        fill(&home.path().join("state/gone/ledger.db"), tombstones);
+        fill(
+            &home.path().join("state/gone/ledger.db"),
+            "network",
+            tombstones,
+        );
         let log = home.path().join("engine.log");
         let began = Instant::now();
         let mut engine = command(home, "--cloud bench --engine");
         let engine = engine.stderr(std::fs::File::create(&log).unwrap());
         let engine = Ended(engine.stdout(Stdio::null()).spawn().unwrap());
-        let mut port = String::new();
-        wait_for("the gate", || {
-            let said = std::fs::read_to_string(&log).unwrap();
-            let lines = said
-                .lines()
-                .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            let open = lines
-                .into_iter()
-                .find(|line| line["message"] == "a gate is open");
-            if let Some(open) = open {
-                let address = api::text(&open["address"]);
-                address.rsplit(':').next().unwrap().clone_into(&mut port);
-            }
-            !port.is_empty()
-        });
+        let port = gate_address(&log).port().to_string();
         Self {
             engine,
             port,
             started_in: began.elapsed().as_secs_f64(),
         }
     }
-
-    fn memory_mb(&self) -> u64 {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.engine.0.id())).unwrap();
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmHWM"))
-            .unwrap();
-        line.split_whitespace()
-            .nth(1)
-            .unwrap()
-            .parse::<u64>()
-            .unwrap()
-            / 1024
-    }
-}
-
-/// A ledger in which so many networks are gone.
-fn fill(ledger: &Path, tombstones: usize) {
-    std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
-    drop(SqliteLedger::open(ledger, Options::default()).unwrap());
-    let db = rusqlite::Connection::open(ledger).unwrap();
-    db.execute(
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-         INSERT INTO tombstones(site, kind, id, phase, deleted_at, gone_at, deletion)
-         SELECT 'bench/RegionOne', 'network',
-             lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)),
-                 substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
-             'gone', 1000000 * unixepoch(), 1000000 * unixepoch(), 0
-         FROM n",
-        [i64::try_from(tombstones).unwrap()],
-    )
-    .unwrap();
-}
-
-/// Keystone, for the engine's own login.
-fn practice_cloud(home: &tempfile::TempDir) -> (Ended, String) {
-    let mut cloud = command(home, "sandbox");
-    let mut cloud = cloud
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let mut out = BufReader::new(cloud.stdout.take().unwrap());
-    out.read_line(&mut line).unwrap();
-    let ready: Value = serde_json::from_str(&line).unwrap();
-    (Ended(cloud), api::text(&ready["url"]))
 }
 
 /// Ended with its workers, which it must do itself.

@@ -3,11 +3,13 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gone::ledger::Ledger as _;
-use gone::ledger::sqlite::{self, SqliteLedger};
+use gone::ledger::sqlite::{self, Options, SqliteLedger};
 use serde_json::{Value, json};
 
 use crate::api::text;
@@ -61,15 +63,7 @@ impl Stage {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(home.path().join("config/gone")).unwrap();
         std::fs::write(home.path().join("config/gone/config.toml"), settings).unwrap();
-        let mut cloud = command(&home, "sandbox --clouds-yaml clouds.yaml")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(cloud.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let ready: Value = serde_json::from_str(&line).unwrap();
+        let (cloud, url) = practice_cloud(&home);
         let log = std::fs::File::create(home.path().join("engine.log")).unwrap();
         let engine = command(&home, "--cloud sandbox --engine")
             .stdout(Stdio::null())
@@ -77,7 +71,7 @@ impl Stage {
             .spawn()
             .unwrap();
         let stage = Self {
-            url: text(&ready["url"]),
+            url,
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
@@ -85,7 +79,7 @@ impl Stage {
             client: reqwest::Client::new(),
             engine: Ended(engine),
             reader: OnceCell::new(),
-            _cloud: Ended(cloud),
+            _cloud: cloud,
             home,
         };
         let ledger = stage.ledger();
@@ -191,14 +185,7 @@ impl Stage {
     }
 
     pub fn memory_mb(&self, what: &str) -> u64 {
-        let status = self.proc("status");
-        let line = status.lines().find(|line| line.starts_with(what)).unwrap();
-        line.split_whitespace()
-            .nth(1)
-            .unwrap()
-            .parse::<u64>()
-            .unwrap()
-            / 1024
+        memory_mb(self.engine.0.id(), what)
     }
 
     fn proc(&self, file: &str) -> String {
@@ -241,6 +228,62 @@ impl Stage {
         };
         threads.filter_map(|thread| woken(thread.ok()?)).collect()
     }
+}
+
+/// A practice cloud with a `clouds.yaml` of its own, and where it is.
+pub fn practice_cloud(home: &tempfile::TempDir) -> (Ended, String) {
+    let mut cloud = command(home, "sandbox --clouds-yaml clouds.yaml");
+    let mut cloud = cloud
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(cloud.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    let ready: Value = serde_json::from_str(&line).unwrap();
+    (Ended(cloud), text(&ready["url"]))
+}
+
+/// Where the gate listens, once the engine's log says so.
+pub fn gate_address(log: &Path) -> SocketAddr {
+    let mut address = None;
+    wait_for("the gate", || {
+        let said = std::fs::read_to_string(log).unwrap();
+        let mut lines = said
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let open = lines.find(|line| line["message"] == "a gate is open");
+        address = open.map(|open| text(&open["address"]).parse().unwrap());
+        address.is_some()
+    });
+    address.unwrap()
+}
+
+/// Adds to a ledger, which may not be there yet, so many resources of the cloud `bench` that are gone.
+pub fn fill(ledger: &Path, kind: &str, tombstones: usize) {
+    std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
+    drop(SqliteLedger::open(ledger, Options::default()).unwrap());
+    let db = rusqlite::Connection::open(ledger).unwrap();
+    db.execute(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+         INSERT INTO tombstones(site, kind, id, phase, deleted_at, gone_at, deletion)
+         SELECT 'bench/RegionOne', ?2,
+             lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)),
+                 substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
+             'gone', 1000000 * unixepoch(), 1000000 * unixepoch(), 0
+         FROM n",
+        rusqlite::params![i64::try_from(tombstones).unwrap(), kind],
+    )
+    .unwrap();
+}
+
+/// What this process holds in memory (`VmRSS`), or held at most (`VmHWM`), in MB.
+pub fn memory_mb(process: u32, what: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(what)).unwrap();
+    let kb = line.split_whitespace().nth(1).unwrap();
+    kb.parse::<u64>().unwrap() / 1024
 }
 
 pub fn command(home: &tempfile::TempDir, line: &str) -> Command {
