@@ -41,22 +41,19 @@ pub(super) fn chosen_sites(
 }
 
 /// The regions that are named elsewhere, each with what names it. They are served beside those that are
-/// chosen: a mapping or a gate is of use only where its ends are, and so is a target. What the command line
-/// leaves out stays left out.
+/// chosen: a mapping or a gate is of use only where its ends are, and so is a target.
 pub(super) fn named_sites(
     clouds: &openstack::CloudsConfig,
     global: &Global,
     settings: &Settings,
     targets: &[String],
 ) -> Vec<(String, Site)> {
-    if global.sandbox.is_some() || !global.region.is_empty() {
+    // Nothing real is served beside a practice cloud.
+    if global.sandbox.is_some() {
         return Vec::new();
     }
     let mut named = by_targets(clouds, targets);
-    match &global.cloud {
-        Some(chosen) => named.retain(|(_, site)| site.cloud() == Some(chosen.as_str())),
-        None => named.extend(by_settings(settings)),
-    }
+    named.extend(by_settings(settings));
     named
 }
 

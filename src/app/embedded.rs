@@ -197,7 +197,7 @@ async fn wire(
         None => kinds(around)?,
     };
     let kinds = Arc::new(kinds.at_home(home));
-    let gates = Gates::of(&settings.gate, &clouds, global, &clock)?;
+    let gates = Gates::of(&settings.gate, &clouds, &clock)?;
     let ledger = open_ledger(global, places, gates.tombstones.clone()).await?;
     let (mapping, call_timeout) = (settings.mapping.clone(), settings.engine.call_timeout);
     let cloud: Arc<dyn Cloud> = Arc::new(connect(clouds, clock.clone(), call_timeout));

@@ -10,7 +10,6 @@ use crate::domain::kinds::Kinds;
 use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
 use crate::faces::cli::Failure;
-use crate::faces::cli::args::Global;
 use crate::faces::gate::{self, Budget, GateHandle, Threads, Turns};
 use crate::ledger::tombstones::Tombstones;
 use crate::system::clock::Clock;
@@ -27,22 +26,16 @@ pub(super) struct Gates {
 }
 
 impl Gates {
-    /// Of a site that the command line leaves out, a gate is left out too; any other must be known.
     pub(super) fn of(
         settings: &[GateSettings],
         clouds: &[(Site, Cloud)],
-        global: &Global,
         clock: &Clock,
     ) -> Result<Self, Failure> {
-        let narrowed = global.cloud.is_some() || !global.region.is_empty();
         let mut wanted = Vec::new();
         for (position, gate) in settings.iter().enumerate() {
             let site = gate.upstream.site();
             match clouds.iter().find(|(known, _)| *known == site) {
                 Some((_, cloud)) => wanted.push((gate.clone(), session(cloud, clock)?)),
-                None if narrowed => {
-                    tracing::warn!(%site, listen = %gate.listen, "a gate is left out: its site is not chosen");
-                }
                 None => return Err(unknown(position, &site, clouds)),
             }
         }
