@@ -9,7 +9,7 @@ use gone::system::config::GateSource;
 use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::scopes::Keystone;
 use crate::support::{DEADLINE, Stage, site, until};
@@ -31,11 +31,15 @@ fn address(stage: &Stage) -> String {
     origin.strip_prefix("http://").unwrap().to_owned()
 }
 
-/// So many connections that have sent this and then nothing, each held.
+/// So many connections that have sent this and then nothing, each held. They come from several addresses:
+/// together these may have every place.
 async fn hold(address: &str, count: usize, sent: &str) -> Vec<TcpStream> {
+    let address = address.parse().unwrap();
     let mut held = Vec::new();
-    for _ in 0..count {
-        let mut stream = TcpStream::connect(address).await.unwrap();
+    for from in (2..=5).cycle().take(count) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, from], 0).into()).unwrap();
+        let mut stream = socket.connect(address).await.unwrap();
         // It may have been let go before all was written.
         let _ = stream.write_all(sent.as_bytes()).await;
         held.push(stream);
