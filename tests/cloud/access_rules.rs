@@ -15,9 +15,18 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use crate::support::{DEADLINE, TOKEN, password_cloud, session_of, token_body};
 
+/// What Keystone says of the token when it is asked.
+#[derive(Clone, Copy, PartialEq)]
+enum Token {
+    Good,
+    Ended,
+    /// It does not answer for a while.
+    Unknown,
+}
+
 /// A Keystone that gives tokens with access rules, and shows them to whoever heeds these; with it a
 /// Neutron that allows no call.
-async fn cloud(is_token_good: bool) -> MockServer {
+async fn cloud(token: Token) -> MockServer {
     let server = MockServer::start().await;
     let mut body = token_body(&server.uri());
     body["token"]["application_credential"] = json!({
@@ -30,7 +39,7 @@ async fn cloud(is_token_good: bool) -> MockServer {
     };
     let login = Mock::given(method("POST")).and(path("/v3/auth/tokens"));
     login.respond_with(shown(201)).mount(&server).await;
-    if is_token_good {
+    if token == Token::Good {
         let checked = Mock::given(method("GET")).and(path("/v3/auth/tokens"));
         let heeded = checked.and(header("openstack-identity-access-rules", "1.0"));
         heeded.respond_with(shown(200)).mount(&server).await;
@@ -39,9 +48,12 @@ async fn cloud(is_token_good: bool) -> MockServer {
         let body = json!({"error": {"code": status, "title": "T", "message": message}});
         ResponseTemplate::new(status).set_body_json(body)
     };
-    let unknown = refused(404, "Failed to validate token");
+    let otherwise = match token {
+        Token::Good | Token::Ended => refused(404, "Failed to validate token"),
+        Token::Unknown => refused(503, "The server is currently unavailable."),
+    };
     let checked = Mock::given(method("GET")).and(path("/v3/auth/tokens"));
-    checked.respond_with(unknown).mount(&server).await;
+    checked.respond_with(otherwise).mount(&server).await;
     let neutron = Mock::given(path_regex("^/v2.0/"));
     let unauthorized = refused(401, "The request you have made requires authentication.");
     neutron.respond_with(unauthorized).mount(&server).await;
@@ -62,7 +74,7 @@ async fn ports(session: &Session) -> CallError {
 
 #[tokio::test]
 async fn a_call_that_no_access_rule_allows_is_told_apart_and_costs_no_login() {
-    let server = cloud(true).await;
+    let server = cloud(Token::Good).await;
     let session = session_of(password_cloud(&server.uri()));
     for _ in 0..3 {
         let error = ports(&session).await;
@@ -83,7 +95,7 @@ async fn a_call_that_no_access_rule_allows_is_told_apart_and_costs_no_login() {
 
 #[tokio::test]
 async fn a_token_with_access_rules_that_has_ended_is_renewed_as_any_other() {
-    let server = cloud(false).await;
+    let server = cloud(Token::Ended).await;
     let session = session_of(password_cloud(&server.uri()));
     let error = ports(&session).await;
     assert!(matches!(error.reason, Reason::Unauthorized(_)), "{error}");
@@ -91,8 +103,19 @@ async fn a_token_with_access_rules_that_has_ended_is_renewed_as_any_other() {
 }
 
 #[tokio::test]
+async fn i15_a_keystone_that_cannot_say_whether_the_token_is_good_makes_no_wrong_password_of_it() {
+    let server = cloud(Token::Unknown).await;
+    let session = session_of(password_cloud(&server.uri()));
+    let error = ports(&session).await;
+    assert!(matches!(error.reason, Reason::Login(_)), "{error}");
+    assert!(!error.is_auth(), "{error}");
+    assert_eq!(error.status(), Some(503));
+    assert_eq!(logins(&server).await, 1);
+}
+
+#[tokio::test]
 async fn i15_access_rules_pause_no_site_and_are_the_403_of_their_call() {
-    let server = cloud(true).await;
+    let server = cloud(Token::Good).await;
     let kinds = Kinds::load(&[]).unwrap();
     let site = Site::region("c", "R1");
     let cloud = OpenStack::new(

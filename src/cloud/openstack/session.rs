@@ -282,7 +282,10 @@ impl Session {
                 .map_err(|error| fail(Reason::Transport(error)))?;
             if let Some(credential) = token.restricted_by.as_ref()
                 && response.status() == StatusCode::UNAUTHORIZED
-                && self.is_good(&token, until).await
+                && self
+                    .is_good(&token, until)
+                    .await
+                    .map_err(|error| fail(Reason::Login(Box::new(error))))?
             {
                 return Err(fail(Reason::AccessRules {
                     credential: credential.clone(),
@@ -366,12 +369,16 @@ impl Session {
         RemoteError::of(response, &token.secret, identity, (self.clock)())
     }
 
-    /// Whether Keystone vouches for our token now.
-    async fn is_good(&self, token: &Token, until: Instant) -> bool {
+    /// Whether Keystone vouches for our token now. Without Keystone's word this is an error: a new login
+    /// would be refused as well, and pause the site as a wrong password does (I15).
+    async fn is_good(&self, token: &Token, until: Instant) -> Result<bool, AuthError> {
         let now = (self.clock)();
         let left = until.saturating_duration_since(Instant::now());
-        let checked = check(&self.cloud, &*self.transport, token, now, left);
-        checked.await.is_ok()
+        match check(&self.cloud, &*self.transport, token, now, left).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.rejected() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// A token that is good now, and not the one numbered `stale`.
