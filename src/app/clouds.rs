@@ -1,6 +1,6 @@
 //! From `clouds.yaml` and the global options to sites.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -40,21 +40,39 @@ pub(super) fn chosen_sites(
     sites
 }
 
-/// The regions that are named elsewhere, each with what names it. They are served beside those that are
-/// chosen: a mapping or a gate is of use only where its ends are, and so is a target.
+/// A region that a target, a mapping or a gate names.
+pub(super) struct NamedSite {
+    /// The target, or the key of the setting.
+    pub(super) by: String,
+    pub(super) site: Site,
+    pub(super) cloud: Result<openstack::Cloud, openstack::ConfigError>,
+}
+
+/// The regions that are named and not among the served ones. They are served as well: a mapping works only
+/// if all of its regions are.
 pub(super) fn named_sites(
     clouds: &openstack::CloudsConfig,
     global: &Global,
     settings: &Settings,
     targets: &[String],
-) -> Vec<(String, Site)> {
-    // Nothing real is served beside a practice cloud.
+    served: &[(Site, openstack::Cloud)],
+) -> Vec<NamedSite> {
+    // A practice cloud is served alone.
     if global.sandbox.is_some() {
         return Vec::new();
     }
-    let mut named = by_targets(clouds, targets);
-    named.extend(by_settings(settings));
-    named
+    let mut known: BTreeSet<Site> = served.iter().map(|(site, _)| site.clone()).collect();
+    let named = by_targets(clouds, targets).into_iter();
+    let new = named.chain(by_settings(settings)).filter_map(|(by, site)| {
+        let Site::Region { cloud, region } = &site else {
+            return None;
+        };
+        let cloud = clouds.cloud(cloud, Some(region));
+        known
+            .insert(site.clone())
+            .then_some(NamedSite { by, site, cloud })
+    });
+    new.collect()
 }
 
 fn by_settings(settings: &Settings) -> Vec<(String, Site)> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use super::Places;
-use super::clouds::{chosen_sites, connect, environment, named_sites};
+use super::clouds::{NamedSite, chosen_sites, connect, environment, named_sites};
 use super::gates::Gates;
 use super::peers;
 use super::scene::{Beside, Scene};
@@ -97,9 +97,9 @@ struct Stay {
     works: bool,
 }
 
-/// For the length of one verb: it tells nobody, opens no gate, and works only if the verb asks for work (P10). Peers reach it, since what it deletes may
-/// wait for their word; where they cannot, it goes as far as it can. It serves the regions that its targets
-/// name, too.
+/// An engine for the length of one verb: it notifies nobody, opens no gate, and runs deletions only if the verb
+/// asks for that (P10). It also serves the regions that the verb's targets name. Peers can reach it, since a
+/// step may wait for a clearance of theirs; if they cannot, it goes as far as it can without them.
 pub(super) async fn embed(
     global: &Global,
     settings: Settings,
@@ -464,15 +464,11 @@ fn clouds(
             }
         }
     }
-    for (by, site) in named_sites(&configured, global, settings, targets) {
-        let Site::Region { cloud, region } = &site else {
-            continue;
-        };
-        if usable.iter().all(|(served, _)| *served != site) {
-            let found = configured.cloud(cloud, Some(region));
-            let found = found.map_err(|error| refuse(format!("{by} names {site}: {error}")))?;
-            usable.push((site, found));
-        }
+    for NamedSite { by, site, cloud } in
+        named_sites(&configured, global, settings, targets, &usable)
+    {
+        let cloud = cloud.map_err(|error| refuse(format!("{by} names {site}: {error}")))?;
+        usable.push((site, cloud));
     }
     match (usable.is_empty(), first_error) {
         (false, _) => Ok(usable),

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::clouds::{chosen_sites, connect, environment};
+use super::clouds::{NamedSite, chosen_sites, connect, environment, named_sites};
 use super::{Places, embedded, peers, places, read_settings};
 use crate::cloud::openstack;
 use crate::control::remote::RemoteControl;
@@ -124,6 +124,17 @@ async fn cloud_facts(
                 site,
                 result: Err((ErrorClass::Fatal, error.to_string())),
             }),
+        }
+    }
+    for NamedSite { by, site, cloud } in named_sites(&clouds, global, settings, &[], &usable) {
+        match cloud {
+            Ok(cloud) => usable.push((site, cloud)),
+            Err(_) if facts.logins.iter().any(|login| login.site == site) => {}
+            Err(error) => {
+                let why = format!("{by} names {site}: {error}");
+                let result = Err((ErrorClass::Fatal, why));
+                facts.logins.push(doctor::Login { site, result });
+            }
         }
     }
     let clouds = connect(usable, Clock::system(), settings.engine.call_timeout);

@@ -26,6 +26,8 @@ pub(super) struct Gates {
 }
 
 impl Gates {
+    /// # Errors
+    /// The region of a gate is not served: only a practice cloud leaves one out.
     pub(super) fn of(
         settings: &[GateSettings],
         clouds: &[(Site, Cloud)],
@@ -108,6 +110,6 @@ fn unknown(position: usize, site: &Site, clouds: &[(Site, Cloud)]) -> Failure {
         "gate[{position}].upstream: no such site {site}; this engine has {}",
         known.join(", ")
     );
-    let advice = "Name one of these, or start the engine for that cloud (--all-regions).";
+    let advice = "Name one of these in [[gate]], or start the engine without --sandbox.";
     Failure::usage(TRIED, why, advice)
 }

@@ -150,6 +150,11 @@ fn the_regions_of_a_mapping_and_of_a_gate_are_served_or_the_start_fails() {
     write(
         "[[mapping]]\ncentral = 'sandbox/RegionOne'\nlocals = ['elsewhere/RegionOne']\nmatch = 'id'\n",
     );
+    let doctor = world.gone("doctor").out;
+    assert!(
+        doctor.contains("mapping[0].locals names elsewhere/RegionOne"),
+        "{doctor}"
+    );
     let refused = world.of_all_clouds().arg("--engine").output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
     let told = String::from_utf8(refused.stderr).unwrap();

@@ -384,6 +384,7 @@ impl Verb {
             Self::Plan(plan) => &plan.targets,
             Self::Delete(delete) => &delete.targets,
             Self::Explain(explain) => std::slice::from_ref(&explain.target),
+            Self::Release(release) => &release.words,
             _ => &[],
         }
     }
