@@ -46,12 +46,6 @@ fn short(deletion: &Value) -> String {
     id[id.len() - 8..].to_owned()
 }
 
-fn names(cloud: &Cloud, collection: &str) -> Vec<String> {
-    let all = cloud.all(collection);
-    let names = all.iter().map(|it| it["name"].as_str().unwrap().to_owned());
-    names.collect()
-}
-
 #[test]
 fn story_17_p11_two_ports_that_came_meanwhile_are_named_accepted_and_gone() {
     tell_of_acceptance(&Telling::as_written());
@@ -108,8 +102,8 @@ fn tell_of_acceptance(telling: &Telling) {
         let shown = stage.json(&["show", &short]);
         (shown["deletion"]["state"] == "gone" || shown["state"] == "gone").then_some(())
     });
-    assert!(!names(&cloud, "networks").iter().any(|it| it == name));
-    let ports = names(&cloud, "ports");
+    assert!(!cloud.names("networks").iter().any(|it| it == name));
+    let ports = cloud.names("ports");
     assert!(!LATE.iter().any(|late| ports.iter().any(|it| it == late)));
     seat.press("q");
     seat.left();
@@ -136,7 +130,7 @@ fn story_17_p11_two_ports_that_came_meanwhile_stay_when_they_are_refused() {
         assert!(refused.contains(words), "{words}: {refused}");
     }
     assert_eq!(stage.only_deletion()["state"], "cancelled");
-    assert!(names(&cloud, "networks").contains(&"web".to_owned()));
-    let ports = names(&cloud, "ports");
+    assert!(cloud.names("networks").contains(&"web".to_owned()));
+    let ports = cloud.names("ports");
     assert!(LATE.iter().all(|late| ports.iter().any(|it| it == late)));
 }

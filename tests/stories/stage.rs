@@ -325,6 +325,13 @@ impl Cloud {
         body[collection].as_array().unwrap().clone()
     }
 
+    /// The names of all of a collection.
+    pub fn names(&self, collection: &str) -> Vec<String> {
+        let all = self.all(collection);
+        let names = all.iter().map(|it| it["name"].as_str().unwrap().to_owned());
+        names.collect()
+    }
+
     pub fn id_of(&self, collection: &str, name: &str) -> String {
         let all = self.all(collection);
         let found = all.iter().find(|item| item["name"] == name);

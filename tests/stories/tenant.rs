@@ -38,12 +38,6 @@ fn tell(telling: &Telling) {
     through_the_gate(&mut stage, &cloud);
 }
 
-fn names(cloud: &Cloud, collection: &str) -> Vec<String> {
-    let all = cloud.all(collection);
-    let names = all.iter().map(|it| it["name"].as_str().unwrap().to_owned());
-    names.collect()
-}
-
 fn another_projects_port_refuses(stage: &Stage, cloud: &Cloud) {
     let network = format!("network/{}", stage.telling.name("branch"));
     let before = cloud.writes().len();
@@ -69,9 +63,9 @@ fn ports_of_servers_go(stage: &Stage, cloud: &Cloud) {
     let freed = "is released first: only an admin may delete a port that serves a server";
     assert!(plan.contains(freed), "{plan}");
     stage.say(&["delete", &network, "--cascade", "--yes", "--wait=1m"]);
-    let ports = names(cloud, "ports");
+    let ports = cloud.names("ports");
     assert!(!ports.contains(&server.to_owned()), "{ports:?}");
-    assert!(!names(cloud, "networks").contains(&web.to_owned()));
+    assert!(!cloud.names("networks").contains(&web.to_owned()));
 }
 
 /// The gate asks Keystone as its own login, an admin; what the member may do is the member's.
@@ -101,9 +95,9 @@ fn through_the_gate(stage: &mut Stage, cloud: &Cloud) {
     assert_eq!(status, 202, "{answer}");
     let told = || stage.say(&["list"]);
     until("end of the deletion", told, || {
-        names(cloud, "networks").is_empty().then_some(())
+        cloud.names("networks").is_empty().then_some(())
     });
-    let ports = names(cloud, "ports");
+    let ports = cloud.names("ports");
     assert!(!ports.contains(&disk.to_owned()), "{ports:?}");
 }
 
@@ -117,5 +111,5 @@ fn the_project_by_its_name(stage: &Stage, cloud: &Cloud) {
     let port = cloud.id_of("ports", appliance);
     cloud.call("admin", "DELETE", &format!("/ports/{port}"), Value::Null);
     stage.say(&["delete", "project/demo", "--cascade", "--yes", "--wait=1m"]);
-    assert!(names(cloud, "networks").is_empty());
+    assert!(cloud.names("networks").is_empty());
 }
