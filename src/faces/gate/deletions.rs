@@ -141,20 +141,19 @@ impl Gate {
         caller.is_admin && site.cloud() == self.site.cloud()
     }
 
-    /// The deletion, if the caller may read it: who asked for it, whose project its targets are of, and
-    /// admins; of this gate's cloud alone (P13). What the ledger cannot say now is no "no": the caller is
-    /// told to come again.
+    /// The deletion, if the caller may read it: the caller requested it, its targets belong to the caller's
+    /// project, or the caller is an admin; only deletions of this gate's cloud (P13).
+    ///
+    /// # Errors
+    /// 503 if the ledger cannot be read now: that does not mean that there is no such deletion.
     pub(super) async fn readable(
         &self,
         caller: &Caller,
         id: &str,
     ) -> Result<Option<Deletion>, Refusal> {
-        let query = Query::Deletion { id: id.to_owned() };
-        let deletion = match self.control.query(query).await {
-            Ok(Page::Deletion { row }) => *row,
-            Err(ControlError::NotFound { .. }) => return Ok(None),
-            Ok(_) => return Err(Refusal::unavailable("the engine answered something else")),
-            Err(error) => return Err(refused(error)),
+        let deletion = match self.read_deletion(id).await {
+            Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return Ok(None),
+            read => read?,
         };
         // Of another cloud, this gate's Keystone knows neither projects nor admins.
         let is_of_this_cloud = |target: &Target| target.key.site.cloud() == self.site.cloud();

@@ -104,7 +104,7 @@ impl Gate {
             match answered.json().await {
                 Some(said) => made = creates.iter().flat_map(|it| it.named(&said)).collect(),
                 None => {
-                    tracing::warn!(gate = %self.address, "what was created cannot be read from the service's answer");
+                    tracing::warn!(gate = %self.address, "the service's answer to a create is not JSON: the tombstones of what it created stay as they are");
                 }
             }
             response = answered.relay();
@@ -429,9 +429,10 @@ impl Gate {
                 let item = json.as_mut().and_then(|json| kind.item_in(json));
                 match item.filter(|item| item.is_object()) {
                     Some(item) => Ok(Some(item.take())),
-                    // Nothing that cannot be read says that there is none.
+                    // An answer that cannot be read does not mean that the resource is absent (P7).
                     None => Err(Refusal::unavailable(format!(
-                        "the service answered {path} with what cannot be read, where the gate had to look"
+                        "the gate had to read {path} first, and could not read the service's answer; send the \
+                         request again"
                     ))),
                 }
             }
