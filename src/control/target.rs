@@ -75,8 +75,8 @@ impl TargetSpec {
     pub fn parse<S: AsRef<str>>(text: &str, known_clouds: &[S]) -> Result<Self, String> {
         let Some((kind, rest)) = text.split_once('/') else {
             return Err(format!(
-                "\"{text}\" does not say of which kind it is; write KIND/ID-or-NAME, for example network/{text}, \
-                 or KIND/ID-or-NAME@CLOUD/REGION"
+                "say what kind \"{text}\" is, for example network/{text}; a target is KIND/ID-or-NAME or \
+                 KIND/ID-or-NAME@CLOUD/REGION"
             ));
         };
         let (id_or_name, site) = match rest.rsplit_once('@') {

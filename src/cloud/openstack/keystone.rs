@@ -117,7 +117,7 @@ impl AuthError {
         let Self::Rejected { answer, .. } = self else {
             return false;
         };
-        matches!(answer.status, 400 | 401 | 403 | 404) && !is_a_fronts(answer)
+        matches!(answer.status, 400 | 401 | 403 | 404) && !is_of_a_proxy(answer)
     }
 }
 
@@ -234,8 +234,8 @@ pub(super) async fn vouch(
     }
 }
 
-/// What Keystone answers to our question about a token. One with access rules it shows only to whoever says
-/// that they are heeded (`rules`).
+/// Keystone's description of a token. It describes a token with access rules only to a client that declares
+/// by a header that it enforces them (`rules`).
 async fn described(
     cloud: &Cloud,
     transport: &dyn Transport,
@@ -288,13 +288,13 @@ fn rejected(
     }
 }
 
-/// A proxy that may not go to the cloud answers 403 with a page of its own.
-fn is_a_fronts(answer: &RemoteError) -> bool {
+/// Whether a proxy refused the request: it answers 403 with a page of its own, not in Keystone's words.
+fn is_of_a_proxy(answer: &RemoteError) -> bool {
     answer.status == 403 && !answer.own
 }
 
 fn to_check(answer: &RemoteError) -> &'static str {
-    match is_a_fronts(answer) {
+    match is_of_a_proxy(answer) {
         true => "the network, the proxies (HTTP_PROXY, HTTPS_PROXY, NO_PROXY) and auth_url",
         false => "user, domain, project and secret",
     }

@@ -24,7 +24,7 @@ pub(super) const PAGE_ROWS: usize = 500;
 /// What a cloud did not answer is asked again after this, where somebody waits for longer.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
-/// What was typed as a target may be something else that has an id.
+/// Advice where a word is not a target: it may be the id of a deletion.
 const NO_TARGET: &str =
     "`gone show ID` shows a deletion; `gone list KIND` shows the resources of a kind.";
 

@@ -82,8 +82,8 @@ pub(super) struct Parsed {
     pub(super) broken: BTreeMap<String, ConfigError>,
 }
 
-/// The clouds of one file, below `key`. A mistake in one of them leaves the others as they are: the file is read
-/// again without it.
+/// The clouds of one file, below `key`. A mistake in one of them leaves the others as they are: the file is
+/// read again without it.
 ///
 /// # Errors
 /// It is not YAML, or what is wrong stands in no cloud.

@@ -16,8 +16,8 @@
 //! Stricter than openstacksdk where its silence could choose another cloud than the one meant: a
 //! file that a variable names must exist, a broken file is an error, not skipped, and where
 //! `regions` and `region_name` are both given, `region_name` counts (openstacksdk takes the first
-//! of `regions`; a warning says so). The profiles that openstacksdk brings with it are not known here, and none is fetched
-//! from a URL: a cloud that needs one says so when it is used.
+//! of `regions`; a warning says so). Neither the profiles that openstacksdk ships nor those at a URL are
+//! read: a cloud that needs one fails with an error that says so.
 mod error;
 mod file;
 mod profiles;

@@ -17,13 +17,13 @@ struct Profiles {
     parsed: Parsed,
 }
 
-/// Lays each cloud over the profile that it names. Answers the clouds whose profile cannot be had, and why.
+/// Lays each cloud over the profile that it names. Returns the clouds whose profile cannot be read, and why.
 pub(super) fn lay_under(
     clouds: &mut BTreeMap<String, RawCloud>,
     environment: &Environment,
     warnings: &mut Vec<Warning>,
 ) -> Vec<(String, ConfigError)> {
-    // The file is nothing to clouds without a profile, however broken it is.
+    // The file is read only if a cloud needs it: a broken one does not affect the other clouds.
     let mut profiles = None;
     let mut without = Vec::new();
     for (name, cloud) in clouds {

@@ -1,11 +1,12 @@
-//! The proxies of the environment, as curl and Python's requests read them.
+//! The proxies that the environment names: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, or the same in
+//! lower case. Where both spellings are set, upper case wins, as in reqwest.
 use std::collections::BTreeMap;
 
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
-/// Which proxy a call goes through, if any. Read once, from variables in upper or lower case.
+/// Chooses the proxy of each call, if there is one.
 #[derive(Debug, Default)]
 pub struct Proxies {
     http: Option<Proxy>,
