@@ -75,7 +75,7 @@ impl TargetSpec {
     pub fn parse<S: AsRef<str>>(text: &str, known_clouds: &[S]) -> Result<Self, String> {
         let Some((kind, rest)) = text.split_once('/') else {
             return Err(format!(
-                "say what kind \"{text}\" is, for example network/{text}; a target is KIND/ID-or-NAME or \
+                "say what kind \"{text}\" is, for example network/{text}: write KIND/ID-or-NAME, or \
                  KIND/ID-or-NAME@CLOUD/REGION"
             ));
         };
