@@ -33,6 +33,7 @@ mod ports;
 mod projects;
 mod purge;
 mod registry;
+mod requests;
 mod seeds;
 mod services;
 mod sites;

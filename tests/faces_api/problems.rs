@@ -1,6 +1,6 @@
 //! Errors: problem documents that name the field and the nearest valid one.
 
-use gone::control::ControlError;
+use gone::control::{ControlError, Page};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -139,6 +139,38 @@ async fn parameters_are_checked() {
         assert_eq!(status, 400, "{path}");
         let detail = problem["detail"].as_str().unwrap();
         assert!(detail.contains(says), "{path}: {detail}");
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_that_no_page_gave_is_an_invalid_parameter_of_every_list() {
+    let bench = Bench::new().await;
+    for list in [
+        "deletions",
+        "deletions/d1/steps",
+        "stuck",
+        "gc",
+        "orphans",
+        "audit",
+        "tombstones",
+        "resources/customer",
+    ] {
+        if list == "deletions/d1/steps" {
+            bench.fake.will_page(Ok(Page::Deletion {
+                row: Box::new(samples::deletion("d1")),
+            }));
+        }
+        // The audit's is the number of a row, which the API itself reads.
+        if list != "audit" {
+            bench.fake.will_page(Err(ControlError::Usage {
+                message: "the cursor \"forged\" is not one that a page gave".to_owned(),
+            }));
+        }
+        let (status, problem) = bench.get(&format!("/api/v1/{list}?cursor=forged")).await;
+        assert_eq!(status, 400, "{list}: {problem}");
+        assert_eq!(problem["type"], "urn:gone:problem:invalid-request");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("cursor"), "{list}: {detail}");
     }
 }
 
