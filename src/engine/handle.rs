@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use super::planning::control_error;
+use super::requests;
 use super::{PAGE_MAX, Shared};
 use crate::cloud::CloudFailure;
 use crate::control::{
@@ -31,7 +32,54 @@ pub(super) struct Handle {
 #[async_trait]
 impl Control for Handle {
     async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
+        match requests::keyed(&envelope) {
+            Some(request) => self.shared.submit_once(request, envelope).await,
+            None => self.shared.carry_out(envelope).await,
+        }
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, ControlError> {
+        self.shared.answer(query).await
+    }
+
+    async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
         let shared = &self.shared;
+        let mut committed = shared.committed.subscribe();
+        let deadline = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
+        loop {
+            committed.mark_unchanged();
+            let page = shared
+                .ledger
+                .events(after, EventFilter::default(), PAGE_MAX)
+                .await
+                .map_err(ledger_error)?;
+            if after + 1 < page.oldest {
+                return Err(ControlError::Expired {
+                    message: format!("events up to {} are no longer kept", page.oldest - 1),
+                    oldest: page.oldest,
+                });
+            }
+            if !page.events.is_empty()
+                || tokio::time::timeout_at(deadline, committed.changed())
+                    .await
+                    .is_err()
+            {
+                return Ok(page.events);
+            }
+        }
+    }
+
+    fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.shared.snapshot.subscribe()
+    }
+}
+
+impl Shared {
+    pub(super) async fn carry_out(
+        self: &Arc<Self>,
+        envelope: Envelope,
+    ) -> Result<Receipt, ControlError> {
+        let shared = self;
         if envelope.command.wants_work() && !shared.works.swap(true, Ordering::Relaxed) {
             shared.wake.notify_one();
         }
@@ -178,43 +226,6 @@ impl Control for Handle {
         }
     }
 
-    async fn query(&self, query: Query) -> Result<Page, ControlError> {
-        self.shared.answer(query).await
-    }
-
-    async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
-        let shared = &self.shared;
-        let mut committed = shared.committed.subscribe();
-        let deadline = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
-        loop {
-            committed.mark_unchanged();
-            let page = shared
-                .ledger
-                .events(after, EventFilter::default(), PAGE_MAX)
-                .await
-                .map_err(ledger_error)?;
-            if after + 1 < page.oldest {
-                return Err(ControlError::Expired {
-                    message: format!("events up to {} are no longer kept", page.oldest - 1),
-                    oldest: page.oldest,
-                });
-            }
-            if !page.events.is_empty()
-                || tokio::time::timeout_at(deadline, committed.changed())
-                    .await
-                    .is_err()
-            {
-                return Ok(page.events);
-            }
-        }
-    }
-
-    fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.shared.snapshot.subscribe()
-    }
-}
-
-impl Shared {
     /// Read-only is enforced here, whoever asks (P5).
     pub(super) fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
         if let Some(fault) = &self.status().fault {

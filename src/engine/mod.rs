@@ -39,6 +39,7 @@ mod purge;
 mod queries;
 mod registry;
 pub mod replay;
+mod requests;
 mod see;
 mod sites;
 mod snapshot;
@@ -123,6 +124,8 @@ pub(crate) struct Shared {
     status: Mutex<EngineStatus>,
     /// The identities that plans froze, by deletion and site: read once for many looks.
     rights: Mutex<HashMap<String, BTreeMap<String, Identity>>>,
+    /// Of requests that are being carried out.
+    keys_in_use: Arc<requests::KeysInUse>,
 }
 
 /// What the loop's tasks tell it when they end.
@@ -200,6 +203,7 @@ impl Engine {
                 snapshot: watch::Sender::new(Arc::new(first)),
                 status: Mutex::new(status),
                 rights: Mutex::default(),
+                keys_in_use: Arc::default(),
             }),
         }
     }

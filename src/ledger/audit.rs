@@ -49,7 +49,7 @@ pub fn link(previous: &str, row: &AuditRow) -> String {
     hex(&Sha256::digest(text))
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");

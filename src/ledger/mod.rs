@@ -26,7 +26,7 @@ use crate::domain::ladder::Rung;
 use crate::domain::model::{
     Action, Actor, Answer, Blocker, Counts, Deletion, DeletionState, DriftPolicy, Event, Identity,
     KindName, OnFailure, Phase, Plan, PlanOptions, Refusal, ResourceKey, Site, SitePause, Step,
-    StepError, StepState, Target, Tombstone,
+    StepError, StepState, Target, Tombstone, short_id,
 };
 use crate::domain::native::{self, Native, NativeReference};
 use crate::domain::news::{Mark, Told};
@@ -170,6 +170,13 @@ pub trait Ledger: Send + Sync {
     async fn audit(&self, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError>;
     /// A plan that was saved in the last 24 h.
     async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError>;
+    /// What this actor asked under this key within the last 24 h.
+    async fn kept_request(
+        &self,
+        actor: &Actor,
+        key: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Option<KeptRequest>, LedgerError>;
     /// What was given up and is there still, as far as the ledger knows: by deletion, then by step.
     async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError>;
     /// The sites that a person paused.
@@ -397,6 +404,12 @@ pub struct Due {
 pub enum Change {
     /// Keeps a plan for 24 h, by its hash.
     SavePlan { plan: Arc<Plan>, now: DateTime<Utc> },
+    /// Keeps for 24 h what a request under a client's own key was answered, if it asked for no deletion.
+    KeepAnswer {
+        request: KeyedRequest,
+        answer: serde_json::Value,
+        now: DateTime<Utc>,
+    },
     /// A deletion is wanted: the row in `planning`, and the fence `checking` over its targets (T3).
     /// If a target is being deleted already, nothing is written and its deletion is the answer (T6); if
     /// a copy is, by another deletion, nothing is written: the original must not go before it.
@@ -583,6 +596,36 @@ pub struct NewDeletion {
     pub deadline: Option<DateTime<Utc>>,
     pub audit: AuditEntry,
     pub now: DateTime<Utc>,
+}
+
+/// A request under a client's own key (`Idempotency-Key`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyedRequest {
+    pub actor: Actor,
+    pub key: String,
+    /// A hash of what is asked.
+    pub body: String,
+}
+
+/// What was asked under a key before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptRequest {
+    pub body: String,
+    /// The deletion that it asked for; empty for any other request.
+    pub deletion: String,
+    /// Of a request for no deletion.
+    pub answer: Option<serde_json::Value>,
+}
+
+impl KeptRequest {
+    /// Why its key is refused to another request.
+    pub fn other_use(&self) -> String {
+        let of = match self.deletion.as_str() {
+            "" => String::new(),
+            id => format!(" (deletion {})", short_id(id)),
+        };
+        format!("the idempotency key was used for another request{of}; choose a new one")
+    }
 }
 
 /// What the registry is to keep of a resource.

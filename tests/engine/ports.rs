@@ -17,7 +17,8 @@ use gone::domain::attention::Triage;
 use gone::domain::gantt::{Gantt, Upcoming};
 use gone::domain::kinds::{Kind, Kinds, Offer};
 use gone::domain::model::{
-    Counts, Deletion, Identity, KindName, Plan, ResourceKey, Site, SitePause, Step, Tombstone,
+    Actor, Counts, Deletion, Identity, KindName, Plan, ResourceKey, Site, SitePause, Step,
+    Tombstone,
 };
 use gone::domain::native::Native;
 use gone::domain::news::Told;
@@ -27,8 +28,9 @@ use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Fence, Forgotten, Heard, Importer, Ledger, LedgerError, LooksDue, NativeFilter, Original,
-    OriginalName, Paged, PointedAt, Room, Standing, StepFilter, Summary, ToSeeTo, TombstoneFilter,
+    Fence, Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LooksDue, NativeFilter,
+    Original, OriginalName, Paged, PointedAt, Room, Standing, StepFilter, Summary, ToSeeTo,
+    TombstoneFilter,
 };
 use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
@@ -712,6 +714,14 @@ impl Ledger for Faulty {
     }
     async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError> {
         self.inner.plan(hash, now).await
+    }
+    async fn kept_request(
+        &self,
+        actor: &Actor,
+        key: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Option<KeptRequest>, LedgerError> {
+        self.inner.kept_request(actor, key, now).await
     }
     async fn gantt(
         &self,

@@ -1,11 +1,182 @@
-//! Requests as clients make them up, or repeat them.
+//! Requests as clients repeat them under a key of their own, and as they make them up.
 
-use gone::control::{ControlError, Query};
-use gone::domain::model::KindName;
+use gone::control::{Command, ControlError, Envelope, Page, Query, Receipt};
+use gone::domain::model::{Actor, KindName, Origin, StepState};
+use serde_json::json;
 
+use super::client::{Client, cascade, target};
 use super::harness::{Bench, paused};
 
 const KINDS: &str = "service = \"billing\"\n[kind.customer.native]\n";
+
+async fn submit_as(
+    client: &Client,
+    name: &str,
+    key: &str,
+    command: Command,
+    reason: &str,
+) -> Result<Receipt, ControlError> {
+    let envelope = Envelope {
+        command,
+        actor: Actor {
+            name: name.to_owned(),
+            origin: Origin::Api,
+        },
+        reason: reason.to_owned(),
+        idempotency_key: Some(key.to_owned()),
+        deadline: None,
+    };
+    client.control.submit(envelope).await
+}
+
+async fn audit_rows(client: &Client) -> usize {
+    match client
+        .control
+        .query(Query::Audit { after: 0 })
+        .await
+        .unwrap()
+    {
+        Page::Audit { rows } => rows.len(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn is_usage(answer: &Result<Receipt, ControlError>) -> bool {
+    matches!(answer, Err(ControlError::Usage { message }) if message.contains("idempotency key"))
+}
+
+#[test]
+fn a_command_under_a_key_is_carried_out_once_and_answered_alike() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.keeps("billing", KINDS);
+        let (network, _) = bench.plain_network(2);
+        bench.faults(json!([{
+            "match": {"method": "DELETE", "kind": "port"},
+        "action": {"status": 409, "type": "PortInUse", "message": "in use"},
+        }]));
+        bench
+            .run(async |client| {
+                let id = client.delete_with("network", &network, cascade()).await;
+                client.until_step(&id, "port", StepState::Blocked).await;
+                let deletion_id = || id.clone();
+                let customer = |name: &str| Command::Create {
+                    kind: "customer".to_owned(),
+                    body: json!({"id": name}),
+                };
+                for (number, (command, other)) in [
+                    (customer("acme"), customer("other")),
+                    (
+                        Command::Pause {
+                            deletion_id: deletion_id(),
+                        },
+                        Command::Resume {
+                            deletion_id: deletion_id(),
+                        },
+                    ),
+                    (
+                        Command::Resume {
+                            deletion_id: deletion_id(),
+                        },
+                        Command::Pause {
+                            deletion_id: deletion_id(),
+                        },
+                    ),
+                    (
+                        Command::Retry {
+                            deletion_id: deletion_id(),
+                        },
+                        Command::Cancel {
+                            deletion_id: deletion_id(),
+                        },
+                    ),
+                ]
+                .into_iter()
+                .enumerate()
+                {
+                    let key = format!("key-{number}");
+                    let first = submit_as(&client, "alice", &key, command.clone(), "").await;
+                    let first = json!(first.unwrap());
+                    let rows = audit_rows(&client).await;
+                    for _ in 0..2 {
+                        let again = submit_as(&client, "alice", &key, command.clone(), "").await;
+                        assert_eq!(json!(again.unwrap()), first, "{command:?}");
+                    }
+                    for (other, reason) in [(other, ""), (command.clone(), "another reason")] {
+                        let refused = submit_as(&client, "alice", &key, other, reason).await;
+                        assert!(is_usage(&refused), "{command:?}: {refused:?}");
+                    }
+                    assert_eq!(audit_rows(&client).await, rows, "{command:?}: done again");
+                }
+                // Somebody else's key of that name is another one.
+                let rows = audit_rows(&client).await;
+                let retry = Command::Retry { deletion_id: id };
+                submit_as(&client, "bob", "key-0", retry, "").await.unwrap();
+                assert_eq!(audit_rows(&client).await, rows + 1);
+            })
+            .await;
+    });
+}
+
+#[test]
+fn a_key_stands_for_one_request_whether_that_asks_for_a_deletion_or_not() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.keeps("billing", KINDS);
+        let networks = [(); 2].map(|()| bench.plain_network(1).0);
+        bench
+            .run(async |client| {
+                let delete = |network: &String| Command::Delete {
+                    targets: vec![target("network", network)],
+                    options: cascade(),
+                };
+                let create = || Command::Create {
+                    kind: "customer".to_owned(),
+                    body: json!({"id": "acme"}),
+                };
+                let [first, second] = networks.each_ref().map(delete);
+                submit_as(&client, "alice", "one", first, "").await.unwrap();
+                let refused = submit_as(&client, "alice", "one", create(), "").await;
+                assert!(is_usage(&refused), "{refused:?}");
+                submit_as(&client, "alice", "two", create(), "")
+                    .await
+                    .unwrap();
+                let refused = submit_as(&client, "alice", "two", second, "").await;
+                assert!(is_usage(&refused), "{refused:?}");
+            })
+            .await;
+    });
+}
+
+#[test]
+fn what_is_refused_may_be_asked_again_under_its_key() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.keeps("billing", KINDS);
+        bench
+            .run(async |client| {
+                let update = || Command::Update {
+                    kind: "customer".to_owned(),
+                    id: "acme".to_owned(),
+                    body: json!({}),
+                };
+                let refused = submit_as(&client, "alice", "k", update(), "").await;
+                assert!(
+                    matches!(refused, Err(ControlError::NotFound { .. })),
+                    "{refused:?}"
+                );
+                let kind = "customer".to_owned();
+                let body = json!({"id": "acme"});
+                client.submit(Command::Create { kind, body }).await.unwrap();
+                let updated = submit_as(&client, "alice", "k", update(), "").await;
+                assert!(
+                    matches!(updated, Ok(Receipt::Resource { .. })),
+                    "{updated:?}"
+                );
+            })
+            .await;
+    });
+}
 
 #[test]
 fn a_cursor_that_no_page_gave_is_the_callers_mistake() {

@@ -221,6 +221,49 @@ async fn bodies_are_bounded() {
 }
 
 #[tokio::test]
+async fn every_call_that_changes_something_hands_its_idempotency_key_on() {
+    let bench = Bench::new().await;
+    let path = |path: &str| format!("/api/v1/{path}");
+    let post = |at: &str, body: Value| (Method::POST, path(at), body);
+    let purge = json!({"rung": "retry", "confirm": "d1"});
+    for (method, path, body) in [
+        post("deletions", json!({"targets": ["network/web"]})),
+        post("deletions/d1/retry", json!({})),
+        post("deletions/d1/cancel", json!({})),
+        post("deletions/d1/pause", json!({})),
+        post("deletions/d1/resume", json!({})),
+        post("deletions/d1/drift", json!({"accept": true})),
+        post("deletions/d1/purge", purge.clone()),
+        post("steps/1/purge", purge),
+        post("steps/1/retry", json!({})),
+        post("steps:retry", json!({})),
+        post("sites/prod%2FRegionOne/pause", json!({})),
+        post("sites/prod%2FRegionOne/resume", json!({})),
+        post("deployments/d0/release", json!({})),
+        post("tombstones/prod%2FRegionOne/network/n1/release", json!({})),
+        post("resources/customer", json!({"name": "acme"})),
+        (
+            Method::PATCH,
+            path("resources/customer/acme"),
+            json!({"name": "a"}),
+        ),
+        (Method::DELETE, path("resources/customer/acme"), json!({})),
+    ] {
+        let before = bench.fake.submits();
+        let key = format!("{method} {path}");
+        let request = bench.request(method, &path).json(&body);
+        request
+            .header("Idempotency-Key", &key)
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(bench.fake.submits(), before + 1, "{key}");
+        let handed_on = bench.fake.last_submitted().idempotency_key;
+        assert_eq!(handed_on, Some(key));
+    }
+}
+
+#[tokio::test]
 async fn an_idempotency_key_is_visible_text_of_a_bounded_length() {
     let bench = Bench::new().await;
     for key in [String::new(), "k".repeat(257)] {

@@ -14,11 +14,11 @@ use super::batch::Sql;
 use super::lock::Lock;
 use super::pages::{self, position};
 use super::store::{Job, Outcome, Store, check_content, check_version, configure, fault};
-use super::{Options, claims, gantt, native, outline, peers, purge, reads, told};
+use super::{Options, claims, gantt, native, outline, peers, purge, reads, requests, told};
 use crate::domain::attention::Triage;
 use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::model::{
-    Counts, Deletion, Identity, KindName, Plan, ResourceKey, Site, SitePause, Step, Target,
+    Actor, Counts, Deletion, Identity, KindName, Plan, ResourceKey, Site, SitePause, Step, Target,
     Tombstone,
 };
 use crate::domain::native::Native;
@@ -27,7 +27,7 @@ use crate::domain::outline::Outline;
 use crate::domain::peers::{Asked, Awaited, Deployment, News};
 use crate::ledger::{
     Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Forgotten, Heard, Importer, Ledger, LedgerError, LooksDue, NativeFilter, Original,
+    Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LooksDue, NativeFilter, Original,
     OriginalName, Paged, PointedAt, Room, Standing, StepFilter, Summary, ToSeeTo, TombstoneFilter,
 };
 
@@ -525,6 +525,17 @@ impl<D: Drive> Ledger for D {
         let hash = hash.to_owned();
         let plan = self.read(move |db| reads::plan(db, &hash, now)).await?;
         Ok(plan.map(Arc::new))
+    }
+
+    async fn kept_request(
+        &self,
+        actor: &Actor,
+        key: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Option<KeptRequest>, LedgerError> {
+        let (actor, key) = (actor.clone(), key.to_owned());
+        self.read(move |db| requests::kept(db, &actor, &key, now))
+            .await
     }
 
     async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError> {

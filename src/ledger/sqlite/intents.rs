@@ -6,12 +6,12 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::batch::{Batch, Sql};
-use super::rows;
+use super::{requests, rows};
 use crate::domain::model::{
     DeletionState, EventKind, KindName, OnFailure, Phase, Plan, Refusal, ResourceKey, Target,
     short_id,
 };
-use crate::ledger::{Applied, NewDeletion, audit};
+use crate::ledger::{Applied, KeyedRequest, NewDeletion, audit};
 
 /// Plans and idempotency keys are kept for this long.
 pub(super) const KEPT: TimeDelta = TimeDelta::hours(24);
@@ -146,44 +146,27 @@ impl Batch<'_> {
         let Some(key) = &wanted.idempotency_key else {
             return Ok(None);
         };
-        let kept_since = rows::micros(wanted.now - KEPT);
-        self.execute("DELETE FROM idempotency WHERE at <= ?1", &[&kept_since])?;
-        let before: Option<(String, String)> = self
-            .db
-            .prepare_cached("SELECT body, deletion FROM idempotency WHERE actor = ?1 AND key = ?2")?
-            .query_row(params![rows::json(&wanted.actor)?, key], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()?;
-        Ok(match before {
-            None => None,
-            Some((body, deletion_id)) if body == fingerprint(wanted)? => Some(Applied::Accepted {
-                deletion_id,
+        let body = fingerprint(wanted)?;
+        let before = requests::kept(self.db, &wanted.actor, key, wanted.now)?;
+        Ok(before.map(|before| match before.body == body {
+            true => Applied::Accepted {
+                deletion_id: before.deletion,
                 existing: true,
-            }),
-            Some((_, deletion_id)) => Some(Applied::KeyReused(format!(
-                "the idempotency key was used for another request (deletion {})",
-                short_id(&deletion_id)
-            ))),
-        })
+            },
+            false => Applied::KeyReused(before.other_use()),
+        }))
     }
 
     fn remember_key(&self, wanted: &NewDeletion) -> Sql<()> {
         let Some(key) = &wanted.idempotency_key else {
             return Ok(());
         };
-        self.db
-            .prepare_cached(
-                "INSERT INTO idempotency(actor, key, body, deletion, at) VALUES(?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(params![
-                rows::json(&wanted.actor)?,
-                key,
-                fingerprint(wanted)?,
-                wanted.id,
-                rows::micros(wanted.now)
-            ])
-            .map(drop)
+        let request = KeyedRequest {
+            actor: wanted.actor.clone(),
+            key: key.clone(),
+            body: fingerprint(wanted)?,
+        };
+        self.remember_request(&request, &wanted.id, None, wanted.now)
     }
 
     fn remember_shown(&self, wanted: &NewDeletion) -> Sql<()> {

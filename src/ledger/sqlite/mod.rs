@@ -31,6 +31,7 @@ mod peers;
 mod prune;
 mod purge;
 mod reads;
+mod requests;
 pub mod rewind;
 mod rows;
 mod schema;

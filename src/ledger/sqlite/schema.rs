@@ -5,11 +5,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::outline;
 
 /// What this version of gone writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 17;
+pub(super) const KNOWN: i64 = 18;
 
 /// What brings a ledger from the version of its position to the next. Never edited once released:
 /// a change is one more entry.
-const MIGRATIONS: [&str; 17] = [
+const MIGRATIONS: [&str; 18] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -27,6 +27,7 @@ const MIGRATIONS: [&str; 17] = [
     WOKEN_STEPS,
     DEADLINES,
     NAMESAKES,
+    ANSWERS,
 ];
 
 /// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
@@ -461,6 +462,8 @@ CREATE TABLE parts(
 CREATE INDEX parts_of ON parts(record);
 ALTER TABLE foreign_going ADD COLUMN gone_at INTEGER;
 ";
+/// `answer` of a request that asked for no deletion, as JSON; its `deletion` is empty.
+const ANSWERS: &str = "ALTER TABLE idempotency ADD COLUMN answer TEXT;";
 /// The version whose steps have places.
 const WITH_PLACES: i64 = 10;
 

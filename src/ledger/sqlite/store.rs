@@ -277,6 +277,13 @@ impl Batch<'_> {
         match change {
             Change::SavePlan { plan, now } => self.save_plan(plan, *now),
             Change::Accept(wanted) => self.accept(wanted),
+            Change::KeepAnswer {
+                request,
+                answer,
+                now,
+            } => self
+                .remember_request(request, "", Some(answer), *now)
+                .map(|()| Applied::Done),
             Change::Start {
                 deletion_id,
                 plan,

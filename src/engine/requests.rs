@@ -1,0 +1,121 @@
+//! A command under a client's own key (`Idempotency-Key`) is carried out once, and answered alike each time.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sha2::{Digest as _, Sha256};
+
+use super::Shared;
+use super::handle::ledger_error;
+use crate::control::{Command, ControlError, Envelope, Receipt};
+use crate::domain::model::Actor;
+use crate::ledger::{Change, KeyedRequest, audit};
+
+/// None: it has no key, changes nothing, or asks for a deletion, with which the ledger keeps the key.
+pub(super) fn keyed(envelope: &Envelope) -> Option<KeyedRequest> {
+    match &envelope.command {
+        Command::Plan { .. }
+        | Command::Delete { .. }
+        | Command::DeleteSeen { .. }
+        | Command::DeletePlan { .. }
+        | Command::DeletePlanFile { .. } => return None,
+        _ => {}
+    }
+    let key = envelope.idempotency_key.clone()?;
+    let asked = serde_json::to_vec(&(&envelope.command, &envelope.reason)).ok()?;
+    Some(KeyedRequest {
+        actor: envelope.actor.clone(),
+        key,
+        body: audit::hex(&Sha256::digest(asked)),
+    })
+}
+
+/// Keys whose requests are being carried out, each of an actor.
+#[derive(Debug, Default)]
+pub(super) struct KeysInUse(Mutex<HashSet<(Actor, String)>>);
+
+impl KeysInUse {
+    /// Until the answer is dropped; none: it is in use.
+    fn take(self: &Arc<Self>, request: &KeyedRequest) -> Option<KeyInUse> {
+        let key = (request.actor.clone(), request.key.clone());
+        let is_free = self.lock().insert(key.clone());
+        is_free.then(|| KeyInUse {
+            of: self.clone(),
+            key,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<(Actor, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct KeyInUse {
+    of: Arc<KeysInUse>,
+    key: (Actor, String),
+}
+
+impl Drop for KeyInUse {
+    fn drop(&mut self) {
+        self.of.lock().remove(&self.key);
+    }
+}
+
+impl Shared {
+    /// Runs to its end also when its client goes away, so that the answer is there when that asks again. After
+    /// a crash between the two it is carried out anew: whatever has a key here brings about a state, and does
+    /// so once.
+    pub(super) async fn submit_once(
+        self: &Arc<Self>,
+        request: KeyedRequest,
+        envelope: Envelope,
+    ) -> Result<Receipt, ControlError> {
+        let shared = self.clone();
+        let answered =
+            tokio::spawn(async move { shared.answer_under_key(request, envelope).await });
+        answered.await.unwrap_or_else(|error| {
+            let message = format!("the command was not carried out to its end: {error}");
+            Err(ControlError::Internal { message })
+        })
+    }
+
+    async fn answer_under_key(
+        self: &Arc<Self>,
+        request: KeyedRequest,
+        envelope: Envelope,
+    ) -> Result<Receipt, ControlError> {
+        let Some(_in_use) = self.keys_in_use.take(&request) else {
+            return Err(ControlError::Conflict {
+                message: "a request under this idempotency key is being carried out; ask again for its answer"
+                    .to_owned(),
+            });
+        };
+        let (actor, key) = (&request.actor, &request.key);
+        let kept = self.ledger.kept_request(actor, key, self.clock.now()).await;
+        if let Some(kept) = kept.map_err(ledger_error)? {
+            let answer = kept.answer.clone().filter(|_| kept.body == request.body);
+            return match answer.map(serde_json::from_value) {
+                Some(Ok(receipt)) => Ok(receipt),
+                Some(Err(error)) => Err(ControlError::Internal {
+                    message: format!("the answer that was kept cannot be read: {error}"),
+                }),
+                None => Err(ControlError::Usage {
+                    message: kept.other_use(),
+                }),
+            };
+        }
+        let receipt = self.carry_out(envelope).await?;
+        let answer = serde_json::to_value(&receipt).map_err(|error| ControlError::Internal {
+            message: format!("the answer cannot be kept: {error}"),
+        })?;
+        let now = self.clock.now();
+        self.commit(vec![Change::KeepAnswer {
+            request,
+            answer,
+            now,
+        }])
+        .await
+        .map_err(ledger_error)?;
+        Ok(receipt)
+    }
+}

@@ -1,0 +1,63 @@
+//! What clients asked under keys of their own (`Idempotency-Key`), and what they were answered.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
+
+use super::batch::{Batch, Sql};
+use super::intents::KEPT;
+use super::rows;
+use crate::domain::model::Actor;
+use crate::ledger::{KeptRequest, KeyedRequest};
+
+/// What this actor asked under this key within the last 24 h.
+pub(super) fn kept(
+    db: &Connection,
+    actor: &Actor,
+    key: &str,
+    now: DateTime<Utc>,
+) -> Sql<Option<KeptRequest>> {
+    db.prepare_cached(
+        "SELECT body, deletion, answer FROM idempotency WHERE actor = ?1 AND key = ?2 AND at > ?3",
+    )?
+    .query_row(
+        params![rows::json(actor)?, key, rows::micros(now - KEPT)],
+        |row| {
+            Ok(KeptRequest {
+                body: row.get(0)?,
+                deletion: row.get(1)?,
+                answer: rows::from_json_opt(row, 2)?,
+            })
+        },
+    )
+    .optional()
+}
+
+impl Batch<'_> {
+    /// `deletion`: the one that it asked for, else empty.
+    pub(super) fn remember_request(
+        &self,
+        request: &KeyedRequest,
+        deletion: &str,
+        answer: Option<&Value>,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
+        let expired = rows::micros(now - KEPT);
+        self.execute("DELETE FROM idempotency WHERE at <= ?1", &[&expired])?;
+        let answer = answer.map(rows::json).transpose()?;
+        self.db
+            .prepare_cached(
+                "INSERT INTO idempotency(actor, key, body, deletion, answer, at)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
+            .execute(params![
+                rows::json(&request.actor)?,
+                request.key,
+                request.body,
+                deletion,
+                answer,
+                rows::micros(now)
+            ])
+            .map(drop)
+    }
+}
