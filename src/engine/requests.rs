@@ -11,7 +11,8 @@ use crate::control::{Command, ControlError, Envelope, Receipt};
 use crate::domain::model::Actor;
 use crate::ledger::{Change, KeyedRequest, audit};
 
-/// None: it has no key, changes nothing, or asks for a deletion, with which the ledger keeps the key.
+/// None: it has no key, comes from within (such commands cross no socket and have no text), or asks for a
+/// deletion, with which the ledger keeps the key.
 pub(super) fn keyed(envelope: &Envelope) -> Option<KeyedRequest> {
     match &envelope.command {
         Command::Plan { .. }

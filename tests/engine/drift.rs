@@ -10,7 +10,7 @@ use gone::domain::model::{
 use crate::harness::*;
 
 /// A network whose deletion is stuck because a port appeared after the plan; the deletion and the port.
-async fn stuck_with_a_newcomer(
+pub async fn stuck_with_a_newcomer(
     bench: &Bench,
     client: &Client,
     network: &str,
@@ -23,7 +23,7 @@ async fn stuck_with_a_newcomer(
     (id, newcomer)
 }
 
-fn hold_the_port_back(bench: &Bench, port: &str) {
+pub fn hold_the_port_back(bench: &Bench, port: &str) {
     bench.faults(json!([{ "match": { "method": "DELETE", "id": port }, "times": 3, "action": { "status": 503 } }]));
 }
 

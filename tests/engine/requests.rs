@@ -1,11 +1,14 @@
 //! Requests as clients repeat them under a key of their own, and as they make them up.
 
+use std::time::Duration;
+
 use gone::control::{Command, ControlError, Envelope, Page, Query, Receipt};
 use gone::domain::model::{Actor, KindName, Origin, StepState};
 use serde_json::json;
 
 use super::client::{Client, cascade, target};
-use super::harness::{Bench, paused};
+use super::drift::{hold_the_port_back, stuck_with_a_newcomer};
+use super::harness::{Bench, paused, site};
 
 const KINDS: &str = "service = \"billing\"\n[kind.customer.native]\n";
 
@@ -172,6 +175,62 @@ fn what_is_refused_may_be_asked_again_under_its_key() {
                 assert!(
                     matches!(updated, Ok(Receipt::Resource { .. })),
                     "{updated:?}"
+                );
+            })
+            .await;
+    });
+}
+
+#[test]
+fn a_request_under_a_key_that_is_still_being_carried_out_is_a_conflict() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(1);
+        hold_the_port_back(&bench, &ports[0]);
+        bench
+            .run(async |client| {
+                let late = json!({ "network_id": network, "name": "late" });
+                let (deletion_id, _) =
+                    stuck_with_a_newcomer(&bench, &client, &network, late).await;
+                // What is accepted is planned, by calls that take their time.
+                bench.limits(json!({ "latency_ms": 200 }));
+                let accept = || Command::Drift {
+                    deletion_id: deletion_id.clone(),
+                    accept: true,
+                };
+                let (accepted, refused) =
+                    tokio::join!(submit_as(&client, "alice", "k", accept(), ""), async {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        submit_as(&client, "alice", "k", accept(), "").await
+                    });
+                assert!(
+                    matches!(&refused, Err(ControlError::Conflict { message }) if message.contains("being carried out")),
+                    "{refused:?}"
+                );
+                let again = submit_as(&client, "alice", "k", accept(), "").await;
+                assert_eq!(json!(again.unwrap()), json!(accepted.unwrap()));
+            })
+            .await;
+    });
+}
+
+#[test]
+fn a_key_is_good_for_a_day() {
+    paused(async {
+        let bench = Bench::new(1);
+        bench
+            .run(async |client| {
+                let pause = || Command::PauseSite { site: site() };
+                submit_as(&client, "alice", "k", pause(), "").await.unwrap();
+                let rows = audit_rows(&client).await;
+                tokio::time::sleep(Duration::from_secs(24 * 60 * 60 - 60)).await;
+                submit_as(&client, "alice", "k", pause(), "").await.unwrap();
+                assert_eq!(audit_rows(&client).await, rows, "done again within the day");
+                tokio::time::sleep(Duration::from_secs(120)).await;
+                let again = submit_as(&client, "alice", "k", pause(), "").await;
+                assert!(
+                    matches!(&again, Err(ControlError::Conflict { message }) if message.contains("paused already")),
+                    "{again:?}"
                 );
             })
             .await;
