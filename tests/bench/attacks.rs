@@ -3,7 +3,8 @@
 //! and how soon the next client is answered when it ends.
 //!
 //! Engine and Keystone (the practice cloud's) are processes of their own. The service behind the gate
-//! answers from text that stands ready, or never: so what a large list takes is the gate's.
+//! answers from text that stands ready, or never: so what a large list takes is the gate's. Attackers are
+//! other machines: here they run behind all others, as far as the system lets them.
 //!
 //! `--smoke` runs small and proves only that everybody is answered.
 #![allow(
@@ -49,6 +50,8 @@ const SOCKET_CONNECTIONS: usize = 600;
 const FRESH_EACH: usize = 10;
 /// Between an attack and the next client that is alone.
 const REST: Duration = Duration::from_secs(1);
+/// What the service sends of a list at a time.
+const PIECE_BYTES: usize = 64 << 10;
 /// What a client waits for its answer, at the very most.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -80,7 +83,7 @@ fn main() {
     };
     let service = Service::start(scale.list_bytes);
     let engine = Engine::start(&service);
-    let attackers = runtime();
+    let attackers = runtime(attackers::stand_behind);
     let (at, gate) = (&attackers, engine.gate);
     let url = |path: &str| format!("http://{gate}/v2.0/{path}");
     let head = |path: &str| format!("GET /v2.0/{path} HTTP/1.1\r\nhost: x\r\n\r\n");
@@ -127,9 +130,10 @@ fn main() {
 }
 
 /// One thread: a client needs no more, and the engine has the rest.
-fn runtime() -> Runtime {
+fn runtime(prepare: fn()) -> Runtime {
     Builder::new_multi_thread()
         .worker_threads(1)
+        .on_thread_start(prepare)
         .enable_all()
         .build()
         .unwrap()
@@ -239,7 +243,7 @@ impl Service {
         let rows = vec![row.as_str(); list_bytes / row.len()].join(",");
         let ports = answer(format!("{{\"ports\": [{rows}]}}"));
         let hanging = Arc::<AtomicUsize>::default();
-        let runtime = runtime();
+        let runtime = runtime(|| {});
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let counted = hanging.clone();
@@ -281,8 +285,12 @@ async fn serve(mut stream: TcpStream, [networks, ports]: [Arc<str>; 2], hanging:
                 continue;
             }
         };
-        if stream.write_all(list.as_bytes()).await.is_err() {
-            return;
+        for piece in list.as_bytes().chunks(PIECE_BYTES) {
+            if stream.write_all(piece).await.is_err() {
+                return;
+            }
+            // So no large list holds up a small one here.
+            tokio::task::yield_now().await;
         }
     }
 }

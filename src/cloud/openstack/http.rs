@@ -22,6 +22,9 @@ const BODY_BYTES_MAX: usize = 64 << 20;
 /// Shorter than Apache's 5 s: a call on a connection that the server is closing has an unknown
 /// outcome.
 const IDLE_SECONDS_MAX: u64 = 4;
+/// What a streaming client reads at a time, and so the longest head of an answer: connections that share a
+/// thread have their turns after as much.
+const STREAMED_BYTES_MAX: usize = 64 << 10;
 /// A host that does not answer a SYN in this time is down, whatever the deadline.
 const CONNECT_SECONDS_MAX: u64 = 10;
 
@@ -136,6 +139,7 @@ where
     Ok(Client::builder(TokioExecutor::new())
         .pool_idle_timeout(Duration::from_secs(IDLE_SECONDS_MAX))
         .pool_timer(TokioTimer::new())
+        .http1_max_buf_size(STREAMED_BYTES_MAX)
         .build(connector))
 }
 

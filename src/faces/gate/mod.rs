@@ -288,7 +288,11 @@ impl Gate {
         }
     }
 
-    async fn answer(&self, request: Request<Arriving>, peer: SocketAddr) -> Response<Out> {
+    async fn answer(
+        self: &Arc<Self>,
+        request: Request<Arriving>,
+        peer: SocketAddr,
+    ) -> Response<Out> {
         let (mut head, body) = request.into_parts();
         head.extensions.insert(peer);
         let accept = text_of(&head, header::ACCEPT.as_str()).to_owned();
@@ -303,7 +307,7 @@ impl Gate {
     }
 
     async fn decide(
-        &self,
+        self: &Arc<Self>,
         head: request::Parts,
         body: Arriving,
         peer: SocketAddr,

@@ -1,18 +1,21 @@
 //! One page of a list as a service shows it, and which fields of it a client asked for.
 
+use http::Uri;
 use http::uri::PathAndQuery;
-use http::{StatusCode, Uri};
 use serde_json::Value;
 use url::form_urlencoded;
 
-use super::pass::Whole;
+use crate::control::traffic::Met;
 use crate::domain::kinds::Kind;
 
 /// One page of a list.
 pub(super) struct Page {
-    pub(super) json: Value,
-    rows: Vec<Value>,
+    json: Value,
+    pub(super) rows: Vec<Value>,
+    /// Rows that the service gave.
     pub(super) size: usize,
+    /// What is not as the service has it.
+    pub(super) met: Option<Met>,
     /// Path and query of the pages beside it.
     pub(super) next: Option<String>,
     pub(super) previous: Option<String>,
@@ -39,9 +42,9 @@ impl Direction {
 }
 
 impl Page {
-    pub(super) async fn of(answered: &Whole, items: &str) -> Option<Self> {
-        let json = answered.json().await;
-        let mut json = json.filter(|_| answered.head.status == StatusCode::OK)?;
+    /// None: it is none.
+    pub(super) fn read(text: &[u8], items: &str) -> Option<Self> {
+        let mut json: Value = serde_json::from_slice(text).ok()?;
         let rows = match json.get_mut(items)? {
             Value::Array(rows) => std::mem::take(rows),
             _ => return None,
@@ -52,23 +55,57 @@ impl Page {
             size: rows.len(),
             json,
             rows,
+            met: None,
             next,
             previous,
         })
     }
 
-    pub(super) fn take_rows(&mut self) -> Vec<Value> {
-        std::mem::take(&mut self.rows)
-    }
-
-    pub(super) fn put_rows(&mut self, items: &str, rows: Vec<Value>) {
-        if let Some(shown) = self.json.get_mut(items) {
-            *shown = Value::Array(rows);
+    /// The rows of a page beside this one.
+    pub(super) fn take_in(&mut self, mut beside: Self, direction: Direction) {
+        if self.met != Some(Met::Hidden) {
+            self.met = beside.met.or(self.met);
+        }
+        match direction {
+            Direction::Forward => self.rows.append(&mut beside.rows),
+            Direction::Backward => {
+                beside.rows.append(&mut self.rows);
+                self.rows = beside.rows;
+            }
         }
     }
 
+    /// As many rows as the service gave, with nothing that the client did not ask for; `more`: the list goes on.
+    pub(super) fn text(
+        mut self,
+        kind: &Kind,
+        items: &str,
+        asked: &Asked,
+        direction: Direction,
+        more: bool,
+    ) -> String {
+        match direction {
+            Direction::Forward => self.rows.truncate(self.size),
+            Direction::Backward => {
+                drop(self.rows.drain(..self.rows.len().saturating_sub(self.size)))
+            }
+        }
+        let id_of = |row: Option<&Value>| row.and_then(|row| kind.id_of(row));
+        let (first, last) = (id_of(self.rows.first()), id_of(self.rows.last()));
+        self.name_neighbours(direction, more, (first.as_deref(), last.as_deref()));
+        for row in &mut self.rows {
+            asked.strip(row);
+        }
+        let rows = std::mem::take(&mut self.rows);
+        if let Some(shown) = self.json.get_mut(items) {
+            *shown = Value::Array(rows);
+        }
+        self.restore_query(asked);
+        self.json.to_string()
+    }
+
     /// Takes the fields that the gate added off the links, and puts back the filter that it left out.
-    pub(super) fn restore_query(&mut self, asked: &Asked) {
+    fn restore_query(&mut self, asked: &Asked) {
         for link in self.links() {
             for field in &asked.missing {
                 *link = without_query(link, "fields", field);
@@ -89,7 +126,7 @@ impl Page {
 
     /// The links to the pages beside this one, by the first and last row that are shown; to the side where
     /// the rest of the list is only if there is more.
-    pub(super) fn name_neighbours(
+    fn name_neighbours(
         &mut self,
         direction: Direction,
         more: bool,

@@ -44,7 +44,11 @@ pub(super) struct Whole {
 impl Whole {
     pub(super) async fn json(&self) -> Option<Value> {
         let body = self.body.clone();
-        threads::beside(body.len(), move || serde_json::from_slice(&body).ok()).await
+        threads::beside(
+            body.len(),
+            async move { serde_json::from_slice(&body).ok() },
+        )
+        .await
     }
 
     /// An answer of the gate's own.
@@ -68,11 +72,16 @@ impl Whole {
     }
 
     /// The same answer with another body, of about the same length.
-    pub(super) async fn with_json(mut self, body: Value) -> Response<Out> {
+    pub(super) async fn with_json(self, body: Value) -> Response<Out> {
+        let text = threads::beside(self.body.len(), async move { body.to_string() }).await;
+        self.with_text(text)
+    }
+
+    /// The same with the text of it.
+    pub(super) fn with_text(mut self, body: String) -> Response<Out> {
         self.head.headers.remove(header::CONTENT_LENGTH);
         self.head.headers.remove(header::ETAG);
-        let text = threads::beside(self.body.len(), move || body.to_string()).await;
-        self.body = Bytes::from(text);
+        self.body = Bytes::from(body);
         if let Some(share) = &mut self.share {
             share.shrink_to(self.body.len());
         }
@@ -171,6 +180,8 @@ impl Gate {
                 share = self.room_for(room).await?;
             }
             read.extend_from_slice(&data);
+            // However much there is to read already, others have their turn.
+            tokio::task::yield_now().await;
         }
         Ok(Whole {
             head,

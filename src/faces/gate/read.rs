@@ -1,5 +1,7 @@
 //! GET and lists: passed on, hidden, or shown as deleting (T5, T7, T13).
 
+use std::sync::Arc;
+
 use http::{Method, Response, StatusCode, request};
 use serde_json::{Map, Value, json};
 
@@ -8,10 +10,10 @@ use super::pass::Whole;
 use super::refusal::{Refusal, name_deletion, refused};
 use super::route::{Named, Place};
 use super::rules::{Asker, Ruling, Wish, ruling};
-use super::{Gate, Out};
+use super::{Gate, Out, threads};
 use crate::control::traffic::Met;
 use crate::control::{Page as Answered, Query};
-use crate::domain::kinds::{Bond, Kind, Reference};
+use crate::domain::kinds::{Bond, Kind, Kinds, Reference};
 use crate::domain::model::{KindName, ResourceKey};
 
 /// Pages that one request may take from the upstream to fill one of its own: 100,000 rows.
@@ -21,7 +23,7 @@ const REFILL_ROWS: usize = 500;
 
 impl Gate {
     pub(super) async fn read(
-        &self,
+        self: &Arc<Self>,
         head: request::Parts,
         body: Out,
         place: Place,
@@ -243,42 +245,25 @@ impl Gate {
 
     /// A page as the rules leave it: full, and with markers that are seen (T13, T21).
     async fn list(
-        &self,
+        self: &Arc<Self>,
         head: request::Parts,
         kind: &KindName,
         asker: Asker,
     ) -> Result<Response<Out>, Refusal> {
-        let Some((kind, list)) = self
-            .kinds
-            .get(kind)
-            .and_then(|kind| Some((kind, kind.spec.list.as_ref()?)))
-        else {
+        let Some(kind) = self.kinds.get(kind).filter(|kind| kind.spec.list.is_some()) else {
             return self.pass(head, super::pass::empty()).await;
         };
         let is_head = head.method == Method::HEAD;
-        let needed = match self.has_parts(&kind.name, asker) {
-            true => fields_of_parts(kind),
-            false => Vec::new(),
-        };
-        let asked = match asker {
-            // It is shown what the service has, and so finds that.
-            Asker::Central => Asked::of(&head.uri, kind, &needed).by_the_service(),
-            Asker::User | Asker::Local | Asker::Service => Asked::of(&head.uri, kind, &needed),
-        };
-        let direction = Direction::of(&head.uri);
+        let wanted = Arc::new(Wanted::of(self, &head, kind, asker));
         let mut first = head.clone();
-        first.uri = asked.asked_of_the_service(&head.uri);
+        first.uri = wanted.asked.asked_of_the_service(&head.uri);
         let answered = self.fetch(first).await?;
-        let Some(mut page) = Page::of(&answered, &list.items).await else {
+        let Some(mut page) = self.page(&answered, &wanted).await? else {
             return self.unfiltered(answered, is_head);
         };
-        let mut met = None;
-        let taken = page.take_rows();
-        let mut rows = self.seen(kind, asker, &asked, taken, &mut met).await?;
-        let full = page.size;
-        let mut onward = page.onward(direction);
+        let mut onward = page.onward(wanted.direction);
         let mut refills = 0;
-        while rows.len() < full
+        while page.rows.len() < page.size
             && let Some(link) = onward.take()
         {
             refills += 1;
@@ -288,39 +273,49 @@ impl Gate {
             }
             let link = with_query(&link, "limit", &REFILL_ROWS.to_string());
             let fetched = self.fetch_at(&head, &link).await?;
-            let Some(mut more) = Page::of(&fetched, &list.items).await else {
+            let Some(more) = self.page(&fetched, &wanted).await? else {
                 return self.unfiltered(fetched, is_head);
             };
-            onward = more.onward(direction);
-            let taken = more.take_rows();
-            let mut more = self.seen(kind, asker, &asked, taken, &mut met).await?;
-            match direction {
-                Direction::Forward => rows.extend(more),
-                Direction::Backward => {
-                    more.append(&mut rows);
-                    rows = more;
-                }
-            }
+            onward = more.onward(wanted.direction);
+            page.take_in(more, wanted.direction);
         }
-        let more = rows.len() > full || onward.is_some();
-        match direction {
-            Direction::Forward => rows.truncate(full),
-            Direction::Backward => drop(rows.drain(..rows.len().saturating_sub(full))),
-        }
-        if let Some(met) = met {
+        if let Some(met) = page.met {
             self.counter.met(met);
-        } else if !asked.changes_the_request() {
-            return Ok(answered.relay());
         }
-        let id_of = |row: Option<&Value>| row.and_then(|row| kind.id_of(row));
-        let (first, last) = (id_of(rows.first()), id_of(rows.last()));
-        page.name_neighbours(direction, more, (first.as_deref(), last.as_deref()));
-        for row in &mut rows {
-            asked.strip(row);
+        let more = page.rows.len() > page.size || onward.is_some();
+        let kinds = self.kinds.clone();
+        let text = threads::beside(answered.body.len(), async move {
+            let is_changed = page.met.is_some() || wanted.asked.changes_the_request();
+            let (kind, items) = wanted.kind_in(&kinds).filter(|_| is_changed)?;
+            Some(page.text(kind, items, &wanted.asked, wanted.direction, more))
+        });
+        Ok(match text.await {
+            Some(text) => answered.with_text(text),
+            None => answered.relay(),
+        })
+    }
+
+    /// A page with the rows that are shown, as they are shown; none: it is no page.
+    async fn page(
+        self: &Arc<Self>,
+        answered: &Whole,
+        wanted: &Arc<Wanted>,
+    ) -> Result<Option<Page>, Refusal> {
+        if answered.head.status != StatusCode::OK {
+            return Ok(None);
         }
-        page.put_rows(&list.items, rows);
-        page.restore_query(&asked);
-        Ok(answered.with_json(page.json).await)
+        let (gate, text, wanted) = (self.clone(), answered.body.clone(), wanted.clone());
+        let read = async move {
+            let Some((kind, items)) = wanted.kind_in(&gate.kinds) else {
+                return Ok(None);
+            };
+            let Some(mut page) = Page::read(&text, items) else {
+                return Ok(None);
+            };
+            gate.rule(kind, &wanted, &mut page).await?;
+            Ok(Some(page))
+        };
+        threads::beside(answered.body.len(), read).await
     }
 
     /// An answer that is no page, or no resource. The service's refusals and what has no body pass; a success that
@@ -342,42 +337,71 @@ impl Gate {
         ))
     }
 
-    /// The rows that are shown, as they are shown; and whether any is not as the service has it.
-    async fn seen(
-        &self,
-        kind: &Kind,
-        asker: Asker,
-        asked: &Asked,
-        rows: Vec<Value>,
-        met: &mut Option<Met>,
-    ) -> Result<Vec<Value>, Refusal> {
-        let wholes = match self.has_parts(&kind.name, asker) {
+    /// Leaves the rows that are shown, as they are shown.
+    async fn rule(&self, kind: &Kind, wanted: &Wanted, page: &mut Page) -> Result<(), Refusal> {
+        let Wanted { asker, asked, .. } = wanted;
+        let rows = std::mem::take(&mut page.rows);
+        let wholes = match self.has_parts(&kind.name, *asker) {
             true => self.wholes_of_rows(kind, &rows, Bond::Part).await?,
             false => vec![None; rows.len()],
         };
-        let mut seen = Vec::with_capacity(rows.len());
         for (mut row, whole) in rows.into_iter().zip(wholes) {
             let own = kind.id_of(&row).and_then(|id| self.phase(&kind.name, &id));
             let of_whole = || whole.and_then(|whole| self.phase(&whole.kind, &whole.id));
-            match ruling(own.or_else(of_whole), asker, Wish::Read) {
-                Ruling::NotFound => *met = Some(Met::Hidden),
+            match ruling(own.or_else(of_whole), *asker, Wish::Read) {
+                Ruling::NotFound => page.met = Some(Met::Hidden),
                 Ruling::ShowDeleting => {
-                    met.get_or_insert(Met::Deleting);
+                    page.met.get_or_insert(Met::Deleting);
                     if let Some(row) = row.as_object_mut() {
                         show_deleting(kind, row, asked);
                     }
                     if asked.finds(&row, true) {
-                        seen.push(row);
+                        page.rows.push(row);
                     }
                 }
                 Ruling::Pass | Ruling::UnderWay | Ruling::BeingChecked | Ruling::Conflict => {
                     if asked.finds(&row, false) {
-                        seen.push(row);
+                        page.rows.push(row);
                     }
                 }
             }
         }
-        Ok(seen)
+        Ok(())
+    }
+}
+
+/// A list as a client wants it.
+struct Wanted {
+    kind: KindName,
+    asker: Asker,
+    asked: Asked,
+    direction: Direction,
+}
+
+impl Wanted {
+    fn of(gate: &Gate, head: &request::Parts, kind: &Kind, asker: Asker) -> Self {
+        let needed = match gate.has_parts(&kind.name, asker) {
+            true => fields_of_parts(kind),
+            false => Vec::new(),
+        };
+        let asked = Asked::of(&head.uri, kind, &needed);
+        Self {
+            kind: kind.name.clone(),
+            asker,
+            asked: match asker {
+                // It is shown what the service has, and so finds that.
+                Asker::Central => asked.by_the_service(),
+                Asker::User | Asker::Local | Asker::Service => asked,
+            },
+            direction: Direction::of(&head.uri),
+        }
+    }
+
+    /// The kind, and under which key its rows stand.
+    fn kind_in<'k>(&self, kinds: &'k Kinds) -> Option<(&'k Kind, &'k str)> {
+        let kind = kinds.get(&self.kind)?;
+        let list = kind.spec.list.as_ref()?;
+        Some((kind, &list.items))
     }
 }
 

@@ -9,10 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// What takes longer than this many bytes' JSON, some milliseconds, is not done on these threads.
 const BYTES_HERE_MAX: usize = 256 << 10;
+/// The highest number that `nice` takes.
+const LOWEST_PRIORITY: i32 = 19;
 
 /// Shared by all gates of an engine; they end when it is dropped.
 pub struct Threads {
@@ -56,20 +59,48 @@ impl Threads {
     }
 }
 
-/// Work on a body of so many bytes, which may hold up nobody else's connection.
+/// Work on a body of so many bytes. A large one's is done on a thread of its own, behind all others, so that
+/// it holds up nobody else's connection; what that thread waits for, this one's reactor sees to.
 pub(super) async fn beside<T: Send + 'static>(
     bytes: usize,
-    work: impl FnOnce() -> T + Send + 'static,
+    work: impl Future<Output = T> + Send + 'static,
 ) -> T {
     if bytes <= BYTES_HERE_MAX {
-        return work();
+        return work.await;
     }
-    match tokio::task::spawn_blocking(work).await {
+    let (hand_over, handed) = oneshot::channel();
+    let (done, answer) = oneshot::channel();
+    let here = Handle::current();
+    let thread = std::thread::Builder::new()
+        .name("gate-large".to_owned())
+        .spawn(move || {
+            stand_behind();
+            if let Ok(work) = handed.blocking_recv() {
+                // Who waits for it may have gone away.
+                let _ = done.send(here.block_on(work));
+            }
+        });
+    let Ok(thread) = thread else {
+        // The system gives no more threads.
+        return work.await;
+    };
+    // It waits for nothing else.
+    let _ = hand_over.send(work);
+    match answer.await {
         Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            // The threads end, and this task with them.
-            Err(_) => std::future::pending().await,
+        Err(_) => match thread.join() {
+            Err(panic) => resume_unwind(panic),
+            // Its reactor ends, and this task with it.
+            Ok(()) => std::future::pending().await,
         },
+    }
+}
+
+/// This thread runs when no other would.
+fn stand_behind() {
+    // Elsewhere a priority is the whole process's.
+    if cfg!(target_os = "linux") {
+        // Where that is refused, the thread has its turn like any other.
+        let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
     }
 }

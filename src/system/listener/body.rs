@@ -82,29 +82,69 @@ impl Drop for Arriving {
     }
 }
 
-/// An answer's body; what it holds is given back when it was sent, or dropped.
+/// Sent at a time: then other connections of the thread have their turn.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// An answer's body, in pieces; what it holds is given back when it was sent, or dropped.
 #[derive(Debug)]
 pub struct Answering<B, H> {
-    pub(super) body: B,
-    pub(super) _held: H,
+    body: B,
+    /// What is left of a part.
+    rest: Bytes,
+    /// The others had their turn since the last piece.
+    has_waited: bool,
+    _held: H,
 }
 
-impl<B: Body + Unpin, H: Unpin> Body for Answering<B, H> {
-    type Data = B::Data;
+impl<B, H> Answering<B, H> {
+    pub(super) fn new(body: B, held: H) -> Self {
+        Self {
+            body,
+            rest: Bytes::new(),
+            has_waited: false,
+            _held: held,
+        }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for Answering<B, H> {
+    type Data = Bytes;
     type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        if self.rest.is_empty() {
+            let frame = match Pin::new(&mut self.body).poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => frame,
+                other => return other,
+            };
+            match frame.into_data() {
+                Ok(data) => self.rest = data,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        } else if !self.has_waited {
+            self.has_waited = true;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.has_waited = false;
+        let bytes = self.rest.len().min(PIECE_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(bytes)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (of_body, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        if let Some(upper) = of_body.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint.set_lower(of_body.lower() + rest);
+        hint
     }
 }

@@ -69,8 +69,7 @@ where
             let mut response = service.call(request).await?;
             // What these hold (a share of the memory) is held until the body was taken.
             let kept = std::mem::take(response.extensions_mut());
-            let _held = (held, kept);
-            Ok::<_, H::Error>(response.map(|body| Answering { body, _held }))
+            Ok::<_, H::Error>(response.map(|body| Answering::new(body, (held, kept))))
         }
     });
     let mut server = auto::Builder::new(TokioExecutor::new());

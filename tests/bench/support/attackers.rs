@@ -25,6 +25,15 @@ pub const AS_STRANGER: &str = "--hold-the-socket";
 const SIP: usize = 1 << 10;
 const BETWEEN_SIPS: Duration = Duration::from_millis(100);
 
+/// This thread runs when no other would.
+pub fn stand_behind() {
+    const LOWEST_PRIORITY: i32 = 19;
+    // On Linux that is the thread's; elsewhere it would be the whole process's.
+    if cfg!(target_os = "linux") {
+        let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
+    }
+}
+
 /// An attack under way.
 #[derive(Default)]
 pub struct Attack {
