@@ -14,6 +14,7 @@ use crate::domain::model::{ErrorClass, Site};
 use crate::faces::cli::args::Global;
 use crate::faces::cli::output::{Style, Tolerant};
 use crate::faces::cli::{self, Exit, Failure};
+use crate::faces::gate;
 use crate::faces::notify;
 use crate::faces::offline::doctor;
 use crate::ledger::Ledger as _;
@@ -181,16 +182,8 @@ async fn connect_to(socket: &Path) -> Result<Arc<dyn Control>, ControlError> {
 
 /// What is wrong with the gates of the settings, though they open.
 fn gate_warnings(settings: &Settings) -> Vec<String> {
-    let open = settings.gate.iter().map(|gate| gate.listen);
-    let open = open.filter(|listen| !listen.ip().is_loopback());
-    let mut warnings: Vec<String> = open
-        .map(|listen| {
-            format!(
-                "the gate at {listen} takes tokens in plain HTTP from other machines: put a proxy with TLS in \
-                 front of it, and let it listen on loopback"
-            )
-        })
-        .collect();
+    let listens = settings.gate.iter().map(|gate| gate.listen);
+    let mut warnings: Vec<String> = listens.filter_map(gate::open_to_others).collect();
     let wanted = embedded::files_wanted(settings);
     if let Some(limit) = files::raise_limit().filter(|limit| *limit < wanted) {
         warnings.push(format!(

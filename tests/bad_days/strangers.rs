@@ -230,3 +230,24 @@ fn a_doctor_warns_of_settings_that_others_may_write() {
     let said = stage.gone("doctor").ok().out;
     assert!(said.contains("may be replaced by others"), "{said}");
 }
+
+#[test]
+fn p12_a_doctor_warns_of_a_gate_that_takes_tokens_in_plain_http_from_other_machines() {
+    let stage = Stage::new();
+    let gate = |listen: &str| {
+        stage.settings(&format!(
+            "[[gate]]\nlisten = '{listen}'\nupstream = {{ cloud = 'prod', region = 'RegionOne', service = 'network' }}\n"
+        ));
+        stage.gone("doctor").ok().out
+    };
+    let warning = "takes tokens in plain HTTP from other machines";
+    let said = gate("127.0.0.1:9696");
+    assert!(!said.contains(warning), "{said}");
+    for listen in ["0.0.0.0:9696", "192.0.2.1:9696", "[::]:9696"] {
+        let said = gate(listen);
+        assert!(
+            said.contains(&format!("the gate at {listen} {warning}")),
+            "{said}"
+        );
+    }
+}

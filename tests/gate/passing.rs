@@ -3,14 +3,16 @@
 use std::io::ErrorKind;
 
 use gone::control::{GateTraffic, Page, Query};
-use gone::domain::model::Phase;
+use gone::domain::model::{KindName, Phase};
+use gone::ledger::tombstones::Changed;
 use gone::system::config::GateSource;
 use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::Stage;
+use crate::scopes::Keystone;
+use crate::support::{Stage, site};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_of_any_size_passes_both_ways_as_it_is() {
@@ -293,4 +295,99 @@ async fn what_becomes_of_requests_is_counted_and_shown_to_people() {
     };
     assert_eq!(status("local").await.traffic, counted);
     assert_eq!(status("central").await.traffic, GateTraffic::default());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p12_a_body_whose_chunks_cannot_be_read_is_the_clients_mistake() {
+    let stage = Stage::new().await;
+    let url = url::Url::parse(&stage.url(GateSource::User, "network")).unwrap();
+    let list = format!("{url}/v2.0/networks");
+    for chunks in [
+        "no-size\r\n",
+        "5\r\n{}\r\n0\r\n\r\n",
+        "ffffffffffffffffff\r\n{}",
+    ] {
+        for (verb, path) in [
+            ("POST", "/v2.0/networks"),
+            ("PUT", "/v2.0/networks/no-such"),
+            ("DELETE", "/v2.0/networks/no-such"),
+        ] {
+            let address = url.socket_addrs(|| None).unwrap()[0];
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = format!(
+                "{verb} {}{path} HTTP/1.1\r\nhost: x\r\nx-auth-token: {}\r\ntransfer-encoding: \
+                 chunked\r\n\r\n{chunks}",
+                url.path(),
+                stage.admin
+            );
+            stream.write_all(request.as_bytes()).await.unwrap();
+            stream.shutdown().await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert!(
+                answer.starts_with("HTTP/1.1 400 "),
+                "{verb} {chunks:?}: {answer}"
+            );
+        }
+    }
+    let networks = stage.send(Method::GET, &list, &stage.admin, None).await;
+    assert_eq!(networks.json()["networks"], json!([]));
+}
+
+/// A service whose every answer is this.
+async fn service(answer: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let answer = answer.clone();
+            tokio::spawn(async move {
+                let mut head = [0; 4096];
+                while stream.read(&mut head).await.is_ok_and(|read| read > 0) {
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                }
+            });
+        }
+    });
+    at
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t13_a_page_that_cannot_be_read_is_not_shown() {
+    let stage = Stage::new().await;
+    let hidden = "00000000-0000-4000-8000-00000000ffff";
+    stage.tombstones.apply([Changed {
+        site: site(),
+        kind: KindName::new("network"),
+        id: hidden.into(),
+        phase: Some(Phase::Gone),
+    }]);
+    let row = json!({ "id": hidden, "name": "n" });
+    for (status, body, shown) in [
+        ("200 OK", format!("{{\"networks\": [{row}]}}"), 200),
+        ("200 OK", format!("{{\"networks\": [{row}]"), 502),
+        ("200 OK", format!("{{\"networks\": {row}}}"), 502),
+        ("200 OK", format!("{{\"nets\": [{row}]}}"), 502),
+        ("200 OK", format!("[{row}]"), 502),
+        (
+            "203 Non-Authoritative",
+            format!("{{\"networks\": [{row}]}}"),
+            502,
+        ),
+        // Refusals pass as they are.
+        ("403 Forbidden", "{".to_owned(), 403),
+    ] {
+        let head =
+            format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: ");
+        let keystone =
+            Keystone::naming(service(format!("{head}{}\r\n\r\n{body}", body.len())).await).await;
+        let auth = format!("{}/v3", keystone.server.uri());
+        let gate = stage.gate_asking(&auth, "").await;
+        let url = format!("http://{}/v2.0/networks", gate.address());
+        let answer = stage.send(Method::GET, &url, "t", None).await;
+        assert_eq!(answer.status, shown, "{body}: {}", answer.text);
+        assert!(!answer.text.contains(hidden), "{body}: {}", answer.text);
+        gate.stop().await;
+    }
 }

@@ -227,8 +227,8 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
     let gate = Arc::new(gate);
     gates.push(gate.clone());
     tracing::info!(%address, upstream = %gate.site, service = gate.service, "a gate is open");
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "this gate takes tokens in plain HTTP from other machines: put a proxy with TLS in front of it, and let it listen on loopback");
+    if let Some(warning) = open_to_others(address) {
+        tracing::warn!("{warning}");
     }
     let stop = CancellationToken::new();
     let task = tokio::spawn(run(gates, threads, listener, stop.clone()));
@@ -236,6 +236,16 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
         address,
         stop,
         task,
+    })
+}
+
+/// A warning, if a gate that listens there takes tokens from other machines (P12).
+pub fn open_to_others(listen: SocketAddr) -> Option<String> {
+    (!listen.ip().is_loopback()).then(|| {
+        format!(
+            "the gate at {listen} takes tokens in plain HTTP from other machines: put a proxy with TLS in front of \
+             it, and let it listen on loopback"
+        )
     })
 }
 

@@ -14,8 +14,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// What takes longer than this many bytes' JSON, some milliseconds, is not done on these threads.
 const BYTES_HERE_MAX: usize = 256 << 10;
-/// The highest number that `nice` takes.
-const LOWEST_PRIORITY: i32 = 19;
+/// As `nice` counts: a tenth of what another busy thread has, so that a large list comes to its end also on
+/// a machine that is never idle.
+const LOW_PRIORITY: i32 = 10;
 
 /// Shared by all gates of an engine; they end when it is dropped.
 pub struct Threads {
@@ -96,11 +97,11 @@ pub(super) async fn beside<T: Send + 'static>(
     }
 }
 
-/// This thread runs when no other would.
+/// Whoever else has work goes before this thread.
 fn stand_behind() {
     // Elsewhere a priority is the whole process's.
     if cfg!(target_os = "linux") {
         // Where that is refused, the thread has its turn like any other.
-        let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
+        let _ = rustix::process::setpriority_process(None, LOW_PRIORITY);
     }
 }
