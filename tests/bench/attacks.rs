@@ -37,7 +37,7 @@ use gone::ledger::sqlite;
 use serde_json::json;
 use stage::{Ended, command, fill, gate_address, memory_mb, practice_cloud, wait_for};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
 /// As many as a gate holds by default.
@@ -51,7 +51,7 @@ const FRESH_EACH: usize = 10;
 /// Between an attack and the next client that is alone.
 const REST: Duration = Duration::from_secs(1);
 /// What the service sends of a list at a time.
-const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES: usize = 16 << 10;
 /// What a client waits for its answer, at the very most.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -244,7 +244,11 @@ impl Service {
         let ports = answer(format!("{{\"ports\": [{rows}]}}"));
         let hanging = Arc::<AtomicUsize>::default();
         let runtime = runtime(|| {});
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        // It sends no more than is read: what lies ready in the kernel would cost this machine, and not the gate.
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_send_buffer_size(PIECE_BYTES as u32).unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = runtime.block_on(async { socket.listen(1_024) }).unwrap();
         let address = listener.local_addr().unwrap();
         let counted = hanging.clone();
         runtime.spawn(async move {

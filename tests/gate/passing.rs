@@ -369,6 +369,12 @@ async fn t13_a_page_that_cannot_be_read_is_not_shown() {
         ("200 OK", format!("{{\"networks\": [{row}]"), 502),
         ("200 OK", format!("{{\"networks\": {row}}}"), 502),
         ("200 OK", format!("{{\"nets\": [{row}]}}"), 502),
+        // No text: half of a character.
+        (
+            "200 OK",
+            format!("{{\"networks\": [{row}, {{\"id\": \"\\ud800\"}}]}}"),
+            502,
+        ),
         ("200 OK", format!("[{row}]"), 502),
         (
             "203 Non-Authoritative",

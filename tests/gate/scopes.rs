@@ -159,8 +159,8 @@ async fn p13_who_asked_is_known_with_the_address_and_reads_it_again_from_anywher
         Ok(Page::Audit { rows }) => rows,
         other => panic!("{other:?}"),
     };
-    let row = rows.iter().find(|row| row["target"] == id).unwrap();
-    assert_eq!(row["actor"]["name"], name);
+    let deleted = rows.iter().find(|row| row["action"] == "delete").unwrap();
+    assert_eq!(deleted["actor"]["name"], name, "{deleted}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

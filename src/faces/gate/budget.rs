@@ -6,13 +6,30 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// JSON that was read takes some twelve times the memory of its text, beside the text itself and the one
-/// that is written.
-const PER_BYTE: usize = 14;
+/// How an answer is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Read {
+    /// As the texts of its rows, each read by itself.
+    Rows,
+    /// As one tree of values.
+    Tree,
+}
+
+impl Read {
+    /// What a byte of the text takes in memory: the text itself, the one that is written, and in between
+    /// some sixty bytes for each row, or twelve times the text for a tree.
+    fn per_byte(self) -> usize {
+        match self {
+            Self::Rows => 4,
+            Self::Tree => 14,
+        }
+    }
+}
+
 /// What is charged for, at a time.
 const UNIT: usize = 1 << 10;
 /// Large answers together; the largest takes it alone.
-const LARGE_UNITS: u32 = 512 << 10;
+const LARGE_UNITS: u32 = 256 << 10;
 /// Small ones together, which so never wait for a large one.
 const SMALL_UNITS: u32 = 96 << 10;
 /// Bodies of requests together.
@@ -20,12 +37,14 @@ const BODY_UNITS: u32 = 32 << 10;
 /// An answer up to this size is a small one.
 pub(super) const SMALL_BYTES_MAX: usize = 1 << 20;
 
-/// Shared by all gates of an engine: 640 MiB.
+/// Shared by all gates of an engine: 384 MiB.
 #[derive(Debug)]
 pub struct Budget {
     large: Arc<Semaphore>,
     small: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
+    /// Taken to read one large page.
+    desk: Arc<Semaphore>,
 }
 
 impl Default for Budget {
@@ -35,9 +54,13 @@ impl Default for Budget {
             large: units(LARGE_UNITS),
             small: units(SMALL_UNITS),
             bodies: units(BODY_UNITS),
+            desk: units(1),
         }
     }
 }
+
+/// No other large page is read until this is dropped.
+pub(super) type Turn = OwnedSemaphorePermit;
 
 /// A share of the memory, given back when it is dropped.
 #[derive(Debug)]
@@ -46,7 +69,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// What was JSON is text of this length again.
+    /// What was read is text of this length again.
     pub(super) fn shrink_to(&mut self, bytes: usize) {
         let over = self.permit.num_permits().saturating_sub(bytes / UNIT + 1);
         drop(self.permit.split(over));
@@ -55,15 +78,21 @@ impl Share {
 
 impl Budget {
     /// Room for an answer of so many bytes, when there is any; none in time.
-    pub(super) async fn answer(&self, bytes: usize, within: Duration) -> Option<Share> {
+    pub(super) async fn answer(&self, bytes: usize, read: Read, within: Duration) -> Option<Share> {
         let (pool, most) = match bytes <= SMALL_BYTES_MAX {
             true => (&self.small, SMALL_UNITS),
             false => (&self.large, LARGE_UNITS),
         };
-        let units = u32::try_from(bytes * PER_BYTE / UNIT + 1).unwrap_or(most);
+        let units = u32::try_from(bytes * read.per_byte() / UNIT + 1).unwrap_or(most);
         let permit = pool.clone().acquire_many_owned(units.min(most));
         let permit = timeout(within, permit).await.ok()?.ok()?;
         Some(Share { permit })
+    }
+
+    /// One large page after another: together they would take all cores.
+    pub(super) async fn turn(&self, within: Duration) -> Option<Turn> {
+        let turn = self.desk.clone().acquire_owned();
+        timeout(within, turn).await.ok()?.ok()
     }
 
     /// Room for a part of a body, if there is any now.

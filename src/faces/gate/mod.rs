@@ -29,6 +29,7 @@ mod read;
 mod refusal;
 mod rights;
 pub mod route;
+mod rows;
 pub mod rules;
 mod threads;
 mod turns;

@@ -1,17 +1,20 @@
 //! One page of a list as a service shows it, and which fields of it a client asked for.
 
+use bytes::Bytes;
 use http::Uri;
 use http::uri::PathAndQuery;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use url::form_urlencoded;
 
+use super::rows;
 use crate::control::traffic::Met;
 use crate::domain::kinds::Kind;
 
 /// One page of a list.
 pub(super) struct Page {
-    json: Value,
-    pub(super) rows: Vec<Value>,
+    /// All but the rows.
+    json: Map<String, Value>,
+    pub(super) rows: Vec<Row>,
     /// Rows that the service gave.
     pub(super) size: usize,
     /// What is not as the service has it.
@@ -19,6 +22,13 @@ pub(super) struct Page {
     /// Path and query of the pages beside it.
     pub(super) next: Option<String>,
     pub(super) previous: Option<String>,
+}
+
+/// A row of a page.
+pub(super) struct Row {
+    pub(super) text: Bytes,
+    /// The marker of what is beside it.
+    pub(super) id: Option<String>,
 }
 
 /// To which side of a page the rest of its list is.
@@ -42,23 +52,20 @@ impl Direction {
 }
 
 impl Page {
-    /// None: it is none.
-    pub(super) fn read(text: &[u8], items: &str) -> Option<Self> {
-        let mut json: Value = serde_json::from_slice(text).ok()?;
-        let rows = match json.get_mut(items)? {
-            Value::Array(rows) => std::mem::take(rows),
-            _ => return None,
-        };
+    /// Without rows, and these as the service sent them; none: it is no page.
+    pub(super) fn read(text: &Bytes, items: &str) -> Option<(Self, Vec<Bytes>)> {
+        let (json, rows) = rows::read(text, items)?;
         let to = |rel: &str| link_of(&json, rel).and_then(|link| path_of(&link));
         let (next, previous) = (to(NEXT), to(PREVIOUS));
-        Some(Self {
+        let page = Self {
             size: rows.len(),
             json,
-            rows,
+            rows: Vec::with_capacity(rows.len()),
             met: None,
             next,
             previous,
-        })
+        };
+        Some((page, rows))
     }
 
     /// The rows of a page beside this one.
@@ -75,33 +82,26 @@ impl Page {
         }
     }
 
-    /// As many rows as the service gave, with nothing that the client did not ask for; `more`: the list goes on.
+    /// As many rows as the service gave; `more`: the list goes on.
     pub(super) fn text(
         mut self,
-        kind: &Kind,
         items: &str,
         asked: &Asked,
         direction: Direction,
         more: bool,
-    ) -> String {
-        match direction {
-            Direction::Forward => self.rows.truncate(self.size),
-            Direction::Backward => {
-                drop(self.rows.drain(..self.rows.len().saturating_sub(self.size)))
-            }
-        }
-        let id_of = |row: Option<&Value>| row.and_then(|row| kind.id_of(row));
-        let (first, last) = (id_of(self.rows.first()), id_of(self.rows.last()));
-        self.name_neighbours(direction, more, (first.as_deref(), last.as_deref()));
-        for row in &mut self.rows {
-            asked.strip(row);
-        }
+    ) -> Bytes {
+        let over = self.rows.len().saturating_sub(self.size);
+        let shown = match direction {
+            Direction::Forward => 0..self.size.min(self.rows.len()),
+            Direction::Backward => over..self.rows.len(),
+        };
         let rows = std::mem::take(&mut self.rows);
-        if let Some(shown) = self.json.get_mut(items) {
-            *shown = Value::Array(rows);
-        }
+        let rows = rows.get(shown).unwrap_or_default();
+        let id_of = |row: Option<&Row>| row.and_then(|row| row.id.clone());
+        let (first, last) = (id_of(rows.first()), id_of(rows.last()));
+        self.name_neighbours(direction, more, (first.as_deref(), last.as_deref()));
         self.restore_query(asked);
-        self.json.to_string()
+        rows::text(&self.json, items, rows.iter().map(|row| &row.text))
     }
 
     /// Takes the fields that the gate added off the links, and puts back the filter that it left out.
@@ -139,9 +139,7 @@ impl Page {
 
     /// The page on this side begins beside the marker; without one there is none.
     fn name(&mut self, rel: &str, marker: Option<&str>) {
-        let Some(object) = self.json.as_object_mut() else {
-            return;
-        };
+        let object = &mut self.json;
         match (marker, object.get_mut(rel)) {
             (Some(marker), Some(Value::String(link))) => {
                 *link = with_query(link, "marker", marker);
@@ -172,15 +170,17 @@ impl Page {
 
     /// Every link, to write in.
     fn links(&mut self) -> impl Iterator<Item = &mut String> {
-        let links = self.json.as_object_mut().into_iter().flatten();
-        let written = links.flat_map(|(key, value)| match key.ends_with("_links") {
-            true => {
-                let links = value.as_array_mut().into_iter().flatten();
-                links.filter_map(|link| link.get_mut("href")).collect()
-            }
-            false if key == NEXT => vec![value],
-            false => Vec::new(),
-        });
+        let written = self
+            .json
+            .iter_mut()
+            .flat_map(|(key, value)| match key.ends_with("_links") {
+                true => {
+                    let links = value.as_array_mut().into_iter().flatten();
+                    links.filter_map(|link| link.get_mut("href")).collect()
+                }
+                false if key == NEXT => vec![value],
+                false => Vec::new(),
+            });
         written.filter_map(|link| match link {
             Value::String(link) => Some(link),
             _ => None,
@@ -193,8 +193,7 @@ const NEXT: &str = "next";
 const PREVIOUS: &str = "previous";
 
 /// Glance's `next`, or a link of Neutron's and Octavia's.
-fn link_of(json: &Value, rel: &str) -> Option<String> {
-    let object = json.as_object()?;
+fn link_of(object: &Map<String, Value>, rel: &str) -> Option<String> {
     if let Some(Value::String(link)) = object.get(rel) {
         return Some(link.clone());
     }

@@ -49,7 +49,7 @@ impl Gate {
     pub(super) async fn wholes_of_rows(
         &self,
         kind: &Kind,
-        rows: &[Value],
+        rows: impl ExactSizeIterator<Item = Value> + Send,
         bond: Bond,
     ) -> Result<Vec<Option<Named>>, Refusal> {
         let mut wholes = vec![None; rows.len()];
@@ -57,9 +57,9 @@ impl Gate {
             return Ok(wholes);
         }
         let mut next = BTreeMap::new();
-        for (place, row) in rows.iter().enumerate() {
+        for (place, row) in rows.enumerate() {
             let places = Places::from([place]);
-            self.follow(kind, row, bond, &places, &mut wholes, &mut next);
+            self.follow(kind, &row, bond, &places, &mut wholes, &mut next);
         }
         self.climb(next, bond, &mut wholes).await?;
         Ok(wholes)

@@ -12,7 +12,7 @@ use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::Body as _;
 use serde_json::Value;
 
-use super::budget::{SMALL_BYTES_MAX, Share};
+use super::budget::{Read, SMALL_BYTES_MAX, Share, Turn};
 use super::refusal::Refusal;
 use super::{Gate, Out, threads};
 
@@ -32,6 +32,15 @@ static HOP_BY_HOP: [HeaderName; 10] = [
     header::PROXY_AUTHORIZATION,
     header::EXPECT,
 ];
+
+/// An answer with a share of the memory for its body.
+pub(super) struct Admitted {
+    response: Response<Out>,
+    read: Read,
+    /// In bytes: as long as the body is, or, where that is not told, as a small one may be.
+    pub(super) room: usize,
+    share: Share,
+}
 
 /// An answer that was read whole.
 pub(super) struct Whole {
@@ -74,14 +83,14 @@ impl Whole {
     /// The same answer with another body, of about the same length.
     pub(super) async fn with_json(self, body: Value) -> Response<Out> {
         let text = threads::beside(self.body.len(), async move { body.to_string() }).await;
-        self.with_text(text)
+        self.with_text(text.into())
     }
 
     /// The same with the text of it.
-    pub(super) fn with_text(mut self, body: String) -> Response<Out> {
+    pub(super) fn with_text(mut self, body: Bytes) -> Response<Out> {
         self.head.headers.remove(header::CONTENT_LENGTH);
         self.head.headers.remove(header::ETAG);
-        self.body = Bytes::from(body);
+        self.body = body;
         if let Some(share) = &mut self.share {
             share.shrink_to(self.body.len());
         }
@@ -141,63 +150,101 @@ impl Gate {
         Ok(response.map(|body| Either::Left(body.into())))
     }
 
-    /// The whole answer to a request without a body, not compressed.
-    pub(super) async fn fetch(&self, mut head: request::Parts) -> Result<Whole, Refusal> {
+    /// A request without a body, for an answer that is not compressed.
+    pub(super) async fn send(&self, mut head: request::Parts) -> Result<Response<Out>, Refusal> {
         head.headers.insert(
             header::ACCEPT_ENCODING,
             HeaderValue::from_static("identity"),
         );
         head.headers.remove(header::IF_NONE_MATCH);
         head.headers.remove(header::CONTENT_LENGTH);
-        let body = Either::Right(Full::default());
-        let response = self.pass(head, body).await?;
-        self.read_whole(response).await
+        self.pass(head, empty()).await
+    }
+
+    /// The whole answer to such a request.
+    pub(super) async fn fetch(&self, head: request::Parts) -> Result<Whole, Refusal> {
+        let response = self.send(head).await?;
+        self.read_whole(response, Read::Tree).await
     }
 
     /// The answer with its body, once there is room for it.
-    pub(super) async fn read_whole(&self, response: Response<Out>) -> Result<Whole, Refusal> {
-        let (head, mut body) = response.into_parts();
-        let told = body.size_hint().exact();
+    pub(super) async fn read_whole(
+        &self,
+        response: Response<Out>,
+        read: Read,
+    ) -> Result<Whole, Refusal> {
+        let admitted = self.admit(response, read).await?;
+        self.read_admitted(admitted).await
+    }
+
+    /// The answer, once there is room for its body.
+    pub(super) async fn admit(
+        &self,
+        response: Response<Out>,
+        read: Read,
+    ) -> Result<Admitted, Refusal> {
+        let told = response.body().size_hint().exact();
         let told = told.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         if told.is_some_and(|bytes| bytes > ANSWER_BYTES_MAX) {
             return Err(self.not_read("it is longer than 64 MiB"));
         }
-        let mut room = told.unwrap_or(SMALL_BYTES_MAX);
-        let mut share = self.room_for(room).await?;
+        let room = told.unwrap_or(SMALL_BYTES_MAX);
+        Ok(Admitted {
+            share: self.room_for(room, read).await?,
+            response,
+            read,
+            room,
+        })
+    }
+
+    pub(super) async fn read_admitted(&self, admitted: Admitted) -> Result<Whole, Refusal> {
+        let Admitted {
+            response,
+            read,
+            mut room,
+            mut share,
+        } = admitted;
+        let (head, mut body) = response.into_parts();
         // At once as long as it is: to grow on the way would take twice its memory for a moment.
-        let mut read = BytesMut::with_capacity(told.unwrap_or_default());
+        let mut text = BytesMut::with_capacity(body.size_hint().exact().map_or(0, |_| room));
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| self.not_read(&error.to_string()))?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            if read.len() + data.len() > ANSWER_BYTES_MAX {
+            if text.len() + data.len() > ANSWER_BYTES_MAX {
                 return Err(self.not_read("it is longer than 64 MiB"));
             }
-            if read.len() + data.len() > room {
+            if text.len() + data.len() > room {
                 // Its length was not told, and it is no small one.
                 room = ANSWER_BYTES_MAX;
-                share = self.room_for(room).await?;
+                share = self.room_for(room, read).await?;
             }
-            read.extend_from_slice(&data);
+            text.extend_from_slice(&data);
             // However much there is to read already, others have their turn.
-            tokio::task::yield_now().await;
+            threads::breathe().await;
         }
         Ok(Whole {
             head,
-            body: read.freeze(),
+            body: text.freeze(),
             share: Some(share),
         })
     }
 
-    async fn room_for(&self, bytes: usize) -> Result<Share, Refusal> {
+    async fn room_for(&self, bytes: usize, read: Read) -> Result<Share, Refusal> {
         // It waits for others' answers as long as for one.
         let within = self.settings.limits.answer_timeout;
-        let room = self.budget.answer(bytes, within).await;
-        room.ok_or_else(|| {
-            let message = "the gate reads too many large answers now; ask again, or with a limit";
-            Refusal::unavailable(message)
-        })
+        let room = self.budget.answer(bytes, read, within).await;
+        room.ok_or_else(too_many)
+    }
+
+    /// Its turn to be read, if it is a large page.
+    pub(super) async fn turn_of(&self, page: &Whole) -> Result<Option<Turn>, Refusal> {
+        if page.body.len() <= SMALL_BYTES_MAX {
+            return Ok(None);
+        }
+        let turn = self.budget.turn(self.settings.limits.answer_timeout).await;
+        turn.map(Some).ok_or_else(too_many)
     }
 
     fn not_read(&self, why: &str) -> Refusal {
@@ -214,6 +261,16 @@ impl Gate {
         head: &request::Parts,
         path_and_query: &str,
     ) -> Result<Whole, Refusal> {
+        let response = self.send_to(head, path_and_query).await?;
+        self.read_whole(response, Read::Tree).await
+    }
+
+    /// The caller's request for another path of the service.
+    pub(super) async fn send_to(
+        &self,
+        head: &request::Parts,
+        path_and_query: &str,
+    ) -> Result<Response<Out>, Refusal> {
         let uri: Uri = path_and_query
             .parse()
             .map_err(|_| Refusal::bad_request("this is no path"))?;
@@ -221,7 +278,7 @@ impl Gate {
         asked.method = Method::GET;
         asked.uri = uri;
         asked.headers.remove(header::CONTENT_TYPE);
-        self.fetch(asked).await
+        self.send(asked).await
     }
 
     fn no_answer(&self, error: &hyper_util::client::legacy::Error) -> Refusal {
@@ -258,6 +315,10 @@ impl Gate {
             .build()
             .map_err(|_| Refusal::bad_request("this is no path"))
     }
+}
+
+fn too_many() -> Refusal {
+    Refusal::unavailable("the gate reads too many large answers now; ask again, or with a limit")
 }
 
 /// Takes off what is for this connection alone, and what that names.

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Method, Response, StatusCode, request};
 use serde_json::{Map, Value, json};
 
-use super::page::{Asked, Direction, Page, with_query};
-use super::pass::Whole;
+use super::budget::{Read, Turn};
+use super::page::{Asked, Direction, Page, Row, with_query};
+use super::pass::{Admitted, Whole};
 use super::refusal::{Refusal, name_deletion, refused};
 use super::route::{Named, Place};
 use super::rules::{Asker, Ruling, Wish, ruling};
+use super::threads::Breath;
 use super::{Gate, Out, threads};
 use crate::control::traffic::Met;
 use crate::control::{Page as Answered, Query};
@@ -115,10 +118,10 @@ impl Gate {
         let Some(row) = kind.item_in(&mut json) else {
             return self.unfiltered(answered, is_head);
         };
-        let rows = [row.take()];
-        let wholes = self.wholes_of_rows(kind, &rows, Bond::Part).await?;
+        let mut shown = row.take();
+        let rows = std::iter::once(shown.clone());
+        let wholes = self.wholes_of_rows(kind, rows, Bond::Part).await?;
         let whole = wholes.into_iter().flatten().next();
-        let [mut shown] = rows;
         let ruling = whole.as_ref().map(|it| self.ruling(it, asker, Wish::Read));
         let mut deletion = None;
         match (whole, ruling) {
@@ -253,12 +256,27 @@ impl Gate {
         let Some(kind) = self.kinds.get(kind).filter(|kind| kind.spec.list.is_some()) else {
             return self.pass(head, super::pass::empty()).await;
         };
-        let is_head = head.method == Method::HEAD;
         let wanted = Arc::new(Wanted::of(self, &head, kind, asker));
         let mut first = head.clone();
         first.uri = wanted.asked.asked_of_the_service(&head.uri);
-        let answered = self.fetch(first).await?;
-        let Some(mut page) = self.page(&answered, &wanted).await? else {
+        let response = self.send(first).await?;
+        let first = self.admit(response, Read::Rows).await?;
+        let (gate, room) = (self.clone(), first.room);
+        let shown = async move { gate.shown(head, first, &wanted).await };
+        threads::beside(room, shown).await
+    }
+
+    /// The list whose first page this is.
+    async fn shown(
+        self: &Arc<Self>,
+        head: request::Parts,
+        first: Admitted,
+        wanted: &Arc<Wanted>,
+    ) -> Result<Response<Out>, Refusal> {
+        let is_head = head.method == Method::HEAD;
+        let mut turn = None;
+        let (answered, page) = self.page(first, wanted, &mut turn).await?;
+        let Some((mut page, (_, items))) = page.zip(wanted.kind_in(&self.kinds)) else {
             return self.unfiltered(answered, is_head);
         };
         let mut onward = page.onward(wanted.direction);
@@ -272,50 +290,52 @@ impl Gate {
                 return Err(Refusal::unavailable(message));
             }
             let link = with_query(&link, "limit", &REFILL_ROWS.to_string());
-            let fetched = self.fetch_at(&head, &link).await?;
-            let Some(more) = self.page(&fetched, &wanted).await? else {
-                return self.unfiltered(fetched, is_head);
+            let response = self.send_to(&head, &link).await?;
+            let more = self.admit(response, Read::Rows).await?;
+            let (gate, room, wanted) = (self.clone(), more.room, wanted.clone());
+            let direction = wanted.direction;
+            let read = async move {
+                let read = gate.page(more, &wanted, &mut turn).await;
+                (turn, read)
             };
-            onward = more.onward(wanted.direction);
-            page.take_in(more, wanted.direction);
+            let (kept, read) = threads::beside(room, read).await;
+            turn = kept;
+            let more = match read? {
+                (_, Some(more)) => more,
+                (fetched, None) => return self.unfiltered(fetched, is_head),
+            };
+            onward = more.onward(direction);
+            page.take_in(more, direction);
         }
         if let Some(met) = page.met {
             self.counter.met(met);
+        } else if !wanted.asked.changes_the_request() {
+            return Ok(answered.relay());
         }
         let more = page.rows.len() > page.size || onward.is_some();
-        let kinds = self.kinds.clone();
-        let text = threads::beside(answered.body.len(), async move {
-            let is_changed = page.met.is_some() || wanted.asked.changes_the_request();
-            let (kind, items) = wanted.kind_in(&kinds).filter(|_| is_changed)?;
-            Some(page.text(kind, items, &wanted.asked, wanted.direction, more))
-        });
-        Ok(match text.await {
-            Some(text) => answered.with_text(text),
-            None => answered.relay(),
-        })
+        Ok(answered.with_text(page.text(items, &wanted.asked, wanted.direction, more)))
     }
 
-    /// A page with the rows that are shown, as they are shown; none: it is no page.
+    /// An answer, and the page in it with the rows that are shown, as they are shown; none: it is no page. A list
+    /// keeps its turn for all of its pages.
     async fn page(
-        self: &Arc<Self>,
-        answered: &Whole,
-        wanted: &Arc<Wanted>,
-    ) -> Result<Option<Page>, Refusal> {
-        if answered.head.status != StatusCode::OK {
-            return Ok(None);
+        &self,
+        admitted: Admitted,
+        wanted: &Wanted,
+        turn: &mut Option<Turn>,
+    ) -> Result<(Whole, Option<Page>), Refusal> {
+        let answered = self.read_admitted(admitted).await?;
+        if turn.is_none() {
+            *turn = self.turn_of(&answered).await?;
         }
-        let (gate, text, wanted) = (self.clone(), answered.body.clone(), wanted.clone());
-        let read = async move {
-            let Some((kind, items)) = wanted.kind_in(&gate.kinds) else {
-                return Ok(None);
-            };
-            let Some(mut page) = Page::read(&text, items) else {
-                return Ok(None);
-            };
-            gate.rule(kind, &wanted, &mut page).await?;
-            Ok(Some(page))
+        let kind = wanted.kind_in(&self.kinds);
+        let kind = kind.filter(|_| answered.head.status == StatusCode::OK);
+        let read = kind.and_then(|(kind, items)| Some((kind, Page::read(&answered.body, items)?)));
+        let page = match read {
+            Some((kind, (page, rows))) => self.rule(kind, wanted, page, &rows).await?,
+            None => None,
         };
-        threads::beside(answered.body.len(), read).await
+        Ok((answered, page))
     }
 
     /// An answer that is no page, or no resource. The service's refusals and what has no body pass; a success that
@@ -337,36 +357,56 @@ impl Gate {
         ))
     }
 
-    /// Leaves the rows that are shown, as they are shown.
-    async fn rule(&self, kind: &Kind, wanted: &Wanted, page: &mut Page) -> Result<(), Refusal> {
+    /// The page with those of its rows that are shown, as they are shown; none: one cannot be read.
+    async fn rule(
+        &self,
+        kind: &Kind,
+        wanted: &Wanted,
+        mut page: Page,
+        rows: &[Bytes],
+    ) -> Result<Option<Page>, Refusal> {
         let Wanted { asker, asked, .. } = wanted;
-        let rows = std::mem::take(&mut page.rows);
+        let mut breath = Breath::default();
+        let mut read = |row: &Bytes| {
+            breath.take(row.len());
+            serde_json::from_slice::<Value>(row).ok()
+        };
         let wholes = match self.has_parts(&kind.name, *asker) {
-            true => self.wholes_of_rows(kind, &rows, Bond::Part).await?,
+            true => {
+                // What cannot be read is found below.
+                let values = rows.iter().map(|row| read(row).unwrap_or_default());
+                self.wholes_of_rows(kind, values, Bond::Part).await?
+            }
             false => vec![None; rows.len()],
         };
-        for (mut row, whole) in rows.into_iter().zip(wholes) {
-            let own = kind.id_of(&row).and_then(|id| self.phase(&kind.name, &id));
+        for (text, whole) in rows.iter().zip(wholes) {
+            let Some(mut row) = read(text) else {
+                return Ok(None);
+            };
+            let id = kind.id_of(&row);
+            let own = id.as_ref().and_then(|id| self.phase(&kind.name, id));
             let of_whole = || whole.and_then(|whole| self.phase(&whole.kind, &whole.id));
-            match ruling(own.or_else(of_whole), *asker, Wish::Read) {
-                Ruling::NotFound => page.met = Some(Met::Hidden),
-                Ruling::ShowDeleting => {
-                    page.met.get_or_insert(Met::Deleting);
-                    if let Some(row) = row.as_object_mut() {
-                        show_deleting(kind, row, asked);
-                    }
-                    if asked.finds(&row, true) {
-                        page.rows.push(row);
-                    }
-                }
-                Ruling::Pass | Ruling::UnderWay | Ruling::BeingChecked | Ruling::Conflict => {
-                    if asked.finds(&row, false) {
-                        page.rows.push(row);
-                    }
+            let ruling = ruling(own.or_else(of_whole), *asker, Wish::Read);
+            let is_deleting = ruling == Ruling::ShowDeleting;
+            if is_deleting {
+                page.met.get_or_insert(Met::Deleting);
+                if let Some(row) = row.as_object_mut() {
+                    show_deleting(kind, row, asked);
                 }
             }
+            if ruling == Ruling::NotFound {
+                page.met = Some(Met::Hidden);
+            } else if asked.finds(&row, is_deleting) {
+                let is_changed = is_deleting || !asked.missing.is_empty();
+                asked.strip(&mut row);
+                let text = match is_changed {
+                    true => row.to_string().into(),
+                    false => text.clone(),
+                };
+                page.rows.push(Row { text, id });
+            }
         }
-        Ok(())
+        Ok(Some(page))
     }
 }
 

@@ -10,7 +10,7 @@ use http::{Response, StatusCode, header, request};
 use http_body_util::{BodyExt as _, Either, Full};
 use serde_json::{Map, Value};
 
-use super::budget::Share;
+use super::budget::{Read, Share};
 use super::pass::streamed;
 use super::refusal::Refusal;
 use super::route::{Creates, Named, Place};
@@ -100,7 +100,7 @@ impl Gate {
             return Ok(response);
         }
         if made.is_empty() {
-            let answered = self.read_whole(response).await?;
+            let answered = self.read_whole(response, Read::Tree).await?;
             match answered.json().await {
                 Some(said) => made = creates.iter().flat_map(|it| it.named(&said)).collect(),
                 None => {
