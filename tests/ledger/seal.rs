@@ -126,7 +126,7 @@ fn p06_a_seal_that_was_removed_or_forged_is_noticed_and_not_made_anew() {
              DROP TABLE owners_moved; DROP INDEX steps_left; DROP INDEX steps_live;
              ALTER TABLE steps DROP COLUMN left_to; ALTER TABLE steps DROP COLUMN own_attempt_at;
              ALTER TABLE requests DROP COLUMN deadline; DROP TABLE namesakes; DROP TABLE parts;
-             ALTER TABLE foreign_going DROP COLUMN gone_at;
+             ALTER TABLE foreign_going DROP COLUMN gone_at; ALTER TABLE idempotency DROP COLUMN answer;
              CREATE UNIQUE INDEX steps_live ON steps(resource) WHERE ended_at IS NULL;
              PRAGMA user_version = 12; DELETE FROM audit WHERE seq = 3;",
         "DELETE FROM audit WHERE seq = 3; UPDATE audit_seal SET length = 2,

@@ -43,8 +43,8 @@ pub struct Budget {
     large: Arc<Semaphore>,
     small: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
-    /// Taken to read one large page.
-    desk: Arc<Semaphore>,
+    /// Of the one large page that is read now.
+    large_page: Arc<Semaphore>,
 }
 
 impl Default for Budget {
@@ -54,13 +54,13 @@ impl Default for Budget {
             large: units(LARGE_UNITS),
             small: units(SMALL_UNITS),
             bodies: units(BODY_UNITS),
-            desk: units(1),
+            large_page: units(1),
         }
     }
 }
 
 /// No other large page is read until this is dropped.
-pub(super) type Turn = OwnedSemaphorePermit;
+pub(super) type LargePage = OwnedSemaphorePermit;
 
 /// A share of the memory, given back when it is dropped.
 #[derive(Debug)]
@@ -89,10 +89,10 @@ impl Budget {
         Some(Share { permit })
     }
 
-    /// One large page after another: together they would take all cores.
-    pub(super) async fn turn(&self, within: Duration) -> Option<Turn> {
-        let turn = self.desk.clone().acquire_owned();
-        timeout(within, turn).await.ok()?.ok()
+    /// One large page after another: together they would take all cores. None in time: others take too long.
+    pub(super) async fn large_page(&self, within: Duration) -> Option<LargePage> {
+        let permit = self.large_page.clone().acquire_owned();
+        timeout(within, permit).await.ok()?.ok()
     }
 
     /// Room for a part of a body, if there is any now.

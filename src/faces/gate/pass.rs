@@ -12,7 +12,7 @@ use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::Body as _;
 use serde_json::Value;
 
-use super::budget::{Read, SMALL_BYTES_MAX, Share, Turn};
+use super::budget::{LargePage, Read, SMALL_BYTES_MAX, Share};
 use super::refusal::Refusal;
 use super::{Gate, Out, threads};
 
@@ -238,13 +238,14 @@ impl Gate {
         room.ok_or_else(too_many)
     }
 
-    /// Its turn to be read, if it is a large page.
-    pub(super) async fn turn_of(&self, page: &Whole) -> Result<Option<Turn>, Refusal> {
+    /// Waits for other large pages, if this is one.
+    pub(super) async fn large_page(&self, page: &Whole) -> Result<Option<LargePage>, Refusal> {
         if page.body.len() <= SMALL_BYTES_MAX {
             return Ok(None);
         }
-        let turn = self.budget.turn(self.settings.limits.answer_timeout).await;
-        turn.map(Some).ok_or_else(too_many)
+        let within = self.settings.limits.answer_timeout;
+        let permit = self.budget.large_page(within).await;
+        permit.map(Some).ok_or_else(too_many)
     }
 
     fn not_read(&self, why: &str) -> Refusal {

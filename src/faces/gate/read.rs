@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Method, Response, StatusCode, request};
 use serde_json::{Map, Value, json};
 
-use super::budget::{Read, Turn};
+use super::budget::{LargePage, Read};
 use super::page::{Asked, Direction, Page, Row, with_query};
 use super::pass::{Admitted, Whole};
 use super::refusal::{Refusal, name_deletion, refused};
@@ -274,8 +274,8 @@ impl Gate {
         wanted: &Arc<Wanted>,
     ) -> Result<Response<Out>, Refusal> {
         let is_head = head.method == Method::HEAD;
-        let mut turn = None;
-        let (answered, page) = self.page(first, wanted, &mut turn).await?;
+        let mut large = None;
+        let (answered, page) = self.page(first, wanted, &mut large).await?;
         let Some((mut page, (_, items))) = page.zip(wanted.kind_in(&self.kinds)) else {
             return self.unfiltered(answered, is_head);
         };
@@ -295,11 +295,11 @@ impl Gate {
             let (gate, room, wanted) = (self.clone(), more.room, wanted.clone());
             let direction = wanted.direction;
             let read = async move {
-                let read = gate.page(more, &wanted, &mut turn).await;
-                (turn, read)
+                let read = gate.page(more, &wanted, &mut large).await;
+                (large, read)
             };
             let (kept, read) = threads::beside(room, read).await;
-            turn = kept;
+            large = kept;
             let more = match read? {
                 (_, Some(more)) => more,
                 (fetched, None) => return self.unfiltered(fetched, is_head),
@@ -316,17 +316,17 @@ impl Gate {
         Ok(answered.with_text(page.text(items, &wanted.asked, wanted.direction, more)))
     }
 
-    /// An answer, and the page in it with the rows that are shown, as they are shown; none: it is no page. A list
-    /// keeps its turn for all of its pages.
+    /// An answer, and the page in it with the rows that are shown, as they are shown; none: it is no page.
+    /// From its first large page on a list keeps `large` to its end.
     async fn page(
         &self,
         admitted: Admitted,
         wanted: &Wanted,
-        turn: &mut Option<Turn>,
+        large: &mut Option<LargePage>,
     ) -> Result<(Whole, Option<Page>), Refusal> {
         let answered = self.read_admitted(admitted).await?;
-        if turn.is_none() {
-            *turn = self.turn_of(&answered).await?;
+        if large.is_none() {
+            *large = self.large_page(&answered).await?;
         }
         let kind = wanted.kind_in(&self.kinds);
         let kind = kind.filter(|_| answered.head.status == StatusCode::OK);
