@@ -9,15 +9,15 @@ use tokio::time::timeout;
 /// How an answer is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Read {
-    /// As the texts of its rows, each read by itself.
+    /// As the JSON texts of its rows, parsed one at a time.
     Rows,
-    /// As one tree of values.
+    /// As one tree of JSON values.
     Tree,
 }
 
 impl Read {
-    /// What a byte of the text takes in memory: the text itself, the one that is written, and in between
-    /// some sixty bytes for each row, or twelve times the text for a tree.
+    /// Bytes of memory for each byte of text: the text that is read, the text that is written, and either
+    /// about sixty bytes for each row, or a tree of twelve times the text.
     fn per_byte(self) -> usize {
         match self {
             Self::Rows => 4,
@@ -43,7 +43,7 @@ pub struct Budget {
     large: Arc<Semaphore>,
     small: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
-    /// Of the one large page that is read now.
+    /// One permit, for the large page that is being read.
     large_page: Arc<Semaphore>,
 }
 
@@ -59,7 +59,7 @@ impl Default for Budget {
     }
 }
 
-/// No other large page is read until this is dropped.
+/// While this is held, no other large page is read.
 pub(super) type LargePage = OwnedSemaphorePermit;
 
 /// A share of the memory, given back when it is dropped.
@@ -69,7 +69,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// What was read is text of this length again.
+    /// Keeps only the share for a text of this length.
     pub(super) fn shrink_to(&mut self, bytes: usize) {
         let over = self.permit.num_permits().saturating_sub(bytes / UNIT + 1);
         drop(self.permit.split(over));
@@ -89,7 +89,8 @@ impl Budget {
         Some(Share { permit })
     }
 
-    /// One large page after another: together they would take all cores. None in time: others take too long.
+    /// Waits until no other large page is being read: together they would take all cores. None if that takes
+    /// longer than `within`.
     pub(super) async fn large_page(&self, within: Duration) -> Option<LargePage> {
         let permit = self.large_page.clone().acquire_owned();
         timeout(within, permit).await.ok()?.ok()

@@ -240,7 +240,7 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
     })
 }
 
-/// A warning, if a gate that listens there takes tokens from other machines (P12).
+/// The warning for a gate whose address other machines can reach (P12).
 pub fn open_to_others(listen: SocketAddr) -> Option<String> {
     (!listen.ip().is_loopback()).then(|| {
         format!(

@@ -15,19 +15,19 @@ pub(super) struct Page {
     /// All but the rows.
     json: Map<String, Value>,
     pub(super) rows: Vec<Row>,
-    /// Rows that the service gave.
+    /// Number of rows that the service sent.
     pub(super) size: usize,
-    /// What is not as the service has it.
+    /// How the rules changed the page; None if they did not.
     pub(super) met: Option<Met>,
     /// Path and query of the pages beside it.
-    pub(super) next: Option<String>,
-    pub(super) previous: Option<String>,
+    next: Option<String>,
+    previous: Option<String>,
 }
 
 /// A row of a page.
 pub(super) struct Row {
     pub(super) text: Bytes,
-    /// The marker of what is beside it.
+    /// Marker of the neighbouring pages.
     pub(super) id: Option<String>,
 }
 
@@ -52,9 +52,9 @@ impl Direction {
 }
 
 impl Page {
-    /// Without rows, and these as the service sent them; none: it is no page.
-    pub(super) fn read(text: &Bytes, items: &str) -> Option<(Self, Vec<Bytes>)> {
-        let (json, rows) = rows::read(text, items)?;
+    /// Splits the text of a page into the page and its rows as the service sent them. None if it is not a page.
+    pub(super) fn split(text: &Bytes, items: &str) -> Option<(Self, Vec<Bytes>)> {
+        let (json, rows) = rows::split(text, items)?;
         let to = |rel: &str| link_of(&json, rel).and_then(|link| path_of(&link));
         let (next, previous) = (to(NEXT), to(PREVIOUS));
         let page = Self {
@@ -68,8 +68,8 @@ impl Page {
         Some((page, rows))
     }
 
-    /// The rows of a page beside this one.
-    pub(super) fn take_in(&mut self, mut beside: Self, direction: Direction) {
+    /// Appends the rows of the neighbouring page in this direction.
+    pub(super) fn append(&mut self, mut beside: Self, direction: Direction) {
         if self.met != Some(Met::Hidden) {
             self.met = beside.met.or(self.met);
         }
@@ -82,7 +82,7 @@ impl Page {
         }
     }
 
-    /// As many rows as the service gave; `more`: the list goes on.
+    /// The JSON of the page, with as many rows as the service sent; `more` tells that the list goes on.
     pub(super) fn text(
         mut self,
         items: &str,
@@ -101,7 +101,7 @@ impl Page {
         let (first, last) = (id_of(rows.first()), id_of(rows.last()));
         self.name_neighbours(direction, more, (first.as_deref(), last.as_deref()));
         self.restore_query(asked);
-        rows::text(&self.json, items, rows.iter().map(|row| &row.text))
+        rows::join(&self.json, items, rows.iter().map(|row| &row.text))
     }
 
     /// Takes the fields that the gate added off the links, and puts back the filter that it left out.

@@ -53,7 +53,7 @@ pub(super) struct Whole {
 impl Whole {
     pub(super) async fn json(&self) -> Option<Value> {
         let body = self.body.clone();
-        threads::beside(
+        threads::offload_if_large(
             body.len(),
             async move { serde_json::from_slice(&body).ok() },
         )
@@ -82,7 +82,8 @@ impl Whole {
 
     /// The same answer with another body, of about the same length.
     pub(super) async fn with_json(self, body: Value) -> Response<Out> {
-        let text = threads::beside(self.body.len(), async move { body.to_string() }).await;
+        let text =
+            threads::offload_if_large(self.body.len(), async move { body.to_string() }).await;
         self.with_text(text.into())
     }
 
@@ -221,8 +222,8 @@ impl Gate {
                 share = self.room_for(room, read).await?;
             }
             text.extend_from_slice(&data);
-            // However much there is to read already, others have their turn.
-            threads::breathe().await;
+            // Other connections run in between, even when all of the body is there already.
+            threads::yield_to_others().await;
         }
         Ok(Whole {
             head,
@@ -238,7 +239,7 @@ impl Gate {
         room.ok_or_else(too_many)
     }
 
-    /// Waits for other large pages, if this is one.
+    /// Waits until no other large page is being read, if this page is large.
     pub(super) async fn large_page(&self, page: &Whole) -> Result<Option<LargePage>, Refusal> {
         if page.body.len() <= SMALL_BYTES_MAX {
             return Ok(None);

@@ -12,7 +12,7 @@ use super::pass::{Admitted, Whole};
 use super::refusal::{Refusal, name_deletion, refused};
 use super::route::{Named, Place};
 use super::rules::{Asker, Ruling, Wish, ruling};
-use super::threads::Breath;
+use super::threads::Yielder;
 use super::{Gate, Out, threads};
 use crate::control::traffic::Met;
 use crate::control::{Page as Answered, Query};
@@ -263,10 +263,10 @@ impl Gate {
         let first = self.admit(response, Read::Rows).await?;
         let (gate, room) = (self.clone(), first.room);
         let shown = async move { gate.shown(head, first, &wanted).await };
-        threads::beside(room, shown).await
+        threads::offload_if_large(room, shown).await
     }
 
-    /// The list whose first page this is.
+    /// Completes a list from its first page.
     async fn shown(
         self: &Arc<Self>,
         head: request::Parts,
@@ -298,14 +298,14 @@ impl Gate {
                 let read = gate.page(more, &wanted, &mut large).await;
                 (large, read)
             };
-            let (kept, read) = threads::beside(room, read).await;
+            let (kept, read) = threads::offload_if_large(room, read).await;
             large = kept;
             let more = match read? {
                 (_, Some(more)) => more,
                 (fetched, None) => return self.unfiltered(fetched, is_head),
             };
             onward = more.onward(direction);
-            page.take_in(more, direction);
+            page.append(more, direction);
         }
         if let Some(met) = page.met {
             self.counter.met(met);
@@ -316,8 +316,8 @@ impl Gate {
         Ok(answered.with_text(page.text(items, &wanted.asked, wanted.direction, more)))
     }
 
-    /// An answer, and the page in it with the rows that are shown, as they are shown; none: it is no page.
-    /// From its first large page on a list keeps `large` to its end.
+    /// Reads an answer, and the page in it with the rules applied; the page is None if the answer is not one.
+    /// A list takes `large` with its first large page, and keeps it to its end.
     async fn page(
         &self,
         admitted: Admitted,
@@ -330,7 +330,7 @@ impl Gate {
         }
         let kind = wanted.kind_in(&self.kinds);
         let kind = kind.filter(|_| answered.head.status == StatusCode::OK);
-        let read = kind.and_then(|(kind, items)| Some((kind, Page::read(&answered.body, items)?)));
+        let read = kind.and_then(|(kind, items)| Some((kind, Page::split(&answered.body, items)?)));
         let page = match read {
             Some((kind, (page, rows))) => self.rule(kind, wanted, page, &rows).await?,
             None => None,
@@ -357,7 +357,7 @@ impl Gate {
         ))
     }
 
-    /// The page with those of its rows that are shown, as they are shown; none: one cannot be read.
+    /// Applies the rules to every row of a page. None if a row cannot be read.
     async fn rule(
         &self,
         kind: &Kind,
@@ -366,14 +366,14 @@ impl Gate {
         rows: &[Bytes],
     ) -> Result<Option<Page>, Refusal> {
         let Wanted { asker, asked, .. } = wanted;
-        let mut breath = Breath::default();
+        let mut yielder = Yielder::default();
         let mut read = |row: &Bytes| {
-            breath.take(row.len());
+            yielder.after(row.len());
             serde_json::from_slice::<Value>(row).ok()
         };
         let wholes = match self.has_parts(&kind.name, *asker) {
             true => {
-                // What cannot be read is found below.
+                // The loop below reports a row that cannot be read.
                 let values = rows.iter().map(|row| read(row).unwrap_or_default());
                 self.wholes_of_rows(kind, values, Bond::Part).await?
             }
@@ -387,16 +387,21 @@ impl Gate {
             let own = id.as_ref().and_then(|id| self.phase(&kind.name, id));
             let of_whole = || whole.and_then(|whole| self.phase(&whole.kind, &whole.id));
             let ruling = ruling(own.or_else(of_whole), *asker, Wish::Read);
-            let is_deleting = ruling == Ruling::ShowDeleting;
-            if is_deleting {
-                page.met.get_or_insert(Met::Deleting);
-                if let Some(row) = row.as_object_mut() {
-                    show_deleting(kind, row, asked);
+            let is_deleting = match ruling {
+                Ruling::NotFound => {
+                    page.met = Some(Met::Hidden);
+                    continue;
                 }
-            }
-            if ruling == Ruling::NotFound {
-                page.met = Some(Met::Hidden);
-            } else if asked.finds(&row, is_deleting) {
+                Ruling::ShowDeleting => {
+                    page.met.get_or_insert(Met::Deleting);
+                    if let Some(row) = row.as_object_mut() {
+                        show_deleting(kind, row, asked);
+                    }
+                    true
+                }
+                Ruling::Pass | Ruling::UnderWay | Ruling::BeingChecked | Ruling::Conflict => false,
+            };
+            if asked.finds(&row, is_deleting) {
                 let is_changed = is_deleting || !asked.missing.is_empty();
                 asked.strip(&mut row);
                 let text = match is_changed {
@@ -410,7 +415,7 @@ impl Gate {
     }
 }
 
-/// A list as a client wants it.
+/// What a client asks of a list.
 struct Wanted {
     kind: KindName,
     asker: Asker,
@@ -437,7 +442,7 @@ impl Wanted {
         }
     }
 
-    /// The kind, and under which key its rows stand.
+    /// The kind, and the key of the rows in a page.
     fn kind_in<'k>(&self, kinds: &'k Kinds) -> Option<(&'k Kind, &'k str)> {
         let kind = kinds.get(&self.kind)?;
         let list = kind.spec.list.as_ref()?;

@@ -1,5 +1,5 @@
-//! The rows of a page as the texts that the service sent: each is read by itself, and let go again, so that a
-//! large page takes little more memory than its text, and others have their turn in between.
+//! Splits a page into the JSON texts of its rows, and joins rows to a page. Each row is parsed by itself, so a
+//! large page takes little more memory than its text, and other threads run between two rows.
 
 use std::fmt;
 
@@ -9,10 +9,11 @@ use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::threads::Breath;
+use super::threads::Yielder;
 
-/// A page without its rows, null in their place, and these; none: it is no page.
-pub(super) fn read(text: &Bytes, items: &str) -> Option<(Map<String, Value>, Vec<Bytes>)> {
+/// Splits a page into its fields, with null in place of the rows, and the rows. None if the text is not such a
+/// page.
+pub(super) fn split(text: &Bytes, items: &str) -> Option<(Map<String, Value>, Vec<Bytes>)> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let page = PageOf { text, items };
     let (page, rows) = page.deserialize(&mut deserializer).ok()?;
@@ -20,15 +21,15 @@ pub(super) fn read(text: &Bytes, items: &str) -> Option<(Map<String, Value>, Vec
     Some((page, rows?))
 }
 
-/// The text of a page with these rows in their place.
-pub(super) fn text<'r>(
+/// Joins the fields of a page and its rows to JSON.
+pub(super) fn join<'r>(
     page: &Map<String, Value>,
     items: &str,
     rows: impl ExactSizeIterator<Item = &'r Bytes> + Clone,
 ) -> Bytes {
     let bytes: usize = rows.clone().map(|row| row.len() + 1).sum();
     let mut text = Vec::with_capacity(bytes + 1_024);
-    let mut breath = Breath::default();
+    let mut yielder = Yielder::default();
     for (number, (key, value)) in page.iter().enumerate() {
         text.push(if number == 0 { b'{' } else { b',' });
         text.extend_from_slice(Value::from(key.as_str()).to_string().as_bytes());
@@ -43,7 +44,7 @@ pub(super) fn text<'r>(
                 text.push(b',');
             }
             text.extend_from_slice(row);
-            breath.take(row.len());
+            yielder.after(row.len());
         }
         text.push(b']');
     }
@@ -56,24 +57,24 @@ struct PageOf<'a> {
     items: &'a str,
 }
 
-type Read = (Map<String, Value>, Option<Vec<Bytes>>);
+type Split = (Map<String, Value>, Option<Vec<Bytes>>);
 
 impl<'de> DeserializeSeed<'de> for PageOf<'_> {
-    type Value = Read;
+    type Value = Split;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Read, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Split, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for PageOf<'_> {
-    type Value = Read;
+    type Value = Split;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a page with \"{}\"", self.items)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Read, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Split, A::Error> {
         let (mut page, mut rows) = (Map::new(), None);
         while let Some(key) = entries.next_key::<String>()? {
             if key != self.items {
@@ -81,7 +82,7 @@ impl<'de> Visitor<'de> for PageOf<'_> {
                 continue;
             }
             if rows.is_some() {
-                return Err(A::Error::custom("the rows stand twice"));
+                return Err(A::Error::custom("the page has its rows twice"));
             }
             rows = Some(entries.next_value_seed(Rows { text: self.text })?);
             page.insert(key, Value::Null);
@@ -110,10 +111,10 @@ impl<'de> Visitor<'de> for Rows<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<Bytes>, A::Error> {
-        let (mut rows, mut breath) = (Vec::new(), Breath::default());
+        let (mut rows, mut yielder) = (Vec::new(), Yielder::default());
         while let Some(row) = elements.next_element::<&RawValue>()? {
             rows.push(self.text.slice_ref(row.get().as_bytes()));
-            breath.take(row.get().len());
+            yielder.after(row.get().len());
         }
         Ok(rows)
     }

@@ -16,11 +16,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// What takes longer than this many bytes' JSON, some milliseconds, is not done on these threads.
 const BYTES_HERE_MAX: usize = 256 << 10;
-/// As `nice` counts: a tenth of what another busy thread has, so that a large list comes to its end also on
-/// a machine that is never idle.
+/// Nice value of a thread for large bodies. It leaves a tenth of a core beside a busy thread, so a large list
+/// ends even on a machine that is never idle.
 const LOW_PRIORITY: i32 = 10;
-/// JSON that is read in about a tenth of a millisecond.
-const BYTES_BETWEEN: usize = 16 << 10;
+/// JSON that is parsed in about a tenth of a millisecond.
+const BYTES_BETWEEN_YIELDS: usize = 16 << 10;
 
 /// Shared by all gates of an engine; they end when it is dropped.
 pub struct Threads {
@@ -69,9 +69,9 @@ thread_local! {
     static IS_FOR_LARGE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Work on a body of so many bytes. A large one's is done, from its first byte on, on a thread of its own, so
-/// that it holds up nobody else's connection; what that thread waits for, this one's reactor sees to.
-pub(super) async fn beside<T: Send + 'static>(
+/// Runs work on a body of this length: here if the body is small, otherwise on a thread of its own, so that it
+/// delays no other connection. I/O of that thread goes through the reactor of the calling one.
+pub(super) async fn offload_if_large<T: Send + 'static>(
     bytes: usize,
     work: impl Future<Output = T> + Send + 'static,
 ) -> T {
@@ -84,13 +84,13 @@ pub(super) async fn beside<T: Send + 'static>(
     let thread = std::thread::Builder::new()
         .name("gate-large".to_owned())
         .spawn(move || {
-            stand_back();
+            prepare_for_large_bodies();
             if let Ok(work) = handed.blocking_recv() {
-                here.block_on(unless_left_alone(work, done));
+                here.block_on(until_abandoned(work, done));
             }
         });
     let Ok(thread) = thread else {
-        // The system gives no more threads.
+        // The system refuses a further thread: the work runs here.
         return work.await;
     };
     // It waits for nothing else.
@@ -105,18 +105,18 @@ pub(super) async fn beside<T: Send + 'static>(
     }
 }
 
-/// Works until it is done, or nobody waits for it any more.
-async fn unless_left_alone<T>(work: impl Future<Output = T>, mut done: oneshot::Sender<T>) {
+/// Runs the work until it ends, or its caller is gone.
+async fn until_abandoned<T>(work: impl Future<Output = T>, mut done: oneshot::Sender<T>) {
     let ended = tokio::select! {
         ended = work => ended,
         () = done.closed() => return,
     };
-    // Its caller may have gone away just now.
+    // The caller may be gone by now.
     let _ = done.send(ended);
 }
 
-/// This thread is for a large body: others go before it, where the system allows that.
-fn stand_back() {
+/// Marks the current thread as one for large bodies, and lowers its priority where the system allows that.
+fn prepare_for_large_bodies() {
     IS_FOR_LARGE.set(true);
     // Elsewhere a priority is the whole process's.
     if cfg!(target_os = "linux") {
@@ -124,34 +124,34 @@ fn stand_back() {
     }
 }
 
-/// Taken between two parts of a body that have come already: so a large one holds up nobody.
-pub(super) async fn breathe() {
+/// Lets other tasks and threads run between two parts of a body, even if both have arrived already.
+pub(super) async fn yield_to_others() {
     match IS_FOR_LARGE.get() {
-        true => give_way(),
+        true => yield_core(),
         false => tokio::task::yield_now().await,
     }
 }
 
-/// A thread that was woken meanwhile has this one's core. Neither `sched_yield` nor the low priority alone
-/// would do: a system may give also such a thread its turns whole, of some milliseconds.
-fn give_way() {
+/// Gives the core to a thread that woke up meanwhile. Neither `sched_yield` nor a low priority is enough: with
+/// both, Linux was seen to run this thread for 3 to 4 ms while another waited.
+fn yield_core() {
     std::thread::sleep(Duration::from_micros(1));
 }
 
-/// Taken after each row of a page; after some, a thread for large bodies gives way.
+/// Lets other threads run between two rows of a large page, after every [`BYTES_BETWEEN_YIELDS`].
 #[derive(Default)]
-pub(super) struct Breath {
+pub(super) struct Yielder {
     bytes: usize,
 }
 
-impl Breath {
-    /// After a row of so many bytes.
-    pub(super) fn take(&mut self, bytes: usize) {
+impl Yielder {
+    /// To be called after each row, with its length in bytes.
+    pub(super) fn after(&mut self, bytes: usize) {
         self.bytes += bytes;
-        if self.bytes >= BYTES_BETWEEN {
+        if self.bytes >= BYTES_BETWEEN_YIELDS {
             self.bytes = 0;
             if IS_FOR_LARGE.get() {
-                give_way();
+                yield_core();
             }
         }
     }

@@ -82,17 +82,17 @@ impl Drop for Arriving {
     }
 }
 
-/// Sent at a time: then other connections of the thread have their turn.
+/// Largest piece that is sent before other connections of the thread run.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// An answer's body, in pieces; what it holds is given back when it was sent, or dropped.
+/// Sends an answer's body in pieces, and drops what it holds once the body was sent or dropped.
 #[derive(Debug)]
 pub struct Answering<B, H> {
     body: B,
-    /// What is left of a part.
+    /// What remains of the current part.
     rest: Bytes,
-    /// The others had their turn since the last piece.
-    has_waited: bool,
+    /// Whether other connections could run since the last piece.
+    has_yielded: bool,
     _held: H,
 }
 
@@ -101,7 +101,7 @@ impl<B, H> Answering<B, H> {
         Self {
             body,
             rest: Bytes::new(),
-            has_waited: false,
+            has_yielded: false,
             _held: held,
         }
     }
@@ -124,12 +124,12 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for Answering<B, H> {
                 Ok(data) => self.rest = data,
                 Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
             }
-        } else if !self.has_waited {
-            self.has_waited = true;
+        } else if !self.has_yielded {
+            self.has_yielded = true;
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        self.has_waited = false;
+        self.has_yielded = false;
         let bytes = self.rest.len().min(PIECE_BYTES);
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(bytes)))))
     }
