@@ -1,4 +1,4 @@
-//! A command under a client's own key (`Idempotency-Key`) is carried out once, and answered alike each time.
+//! Carries out a command with an idempotency key (`Idempotency-Key`) once, and repeats its answer.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use crate::control::{Command, ControlError, Envelope, Receipt};
 use crate::domain::model::Actor;
 use crate::ledger::{Change, KeyedRequest, audit};
 
-/// None: it has no key, comes from within (such commands cross no socket and have no text), or asks for a
-/// deletion, with which the ledger keeps the key.
+/// The request to keep. None if the command has no key, comes from within (such commands cross no socket and
+/// cannot be serialized), or asks for a deletion: the ledger keeps that key with the deletion.
 pub(super) fn keyed(envelope: &Envelope) -> Option<KeyedRequest> {
     match &envelope.command {
         Command::Plan { .. }
@@ -31,12 +31,12 @@ pub(super) fn keyed(envelope: &Envelope) -> Option<KeyedRequest> {
     })
 }
 
-/// Keys whose requests are being carried out, each of an actor.
+/// Keys of the requests in progress, by actor.
 #[derive(Debug, Default)]
 pub(super) struct KeysInUse(Mutex<HashSet<(Actor, String)>>);
 
 impl KeysInUse {
-    /// Until the answer is dropped; none: it is in use.
+    /// Marks a key as in use until the returned guard is dropped. None if it is in use already.
     fn take(self: &Arc<Self>, request: &KeyedRequest) -> Option<KeyInUse> {
         let key = (request.actor.clone(), request.key.clone());
         let is_free = self.lock().insert(key.clone());
@@ -63,9 +63,9 @@ impl Drop for KeyInUse {
 }
 
 impl Shared {
-    /// Runs to its end also when its client goes away, so that the answer is there when that asks again. After
-    /// a crash between the two it is carried out anew: whatever has a key here brings about a state, and does
-    /// so once.
+    /// Continues even if its client disconnects, so that the answer is there when the client asks again. After a
+    /// crash between the two commits the command is carried out again; that is harmless, since every command
+    /// with a key here sets a state.
     pub(super) async fn submit_once(
         self: &Arc<Self>,
         request: KeyedRequest,
