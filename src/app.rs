@@ -31,14 +31,14 @@ use tokio_util::sync::CancellationToken;
 use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::model::Origin;
-use crate::faces::cli::args::{
+use crate::frontends::cli::args::{
     AuditWork, CheckWork, Cli, CompletionsArgs, Format, Global, LedgerWork, ManArgs, NotifyWork,
     OnOff, ReplayArgs, SandboxArgs, Verb,
 };
-use crate::faces::cli::output::{Style, Tolerant};
-use crate::faces::cli::{self, Exit, Failure, ReadLine, Session, describe};
+use crate::frontends::cli::output::{Style, Tolerant};
+use crate::frontends::cli::{self, Exit, Failure, ReadLine, Session, describe};
 #[cfg(feature = "console")]
-use crate::faces::console::Keymap;
+use crate::frontends::console::Keymap;
 use crate::ledger::sqlite::{owner, seal_key};
 use crate::sandbox::{self, WorldOptions};
 use crate::system::clock::Clock;
@@ -220,7 +220,7 @@ pub fn places(
 
 /// To which engine a console or a verb speaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum EngineSource {
     Attach(PathBuf),
     /// Bring one along, for as long as this process lives.
     Embed,
@@ -232,11 +232,13 @@ pub fn way(
     places: &Places,
     owner: Option<Option<PathBuf>>,
     listens: impl Fn(&Path) -> bool,
-) -> Way {
+) -> EngineSource {
     match owner {
-        Some(socket) => Way::Attach(socket.unwrap_or_else(|| places.reach.clone())),
-        None if !places.ledger_named && listens(&places.reach) => Way::Attach(places.reach.clone()),
-        None => Way::Embed,
+        Some(socket) => EngineSource::Attach(socket.unwrap_or_else(|| places.reach.clone())),
+        None if !places.ledger_named && listens(&places.reach) => {
+            EngineSource::Attach(places.reach.clone())
+        }
+        None => EngineSource::Embed,
     }
 }
 
@@ -391,8 +393,8 @@ async fn client(
     let places = places(global, &settings, around, Path::exists)?;
     let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));
     let (control, embedded) = match way(&places, owner, listens) {
-        Way::Attach(socket) => (attach(&socket).await?, None),
-        Way::Embed => {
+        EngineSource::Attach(socket) => (attach(&socket).await?, None),
+        EngineSource::Embed => {
             let embedded =
                 embedded::embed(global, settings, &places, around, verb.targets()).await?;
             (embedded.control.clone(), Some(embedded))

@@ -35,13 +35,13 @@
 //! | `control` | `domain` |
 //! | `peers` | `domain`, `system`, `control` |
 //! | `engine` | `domain`, `system`, `ledger`, `cloud`, `control`, `peers` |
-//! | `faces` | nothing |
-//! | `faces/api` | `domain`, `system`, `control` |
-//! | `faces/cli` | `domain`, `system`, `control`, `faces/offline` |
-//! | `faces/console` | `domain`, `system`, `control` |
-//! | `faces/gate` | `domain`, `system`, `control`, `ledger/tombstones`, `cloud/openstack` |
-//! | `faces/notify` | `domain`, `system`, `control` |
-//! | `faces/offline` | `domain`, `system`, `control`, `ledger`, `cloud` |
+//! | `frontends` | nothing |
+//! | `frontends/api` | `domain`, `system`, `control` |
+//! | `frontends/cli` | `domain`, `system`, `control`, `frontends/offline` |
+//! | `frontends/console` | `domain`, `system`, `control` |
+//! | `frontends/gate` | `domain`, `system`, `control`, `ledger/tombstones`, `cloud/openstack` |
+//! | `frontends/notify` | `domain`, `system`, `control` |
+//! | `frontends/offline` | `domain`, `system`, `control`, `ledger`, `cloud` |
 //! | `sandbox` | nothing |
 //! | `app` | all |
 //! | `main` | `app` |
@@ -192,7 +192,7 @@ pub mod cloud;
 pub mod control;
 pub mod domain;
 pub mod engine;
-pub mod faces;
+pub mod frontends;
 pub mod ledger;
 pub mod peers;
 pub mod sandbox;

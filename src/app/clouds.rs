@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::cloud::{OpenStack, openstack};
 use crate::domain::model::Site;
-use crate::faces::cli::args::Global;
+use crate::frontends::cli::args::Global;
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
 

@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use rustix::process::Pid;
 
-use super::{Places, Way, attach, clouds, embedded, listens, places, runtime, settings, way};
+use super::{
+    EngineSource, Places, attach, clouds, embedded, listens, places, runtime, settings, way,
+};
 use crate::control::Control;
 use crate::domain::model::Origin;
-use crate::faces::cli::args::{Format, Global};
-use crate::faces::cli::output::Style;
-use crate::faces::cli::{Exit, Failure};
-use crate::faces::console::{self, ConsoleOptions, EngineMode, Keymap, Replayed};
+use crate::frontends::cli::args::{Format, Global};
+use crate::frontends::cli::output::Style;
+use crate::frontends::cli::{Exit, Failure};
+use crate::frontends::console::{self, ConsoleOptions, EngineMode, Keymap, Replayed};
 use crate::ledger::sqlite::owner;
 use crate::sandbox::DEFAULT_SCENARIO;
 use crate::system::config::{OnHangup, Settings, Surroundings};
@@ -138,8 +140,8 @@ async fn run(
     let mut options = options(global, around, style, &settings, EngineMode::Attached);
     let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));
     let (control, embedded) = match way(places, owner, listens) {
-        Way::Attach(socket) => (attach(&socket).await?, None),
-        Way::Embed => {
+        EngineSource::Attach(socket) => (attach(&socket).await?, None),
+        EngineSource::Embed => {
             let embedded = embedded::embed_to_stay(global, settings, places, around).await?;
             (embedded.control.clone(), Some(embedded))
         }

@@ -9,18 +9,18 @@ use super::Places;
 use super::clouds::{NamedSite, chosen_sites, connect, environment, named_sites};
 use super::gates::Gates;
 use super::peers;
-use super::scene::{Beside, Scene};
+use super::scene::{Scene, SideEngine};
 use crate::cloud::openstack::{self, CloudsConfig};
-use crate::cloud::{Cloud, Registry, Together};
+use crate::cloud::{Cloud, CloudRouter, Registry};
 use crate::control::Control;
 use crate::domain::kinds::{Home, Kinds, Source};
 use crate::domain::model::Site;
 use crate::engine::{Engine, Parts};
-use crate::faces::api::{self, ApiHandle};
-use crate::faces::cli::args::Global;
-use crate::faces::cli::{Exit, Failure};
-use crate::faces::gate::GateHandle;
-use crate::faces::notify::Notifier;
+use crate::frontends::api::{self, ApiHandle};
+use crate::frontends::cli::args::Global;
+use crate::frontends::cli::{Exit, Failure};
+use crate::frontends::gate::GateHandle;
+use crate::frontends::notify::Notifier;
 use crate::ledger::LedgerError;
 use crate::ledger::sqlite::{Options, SqliteLedger, is_held};
 use crate::ledger::tombstones::Tombstones;
@@ -45,7 +45,7 @@ pub(super) struct Embedded {
     /// None for the length of one verb, which is gone before an answer comes.
     notifier: Option<Notifier>,
     /// Other deployments of a practice scene.
-    beside: Vec<Beside>,
+    beside: Vec<SideEngine>,
     /// Lives as long as its engine.
     sandbox: Option<ServerHandle>,
 }
@@ -210,7 +210,7 @@ async fn wire(
                 ledger.clone(),
                 clock.clone(),
             );
-            Arc::new(Together::new(
+            Arc::new(CloudRouter::new(
                 vec![cloud, Arc::new(registry)],
                 clock.clone(),
             ))

@@ -11,12 +11,12 @@ use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::check;
 use crate::domain::model::{ErrorClass, Site};
-use crate::faces::cli::args::Global;
-use crate::faces::cli::output::{Style, Tolerant};
-use crate::faces::cli::{self, Exit, Failure};
-use crate::faces::gate;
-use crate::faces::notify;
-use crate::faces::offline::doctor;
+use crate::frontends::cli::args::Global;
+use crate::frontends::cli::output::{Style, Tolerant};
+use crate::frontends::cli::{self, Exit, Failure};
+use crate::frontends::gate;
+use crate::frontends::notify;
+use crate::frontends::offline::doctor;
 use crate::ledger::Ledger as _;
 use crate::ledger::sqlite::{SqliteLedger, owner};
 use crate::system::clock::Clock;
@@ -152,13 +152,13 @@ fn readable(ledger: &Path) -> Option<Result<(), String>> {
         .then(|| opened().map_err(|error| error.to_string()))
 }
 
-/// Beside an engine at work, from what it has written. A ledger that cannot be read says so elsewhere.
+/// SideEngine an engine at work, from what it has written. A ledger that cannot be read says so elsewhere.
 async fn notify_facts(settings: &Settings, ledger: &Path) -> Vec<doctor::NotifyFacts> {
     let ledger = SqliteLedger::open_reader(ledger).ok();
     let mut facts = Vec::new();
     for (name, channel) in notify::channels(&settings.notify) {
         let told = match &ledger {
-            Some(ledger) => ledger.told(name).await.ok(),
+            Some(ledger) => ledger.notification_cursor(name).await.ok(),
             None => None,
         };
         let failing = told.and_then(|told| told.mark).map(|mark| mark.failing);

@@ -9,8 +9,8 @@ use crate::control::traffic::Counters;
 use crate::domain::kinds::Kinds;
 use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
-use crate::faces::cli::Failure;
-use crate::faces::gate::{self, Budget, GateHandle, Threads, Turns};
+use crate::frontends::cli::Failure;
+use crate::frontends::gate::{self, Budget, GateHandle, KeyLocks, Threads};
 use crate::ledger::tombstones::Tombstones;
 use crate::system::clock::Clock;
 use crate::system::config::GateSettings;
@@ -61,7 +61,7 @@ impl Gates {
         if self.wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let turns = Arc::<Turns>::default();
+        let key_locks = Arc::<KeyLocks>::default();
         let budget = Arc::<Budget>::default();
         let threads = Threads::start().map_err(|error| {
             let advice = "Let this user have more threads and open files (ulimit -u, ulimit -n).";
@@ -74,7 +74,7 @@ impl Gates {
                 kinds: kinds.clone(),
                 mapping: mapping.to_vec(),
                 tombstones: tombstones.clone(),
-                turns: turns.clone(),
+                key_locks: key_locks.clone(),
                 budget: budget.clone(),
                 threads: threads.clone(),
                 counters: self.counters.clone(),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::control::Control;
-use crate::faces::cli::args::Global;
-use crate::faces::cli::output::Style;
-use crate::faces::cli::{Exit, Failure};
+use crate::frontends::cli::args::Global;
+use crate::frontends::cli::output::Style;
+use crate::frontends::cli::{Exit, Failure};
 use crate::system::config::{Settings, Surroundings};
 
 /// # Errors

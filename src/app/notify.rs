@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::settings;
 use crate::control::Control;
-use crate::faces::cli::args::Global;
-use crate::faces::cli::output::{Style, Tolerant};
-use crate::faces::cli::{self, Exit, Failure};
-use crate::faces::notify::{self, Notifier, StartError, Tried, Trouble};
-use crate::faces::offline::doctor;
+use crate::frontends::cli::args::Global;
+use crate::frontends::cli::output::{Style, Tolerant};
+use crate::frontends::cli::{self, Exit, Failure};
+use crate::frontends::notify::{self, DeliveryErrorKind, Notifier, StartError, Tried};
+use crate::frontends::offline::doctor;
 use crate::system::clock::Clock;
 use crate::system::config::{NotifySettings, Surroundings};
 
@@ -56,17 +56,17 @@ fn check(tried: &Tried) -> doctor::Check {
         Ok(answer) => (doctor::Health::Ok, answer, "", None),
         Err(error) => {
             let (advice, trouble) = match error.trouble {
-                Trouble::Configuration => (
+                DeliveryErrorKind::Configuration => (
                     "Correct [notify] in the settings.",
-                    doctor::Trouble::Configuration,
+                    doctor::CheckFailure::Configuration,
                 ),
-                Trouble::Auth => (
+                DeliveryErrorKind::Auth => (
                     "Check the token_file, or user and password_file.",
-                    doctor::Trouble::Auth,
+                    doctor::CheckFailure::Auth,
                 ),
-                Trouble::Unreachable => (
+                DeliveryErrorKind::Unreachable => (
                     "Check the address, the network and the receiver.",
-                    doctor::Trouble::Unreachable,
+                    doctor::CheckFailure::Unreachable,
                 ),
             };
             (doctor::Health::Fail, &error.why, advice, Some(trouble))

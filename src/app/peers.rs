@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::control::Control;
 use crate::engine::Neighbours;
-use crate::faces::cli::Failure;
-use crate::faces::offline::doctor::PeerFacts;
+use crate::frontends::cli::Failure;
+use crate::frontends::offline::doctor::PeerFacts;
 use crate::peers::{HttpPeers, Limits, ListenError, ListenHandle, Peer, listen as listen_for};
 use crate::system::config::{DeploymentSettings, PeerSettings};
 

@@ -15,8 +15,8 @@ use crate::domain::kinds::{Home, Kinds, Source};
 use crate::domain::model::{Actor, Origin};
 use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
 use crate::engine::{Engine, Neighbours, Parts};
-use crate::faces::api::{self, ApiHandle};
-use crate::faces::cli::Failure;
+use crate::frontends::api::{self, ApiHandle};
+use crate::frontends::cli::Failure;
 use crate::ledger::LedgerError;
 use crate::ledger::sqlite::SqliteLedger;
 use crate::peers::{Peer, PeerFailure, Peers};
@@ -82,7 +82,7 @@ impl Scene {
         let others = all.filter(|other| *other != home).map(Peer::from);
         Neighbours {
             home: home.clone(),
-            peers: Arc::new(Line {
+            peers: Arc::new(InProcessPeers {
                 known: others.collect(),
                 neighbourhood: self.neighbourhood.clone(),
             }),
@@ -114,13 +114,13 @@ impl Scene {
         self,
         own: &Arc<dyn Control>,
         state: &Path,
-    ) -> Result<Vec<Beside>, Failure> {
+    ) -> Result<Vec<SideEngine>, Failure> {
         self.neighbourhood.join(&self.own, own.clone());
         let mut beside = Vec::new();
         for other in &self.others {
             let kinds = self.known_to(&other.service)?;
             let neighbours = self.neighbours_of(other);
-            let started = Beside::start(other, kinds, neighbours, state).await?;
+            let started = SideEngine::start(other, kinds, neighbours, state).await?;
             self.neighbourhood.join(other, started.control.clone());
             beside.push(started);
         }
@@ -184,14 +184,14 @@ fn envelope(command: Command, who: &str) -> Envelope {
 }
 
 /// An engine of the scene that has no console, and can be reached at its socket.
-pub(super) struct Beside {
+pub(super) struct SideEngine {
     control: Arc<dyn Control>,
     ledger: Arc<SqliteLedger>,
     engine: JoinHandle<Result<(), LedgerError>>,
     api: ApiHandle,
 }
 
-impl Beside {
+impl SideEngine {
     async fn start(
         home: &Deployment,
         kinds: Vec<Source>,
@@ -274,7 +274,7 @@ impl Neighbourhood {
 }
 
 /// The others, as one of them sees them.
-struct Line {
+struct InProcessPeers {
     known: Vec<Peer>,
     neighbourhood: Arc<Neighbourhood>,
 }
@@ -288,7 +288,7 @@ fn unexpected(peer: &Peer) -> PeerFailure {
 }
 
 #[async_trait]
-impl Peers for Line {
+impl Peers for InProcessPeers {
     fn known(&self) -> Vec<Peer> {
         self.known.clone()
     }

@@ -17,8 +17,8 @@ use super::openstack::{self, CallError, ListRequest, Session, Transport};
 use super::project_names::ProjectNames;
 use super::requests::{Part, parts, rendered, row_in, row_path, variables};
 use super::{
-    Acted, Asked, Call, Cloud, CloudFailure, Fields, ListRows, Listed, Names, PAGE_ROWS, Row,
-    SignedIn,
+    Acted, Call, Cloud, CloudFailure, Fields, Freshness, ListRows, Listed, NameLookup, PAGE_ROWS,
+    Row, SignedIn,
 };
 use crate::domain::kinds::{Kind, Kinds, ListSpec, Offer, lookup};
 use crate::domain::model::{Answer, ErrorClass, Identity, Site};
@@ -250,12 +250,14 @@ impl Cloud for OpenStack {
         self.other_login(site).is_some()
     }
 
-    async fn identity(&self, site: &Site, asked: Asked) -> Result<SignedIn, CloudFailure> {
-        let connection = self.connection(site, asked == Asked::ByLoggingIn).await?;
+    async fn identity(&self, site: &Site, freshness: Freshness) -> Result<SignedIn, CloudFailure> {
+        let connection = self
+            .connection(site, freshness == Freshness::ByLoggingIn)
+            .await?;
         let session = &connection.session;
-        let identity = match asked {
-            Asked::Now => session.identity_now().await,
-            Asked::AtLogin | Asked::ByLoggingIn => session.identity().await,
+        let identity = match freshness {
+            Freshness::Now => session.identity_now().await,
+            Freshness::AtLogin | Freshness::ByLoggingIn => session.identity().await,
         };
         let identity = identity.map_err(|error| not_logged_in(site, &error))?;
         let place = identity
@@ -491,12 +493,12 @@ impl Cloud for OpenStack {
         &self,
         site: &Site,
         ids: &BTreeSet<String>,
-        names: Names,
+        lookup: NameLookup,
     ) -> BTreeMap<String, String> {
         match self.connection(site, false).await {
             Ok(connection) => {
                 self.project_names
-                    .of(&connection.session, ids, names, self.clock.now())
+                    .of(&connection.session, ids, lookup, self.clock.now())
                     .await
             }
             Err(_) => BTreeMap::new(),

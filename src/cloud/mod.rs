@@ -9,7 +9,7 @@ pub mod openstack;
 mod project_names;
 mod registry;
 mod requests;
-mod together;
+mod router;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,11 +19,11 @@ use serde_json::Value;
 
 pub use by_kinds::{OpenStack, ReadAnew, TransportFor};
 pub use registry::Registry;
-pub use together::Together;
+pub use router::CloudRouter;
 
 use crate::domain::kinds::{Kind, Kinds, Offer};
 use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site, StepError};
-use crate::domain::plan::Filter;
+use crate::domain::plan::ListFilter;
 use crate::domain::policy::{Failure, Outcome, Retry};
 
 /// Rows of a list that one call asks for (N14).
@@ -39,7 +39,7 @@ pub trait Cloud: Send + Sync {
     fn has_other_login(&self, site: &Site) -> bool;
 
     /// As whom the site is asked.
-    async fn identity(&self, site: &Site, asked: Asked) -> Result<SignedIn, CloudFailure>;
+    async fn identity(&self, site: &Site, freshness: Freshness) -> Result<SignedIn, CloudFailure>;
 
     /// The URL of the service that a kind belongs to: part of a plan's hash.
     async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure>;
@@ -81,13 +81,13 @@ pub trait Cloud: Send + Sync {
         &self,
         site: &Site,
         ids: &BTreeSet<String>,
-        names: Names,
+        lookup: NameLookup,
     ) -> BTreeMap<String, String>;
 }
 
 /// Which names of projects are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
+pub enum NameLookup {
     /// What is known already; no call is made.
     Known,
     /// Keystone is asked for the others: for all at once, and seldom (N14).
@@ -96,7 +96,7 @@ pub enum Names {
 
 /// How fresh an identity must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Freshness {
     /// As of the login.
     AtLogin,
     /// As the cloud sees it now: a token that lives on may have lost roles (I13).
@@ -117,7 +117,7 @@ pub struct ListRows<'r> {
     pub site: &'r Site,
     /// A listed kind.
     pub kind: &'r Kind,
-    pub filter: Option<&'r Filter>,
+    pub filter: Option<&'r ListFilter>,
     pub fields: Fields,
     /// Stop after this many rows; the answer is then not a complete list.
     pub rows_max: Option<usize>,

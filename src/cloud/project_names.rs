@@ -14,7 +14,7 @@ use percent_encoding::utf8_percent_encode;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::Names;
+use super::NameLookup;
 use super::openstack::{CallError, Reason, Session};
 use super::requests::SEGMENT;
 
@@ -48,7 +48,7 @@ impl ProjectNames {
         &self,
         session: &Session,
         ids: &BTreeSet<String>,
-        names: Names,
+        lookup: NameLookup,
         now: DateTime<Utc>,
     ) -> BTreeMap<String, String> {
         let cloud = session.cloud().name.clone();
@@ -59,8 +59,8 @@ impl ProjectNames {
             let is_own = |id: &String| own.as_ref().is_some_and(|(own, _)| own == id);
             let mut ids = ids.clone();
             ids.retain(|id| !id.is_empty() && !is_own(id));
-            let mut found = match names {
-                Names::Asked if !ids.is_empty() => {
+            let mut found = match lookup {
+                NameLookup::Asked if !ids.is_empty() => {
                     let mut known = known.lock().await;
                     known.ask(session, &ids, now).await;
                     known.of(&ids)

@@ -7,12 +7,13 @@ use async_trait::async_trait;
 
 use super::answers::configuration;
 use super::{
-    Acted, Asked, Call, Cloud, CloudFailure, ListRows, Listed, Names, PAGE_ROWS, Row, SignedIn,
+    Acted, Call, Cloud, CloudFailure, Freshness, ListRows, Listed, NameLookup, PAGE_ROWS, Row,
+    SignedIn,
 };
 use crate::domain::kinds::{IN_USE, INCARNATION, Kind, Kinds, NOT_FOUND, Offer};
 use crate::domain::model::{Action, Answer, ErrorClass, Identity, ResourceKey, Site, StepError};
 use crate::domain::native::{Native, unset_of};
-use crate::domain::plan::Filter;
+use crate::domain::plan::ListFilter;
 use crate::domain::policy::{Failure, Outcome, Retry};
 use crate::domain::text::escape;
 use crate::ledger::{Applied, Change, Cursor, Ledger, LedgerError, NativeBy, NativeFilter};
@@ -90,7 +91,7 @@ impl Cloud for Registry {
         false
     }
 
-    async fn identity(&self, _: &Site, _: Asked) -> Result<SignedIn, CloudFailure> {
+    async fn identity(&self, _: &Site, _: Freshness) -> Result<SignedIn, CloudFailure> {
         Ok(SignedIn {
             identity: self.identity(),
             shown: "this deployment".to_owned(),
@@ -163,7 +164,7 @@ impl Cloud for Registry {
                 key,
                 now,
             }),
-            Action::Delete => incarnation(call.vars).map(|incarnation| Change::LetGo {
+            Action::Delete => incarnation(call.vars).map(|incarnation| Change::DeleteNative {
                 unless: self.kinds.holding(&key.kind),
                 key,
                 incarnation,
@@ -221,13 +222,13 @@ impl Cloud for Registry {
         &self,
         _: &Site,
         _: &BTreeSet<String>,
-        _: Names,
+        _: NameLookup,
     ) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 }
 
-fn by(filter: &Filter, kind: &Kind, home: &Site) -> NativeBy {
+fn by(filter: &ListFilter, kind: &Kind, home: &Site) -> NativeBy {
     let values = filter.values.clone();
     match filter.key.as_str() {
         "id" => NativeBy::Ids(values),

@@ -10,7 +10,7 @@ use super::answers::configuration;
 use super::{Call, CloudFailure};
 use crate::domain::kinds::{CallTemplate, FilterValues, Kind, ListSpec, NULL, fill};
 use crate::domain::model::Action;
-use crate::domain::plan::Filter;
+use crate::domain::plan::ListFilter;
 
 /// Fronts allow about 8 KB of URL; this much of it for the values of a filter (about 140 ids).
 const FILTER_BYTES_MAX: usize = 6 * 1024;
@@ -46,7 +46,7 @@ impl Part {
 pub(super) fn parts(
     kind: &Kind,
     list: &ListSpec,
-    filter: Option<&Filter>,
+    filter: Option<&ListFilter>,
 ) -> Result<Vec<Part>, CloudFailure> {
     let plain = plain_parts(kind, list, filter)?.into_iter();
     let plain: Vec<Part> = plain.map(|part| part.with(&list.always)).collect();
@@ -59,7 +59,7 @@ pub(super) fn parts(
 fn plain_parts(
     kind: &Kind,
     list: &ListSpec,
-    filter: Option<&Filter>,
+    filter: Option<&ListFilter>,
 ) -> Result<Vec<Part>, CloudFailure> {
     let at = |query: Vec<(String, String)>| Part {
         path: format!("{}{}", kind.prefix, list.path),

@@ -20,15 +20,15 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::domain::attention::{Cause, Triage};
+use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::gantt::{Gantt, Upcoming};
-use crate::domain::ladder::{Ladder, Purged, Rung};
+use crate::domain::ladder::{Ladder, PurgeScope, Rung};
 use crate::domain::model::{
     Actor, Blocker, Counts, Deletion, DeletionState, DriftPolicy, ErrorClass, Event, KindName,
     OnFailure, Orphan, Phase, Plan, PlanOptions, Refusal, Resource, ResourceKey, Scope, Site,
     SitePause, Step, StepState, Target, Tombstone,
 };
-use crate::domain::news::{Mark, Told};
+use crate::domain::news::{Mark, NotificationCursor};
 use crate::domain::outline::Outline;
 use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
 
@@ -132,13 +132,13 @@ pub enum Command {
     /// How far a channel has told people (I7); none: it is no channel any more. Only from within: it
     /// crosses no socket.
     #[serde(skip)]
-    Told {
+    MoveNotificationCursor {
         channel: String,
         mark: Option<Mark>,
     },
     /// Takes a rung of the ladder (P3), if it is offered now.
     Purge {
-        what: Purged,
+        what: PurgeScope,
         rung: Rung,
         /// The short id of the deletion, as it was typed.
         confirm: String,
@@ -226,7 +226,7 @@ impl Command {
             | Self::Cancel { .. }
             | Self::Pause { .. }
             | Self::PauseSite { .. }
-            | Self::Told { .. }
+            | Self::MoveNotificationCursor { .. }
             | Self::Release { .. }
             | Self::Prune { .. }
             | Self::Create { .. }
@@ -265,7 +265,7 @@ impl Command {
             Self::Purge { .. } | Self::Release { .. } | Self::ReleaseImporter { .. } => {
                 Scope::Force
             }
-            Self::Prune { .. } | Self::Told { .. } => Scope::Admin,
+            Self::Prune { .. } | Self::MoveNotificationCursor { .. } => Scope::Admin,
         }
     }
 }
@@ -518,7 +518,7 @@ pub enum Query {
     },
     /// What can be done about what is stuck (P3). Reads the cloud; sends no write.
     Ladder {
-        what: Purged,
+        what: PurgeScope,
     },
     /// What was left behind by `forget`, and whether it is there still: each is looked at.
     Orphans {
@@ -535,7 +535,7 @@ pub enum Query {
         after: i64,
     },
     /// How far a channel has told people of what needs them (I7).
-    Told {
+    NotificationCursor {
         channel: String,
     },
     /// What here points at resources of the deployment that asks (G5). Only from within.
@@ -578,7 +578,7 @@ pub enum Page {
         upcoming: Upcoming,
     },
     Causes {
-        rows: Vec<Triage>,
+        rows: Vec<CauseGroup>,
     },
     Step {
         row: Box<Step>,
@@ -630,8 +630,8 @@ pub enum Page {
     Audit {
         rows: Vec<serde_json::Value>,
     },
-    Told {
-        told: Told,
+    NotificationCursor {
+        told: NotificationCursor,
     },
     #[serde(skip)]
     Answers {

@@ -54,7 +54,7 @@ impl Cause {
 
 /// All steps of one cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Triage {
+pub struct CauseGroup {
     #[serde(flatten)]
     pub cause: Cause,
     pub steps: u64,

@@ -8,7 +8,7 @@ use super::peers::{AWAITED, SILENT};
 use super::text::escape;
 
 /// Whether it is only the word of other deployments that it waits for.
-pub fn awaits_word(step: &Step) -> bool {
+pub fn awaits_clearance(step: &Step) -> bool {
     let error = step.last_error.as_ref();
     let is_held = matches!(step.state, StepState::Blocked | StepState::Stuck);
     is_held && error.is_some_and(|error| error.kind == AWAITED)
@@ -71,7 +71,7 @@ pub fn tree_of(blockers: &[Blocker]) -> Vec<Held<'_>> {
 ///
 /// `clear what d0-1 names, or, if that deployment is gone for good: gone release d0-1`
 pub fn next_action(step: &Step) -> Option<String> {
-    if !awaits_word(step) {
+    if !awaits_clearance(step) {
         return None;
     }
     let mut holding = BTreeSet::new();

@@ -18,7 +18,7 @@ const FIELDS: [&str; 5] = ["state", "kind", "site", "project", "age"];
 
 /// As it was typed, and what it means.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Filter {
+pub struct SearchQuery {
     text: String,
     /// The same without what only this side knows: projects by their ids.
     meant: String,
@@ -55,7 +55,7 @@ pub struct Facts<'a> {
     pub since: Option<DateTime<Utc>>,
 }
 
-impl Filter {
+impl SearchQuery {
     pub fn parse(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -252,7 +252,7 @@ mod tests {
 
     fn fits(text: &str) -> bool {
         let now = DateTime::UNIX_EPOCH + TimeDelta::hours(10);
-        let mut filter = Filter::parse(text);
+        let mut filter = SearchQuery::parse(text);
         filter.at(now);
         filter.fits(&Facts {
             texts: &["web-Frontend", "4fdb1c2e"],
@@ -313,7 +313,7 @@ mod tests {
             ("e5f6".to_owned(), "shop".to_owned()),
         ]);
         let fits = |text: &str, project: &str, projects: &BTreeMap<String, String>| {
-            Filter::naming(text, projects).fits(&Facts {
+            SearchQuery::naming(text, projects).fits(&Facts {
                 project,
                 ..Facts::default()
             })
@@ -330,19 +330,22 @@ mod tests {
         ] {
             assert_eq!(fits(text, own, &projects), wanted, "{text} {own}");
         }
-        let filter = Filter::naming("web project=lab", &projects);
+        let filter = SearchQuery::naming("web project=lab", &projects);
         assert_eq!(filter.text(), "web project=lab");
         assert_eq!(filter.meant(), "web project=lab,c3d4");
         assert!(filter.asks_for_projects());
-        assert!(!Filter::parse("web").asks_for_projects());
+        assert!(!SearchQuery::parse("web").asks_for_projects());
         // A letter that is in hundreds of names means none of them.
         projects.extend((0..200).map(|n| (format!("id{n}"), format!("x{n}"))));
-        assert_eq!(Filter::naming("project=x", &projects).meant(), "project=x");
+        assert_eq!(
+            SearchQuery::naming("project=x", &projects).meant(),
+            "project=x"
+        );
     }
 
     #[test]
     fn what_cannot_be_meant_is_said_with_what_might_be() {
-        let complaint = |text: &str| Filter::parse(text).complaint().unwrap_or_default();
+        let complaint = |text: &str| SearchQuery::parse(text).complaint().unwrap_or_default();
         assert_eq!(complaint("web state=stuck age>1h"), "");
         let misspelt = complaint("stat=stuck");
         assert!(misspelt.contains("did you mean \"state\""), "{misspelt}");

@@ -70,10 +70,10 @@ impl Rung {
     }
 }
 
-/// What is purged.
+/// What a rung of the purge ladder is applied to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Purged {
+pub enum PurgeScope {
     /// By its id, or its short id: all of it that is stuck.
     Deletion(String),
     Step(i64),
@@ -164,7 +164,7 @@ pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>)
         [] => format!("deletion {}", short_id(&deletion.id)),
         several => format!("{} steps that do not go", several.len()),
     };
-    let nothing = || match deletion.state.is_settled() {
+    let nothing = || match deletion.state.is_terminal() {
         true => format!("the deletion is {}", deletion.state.as_str()),
         false => "nothing of it is stuck or blocked".to_owned(),
     };

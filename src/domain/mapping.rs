@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kinds::Kind;
 use super::model::{Resource, ResourceKey, Site};
-use super::plan::Filter;
+use super::plan::ListFilter;
 
 /// What a copy's tag begins with; the original's id follows.
 pub const COPY_TAG: &str = "gone:copy-of=";
@@ -75,7 +75,7 @@ impl CopiedBy {
         self,
         kind: &Kind,
         originals: impl IntoIterator<Item = &'r Resource>,
-    ) -> Option<Filter> {
+    ) -> Option<ListFilter> {
         let list = kind.spec.list.as_ref()?;
         if list.within.is_some() || kind.spec.in_all_regions {
             return None;
@@ -85,7 +85,7 @@ impl CopiedBy {
             return self.filter_for(kind, originals.map(|original| original.key.id.as_str()));
         }
         let names = originals.map(|original| original.name.clone());
-        Some(Filter {
+        Some(ListFilter {
             key: list.name.clone(),
             values: names.filter(|name| !name.is_empty()).collect(),
         })
@@ -96,14 +96,14 @@ impl CopiedBy {
         self,
         kind: &Kind,
         ids: impl IntoIterator<Item = &'i str>,
-    ) -> Option<Filter> {
+    ) -> Option<ListFilter> {
         let ids = ids.into_iter();
         match self {
-            Self::Tag => Some(Filter {
+            Self::Tag => Some(ListFilter {
                 key: kind.spec.list.as_ref()?.tagged.clone()?,
                 values: ids.map(|id| format!("{COPY_TAG}{id}")).collect(),
             }),
-            Self::Id => Some(Filter {
+            Self::Id => Some(ListFilter {
                 key: kind.id_filter()?.to_owned(),
                 values: ids.map(str::to_owned).collect(),
             }),

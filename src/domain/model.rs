@@ -560,7 +560,7 @@ impl DeletionState {
         }
     }
     /// Nothing moves any more unless a person acts.
-    pub fn is_settled(self) -> bool {
+    pub fn is_terminal(self) -> bool {
         matches!(
             self,
             Self::Refused | Self::Stuck | Self::Gone | Self::Cancelled | Self::Purged

@@ -31,7 +31,7 @@ pub struct Mark {
 
 /// A channel's mark, and what it is a mark in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct NotificationCursor {
     /// Of this ledger, and of no other.
     pub ledger_id: String,
     /// The newest event.

@@ -128,14 +128,14 @@ pub struct News {
     /// The importer has heard everything up to this sequence when it has taken in `changes`. Lower than
     /// what was asked for: the ledger was set back, and is to be heard from the start.
     pub seq: i64,
-    pub changes: Vec<Going>,
+    pub changes: Vec<DeletionNotice>,
     /// There is more behind `seq` already.
     pub more: bool,
 }
 
 /// A resource of the owner's, as its tombstone says now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Going {
+pub struct DeletionNotice {
     #[serde(flatten)]
     pub key: ResourceKey,
     pub phase: Phase,
@@ -157,7 +157,7 @@ impl News {
         kinds: &BTreeSet<KindName>,
         scope: &PeerScope,
     ) -> Result<(), String> {
-        for Going {
+        for DeletionNotice {
             key,
             deletion,
             root,
@@ -203,7 +203,7 @@ impl Question {
     }
 }
 
-impl Going {
+impl DeletionNotice {
     /// Whether old references to it are seen to, and it may still come to be as before.
     pub fn is_going(&self) -> bool {
         matches!(self.phase, Phase::Checking | Phase::Deleting)
@@ -230,7 +230,7 @@ pub struct Question {
     /// The answer counts only from a view that has heard this much of the owner's ledger (G7).
     pub ledger: String,
     pub seq: i64,
-    pub about: Vec<Asked>,
+    pub about: Vec<ClearanceRequest>,
 }
 
 /// Resources in one question.
@@ -243,7 +243,7 @@ const HOPS_MAX: u8 = 64;
 pub const CIRCLE_MAX: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct ClearanceRequest {
     #[serde(flatten)]
     pub key: ResourceKey,
     /// Which deletion of it is meant; of what is only planned none stands yet.
@@ -265,7 +265,7 @@ pub struct Answers {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answered {
     #[serde(flatten)]
-    pub asked: Asked,
+    pub asked: ClearanceRequest,
     /// Nothing points at it, and nothing will.
     pub clear: bool,
     pub holders: Vec<Holder>,
@@ -296,7 +296,7 @@ pub struct Holder {
 impl Holder {
     /// Whether it waits for this in a circle, and for nothing else: such would wait for ever, so one of
     /// them goes first (G13).
-    pub fn waits_for(&self, asked: &Asked) -> bool {
+    pub fn waits_for(&self, asked: &ClearanceRequest) -> bool {
         let same_root = self.root.as_deref() == Some(asked.root.as_str());
         same_root && self.waits.close_a_circle(&self.key, &asked.key)
     }
@@ -360,7 +360,7 @@ impl Answers {
 
 impl Answered {
     /// What an importer says of one resource, from all that points at it.
-    pub fn of(asked: Asked, mut holders: Vec<Holder>, count: u64) -> Self {
+    pub fn of(asked: ClearanceRequest, mut holders: Vec<Holder>, count: u64) -> Self {
         let all_named = count == holders.len() as u64;
         let clear = all_named && holders.iter().all(|holder| holder.waits_for(&asked));
         holders.sort_by_key(|holder| (!holder.blocks, holder.root.is_some()));
@@ -467,18 +467,18 @@ pub const SILENT: &str = "deployment";
 
 /// An importer that has not confirmed yet, and what it said last; none: nothing, since then.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Awaited {
+pub struct PendingClearance {
     pub importer: String,
     pub said: Option<Answered>,
 }
 
 /// What a step that only importers hold is told, and what stands in its way: those who hold it, and those
 /// who say nothing, by name (G7, G11). First what will not go by itself: that is what a person looks for.
-pub fn awaiting(awaited: &[Awaited]) -> (String, Vec<Blocker>) {
+pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
     let mut lines = Vec::new();
     let mut silent = Vec::new();
     let mut blockers = Vec::new();
-    for Awaited { importer, said } in awaited {
+    for PendingClearance { importer, said } in awaited {
         let Some(said) = said else {
             silent.push(importer.as_str());
             continue;

@@ -18,8 +18,8 @@ mod build;
 mod changes;
 mod graph;
 mod left;
+mod listed_rows;
 mod not_shown;
-mod seen;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use ipnet::IpNet;
 pub use build::{hash as plan_hash, name_owners};
 pub use changes::{changes, changes_line, drifted};
 pub use graph::ranks;
-pub use seen::Found;
+pub use listed_rows::Found;
 
 use left::Stays;
-use seen::{Seen, Texts};
+use listed_rows::{ListedRow, Texts};
 
 use super::kinds::{
     Find, Join, Kind, Kinds, Match, OnDelete, Reference, Takes, refer_to, referred,
@@ -46,12 +46,12 @@ pub struct Lookup {
     pub site: Site,
     /// A listed kind.
     pub kind: KindName,
-    pub filter: Option<Filter>,
+    pub filter: Option<ListFilter>,
 }
 
 /// `key` has one of the values; the client splits them over as many calls as a URL's length demands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Filter {
+pub struct ListFilter {
     pub key: String,
     pub values: Vec<String>,
 }
@@ -62,14 +62,14 @@ pub type Protection<'p> = dyn Fn(&Resource) -> Option<String> + Send + Sync + 'p
 
 /// What was asked of a listed kind.
 #[derive(Default)]
-struct Asked {
+struct ListedValues {
     /// All of it, which answers whatever a filter asks.
     whole: bool,
     /// By the filter's key.
     values: HashMap<String, HashSet<String>>,
 }
 
-impl Asked {
+impl ListedValues {
     fn has(&self, key: &str, value: &str) -> bool {
         self.whole
             || self
@@ -91,20 +91,20 @@ pub struct Planner<'k> {
     /// The original of each copy.
     originals: HashMap<ResourceKey, ResourceKey>,
     /// Everything seen in listings, of any fate.
-    seen: BTreeMap<Arc<ResourceKey>, Seen>,
-    going: BTreeMap<Arc<ResourceKey>, Going<'k>>,
+    seen: BTreeMap<Arc<ResourceKey>, ListedRow>,
+    going: BTreeMap<Arc<ResourceKey>, PlanNode<'k>>,
     unset: BTreeMap<Arc<ResourceKey>, Vec<Link<'k>>>,
     /// What stays though it belongs to something that goes.
     left: BTreeMap<Arc<ResourceKey>, Stays<'k>>,
     /// Resources whose dependents were asked for.
     explored: HashSet<Arc<ResourceKey>>,
-    asked: HashMap<(Site, KindName), Asked>,
+    asked: HashMap<(Site, KindName), ListedValues>,
     /// The listed kinds that a service does not show to the login, and what it says.
     not_shown: BTreeMap<(Site, KindName), String>,
 }
 
 /// A resource that will be gone.
-struct Going<'k> {
+struct PlanNode<'k> {
     fate: Fate,
     /// What pulled it in: the automatic one's removers, or the step's reasons.
     links: Vec<Link<'k>>,
@@ -197,8 +197,8 @@ impl<'k> Planner<'k> {
 
     /// What goes because it was asked for, with the projects that lead to it: its own, if none.
     fn root(&mut self, resource: Resource, roots: Option<Roots>, texts: &mut Texts) {
-        let seen = Seen::new(&resource, self.protection, texts);
-        let going = Going {
+        let seen = ListedRow::new(&resource, self.protection, texts);
+        let going = PlanNode {
             fate: Fate::Target,
             links: Vec::new(),
             roots: roots.unwrap_or_else(|| Arc::new(BTreeSet::from([seen.project_id.clone()]))),
@@ -236,7 +236,7 @@ impl<'k> Planner<'k> {
                     return None;
                 }
                 already.extend(fresh.iter().cloned());
-                Some(Filter { key, values: fresh })
+                Some(ListFilter { key, values: fresh })
             });
             match &filter {
                 Some(filter) if filter.values.is_empty() => continue,
@@ -310,7 +310,7 @@ impl<'k> Planner<'k> {
     }
 
     /// The join that a resource still lacks, and the key of the row that would fill it.
-    fn join_of(&self, key: &ResourceKey, resource: &Seen) -> Option<(&'k Join, ResourceKey)> {
+    fn join_of(&self, key: &ResourceKey, resource: &ListedRow) -> Option<(&'k Join, ResourceKey)> {
         let derived = self.kind(&key.kind)?.spec.derived.as_ref()?;
         let join = derived.join.as_ref()?;
         if join.take.iter().all(|field| resource.facts.has(field)) {
@@ -366,7 +366,7 @@ impl<'k> Planner<'k> {
         wanted.retain(|(_, _, key), values| key.is_none() || !values.is_empty());
     }
 
-    fn want_referrers(&self, key: &ResourceKey, resource: &Seen, wanted: &mut Wanted) {
+    fn want_referrers(&self, key: &ResourceKey, resource: &ListedRow, wanted: &mut Wanted) {
         for (referrer, reference) in self.kinds.referrers(&key.kind) {
             if !self.is_for_this_plan(reference, key) || !resource.facts.hold(&reference.to_when) {
                 continue;
@@ -404,7 +404,7 @@ impl<'k> Planner<'k> {
         }
     }
 
-    fn want_taken(&self, key: &ResourceKey, resource: &Seen, wanted: &mut Wanted) {
+    fn want_taken(&self, key: &ResourceKey, resource: &ListedRow, wanted: &mut Wanted) {
         let takes = self.kind(&key.kind).map(|kind| kind.spec.takes.as_slice());
         for takes in takes.unwrap_or_default() {
             let missing = taken_keys(key, resource, takes)
@@ -464,7 +464,7 @@ impl<'k> Planner<'k> {
         let changed = !newly.is_empty();
         for (key, fate, links) in newly {
             let roots = self.roots_of(&links);
-            self.going.insert(key, Going { fate, links, roots });
+            self.going.insert(key, PlanNode { fate, links, roots });
         }
         changed
     }
@@ -512,7 +512,7 @@ impl<'k> Planner<'k> {
         taken
     }
 
-    fn known(&self, key: &ResourceKey) -> Option<(&Seen, &'k Kind)> {
+    fn known(&self, key: &ResourceKey) -> Option<(&ListedRow, &'k Kind)> {
         Some((self.seen.get(key)?, self.kind(&key.kind)?))
     }
 
@@ -537,7 +537,12 @@ impl<'k> Planner<'k> {
     }
 
     /// What a resource points at among what goes; the first reference that applies to a target wins.
-    fn links(&self, key: &ResourceKey, resource: &Seen, index: &TargetIndex<'_>) -> Vec<Link<'k>> {
+    fn links(
+        &self,
+        key: &ResourceKey,
+        resource: &ListedRow,
+        index: &TargetIndex<'_>,
+    ) -> Vec<Link<'k>> {
         let Some(kind) = self.kind(&key.kind) else {
             return Vec::new();
         };
@@ -635,7 +640,7 @@ impl<'k> Planner<'k> {
         }
     }
 
-    fn fits(&self, resource: &Seen, reference: &Reference, at: &ResourceKey) -> bool {
+    fn fits(&self, resource: &ListedRow, reference: &Reference, at: &ResourceKey) -> bool {
         let Some(target) = self.seen.get(at) else {
             return false;
         };
@@ -671,7 +676,7 @@ fn first_equals(reference: &Reference) -> &str {
 /// Values of a target under a path; `id` is its id, composite or not.
 fn target_values<'s>(
     key: &'s ResourceKey,
-    resource: &'s Seen,
+    resource: &'s ListedRow,
     path: &str,
 ) -> impl Iterator<Item = &'s str> {
     let id = (path == "id").then_some(key.id.as_str());
@@ -682,7 +687,7 @@ fn target_values<'s>(
 /// What goes along with a resource.
 fn taken_keys(
     key: &ResourceKey,
-    resource: &Seen,
+    resource: &ListedRow,
     takes: &Takes,
 ) -> impl Iterator<Item = ResourceKey> {
     resource.facts.all(&takes.field).map(|id| ResourceKey {

@@ -53,7 +53,7 @@ pub enum Retry {
     SitePaused,
     /// Only other deployments' word is missing: it is tried when that comes, and uses no attempt. Bounded
     /// by age, like what is in progress.
-    Awaited,
+    AwaitsClearance,
     /// A person must look at once.
     Never,
 }
@@ -67,7 +67,7 @@ pub enum Looked {
     /// There again: created after its delete was sent, around every gate (T14).
     Anew(StepError),
     /// Still there, and the cloud works on what it accepted.
-    Settling(StepError),
+    StillDeleting(StepError),
     /// Still there: the cloud has failed at what it accepted.
     Failed(StepError),
     /// Still there: the error with which the call was answered meant that it took no effect.
@@ -238,8 +238,8 @@ fn after_failure(
             to: StepState::Ready,
             ..kept
         },
-        Retry::Pending | Retry::Awaited if age >= schedule.pending_max => stuck(kept),
-        Retry::Awaited => Decision {
+        Retry::Pending | Retry::AwaitsClearance if age >= schedule.pending_max => stuck(kept),
+        Retry::AwaitsClearance => Decision {
             next_attempt_at: Some(since + schedule.pending_max),
             ..kept
         },
@@ -326,7 +326,7 @@ pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
 ///    answered by an error that left this open, that error counts now.
 /// 3. Present after an accepted call: looked for again, twice as late each time, until
 ///    `verify_max`; then the acceptance counts as a refused attempt.
-/// 4. Settling: looked for again, no attempt used, until `pending_max`; then stuck (I6).
+/// 4. Still deleting: looked for again, no attempt used, until `pending_max`; then stuck (I6).
 /// 5. Failed: a refused attempt.
 /// 6. Anew: the delete is sent again at once, as long as there are attempts.
 /// 7. Unclear: looked again later, no attempt used.
@@ -398,7 +398,7 @@ pub fn after_look(
             },
             stuck => stuck,
         },
-        Looked::Settling(error) => {
+        Looked::StillDeleting(error) => {
             let (since, age) = waiting(step, now);
             let kept = Decision {
                 blocked_since: Some(since),

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 
 use super::Shared;
-use super::handle::ledger_error;
+use super::control_service::ledger_error;
 use super::planning::unreadable;
 use super::sweep::{PAGE, swept_together};
-use crate::cloud::{CloudFailure, Fields, ListRows, Names};
+use crate::cloud::{CloudFailure, Fields, ListRows, NameLookup};
 use crate::control::ControlError;
 use crate::domain::kinds::Kind;
 use crate::domain::mapping::{CopiedBy, Local, Mapped, Mapping};
 use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombstone};
-use crate::domain::plan::{Filter, Lookup};
+use crate::domain::plan::{ListFilter, Lookup};
 use crate::ledger::{Change, LedgerError, Original, OriginalName, StuckAgain};
 
 /// What goes with its originals.
@@ -37,7 +37,7 @@ struct Swept {
 }
 
 /// Originals of one kind whose copies one site may hold.
-struct Asked<'a> {
+struct CopyQuery<'a> {
     mapping: &'a Mapping,
     local: &'a Site,
     kind: &'a Kind,
@@ -61,7 +61,7 @@ impl Shared {
                 let Some(kind) = self.kinds.get(kind) else {
                     continue;
                 };
-                asked.extend(mapping.locals.iter().map(|local| Asked {
+                asked.extend(mapping.locals.iter().map(|local| CopyQuery {
                     mapping,
                     local,
                     kind,
@@ -111,9 +111,9 @@ impl Shared {
     /// Each copy with its original's key; none where the kind cannot have any.
     async fn copies_at(
         &self,
-        asked: &Asked<'_>,
+        asked: &CopyQuery<'_>,
     ) -> Result<Option<Vec<(ResourceKey, Resource)>>, CloudFailure> {
-        let Asked {
+        let CopyQuery {
             mapping,
             local,
             kind,
@@ -159,10 +159,10 @@ impl Shared {
     /// Those of these resources of the local site that are copies, each with its original's key.
     async fn copies_among(
         &self,
-        asked: &Asked<'_>,
+        asked: &CopyQuery<'_>,
         found: &[Resource],
     ) -> Vec<(ResourceKey, Resource)> {
-        let Asked {
+        let CopyQuery {
             mapping, originals, ..
         } = asked;
         let projects = match mapping.by {
@@ -193,7 +193,7 @@ impl Shared {
     /// The names of the projects that both sides are of, by cloud and id; in one cloud, ids tell.
     async fn projects(
         &self,
-        asked: &Asked<'_>,
+        asked: &CopyQuery<'_>,
         found: &[Resource],
     ) -> BTreeMap<(String, String), String> {
         let central = &asked.mapping.central;
@@ -209,7 +209,10 @@ impl Shared {
             (asked.local, ids(&mut found.iter())),
         ];
         for (site, ids) in sides {
-            let named = self.cloud.project_names(site, &ids, Names::Asked).await;
+            let named = self
+                .cloud
+                .project_names(site, &ids, NameLookup::Asked)
+                .await;
             let cloud = site.cloud().unwrap_or_default();
             let named = named.into_iter();
             names.extend(named.map(|(id, name)| ((cloud.to_owned(), id), name)));
@@ -267,7 +270,7 @@ impl Shared {
                 let Some(kind) = self.kinds.get(&kind) else {
                     continue;
                 };
-                let Some(Filter { key, .. }) = by.filter_for(kind, []) else {
+                let Some(ListFilter { key, .. }) = by.filter_for(kind, []) else {
                     continue;
                 };
                 for batch in originals.chunks_mut(swept_together(kind, &key)) {
@@ -320,11 +323,11 @@ impl Shared {
             ) else {
                 continue;
             };
-            let Some(Filter { key, .. }) = mapping.by.filter(kind, []) else {
+            let Some(ListFilter { key, .. }) = mapping.by.filter(kind, []) else {
                 continue;
             };
             for batch in originals.chunks(swept_together(kind, &key)) {
-                let asked = Asked {
+                let asked = CopyQuery {
                     mapping,
                     local,
                     kind,
@@ -336,7 +339,7 @@ impl Shared {
         Ok(())
     }
 
-    async fn look_for_namesakes_of(&self, asked: &Asked<'_>) -> Result<(), LedgerError> {
+    async fn look_for_namesakes_of(&self, asked: &CopyQuery<'_>) -> Result<(), LedgerError> {
         let originals = asked.originals.iter().copied();
         let Some(filter) = asked.mapping.by.filter(asked.kind, originals) else {
             return Ok(());
@@ -399,7 +402,7 @@ impl Shared {
                     return Ok(Some(tombstone));
                 };
                 let original = as_planned(&tombstone.key, &named);
-                let asked = Asked {
+                let asked = CopyQuery {
                     mapping,
                     local,
                     kind,
@@ -415,7 +418,7 @@ impl Shared {
     }
 
     /// Whether a resource certainly belongs to another project than its original.
-    async fn is_anothers(&self, asked: &Asked<'_>, copy: &Resource) -> bool {
+    async fn is_anothers(&self, asked: &CopyQuery<'_>, copy: &Resource) -> bool {
         let one_cloud = asked.mapping.central.cloud() == asked.local.cloud();
         let original = asked.originals.first();
         let Some(original) = original else {
@@ -433,7 +436,7 @@ impl Shared {
     }
 
     /// What a site lists; nothing where it does not answer, until the next sweep.
-    async fn listed_at(&self, local: &Site, kind: &Kind, filter: &Filter) -> Vec<Resource> {
+    async fn listed_at(&self, local: &Site, kind: &Kind, filter: &ListFilter) -> Vec<Resource> {
         let request = ListRows {
             site: local,
             kind,

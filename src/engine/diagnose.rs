@@ -11,7 +11,7 @@ use crate::domain::model::{
     Actor, Blocker, DriftPolicy, ErrorClass, KindName, Origin, Phase, Plan, PlanOptions, PlanStep,
     ResourceKey, Site, Target, Tombstone,
 };
-use crate::domain::plan::{Filter, Lookup};
+use crate::domain::plan::{ListFilter, Lookup};
 use crate::domain::policy::{Failure, Retry};
 use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, LedgerError, NewDeletion};
 
@@ -296,7 +296,7 @@ impl Shared {
         let lookup = Lookup {
             site: site.clone(),
             kind: kind.clone(),
-            filter: Some(Filter {
+            filter: Some(ListFilter {
                 key: "id".into(),
                 values: ids().collect(),
             }),

@@ -23,11 +23,11 @@ impl Shared {
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
     ) -> Result<(), LedgerError> {
-        let rooms = self.sites.rooms();
-        if rooms.is_empty() {
+        let capacities = self.sites.capacities();
+        if capacities.is_empty() {
             return Ok(());
         }
-        let claimed = self.ledger.claim(rooms, self.clock.now()).await?;
+        let claimed = self.ledger.claim(capacities, self.clock.now()).await?;
         let any_importer = self
             .deployments
             .as_ref()
@@ -36,8 +36,8 @@ impl Shared {
             let shared = self.clone();
             if any_importer {
                 tasks.spawn(async move {
-                    match shared.awaits_word(&step).await {
-                        Some(waits) => shared.settle(vec![waits]).await,
+                    match shared.awaits_clearance(&step).await {
+                        Some(waits) => shared.commit_outcomes(vec![waits]).await,
                         None => {
                             let turn = shared.sites.turn(&step.key.site, &step.deletion_id);
                             shared.act_in_turn(step, turn).await;
@@ -67,7 +67,7 @@ impl Shared {
     async fn give_back(&self, step: ClaimedStep) {
         let decision = not_sent(facts(&step), step.blockers.clone());
         let message = "not sent: taken back before its turn".to_owned();
-        self.settle(vec![self.settled(&step, decision, message, None)])
+        self.commit_outcomes(vec![self.outcome_change(&step, decision, message, None)])
             .await;
     }
 
@@ -102,8 +102,13 @@ impl Shared {
             &self.schedule(&step.key.kind),
             self.clock.chance(),
         );
-        self.settle(vec![self.settled(&step, decision, line, Some(answer))])
-            .await;
+        self.commit_outcomes(vec![self.outcome_change(
+            &step,
+            decision,
+            line,
+            Some(answer),
+        )])
+        .await;
     }
 
     async fn call(&self, kind: &Kind, step: &ClaimedStep) -> Acted {
@@ -173,7 +178,7 @@ impl Shared {
     }
 
     /// The change that a decision is.
-    pub(super) fn settled(
+    pub(super) fn outcome_change(
         &self,
         step: &ClaimedStep,
         decision: Decision,
@@ -197,7 +202,7 @@ impl Shared {
     }
 
     /// Writes what became of steps; an outcome is never lost while this process lives.
-    pub(super) async fn settle(&self, changes: Vec<Change>) {
+    pub(super) async fn commit_outcomes(&self, changes: Vec<Change>) {
         for some in changes.chunks(CHANGES_MAX) {
             if let Err(error) = self.commit_until_done(some.to_vec()).await {
                 tracing::error!(%error, count = some.len(), "outcomes were not written; the steps are looked at again at the next start");

@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use serde_json::json;
 
 use super::Shared;
+use super::control_service::{audit, ledger_error};
 use super::diagnose::before;
-use super::handle::{audit, ledger_error};
 use super::planning::control_error;
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, Envelope, Receipt};
@@ -18,7 +18,7 @@ use crate::domain::model::{
     Blocker, Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, ResourceKey, Step,
     StepState, Target,
 };
-use crate::domain::plan::{Filter, Lookup};
+use crate::domain::plan::{ListFilter, Lookup};
 use crate::ledger::{
     Applied, Change, Cursor, DeletionFilter, DriftAnswer, NewDeletion, NewDriftAnswer, NewOptions,
     StepFilter,
@@ -221,7 +221,7 @@ impl Shared {
             let lookup = Lookup {
                 site: site.clone(),
                 kind: kind.clone(),
-                filter: Some(Filter {
+                filter: Some(ListFilter {
                     key: "id".into(),
                     values: keys.iter().map(|key| key.id.clone()).collect(),
                 }),

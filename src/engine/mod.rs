@@ -21,15 +21,16 @@
 
 mod belongings;
 mod bulk;
+mod control_service;
 mod copies;
 mod diagnose;
 mod dispatch;
 mod drift;
 mod explain;
-mod handle;
 mod limit;
+mod observe;
 mod orphans;
-mod owners;
+mod owner_names;
 mod pace;
 mod patience;
 mod peers;
@@ -40,11 +41,10 @@ mod queries;
 mod registry;
 pub mod replay;
 mod requests;
-mod see;
+mod resolve;
 mod sites;
 mod snapshot;
 mod sweep;
-mod targets;
 mod verify;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -221,7 +221,7 @@ impl Engine {
 
     /// The engine as front ends see it. Works as long as the engine runs.
     pub fn control(&self) -> Arc<dyn Control> {
-        Arc::new(handle::Handle {
+        Arc::new(control_service::ControlService {
             shared: self.shared.clone(),
         })
     }
@@ -306,7 +306,7 @@ impl Shared {
         let sweep = self.sweep(tasks, under_way);
         let prune = self.prune(tasks, under_way);
         let sites = self.sign_in(tasks, under_way);
-        self.see_to(tasks, under_way);
+        self.react(tasks, under_way);
         let asked = self.ask_importers(tasks);
         self.hint_owners(tasks, under_way);
         let due = self.ledger.next_due(now).await?;

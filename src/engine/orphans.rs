@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Shared;
-use super::handle::{audit, ledger_error};
+use super::control_service::{audit, ledger_error};
 use super::planning::control_error;
-use super::targets::By;
+use super::resolve::By;
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::{KindName, Orphan, Presence, ResourceKey, Site, StepResource, Target};
 use crate::domain::policy::Looked;
@@ -50,7 +50,7 @@ impl Shared {
                         Looked::Absent => Presence::Absent,
                         Looked::Present
                         | Looked::Anew(_)
-                        | Looked::Settling(_)
+                        | Looked::StillDeleting(_)
                         | Looked::Failed(_)
                         | Looked::NotTaken(_) => Presence::Present,
                         Looked::Unclear(_) => Presence::Unclear,

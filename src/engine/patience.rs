@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::sites::Permit;
-use crate::cloud::{Asked, CloudFailure, ListRows, Row, Rows, SignedIn};
+use crate::cloud::{CloudFailure, Freshness, ListRows, Row, Rows, SignedIn};
 use crate::domain::kinds::{Kind, Offer};
 use crate::domain::model::{ErrorClass, Site};
 use crate::domain::policy::Retry;
@@ -47,7 +47,7 @@ pub(super) fn may_pass(failure: &CloudFailure) -> bool {
         }
         // The service failed on this call.
         Retry::Scheduled => failure.status >= Some(500),
-        Retry::Pending | Retry::SitePaused | Retry::Awaited | Retry::Never => false,
+        Retry::Pending | Retry::SitePaused | Retry::AwaitsClearance | Retry::Never => false,
     }
 }
 
@@ -98,12 +98,12 @@ impl Shared {
     pub(super) async fn identity(
         &self,
         site: &Site,
-        asked: Asked,
+        freshness: Freshness,
     ) -> Result<SignedIn, CloudFailure> {
         let mut patience = Patience::with(site);
         loop {
             let permit = self.sites.permit(site).await;
-            let answer = self.cloud.identity(site, asked).await;
+            let answer = self.cloud.identity(site, freshness).await;
             if let ControlFlow::Break(answer) = self.read_again(&mut patience, permit, answer).await
             {
                 return answer;

@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use super::belongings::unknown_resource;
 use super::copies::Copies;
 use super::patience::Patience;
-use super::targets::{By, Wanted};
+use super::resolve::{By, Wanted};
 use super::{Done, PAGE_MAX, Shared, UnderWay};
-use crate::cloud::{Asked, CloudFailure, Fields, ListRows, Listed};
+use crate::cloud::{CloudFailure, Fields, Freshness, ListRows, Listed};
 use crate::control::ControlError;
 use crate::domain::kinds::{Kind, created_at, not_looked_at};
 use crate::domain::model::{
@@ -258,7 +258,7 @@ impl Shared {
                 .get(kind)
                 .ok_or_else(|| unreadable(format!("unknown kind {kind}")))?;
             if let btree_map::Entry::Vacant(entry) = identities.entry(site.to_string()) {
-                entry.insert(self.identity(site, Asked::Now).await?.identity);
+                entry.insert(self.identity(site, Freshness::Now).await?.identity);
             }
             let mut found = self.find(site, kind, &ids, By::Id).await?;
             let is_missing = |id: &&str| !found.iter().any(|found| found.key.id == *id);
@@ -277,7 +277,7 @@ impl Shared {
         };
         for site in copies.resources.iter().map(|copy| &copy.key.site) {
             if let btree_map::Entry::Vacant(entry) = identities.entry(site.to_string()) {
-                entry.insert(self.identity(site, Asked::Now).await?.identity);
+                entry.insert(self.identity(site, Freshness::Now).await?.identity);
             }
         }
         let now = self.clock.now();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
-use super::handle::{audit, ledger_error};
+use super::control_service::{audit, ledger_error};
 use super::{Done, Shared, UnderWay};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::ledger::{Applied, AuditEntry, Change, LedgerError};

@@ -7,20 +7,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::handle::{audit, ledger_error};
+use super::control_service::{audit, ledger_error};
 use super::planning::protected;
-use super::targets::By;
+use super::resolve::By;
 use super::{PAGE_MAX, Shared};
 use crate::control::{ControlError, Envelope, Receipt};
-use crate::domain::ladder::{self, Facts, Ladder, Purged, Rung};
+use crate::domain::ladder::{self, Facts, Ladder, PurgeScope, Rung};
 use crate::domain::mapping::Mapped;
 use crate::domain::model::{
     Action, Blocker, Deletion, KindName, Plan, PlanOptions, ResourceKey, Site, Step, StepState,
     Target,
 };
-use crate::domain::plan::{Filter, Lookup};
+use crate::domain::plan::{ListFilter, Lookup};
 use crate::domain::text::escape;
-use crate::ledger::{Applied, Change, Climb, Cursor, NewDeletion, NewPurge, Selection, StepFilter};
+use crate::ledger::{
+    Applied, Change, Cursor, NewDeletion, NewPurge, PurgeAction, Selection, StepFilter,
+};
 
 /// A ladder, and what taking a rung of it needs.
 pub(super) struct Found {
@@ -33,10 +35,10 @@ pub(super) struct Found {
 }
 
 impl Shared {
-    pub(super) async fn ladder(&self, what: &Purged) -> Result<Found, ControlError> {
+    pub(super) async fn ladder(&self, what: &PurgeScope) -> Result<Found, ControlError> {
         let (deletion, only) = match what {
-            Purged::Deletion(id) => (self.deletion(id).await?, None),
-            Purged::Step(id) => {
+            PurgeScope::Deletion(id) => (self.deletion(id).await?, None),
+            PurgeScope::Step(id) => {
                 let step = self.ledger.step(*id).await.map_err(ledger_error)?;
                 let step = step.ok_or_else(|| ControlError::NotFound {
                     message: format!("no step {id}"),
@@ -235,7 +237,7 @@ impl Shared {
         let lookup = Lookup {
             site: key.site.clone(),
             kind: kind.name.clone(),
-            filter: Some(Filter {
+            filter: Some(ListFilter {
                 key: "id".into(),
                 values: vec![key.id.clone()],
             }),
@@ -268,7 +270,7 @@ impl Shared {
     pub(super) async fn purge(
         &self,
         envelope: &Envelope,
-        what: &Purged,
+        what: &PurgeScope,
         rung: Rung,
         confirm: &str,
     ) -> Result<Receipt, ControlError> {
@@ -299,9 +301,11 @@ impl Shared {
             });
         }
         let selection = match (what, found.roots.as_slice()) {
-            (Purged::Step(id), _) => Selection::Steps(vec![*id]),
-            (Purged::Deletion(_), [one]) if rung != Rung::Forget => Selection::Steps(vec![one.id]),
-            (Purged::Deletion(_), _) => Selection::Deletion(deletion.id.clone()),
+            (PurgeScope::Step(id), _) => Selection::Steps(vec![*id]),
+            (PurgeScope::Deletion(_), [one]) if rung != Rung::Forget => {
+                Selection::Steps(vec![one.id])
+            }
+            (PurgeScope::Deletion(_), _) => Selection::Deletion(deletion.id.clone()),
         };
         let mut audit = audit(envelope, &format!("purge {}", rung.as_str()), &deletion.id);
         audit.detail = serde_json::json!({
@@ -312,17 +316,17 @@ impl Shared {
         });
         let now = self.clock.now();
         let mut changes = Vec::new();
-        let climb = match (rung, &found.pins) {
-            (Rung::Retry, _) => Climb::Retry,
-            (Rung::Runbook, _) => Climb::Runbook,
-            (Rung::Forget, _) => Climb::Forget,
+        let action = match (rung, &found.pins) {
+            (Rung::Retry, _) => PurgeAction::Retry,
+            (Rung::Runbook, _) => PurgeAction::Runbook,
+            (Rung::Forget, _) => PurgeAction::Forget,
             (Rung::Unpin, Some(plan)) => {
                 let plan = Arc::new(plan.clone());
                 changes.push(Change::SavePlan {
                     plan: plan.clone(),
                     now,
                 });
-                Climb::Unpin(Box::new(self.unpinning(envelope, deletion, &plan)))
+                PurgeAction::Unpin(Box::new(self.unpinning(envelope, deletion, &plan)))
             }
             (Rung::Unpin, None) => {
                 return Err(ControlError::Conflict {
@@ -332,7 +336,7 @@ impl Shared {
         };
         changes.push(Change::Purge(Box::new(NewPurge {
             what: selection,
-            climb,
+            action,
             audit,
             now,
         })));

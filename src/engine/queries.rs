@@ -1,10 +1,10 @@
 //! Queries become pages: of the ledger, and of fresh listings of the clouds.
 
-use super::handle::ledger_error;
+use super::control_service::ledger_error;
 use super::{PAGE_MAX, Shared};
 use crate::cloud::{CloudFailure, Fields, ListRows};
 use crate::control::{ControlError, KindInfo, Page, Query, SiteListing, SiteProgress};
-use crate::domain::filter::Filter;
+use crate::domain::filter::SearchQuery;
 use crate::domain::model::{ErrorClass, Phase, Resource, Site};
 use crate::ledger::{
     Cursor, DeletionFilter, EventFilter, LedgerError, StepFilter, TombstoneFilter,
@@ -277,8 +277,12 @@ impl Shared {
             Query::WholeOf { part } => Ok(Page::Original {
                 row: self.ledger.whole_of(part).await.map_err(ledger_error)?,
             }),
-            Query::Told { channel } => Ok(Page::Told {
-                told: self.ledger.told(&channel).await.map_err(ledger_error)?,
+            Query::NotificationCursor { channel } => Ok(Page::NotificationCursor {
+                told: self
+                    .ledger
+                    .notification_cursor(&channel)
+                    .await
+                    .map_err(ledger_error)?,
             }),
             Query::Audit { after } => {
                 let rows = self
@@ -408,8 +412,8 @@ impl Shared {
 
 impl Shared {
     /// What a person looks for, with ages counted from now.
-    fn text(&self, filter: &str) -> Filter {
-        let mut filter = Filter::parse(filter);
+    fn text(&self, filter: &str) -> SearchQuery {
+        let mut filter = SearchQuery::parse(filter);
         filter.at(self.clock.now());
         filter
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Shared;
-use super::handle::{audit, ledger_error};
+use super::control_service::{audit, ledger_error};
 use super::planning::control_error;
 use crate::control::{ControlError, Envelope, Page, Receipt};
 use crate::domain::kinds::{Home, Kind};

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
-use super::handle::{Handle, ledger_error};
+use super::control_service::{ControlService, ledger_error};
 use super::{Engine, Parts, Shared};
 use crate::cloud::Cloud;
 use crate::control::{
@@ -23,7 +23,7 @@ use crate::system::config::Settings;
 /// Answers as of one time; [`Command::Seek`] goes to another one, and all else is refused.
 pub struct Replay {
     /// Never run: it only answers.
-    engine: Handle,
+    engine: ControlService,
     rewind: Arc<Mutex<Rewind>>,
     /// One time at a time: the picture that is published is that of the ledger.
     seeking: tokio::sync::Mutex<()>,
@@ -57,7 +57,7 @@ impl Replay {
             epoch: 0,
         });
         let replay = Self {
-            engine: Handle {
+            engine: ControlService {
                 shared: engine.shared,
             },
             rewind: Arc::new(Mutex::new(rewind)),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest as _, Sha256};
 
 use super::Shared;
-use super::handle::ledger_error;
+use super::control_service::ledger_error;
 use crate::control::{Command, ControlError, Envelope, Receipt};
 use crate::domain::model::Actor;
 use crate::ledger::{Change, KeyedRequest, audit};

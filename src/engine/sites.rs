@@ -10,17 +10,17 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::handle::{audit, ledger_error};
+use super::control_service::{audit, ledger_error};
 use super::limit::Limit;
+use super::observe::Witness;
 use super::pace::Pace;
-use super::see::Witness;
 use super::{Done, Shared, UnderWay};
-use crate::cloud::{Asked, CloudFailure};
+use crate::cloud::{CloudFailure, Freshness};
 use crate::control::{ControlError, Envelope, Receipt, SiteState, SiteStatus};
 use crate::domain::model::{ErrorClass, EventKind, Identity, KindName, Site, SitePause};
 use crate::domain::policy::Retry;
 use crate::domain::text::escape;
-use crate::ledger::{Change, NewEvent, Room};
+use crate::ledger::{Capacity, Change, NewEvent};
 use crate::system::config::Settings;
 
 /// What is answered within this time is claimed ahead, so that a call that ends is followed by the next
@@ -62,7 +62,7 @@ struct Runtime {
     /// When each call in flight was sent, the first one first.
     sent: Vec<Instant>,
     /// Claimed steps that wait until another call has ended, the first one first.
-    turns: VecDeque<Turn>,
+    turns: VecDeque<QueuedPermit>,
     /// Until when the site wants to be left alone (`Retry-After`).
     closed_until: Option<Instant>,
     /// How many calls a second it takes.
@@ -77,7 +77,7 @@ struct Runtime {
 }
 
 /// Of a step of this deletion; dropped, it is taken back.
-struct Turn {
+struct QueuedPermit {
     deletion_id: String,
     comes: oneshot::Sender<Instant>,
 }
@@ -140,14 +140,14 @@ impl Runtime {
     }
 
     /// How many more steps may be claimed.
-    fn room(&self, now: Instant) -> Room {
+    fn capacity(&self, now: Instant) -> Capacity {
         let limit = self.status.concurrency_limit;
         let ahead = self.latency.map_or(0, |latency| {
             (limit as f64 * AHEAD.div_duration_f64(latency.max(AHEAD))) as usize
         });
         let claimed = self.places_taken(now) + self.turns.len();
         let now = limit.saturating_sub(claimed);
-        Room {
+        Capacity {
             site: self.status.site.clone(),
             now,
             ahead: (limit + ahead).saturating_sub(claimed + now),
@@ -292,16 +292,16 @@ impl Sites {
     }
 
     /// Where steps may be claimed now. Read-only is enforced here, not by hiding keys (P5).
-    pub(super) fn rooms(&self) -> Vec<Room> {
+    pub(super) fn capacities(&self) -> Vec<Capacity> {
         let now = Instant::now();
         self.lock()
             .values_mut()
             .filter(|site| !site.is_paused() && !site.status.read_only && site.is_open(now))
             .map(|site| {
                 site.next_turns(now);
-                site.room(now)
+                site.capacity(now)
             })
-            .filter(|room| room.now + room.ahead > 0)
+            .filter(|capacity| capacity.now + capacity.ahead > 0)
             .collect()
     }
 
@@ -369,7 +369,7 @@ impl Sites {
                 | Retry::Pending
                 | Retry::Unknown
                 | Retry::SitePaused
-                | Retry::Awaited
+                | Retry::AwaitsClearance
                 | Retry::Never,
                 _,
             )) => {}
@@ -475,7 +475,7 @@ impl Sites {
         if let Some(site) = self.lock().get_mut(site)
             && !site.is_paused()
         {
-            site.turns.push_back(Turn {
+            site.turns.push_back(QueuedPermit {
                 deletion_id: deletion_id.to_owned(),
                 comes,
             });
@@ -531,7 +531,8 @@ impl Sites {
             }
             Some(Retry::Throttled) => site.throttled(Some(sent), now, retry_after.flatten()),
             Some(Retry::SitePaused | Retry::Unknown) => {}
-            Some(Retry::Scheduled | Retry::Pending | Retry::Awaited | Retry::Never) | None => {
+            Some(Retry::Scheduled | Retry::Pending | Retry::AwaitsClearance | Retry::Never)
+            | None => {
                 site.pace.answered(now);
                 if site.status.state != SiteState::Paused {
                     site.status.state = SiteState::Reachable;
@@ -693,9 +694,9 @@ impl Shared {
             .identity(
                 site,
                 if paused {
-                    Asked::ByLoggingIn
+                    Freshness::ByLoggingIn
                 } else {
-                    Asked::AtLogin
+                    Freshness::AtLogin
                 },
             )
             .await;

@@ -14,7 +14,7 @@ use crate::domain::kinds::{FilterValues, Kind};
 use crate::domain::model::{
     Actor, KindName, Origin, PlanOptions, ResourceKey, Site, Target, Tombstone,
 };
-use crate::domain::plan::Filter;
+use crate::domain::plan::ListFilter;
 use crate::domain::policy::LOOKED_FOR_TOGETHER;
 use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, StuckAgain};
 
@@ -101,7 +101,7 @@ impl Shared {
         kind: &Kind,
         batch: &[Tombstone],
     ) -> Result<(), LedgerError> {
-        let filter = Filter {
+        let filter = ListFilter {
             key: "id".into(),
             values: batch
                 .iter()

@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::dispatch::facts;
-use super::see::Seen;
+use super::observe::Observation;
 use super::{Done, LEDGER_RETRY, Shared, UnderWay};
-use crate::cloud::Asked;
-use crate::domain::kinds::{Kind, Settling, created_at};
+use crate::cloud::Freshness;
+use crate::domain::kinds::{AsyncDelete, Kind, created_at};
 use crate::domain::model::{ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::policy::{Failure, Looked, Retry, after_look, look_wait, taken_up};
 use crate::ledger::{ClaimedStep, LedgerError, LooksDue};
@@ -119,7 +119,7 @@ impl Shared {
                 let message = match &looked {
                     Looked::Absent => "looked: gone".to_owned(),
                     Looked::Present => "looked: still there".to_owned(),
-                    Looked::Settling(error) | Looked::Failed(error) | Looked::Anew(error) => {
+                    Looked::StillDeleting(error) | Looked::Failed(error) | Looked::Anew(error) => {
                         format!("looked: {}", error.message)
                     }
                     Looked::NotTaken(failure) => format!(
@@ -135,10 +135,10 @@ impl Shared {
                     &self.schedule(&step.key.kind),
                     self.clock.chance(),
                 );
-                self.settled(step, decision, message, None)
+                self.outcome_change(step, decision, message, None)
             })
             .collect();
-        self.settle(changes).await;
+        self.commit_outcomes(changes).await;
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl Shared {
         steps: &[ClaimedStep],
         unsent: u64,
     ) -> Vec<Looked> {
-        let seen = self.see(site, kind, steps, unsent).await;
+        let seen = self.observe(site, kind, steps, unsent).await;
         let seen = self.on_whose_rights(site, seen).await;
         if let Some(failure) = &seen.failure
             && failure.retry == Retry::SitePaused
@@ -196,8 +196,8 @@ impl Shared {
             });
         };
         let words = match settling {
-            Settling::GoesOn => "is still",
-            Settling::Failed => "has become",
+            AsyncDelete::GoesOn => "is still",
+            AsyncDelete::Failed => "has become",
         };
         let error = StepError {
             class: ErrorClass::Blocked,
@@ -212,8 +212,8 @@ impl Shared {
             at: self.clock.now(),
         };
         match settling {
-            Settling::GoesOn => Looked::Settling(error),
-            Settling::Failed => Looked::Failed(error),
+            AsyncDelete::GoesOn => Looked::StillDeleting(error),
+            AsyncDelete::Failed => Looked::Failed(error),
         }
     }
 
@@ -258,11 +258,14 @@ impl Shared {
 
     /// Who loses rights sees less and is told of nothing: unless a witness of the same project
     /// vouches for what was not seen, the cloud is asked, after the look, who we are now (I13).
-    async fn on_whose_rights(&self, site: &Site, mut seen: Seen) -> Seen {
+    async fn on_whose_rights(&self, site: &Site, mut seen: Observation) -> Observation {
         if !seen.vouched_by_another_project || seen.rows.values().all(Option::is_some) {
             return seen;
         }
-        match self.once(site, self.cloud.identity(site, Asked::Now)).await {
+        match self
+            .once(site, self.cloud.identity(site, Freshness::Now))
+            .await
+        {
             Ok(now) => seen.identity = Some(now.identity),
             Err(failure) => {
                 seen.rows.retain(|_, row| row.is_some());

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use crate::domain::attention::{Cause, Triage};
-use crate::domain::filter::Filter;
+use crate::domain::attention::{Cause, CauseGroup};
+use crate::domain::filter::SearchQuery;
 use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::kinds::Kind;
 use crate::domain::ladder::Rung;
@@ -29,9 +29,9 @@ use crate::domain::model::{
     StepError, StepState, Target, Tombstone, short_id,
 };
 use crate::domain::native::{self, Native, NativeReference};
-use crate::domain::news::{Mark, Told};
+use crate::domain::news::{Mark, NotificationCursor};
 use crate::domain::outline::Outline;
-use crate::domain::peers::{Answered, Asked, Awaited, Deployment, News};
+use crate::domain::peers::{Answered, ClearanceRequest, Deployment, News, PendingClearance};
 use crate::domain::policy::Gathered;
 
 /// Where deletions, steps, tombstones, events and the audit are kept.
@@ -45,7 +45,7 @@ pub trait Ledger: Send + Sync {
     /// each site has room for; fair between deletions, then the longest remaining path first.
     async fn claim(
         &self,
-        rooms: Vec<Room>,
+        capacities: Vec<Capacity>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
 
@@ -147,7 +147,7 @@ pub trait Ledger: Send + Sync {
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError>;
     /// The steps at these sites (without any: at all) that need a person, by what they have in common; the
     /// largest group first.
-    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<Triage>, LedgerError>;
+    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<CauseGroup>, LedgerError>;
     async fn tombstones(
         &self,
         filter: TombstoneFilter,
@@ -195,7 +195,7 @@ pub trait Ledger: Send + Sync {
     /// the ledger.
     async fn summary(&self) -> Result<Summary, LedgerError>;
     /// How far a channel has told people of what needs them (I7).
-    async fn told(&self, channel: &str) -> Result<Told, LedgerError>;
+    async fn notification_cursor(&self, channel: &str) -> Result<NotificationCursor, LedgerError>;
     /// What the registry holds of a kind.
     async fn native(
         &self,
@@ -233,9 +233,9 @@ pub trait Ledger: Send + Sync {
         importer: &str,
         after: i64,
         limit: usize,
-    ) -> Result<(Vec<(i64, Asked)>, i64), LedgerError>;
+    ) -> Result<(Vec<(i64, ClearanceRequest)>, i64), LedgerError>;
     /// Whose word a step waits for.
-    async fn awaited_by(&self, step: i64) -> Result<Vec<Awaited>, LedgerError>;
+    async fn pending_clearances(&self, step: i64) -> Result<Vec<PendingClearance>, LedgerError>;
     /// What is going elsewhere under one root, and not yet seen to here; none if there is nothing.
     async fn to_see_to(&self, limit: usize) -> Result<Option<ToSeeTo>, LedgerError>;
     /// The deletion that sees to what points at something that goes elsewhere; none if none does.
@@ -243,11 +243,11 @@ pub trait Ledger: Send + Sync {
     /// The deployments of which something is going.
     async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError>;
     /// Where each of these stands, if it is being deleted or loses a reference.
-    async fn standing(
+    async fn live_steps(
         &self,
         home: Site,
         keys: Vec<ResourceKey>,
-    ) -> Result<Vec<Option<Standing>>, LedgerError>;
+    ) -> Result<Vec<Option<LiveStep>>, LedgerError>;
     /// The live steps of the same deletion that a step waits for.
     async fn waited_for(&self, step: i64) -> Result<Vec<Target>, LedgerError>;
 }
@@ -288,7 +288,7 @@ pub struct ToSeeTo {
 
 /// The live step of a resource.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
+pub struct LiveStep {
     pub step: i64,
     pub state: StepState,
     pub action: Action,
@@ -510,7 +510,7 @@ pub enum Change {
     Note { event: NewEvent, now: DateTime<Utc> },
     /// How far a channel has told people (I7); none: it is no channel any more, and will begin at the
     /// newest event if it comes back.
-    Told { channel: String, mark: Option<Mark> },
+    MoveNotificationCursor { channel: String, mark: Option<Mark> },
     /// The registry keeps this. Refused if it is there, is being deleted (M2), or points at what is (G10).
     Add(Box<NewNative>),
     /// It is as this says now. Stale if it is not there, or was written since it was read.
@@ -520,7 +520,7 @@ pub enum Change {
     },
     /// The registry's own delete of this incarnation: stale if it is not there. Refused while one of these
     /// fields of a kind points at it.
-    LetGo {
+    DeleteNative {
         key: ResourceKey,
         incarnation: u32,
         unless: Arc<[(KindName, String)]>,
@@ -643,13 +643,13 @@ pub struct NewNative {
 #[derive(Clone, Debug)]
 pub struct NewPurge {
     pub what: Selection,
-    pub climb: Climb,
+    pub action: PurgeAction,
     pub audit: AuditEntry,
     pub now: DateTime<Utc>,
 }
 
 #[derive(Clone, Debug)]
-pub enum Climb {
+pub enum PurgeAction {
     Retry,
     /// What pins it goes by this deletion, and it is tried again: both, or neither.
     Unpin(Box<NewDeletion>),
@@ -658,7 +658,7 @@ pub enum Climb {
     Forget,
 }
 
-impl Climb {
+impl PurgeAction {
     pub fn rung(&self) -> Rung {
         match self {
             Self::Retry => Rung::Retry,
@@ -709,7 +709,7 @@ pub struct Forgotten {
 
 /// How many steps may be claimed for a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct Capacity {
     pub site: Site,
     /// Whose calls start at once.
     pub now: usize,
@@ -874,7 +874,7 @@ pub struct StepFilter {
     /// Only those that need a person, for just this.
     pub cause: Option<Cause>,
     /// Looked for in names, ids, what holds a step and what it was told.
-    pub text: Filter,
+    pub text: SearchQuery,
 }
 
 #[derive(Clone, Debug, Default)]

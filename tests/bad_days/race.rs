@@ -27,7 +27,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 
 /// What the pullers do through gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum EngineSource {
     /// They create through one. Half of them do not read so.
     Creates,
     /// They read through one.
@@ -153,7 +153,7 @@ impl Race {
     }
 
     /// They run until [`Race::end`].
-    fn pull(&self, way: Way) -> JoinSet<()> {
+    fn pull(&self, way: EngineSource) -> JoinSet<()> {
         let mut pullers = JoinSet::new();
         for number in 0..PULLERS {
             let puller = Puller {
@@ -162,8 +162,10 @@ impl Race {
                 token: self.token.clone(),
                 networks: self.networks.clone(),
                 cloud: self.stage.url.clone(),
-                reads_by_gate: way != Way::Nothing && number % 2 == 0 || way == Way::Reads,
-                creates_by_gate: way == Way::Creates || way == Way::Either && number % 2 == 1,
+                reads_by_gate: way != EngineSource::Nothing && number % 2 == 0
+                    || way == EngineSource::Reads,
+                creates_by_gate: way == EngineSource::Creates
+                    || way == EngineSource::Either && number % 2 == 1,
                 pulled: self.pulled.clone(),
             };
             pullers.spawn_on(puller.run(), self.runtime.handle());
@@ -331,7 +333,7 @@ fn brings_back_without_gates(seed: u64) -> bool {
     let race = Race::new(seed);
     race.settings(NEVER, false);
     let engine = race.engine();
-    let pullers = race.pull(Way::Nothing);
+    let pullers = race.pull(EngineSource::Nothing);
     wait_for("copies", || race.copies().len() == NETWORKS);
     let targets: Vec<String> = race
         .networks
@@ -354,7 +356,7 @@ fn with_gates(seed: u64, tried_min: usize) -> Race {
     let race = Race::new(seed);
     race.settings(NEVER, true);
     let engine = race.engine_with_gates();
-    let pullers = race.pull(Way::Creates);
+    let pullers = race.pull(EngineSource::Creates);
     wait_for("copies", || race.copies().len() == NETWORKS);
     race.delete_all(tried_min);
     race.await_gone();
@@ -392,7 +394,7 @@ fn t14_what_a_region_creates_around_the_gates_is_swept() {
     race.settings(SWEEP, true);
     let engine = race.engine_with_gates();
     let member = Member::added_again(&race);
-    let pullers = race.pull(Way::Reads);
+    let pullers = race.pull(EngineSource::Reads);
     wait_for("copies", || race.copies().len() == NETWORKS);
     race.delete_all(TRIED_MIN);
     race.end(pullers);
@@ -415,7 +417,7 @@ fn t08_t12_t14_nothing_comes_back_though_engine_and_gates_are_killed_again_and_a
     race.settings(SWEEP, true);
     let mut engine = race.engine_with_gates();
     let member = Member::added_again(&race);
-    let pullers = race.pull(Way::Either);
+    let pullers = race.pull(EngineSource::Either);
     wait_for("copies", || race.copies().len() == NETWORKS);
     let mut random = fastrand::Rng::with_seed(race.seed);
     for (number, network) in race.networks.iter().enumerate() {

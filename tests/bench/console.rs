@@ -26,9 +26,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gone::control::{ControlError, Page, Query};
-use gone::domain::filter::Filter;
+use gone::domain::filter::SearchQuery;
 use gone::domain::model::{Action, Plan};
-use gone::faces::console::render;
+use gone::frontends::console::render;
 use gone::ledger::sqlite::{Options, SqliteLedger};
 use gone::ledger::{Cursor, DeletionFilter, Ledger, StepFilter};
 use ratatui::buffer::Buffer;
@@ -174,7 +174,7 @@ fn desk(path: &Path) -> (Desk, Answers) {
 async fn answer(ledger: &SqliteLedger, query: &Query) -> Option<Result<Page, ControlError>> {
     let of = |deletion: &Option<String>, filter: &str| StepFilter {
         deletion_id: deletion.clone(),
-        text: Filter::parse(filter),
+        text: SearchQuery::parse(filter),
         ..StepFilter::default()
     };
     let page = match query {
@@ -309,7 +309,7 @@ fn filters((path, steps): &(std::path::PathBuf, usize)) -> (Duration, Duration) 
         desk.press("enter");
         answers.lock().unwrap().clear();
         desk.press("/");
-        desk.take(gone::faces::console::Event::Paste(text.to_owned()));
+        desk.take(gone::frontends::console::Event::Paste(text.to_owned()));
         desk.press("enter");
         let answers = answers.lock().unwrap().clone();
         let first = answers.iter().find(|(name, _)| *name == "steps").unwrap().1;

@@ -23,7 +23,7 @@ use gone::domain::model::{
 use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{Options, SqliteLedger, Store};
 use gone::ledger::{
-    Applied, AuditEntry, Change, ClaimedStep, Ledger, NewDeletion, Room, StepChange,
+    Applied, AuditEntry, Capacity, Change, ClaimedStep, Ledger, NewDeletion, StepChange,
 };
 
 const BATCH: usize = 1024;
@@ -84,8 +84,8 @@ fn site() -> Site {
     Site::region("cloud", "one")
 }
 
-fn room(now: usize) -> Room {
-    Room {
+fn capacity(now: usize) -> Capacity {
+    Capacity {
         site: site(),
         now,
         ahead: 0,
@@ -221,7 +221,7 @@ fn end(step: &ClaimedStep, to: StepState) -> Change {
 fn claimed(path: &Path, n: usize, seed: u64) -> Vec<ClaimedStep> {
     let mut store = Store::open(path, Options::default()).unwrap();
     begin(&mut store, "claimed", &plan(n, seed));
-    store.claim(vec![room(n)], now()).unwrap()
+    store.claim(vec![capacity(n)], now()).unwrap()
 }
 
 /// Transitions per second in batches of 1,024: the store, and the statements alone.
@@ -341,7 +341,7 @@ fn first_summary(n: usize) -> (u64, Duration) {
             &plan(n / 10, 10 + part),
         );
     }
-    let claimed = store.claim(vec![room(n / 100)], now()).unwrap();
+    let claimed = store.claim(vec![capacity(n / 100)], now()).unwrap();
     for batch in claimed.chunks(BATCH) {
         store
             .apply(

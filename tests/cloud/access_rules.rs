@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gone::cloud::openstack::{CallError, HttpTransport, Reason, Session, Transport};
-use gone::cloud::{Asked, Cloud as _, Fields, ListRows, OpenStack};
+use gone::cloud::{Cloud as _, Fields, Freshness, ListRows, OpenStack};
 use gone::domain::kinds::Kinds;
 use gone::domain::model::{ErrorClass, Site};
 use gone::domain::policy::Retry;
@@ -127,7 +127,7 @@ async fn i15_access_rules_pause_no_site_and_are_the_403_of_their_call() {
         Clock::system(),
         Duration::from_secs(20),
     );
-    cloud.identity(&site, Asked::Now).await.unwrap();
+    cloud.identity(&site, Freshness::Now).await.unwrap();
     let rows = ListRows {
         site: &site,
         kind: kinds.resolve("network").unwrap(),

@@ -6,7 +6,7 @@ use gone::cloud::openstack::{CallError, HttpTransport, Listing, Reason, Session}
 use gone::cloud::{Cloud as _, Fields, ListRows, OpenStack};
 use gone::domain::kinds::Kinds;
 use gone::domain::model::{KindName, Site};
-use gone::domain::plan::Filter;
+use gone::domain::plan::ListFilter;
 use gone::system::clock::Clock;
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path, query_param, query_param_is_missing};
@@ -299,7 +299,7 @@ async fn a_vanished_marker_drops_the_rows_of_its_part_alone() {
     let request = ListRows {
         site: &site,
         kind: kinds.get(&KindName::new("port")).unwrap(),
-        filter: Some(&Filter {
+        filter: Some(&ListFilter {
             key: "id".into(),
             values: vec![first, second],
         }),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use gone::cloud::openstack::{Transport, TransportError};
-use gone::cloud::{Cloud as _, Names, OpenStack};
+use gone::cloud::{Cloud as _, NameLookup, OpenStack};
 use gone::domain::model::Site;
 use gone::system::clock::Clock;
 use http::{Method, Request, Response};
@@ -106,10 +106,10 @@ fn cloud() -> (Arc<Keystone>, OpenStack) {
 }
 
 /// `id=name …` of those that have one.
-async fn named(cloud: &OpenStack, region: &str, ids: &[&str], names: Names) -> String {
+async fn named(cloud: &OpenStack, region: &str, ids: &[&str], lookup: NameLookup) -> String {
     let ids: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();
     let site = Site::region("c", region);
-    let found = cloud.project_names(&site, &ids, names).await;
+    let found = cloud.project_names(&site, &ids, lookup).await;
     let found = found.iter().filter(|(id, _)| ids.contains(*id));
     let words: Vec<String> = found.map(|(id, name)| format!("{id}={name}")).collect();
     words.join(" ")
@@ -123,18 +123,24 @@ async fn n14_one_listing_serves_a_cloud_for_an_hour() {
     let (keystone, cloud) = cloud();
     keystone.lists(&[("a", "demo"), ("b", "shop")]);
     assert_eq!(
-        named(&cloud, "R1", &["a", "b"], Names::Asked).await,
+        named(&cloud, "R1", &["a", "b"], NameLookup::Asked).await,
         "a=demo b=shop"
     );
-    assert_eq!(named(&cloud, "R2", &["b"], Names::Asked).await, "b=shop");
+    assert_eq!(
+        named(&cloud, "R2", &["b"], NameLookup::Asked).await,
+        "b=shop"
+    );
     assert_eq!(keystone.asked(), [LISTING]);
     keystone.lists(&[("a", "renamed")]);
     sleep(HOUR - Duration::from_secs(1)).await;
-    assert_eq!(named(&cloud, "R1", &["a"], Names::Asked).await, "a=demo");
+    assert_eq!(
+        named(&cloud, "R1", &["a"], NameLookup::Asked).await,
+        "a=demo"
+    );
     assert_eq!(keystone.asked(), NOTHING);
     sleep(Duration::from_secs(1)).await;
     assert_eq!(
-        named(&cloud, "R1", &["a", "b"], Names::Asked).await,
+        named(&cloud, "R1", &["a", "b"], NameLookup::Asked).await,
         "a=renamed"
     );
     assert_eq!(keystone.asked(), [LISTING, "/v3/projects/b"]);
@@ -144,17 +150,23 @@ async fn n14_one_listing_serves_a_cloud_for_an_hour() {
 async fn n14_what_is_known_and_the_logins_own_project_cost_no_call() {
     let (keystone, cloud) = cloud();
     keystone.lists(&[("a", "demo")]);
-    assert_eq!(named(&cloud, "R1", &["p-id"], Names::Asked).await, "p-id=p");
     assert_eq!(
-        named(&cloud, "R1", &["a", "", "p-id"], Names::Known).await,
+        named(&cloud, "R1", &["p-id"], NameLookup::Asked).await,
         "p-id=p"
     );
-    assert_eq!(named(&cloud, "R1", &[""], Names::Asked).await, "");
+    assert_eq!(
+        named(&cloud, "R1", &["a", "", "p-id"], NameLookup::Known).await,
+        "p-id=p"
+    );
+    assert_eq!(named(&cloud, "R1", &[""], NameLookup::Asked).await, "");
     assert_eq!(keystone.asked(), NOTHING);
-    named(&cloud, "R1", &["a"], Names::Asked).await;
+    named(&cloud, "R1", &["a"], NameLookup::Asked).await;
     keystone.asked();
     sleep(10 * HOUR).await;
-    assert_eq!(named(&cloud, "R1", &["a"], Names::Known).await, "a=demo");
+    assert_eq!(
+        named(&cloud, "R1", &["a"], NameLookup::Known).await,
+        "a=demo"
+    );
     assert_eq!(keystone.asked(), NOTHING);
 }
 
@@ -167,7 +179,7 @@ async fn n14_who_may_not_list_asks_for_five_by_id_an_hour_and_each_once() {
     );
     let ids = ["a", "b/../c", "d", "e", "f", "g", "h"];
     for _ in 0..3 {
-        assert_eq!(named(&cloud, "R1", &ids, Names::Asked).await, "d=mine");
+        assert_eq!(named(&cloud, "R1", &ids, NameLookup::Asked).await, "d=mine");
     }
     let by_id = ["a", "b%2F..%2Fc", "d", "e", "f"].map(|id| format!("/v3/projects/{id}"));
     let mut all = vec![LISTING.to_owned()];
@@ -175,7 +187,7 @@ async fn n14_who_may_not_list_asks_for_five_by_id_an_hour_and_each_once() {
     assert_eq!(keystone.asked(), all);
     sleep(HOUR).await;
     assert_eq!(
-        named(&cloud, "R1", &["d", "g"], Names::Asked).await,
+        named(&cloud, "R1", &["d", "g"], NameLookup::Asked).await,
         "d=mine"
     );
     assert_eq!(
@@ -190,7 +202,7 @@ async fn i12_a_keystone_without_answer_is_waited_for_three_seconds_in_ten_minute
     keystone.says(LISTING, Value::Null);
     let start = Instant::now();
     // All who want names wait at the same time, and none for longer.
-    let wanted = (0..100).map(|_| named(&cloud, "R1", &["a"], Names::Asked));
+    let wanted = (0..100).map(|_| named(&cloud, "R1", &["a"], NameLookup::Asked));
     let answers = futures_util::future::join_all(wanted).await;
     assert!(answers.iter().all(String::is_empty));
     assert!(
@@ -199,23 +211,26 @@ async fn i12_a_keystone_without_answer_is_waited_for_three_seconds_in_ten_minute
         start.elapsed()
     );
     let start = Instant::now();
-    assert_eq!(named(&cloud, "R1", &["a"], Names::Asked).await, "");
+    assert_eq!(named(&cloud, "R1", &["a"], NameLookup::Asked).await, "");
     assert!(start.elapsed() < Duration::from_millis(10));
     assert_eq!(keystone.asked(), [LISTING]);
     keystone.lists(&[("a", "demo")]);
     sleep(Duration::from_secs(600)).await;
-    assert_eq!(named(&cloud, "R1", &["a"], Names::Asked).await, "a=demo");
+    assert_eq!(
+        named(&cloud, "R1", &["a"], NameLookup::Asked).await,
+        "a=demo"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_keystone_leaves_the_names_that_are_known() {
     let (keystone, cloud) = cloud();
     keystone.lists(&[("a", "demo")]);
-    named(&cloud, "R1", &["a"], Names::Asked).await;
+    named(&cloud, "R1", &["a"], NameLookup::Asked).await;
     keystone.says(LISTING, Value::Null);
     sleep(HOUR).await;
     assert_eq!(
-        named(&cloud, "R1", &["a", "b"], Names::Asked).await,
+        named(&cloud, "R1", &["a", "b"], NameLookup::Asked).await,
         "a=demo"
     );
 }
@@ -225,5 +240,8 @@ async fn a_name_is_kept_no_longer_than_keystone_allows_one_to_be() {
     let (keystone, cloud) = cloud();
     keystone.lists(&[("a", &"名".repeat(10_000))]);
     let expected = format!("a={}", "名".repeat(64));
-    assert_eq!(named(&cloud, "R1", &["a"], Names::Asked).await, expected);
+    assert_eq!(
+        named(&cloud, "R1", &["a"], NameLookup::Asked).await,
+        expected
+    );
 }

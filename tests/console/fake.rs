@@ -11,8 +11,8 @@ use gone::control::{
     ImporterStatus, KindInfo, NotEligible, Page, Query, Receipt, Retried, SiteListing, SiteState,
     SiteStatus, Snapshot, WatchStatus,
 };
-use gone::domain::attention::{Cause, Triage};
-use gone::domain::filter::{Facts, Filter};
+use gone::domain::attention::{Cause, CauseGroup};
+use gone::domain::filter::{Facts, SearchQuery};
 use gone::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
 use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::{
@@ -21,8 +21,10 @@ use gone::domain::model::{
     RefusalRule, Resource, ResourceKey, Site, Step, StepError, StepResource, StepState, Target,
 };
 use gone::domain::outline::{self, BY_URGENCY, Branch, BranchRead, Outline, Place};
-use gone::domain::peers::{AWAITED, Answered, Asked, Awaited, Holder, Waits, awaiting};
-use gone::faces::console::{
+use gone::domain::peers::{
+    AWAITED, Answered, ClearanceRequest, Holder, PendingClearance, Waits, awaiting,
+};
+use gone::frontends::console::{
     ConsoleOptions, Effect, EngineMode, Event, Exit, Keymap, State, render_to_text, update,
 };
 use serde_json::{Value, json};
@@ -362,13 +364,13 @@ pub fn held_elsewhere() -> World {
         why: "blocked by lease l1 at d0-1, which this deletion will not remove".to_owned(),
         held_by: vec![Blocker::of(&key("lease", "l1"), "")],
     };
-    let asked = Asked {
+    let asked = ClearanceRequest {
         key: zone.resource.key.clone(),
         deletion: None,
         incarnation: 1,
         root: "dns-1/x".to_owned(),
     };
-    let said = |importer: &str, said| Awaited {
+    let said = |importer: &str, said| PendingClearance {
         importer: importer.to_owned(),
         said,
     };
@@ -612,7 +614,7 @@ impl World {
                 filter,
                 ..
             } => {
-                let filter = Filter::parse(filter);
+                let filter = SearchQuery::parse(filter);
                 let from: usize = cursor.as_deref().map_or(0, |c| c.parse().unwrap());
                 let rows = self
                     .steps
@@ -634,7 +636,7 @@ impl World {
                 filter,
                 ..
             } => {
-                let filter = Filter::parse(filter);
+                let filter = SearchQuery::parse(filter);
                 let fitting = self
                     .steps
                     .iter()
@@ -833,7 +835,8 @@ impl World {
                 rung: *rung,
                 moved: 1,
                 deletion_id: None,
-                runbook: (*rung == Rung::Runbook).then(|| "1. Look at the log.\n".to_owned()),
+                runbook: (*rung == Rung::Runbook)
+                    .then(|| "1. RenderContext at the log.\n".to_owned()),
             }),
             Command::RetryMatching { filter, dry_run } => {
                 let fits = self.steps.iter().filter(|step| filter.fits(step));
@@ -853,8 +856,8 @@ impl World {
         }
     }
 
-    fn causes(&self) -> Vec<Triage> {
-        let mut all: Vec<Triage> = Vec::new();
+    fn causes(&self) -> Vec<CauseGroup> {
+        let mut all: Vec<CauseGroup> = Vec::new();
         for step in &self.steps {
             let Some(cause) = Cause::of(step) else {
                 continue;
@@ -864,7 +867,7 @@ impl World {
                 continue;
             }
             let error = step.last_error.as_ref();
-            all.push(Triage {
+            all.push(CauseGroup {
                 cause,
                 steps: 1,
                 since: step.blocked_since.unwrap_or(now()),
@@ -881,7 +884,7 @@ fn is_of_deletion(step: &Step) -> bool {
     !(90..100).contains(&step.id)
 }
 
-fn fits(filter: &Filter, step: &Step) -> bool {
+fn fits(filter: &SearchQuery, step: &Step) -> bool {
     let resource = &step.resource;
     let site = resource.key.site.to_string();
     filter.fits(&Facts {

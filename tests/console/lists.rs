@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gone::control::{Command, Page, Query, SiteListing};
 use gone::domain::model::Resource;
-use gone::faces::console::{ConsoleOptions, Event, Keymap};
+use gone::frontends::console::{ConsoleOptions, Event, Keymap};
 use serde_json::json;
 
 use super::fake::{Desk, World, options, resource};

@@ -3,7 +3,7 @@
 
 use gone::control::ControlError;
 use gone::domain::model::DeletionState;
-use gone::faces::console::{ConsoleOptions, render};
+use gone::frontends::console::{ConsoleOptions, render};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
@@ -35,7 +35,7 @@ fn pictures_with(world: impl Fn() -> World, keys: &str, options: &ConsoleOptions
     }
     let mut desk = Desk::with(world(), (80, 24), options.clone());
     desk.press(keys);
-    desk.take(gone::faces::console::Event::Resize(39, 9));
+    desk.take(gone::frontends::console::Event::Resize(39, 9));
     assert!(desk.text().contains("gone needs 40x10"), "{}", desk.text());
     all
 }
@@ -323,7 +323,7 @@ fn ascii_only() {
         let mut desk = Desk::with(
             World::busy(),
             (80, 24),
-            gone::faces::console::ConsoleOptions {
+            gone::frontends::console::ConsoleOptions {
                 ascii: true,
                 ..super::fake::options()
             },

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use gone::control::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use gone::domain::model::Event as LedgerEvent;
-use gone::faces::console::{ConsoleOptions, run};
+use gone::frontends::console::{ConsoleOptions, run};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::watch;

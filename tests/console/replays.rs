@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use gone::control::{Command, Moment};
-use gone::faces::console::{ConsoleOptions, Event, Replayed};
+use gone::frontends::console::{ConsoleOptions, Event, Replayed};
 
 use super::fake::{Desk, World, now, options};
 

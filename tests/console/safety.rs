@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use gone::control::{Command, ControlError, Query, Receipt, SiteState};
-use gone::domain::ladder::{Purged, Rung};
+use gone::domain::ladder::{PurgeScope, Rung};
 use gone::domain::model::{DeletionState, ErrorClass, EventKind, SitePause, StepError, StepState};
-use gone::faces::console::{ConsoleOptions, Effect, EngineMode, Event, Exit, State, update};
+use gone::frontends::console::{ConsoleOptions, Effect, EngineMode, Event, Exit, State, update};
 
 use super::fake::{Desk, World, deletion, id, now, options, refusal, site, step};
 
@@ -723,7 +723,7 @@ fn p03_a_rung_is_taken_by_the_typed_short_id_alone() {
         panic!("{:?}", desk.changes());
     };
     assert_eq!((*rung, confirm.as_str()), (Rung::Forget, "00000001"));
-    assert!(matches!(what, Purged::Step(_)), "{what:?}");
+    assert!(matches!(what, PurgeScope::Step(_)), "{what:?}");
     assert!(desk.text().contains("1 step forgotten"), "{}", desk.text());
 }
 
@@ -733,9 +733,9 @@ fn p03_a_runbook_is_shown_in_place_of_the_ladder_and_copied_by_the_line() {
     desk.press(":stuck enter F down down enter 00000001 enter");
     let text = desk.text();
     assert!(text.contains("runbook for load_balancer lb-shop"), "{text}");
-    assert!(text.contains("1. Look at the log."), "{text}");
+    assert!(text.contains("1. RenderContext at the log."), "{text}");
     desk.press("y");
-    assert_eq!(desk.copied, ["1. Look at the log."]);
+    assert_eq!(desk.copied, ["1. RenderContext at the log."]);
 }
 
 /// Story 7: what is tried again is counted by the engine, and the number must be typed.

@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gone::control::DeploymentStatus;
 use gone::domain::model::{KindName, StepState};
-use gone::faces::console::{ConsoleOptions, Event, render};
+use gone::frontends::console::{ConsoleOptions, Event, render};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gone::control::{Page, Query, SiteListing};
 use gone::domain::model::{EventKind, PlanStep, Step, StepState};
-use gone::faces::console::{ConsoleOptions, Event};
+use gone::frontends::console::{ConsoleOptions, Event};
 
 use super::fake::{Desk, World, options, plan_step, resource, step};
 

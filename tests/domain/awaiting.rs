@@ -6,7 +6,9 @@ use gone::domain::model::{
     Action, Blocker, ErrorClass, KindName, ResourceKey, Site, Step, StepError, StepResource,
     StepState,
 };
-use gone::domain::peers::{AWAITED, Answered, Asked, Awaited, Holder, Waits, awaiting};
+use gone::domain::peers::{
+    AWAITED, Answered, ClearanceRequest, Holder, PendingClearance, Waits, awaiting,
+};
 
 fn at(name: &str) -> Site {
     Site::Deployment { name: name.into() }
@@ -28,7 +30,7 @@ fn held_by(name: &str) -> Blocker {
 
 /// As an owner says it of who has said nothing.
 fn silent(name: &str) -> Blocker {
-    let awaited = Awaited {
+    let awaited = PendingClearance {
         importer: name.to_owned(),
         said: None,
     };
@@ -128,9 +130,9 @@ fn below(name: &str, held: Option<&str>) -> Blocker {
 
 #[test]
 fn g11_what_holds_a_step_is_shown_once_each_below_what_it_holds() {
-    type Told<'a> = &'a [(&'a str, Option<&'a str>)];
+    type NotificationCursor<'a> = &'a [(&'a str, Option<&'a str>)];
     type Shown<'a> = &'a [(usize, &'a str)];
-    let table: [(Told<'_>, Shown<'_>); 5] = [
+    let table: [(NotificationCursor<'_>, Shown<'_>); 5] = [
         (&[], &[]),
         (
             &[("a", None), ("b", None), ("c", Some("a")), ("d", Some("c"))],
@@ -156,7 +158,7 @@ fn g11_what_holds_a_step_is_shown_once_each_below_what_it_holds() {
 /// What a deployment says of one that waits in a circle holds that itself, and again what is said already.
 #[test]
 fn g11_what_holds_a_step_in_a_circle_is_told_once_and_without_itself() {
-    let asked = Asked {
+    let asked = ClearanceRequest {
         key: held_by("own").key(),
         deletion: None,
         incarnation: 1,
@@ -177,7 +179,7 @@ fn g11_what_holds_a_step_in_a_circle_is_told_once_and_without_itself() {
             below("b", Some("a")),
         ],
     };
-    let awaited = Awaited {
+    let awaited = PendingClearance {
         importer: "a".to_owned(),
         said: Some(Answered::of(asked, vec![holder], 1)),
     };
@@ -187,8 +189,8 @@ fn g11_what_holds_a_step_in_a_circle_is_told_once_and_without_itself() {
 
 #[test]
 fn g07_of_many_deployments_some_are_named_and_the_others_counted() {
-    let awaited: Vec<Awaited> = (0..250)
-        .map(|n| Awaited {
+    let awaited: Vec<PendingClearance> = (0..250)
+        .map(|n| PendingClearance {
             importer: format!("d{n}"),
             said: None,
         })

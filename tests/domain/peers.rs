@@ -2,7 +2,8 @@
 
 use gone::domain::model::{KindName, Phase, ResourceKey, Site};
 use gone::domain::peers::{
-    Answered, Answers, Asked, Deployment, Going, Holder, News, PeerScope, Question, Waits,
+    Answered, Answers, ClearanceRequest, DeletionNotice, Deployment, Holder, News, PeerScope,
+    Question, Waits,
 };
 
 const ROOT: &str = "d1/x";
@@ -33,8 +34,8 @@ fn holder(root: Option<&str>, waits: &[(&str, &[&str])]) -> Holder {
     }
 }
 
-fn asked(id: &str) -> Asked {
-    Asked {
+fn asked(id: &str) -> ClearanceRequest {
+    ClearanceRequest {
         key: key(id),
         deletion: Some("x".to_owned()),
         incarnation: 1,
@@ -214,7 +215,7 @@ fn p13_an_owner_speaks_of_what_it_keeps_and_of_the_regions_that_are_its() {
         from: owner("net-1", "one"),
         ledger: "l".to_owned(),
         seq: 1,
-        changes: vec![Going {
+        changes: vec![DeletionNotice {
             key: ResourceKey { site, ..key("x") },
             phase: Phase::Deleting,
             incarnation: 1,

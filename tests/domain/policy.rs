@@ -528,7 +528,7 @@ fn i12_looks_wait_but_shortly_for_calls_that_hang() {
 
 /// What a look says of a balancer whose delete the cloud works on.
 fn settling() -> Looked {
-    Looked::Settling(StepError {
+    Looked::StillDeleting(StepError {
         status: None,
         kind: "PENDING_DELETE".into(),
         ..error(ErrorClass::Blocked)

@@ -3,7 +3,7 @@
 //! 1. Each path and `use` is resolved to where it leads: `crate::`, `self::`, `super::`, `gone::`, a
 //!    name that was imported, and on through re-exports, of which each hop counts.
 //! 2. A room may name itself and what its row allows; an entry may be a part of a room.
-//! 3. A folder with a row of its own for each part (`faces`) has no parts without a row.
+//! 3. A folder with a row of its own for each part (`frontends`) has no parts without a row.
 //! 4. All of another room may not be re-exported at once: nobody could see what passes.
 //! 5. The room `domain` waits for nothing, does no I/O and reads no clock.
 mod check;

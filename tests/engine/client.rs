@@ -226,7 +226,8 @@ impl Client {
     }
 
     pub async fn settled(&self, id: &str) -> Deletion {
-        self.until(id, |deletion| deletion.state.is_settled()).await
+        self.until(id, |deletion| deletion.state.is_terminal())
+            .await
     }
 
     pub async fn gone(&self, id: &str) -> Deletion {

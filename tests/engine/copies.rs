@@ -231,7 +231,7 @@ fn t19_a_local_that_cannot_be_listed_refuses_the_deletion() {
             .await
             .unwrap();
         assert_eq!(bench.writes().len(), 0);
-        assert_eq!(bench.standing().await.deletions, []);
+        assert_eq!(bench.ledger_state().await.deletions, []);
     });
 }
 

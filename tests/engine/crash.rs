@@ -190,23 +190,23 @@ async fn check(
     let rows = ledger.audit(0, 500).await.unwrap();
     assert!(!rows.is_empty());
     verify(GENESIS, &rows).unwrap();
-    let standing = bench.standing_of(&ledger).await;
-    assert_eq!(standing.deletions.len(), 1);
-    let counts = standing.deletions[0].counts;
-    assert_eq!(standing.deletions[0].state, DeletionState::Gone);
+    let ledger_state = bench.ledger_state_of(&ledger).await;
+    assert_eq!(ledger_state.deletions.len(), 1);
+    let counts = ledger_state.deletions[0].counts;
+    assert_eq!(ledger_state.deletions[0].state, DeletionState::Gone);
     assert_eq!(
         (counts.gone, counts.total),
         (frozen.steps.len() as u64, frozen.steps.len() as u64)
     );
     let kept: BTreeSet<_> = frozen.kept.iter().map(|target| &target.key).collect();
-    for tombstone in &standing.tombstones {
+    for tombstone in &ledger_state.tombstones {
         let phase = match kept.contains(&tombstone.key) {
             true => Phase::Released,
             false => Phase::Gone,
         };
         assert_eq!(tombstone.phase, phase, "{tombstone:?}");
     }
-    let fenced: BTreeSet<_> = standing.tombstones.iter().map(|one| &one.key).collect();
+    let fenced: BTreeSet<_> = ledger_state.tombstones.iter().map(|one| &one.key).collect();
     for step in &frozen.steps {
         assert!(fenced.contains(&step.key()), "{step:?} lost its tombstone");
     }

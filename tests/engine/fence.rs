@@ -30,7 +30,7 @@ fn t01_every_write_finds_its_tombstone_in_the_ledger() {
                     client.gone(&id).await;
                 })
                 .await;
-            let tombstones = bench.standing().await.tombstones;
+            let tombstones = bench.ledger_state().await.tombstones;
             for write in bench.writes() {
                 writes_seen += 1;
                 for id in ids_in(&write) {
@@ -117,8 +117,8 @@ fn t03_the_fence_is_durable_before_the_plan_is_listed_and_deleting_before_the_fi
                     client.gone(&id).await;
                 })
                 .await;
-            let standing = bench.standing().await;
-            let phase = standing
+            let ledger_state = bench.ledger_state().await;
+            let phase = ledger_state
                 .tombstones
                 .iter()
                 .find(|tombstone| tombstone.key.id == shop.network)

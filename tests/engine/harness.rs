@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use gone::cloud::openstack::Transport;
 use gone::cloud::openstack::config::{CloudsConfig, Environment};
-use gone::cloud::{Cloud, OpenStack, Registry, Together};
+use gone::cloud::{Cloud, CloudRouter, OpenStack, Registry};
 use gone::domain::kinds::{Home, Kinds, Source};
 use gone::domain::model::{Deletion, Site, Tombstone};
 use gone::domain::peers::{Answers, Deployment, News, Question, Watch};
@@ -467,7 +467,7 @@ impl Bench {
             gates: Arc::default(),
             ledger,
             cloud: Arc::new(CloudClient {
-                inner: Together::new(clouds, self.clock.clone()),
+                inner: CloudRouter::new(clouds, self.clock.clone()),
                 lies: self.lies,
                 accepted: Mutex::default(),
             }),
@@ -564,17 +564,17 @@ impl Peers for Nobody {
 }
 
 /// What the ledger holds, read while no engine runs.
-pub struct Standing {
+pub struct LedgerState {
     pub deletions: Vec<Deletion>,
     pub tombstones: Vec<Tombstone>,
 }
 
 impl Bench {
-    pub async fn standing(&self) -> Standing {
-        self.standing_of(&self.ledger()).await
+    pub async fn ledger_state(&self) -> LedgerState {
+        self.ledger_state_of(&self.ledger()).await
     }
 
-    pub async fn standing_of(&self, ledger: &InlineLedger) -> Standing {
+    pub async fn ledger_state_of(&self, ledger: &InlineLedger) -> LedgerState {
         let page = || Cursor {
             after: None,
             limit: 500,
@@ -597,7 +597,7 @@ impl Bench {
                 None => break,
             }
         }
-        Standing {
+        LedgerState {
             deletions,
             tombstones,
         }

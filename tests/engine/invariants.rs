@@ -11,9 +11,12 @@ use serde_json::Value;
 
 /// What a crash must have left.
 pub async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<(), String> {
-    let standing = bench.standing().await;
+    let ledger_state = bench.ledger_state().await;
     if let Some(id) = acknowledged
-        && !standing.deletions.iter().any(|deletion| deletion.id == id)
+        && !ledger_state
+            .deletions
+            .iter()
+            .any(|deletion| deletion.id == id)
     {
         return Err(format!(
             "deletion {id} was acknowledged, and is not in the ledger"
@@ -33,9 +36,9 @@ pub async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<()
         .steps(filter, page)
         .await
         .map_err(|error| error.to_string())?;
-    agree(&gone.rows, &standing.tombstones)?;
+    agree(&gone.rows, &ledger_state.tombstones)?;
     let fenced = |id: &str| {
-        standing.tombstones.iter().any(|tombstone| {
+        ledger_state.tombstones.iter().any(|tombstone| {
             tombstone.key.id.contains(id)
                 && matches!(tombstone.phase, Phase::Deleting | Phase::Gone)
         })
@@ -95,8 +98,8 @@ pub async fn check(
             steps.len()
         ));
     }
-    let standing = bench.standing().await;
-    agree(steps, &standing.tombstones)?;
+    let ledger_state = bench.ledger_state().await;
+    agree(steps, &ledger_state.tombstones)?;
     let ledger = bench.ledger();
     let rows = ledger
         .audit(0, 500)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gone::control::{Command, Page, Query};
 use gone::domain::awaiting::{Held, tree_of};
-use gone::domain::ladder::{Purged, Rung};
+use gone::domain::ladder::{PurgeScope, Rung};
 use gone::domain::model::{
     Deletion, DeletionState, KindName, RefusalRule, Step, StepState, short_id,
 };
@@ -397,7 +397,7 @@ fn t10_what_is_purged_while_others_are_silent_is_not_deleted() {
         let stuck = all.at("d1-1").settled(&id).await;
         assert_eq!(stuck.state, DeletionState::Stuck);
         let purge = Command::Purge {
-            what: Purged::Deletion(id.clone()),
+            what: PurgeScope::Deletion(id.clone()),
             rung: Rung::Forget,
             confirm: short_id(&id).to_owned(),
         };

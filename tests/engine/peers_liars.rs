@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gone::control::{Command, ControlError, Query};
 use gone::domain::model::{DeletionState, KindName, Phase, ResourceKey, Site};
-use gone::domain::peers::{Asked, Deployment, Going, News, Question, Watch};
+use gone::domain::peers::{ClearanceRequest, DeletionNotice, Deployment, News, Question, Watch};
 use gone::peers::Peer;
 use serde_json::json;
 
@@ -21,8 +21,8 @@ fn at(name: &str, kind: &str, id: &str) -> ResourceKey {
 }
 
 /// What `d1-2` says of a resource of `d1-1`.
-fn of_another(phase: Phase) -> Going {
-    Going {
+fn of_another(phase: Phase) -> DeletionNotice {
+    DeletionNotice {
         key: at("d1-1", "rx", "x"),
         phase,
         incarnation: 1,
@@ -134,7 +134,7 @@ fn p13_what_nobody_asked_about_and_a_deletion_of_ours_as_its_cause_are_not_belie
         let all = example(74);
         all.create("d1-2", "rx", json!({"id": "x"})).await;
         lie(&all, |news| {
-            news.changes.push(Going {
+            news.changes.push(DeletionNotice {
                 key: at("d1-2", "a", "x"),
                 ..of_another(Phase::Deleting)
             });
@@ -144,7 +144,7 @@ fn p13_what_nobody_asked_about_and_a_deletion_of_ours_as_its_cause_are_not_belie
         all.mesh.lies.lock().unwrap().news = None;
         tokio::time::sleep(Duration::from_secs(60)).await;
         lie(&all, |news| {
-            news.changes.push(Going {
+            news.changes.push(DeletionNotice {
                 key: at("d1-2", "rx", "x"),
                 root: "0197".to_owned(),
                 ..of_another(Phase::Deleting)
@@ -248,7 +248,7 @@ fn p13_who_asks_is_told_of_his_own_resources_only() {
                 from,
                 ledger: String::new(),
                 seq: 0,
-                about: vec![Asked {
+                about: vec![ClearanceRequest {
                     key: about,
                     deletion: None,
                     incarnation: 0,

@@ -42,8 +42,8 @@ impl Day {
     }
 
     /// What is there, and at what it points; of a deployment that is down, nothing is known.
-    async fn standing(&self) -> BTreeMap<usize, BTreeSet<usize>> {
-        let mut standing = BTreeMap::new();
+    async fn live_by_number(&self) -> BTreeMap<usize, BTreeSet<usize>> {
+        let mut live_by_number = BTreeMap::new();
         for (nth, thing) in self.world.things.iter().enumerate() {
             if !self.all.is_up(thing.name()) {
                 continue;
@@ -52,9 +52,9 @@ impl Day {
             let Some(row) = rows.into_iter().find(|row| row["id"] == json!(thing.id)) else {
                 continue;
             };
-            standing.insert(nth, self.world.points(thing, &row));
+            live_by_number.insert(nth, self.world.points(thing, &row));
         }
-        standing
+        live_by_number
     }
 
     /// What does not go, at each deployment, for people.
@@ -96,14 +96,14 @@ impl Day {
 
     /// Nothing is gone while something that is no part of a circle points at it (G7).
     async fn nothing_went_too_early(&self) -> Result<(), String> {
-        let standing = self.standing().await;
-        for (from, points) in &standing {
+        let live_by_number = self.live_by_number().await;
+        for (from, points) in &live_by_number {
             if self.world.things[*from].fate() == Fate::Dangling {
                 continue;
             }
             for to in points {
                 let thing = &self.world.things[*to];
-                let gone = self.all.is_up(thing.name()) && !standing.contains_key(to);
+                let gone = self.all.is_up(thing.name()) && !live_by_number.contains_key(to);
                 if gone && !self.world.in_a_circle(*from, *to) {
                     return Err(format!("t{to} is gone, and t{from} points at it"));
                 }
@@ -184,17 +184,17 @@ async fn live_through(seed: u64) -> Result<&'static str, String> {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(6 * 60 * 60);
     loop {
         day.nothing_went_too_early().await?;
-        let standing = day.standing().await;
-        let there: BTreeSet<usize> = standing.keys().copied().collect();
+        let live_by_number = day.live_by_number().await;
+        let there: BTreeSet<usize> = live_by_number.keys().copied().collect();
         if let Some(lost) = stays.difference(&there).next() {
             return Err(format!("t{lost} is gone, and was to stay"));
         }
-        let unset = standing.iter().all(|(from, points)| {
+        let unset = live_by_number.iter().all(|(from, points)| {
             let is_unset = day.world.things[*from].fate() == Fate::Unset;
             !is_unset || points.is_disjoint(&going)
         });
         let state = day.all.deletion(home, &id).await.state;
-        if there == stays && unset && state.is_settled() {
+        if there == stays && unset && state.is_terminal() {
             break;
         }
         if tokio::time::Instant::now() > deadline {

@@ -11,9 +11,10 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use gone::cloud::openstack::{Transport, TransportError};
 use gone::cloud::{
-    Acted, Asked, Call, Cloud, CloudFailure, ListRows, Listed, Names, Row, Rows, SignedIn, Together,
+    Acted, Call, Cloud, CloudFailure, CloudRouter, Freshness, ListRows, Listed, NameLookup, Row,
+    Rows, SignedIn,
 };
-use gone::domain::attention::Triage;
+use gone::domain::attention::CauseGroup;
 use gone::domain::gantt::{Gantt, Upcoming};
 use gone::domain::kinds::{Kind, Kinds, Offer};
 use gone::domain::model::{
@@ -21,15 +22,15 @@ use gone::domain::model::{
     Tombstone,
 };
 use gone::domain::native::Native;
-use gone::domain::news::Told;
+use gone::domain::news::NotificationCursor;
 use gone::domain::outline::Outline;
-use gone::domain::peers::{Asked as AskedAbout, Awaited, Deployment, News};
+use gone::domain::peers::{ClearanceRequest, Deployment, News, PendingClearance};
 use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
-    Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Fence, Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LooksDue, NativeFilter,
-    Original, OriginalName, Paged, PointedAt, Room, Standing, StepFilter, Summary, ToSeeTo,
+    Applied, AuditRow, Capacity, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter,
+    EventPage, Fence, Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LiveStep,
+    LooksDue, NativeFilter, Original, OriginalName, Paged, PointedAt, StepFilter, Summary, ToSeeTo,
     TombstoneFilter,
 };
 use gone::sandbox::{Fate, World};
@@ -359,7 +360,7 @@ impl Transport for InProcess {
 
 /// A client of the cloud that lies, or not.
 pub struct Client {
-    pub inner: Together,
+    pub inner: CloudRouter,
     pub lies: Lies,
     /// What a delete was accepted of: see [`Lies::AcceptedIsGone`].
     pub accepted: Mutex<HashSet<String>>,
@@ -381,8 +382,8 @@ impl Cloud for Client {
         self.inner.has_other_login(site)
     }
 
-    async fn identity(&self, site: &Site, asked: Asked) -> Result<SignedIn, CloudFailure> {
-        self.inner.identity(site, asked).await
+    async fn identity(&self, site: &Site, freshness: Freshness) -> Result<SignedIn, CloudFailure> {
+        self.inner.identity(site, freshness).await
     }
 
     async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure> {
@@ -422,7 +423,12 @@ impl Cloud for Client {
             Err(failure) if self.lies == Lies::AnyNotFoundIsGone && failure.status == Some(404) => {
                 Ok(Row {
                     row: None,
-                    identity: Some(self.inner.identity(site, Asked::AtLogin).await?.identity),
+                    identity: Some(
+                        self.inner
+                            .identity(site, Freshness::AtLogin)
+                            .await?
+                            .identity,
+                    ),
                     offered: true,
                 })
             }
@@ -444,9 +450,9 @@ impl Cloud for Client {
         &self,
         site: &Site,
         ids: &BTreeSet<String>,
-        names: Names,
+        lookup: NameLookup,
     ) -> BTreeMap<String, String> {
-        self.inner.project_names(site, ids, names).await
+        self.inner.project_names(site, ids, lookup).await
     }
 
     async fn act(&self, call: Call<'_>) -> Acted {
@@ -567,12 +573,12 @@ impl Ledger for Faulty {
 
     async fn claim(
         &self,
-        rooms: Vec<Room>,
+        capacities: Vec<Capacity>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
         self.crash.alive().await;
         self.keep_copy();
-        let claimed = self.inner.claim(rooms, now).await?;
+        let claimed = self.inner.claim(capacities, now).await?;
         self.saw(&claimed);
         if !claimed.is_empty() {
             self.wrote();
@@ -736,7 +742,7 @@ impl Ledger for Faulty {
         self.inner.upcoming(now).await
     }
 
-    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<Triage>, LedgerError> {
+    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<CauseGroup>, LedgerError> {
         self.inner.causes(sites).await
     }
     async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError> {
@@ -805,11 +811,11 @@ impl Ledger for Faulty {
         importer: &str,
         after: i64,
         limit: usize,
-    ) -> Result<(Vec<(i64, AskedAbout)>, i64), LedgerError> {
+    ) -> Result<(Vec<(i64, ClearanceRequest)>, i64), LedgerError> {
         self.inner.awaited(home, importer, after, limit).await
     }
-    async fn awaited_by(&self, step: i64) -> Result<Vec<Awaited>, LedgerError> {
-        self.inner.awaited_by(step).await
+    async fn pending_clearances(&self, step: i64) -> Result<Vec<PendingClearance>, LedgerError> {
+        self.inner.pending_clearances(step).await
     }
     async fn to_see_to(&self, limit: usize) -> Result<Option<ToSeeTo>, LedgerError> {
         self.inner.to_see_to(limit).await
@@ -820,18 +826,18 @@ impl Ledger for Faulty {
     async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError> {
         self.inner.owners_going().await
     }
-    async fn standing(
+    async fn live_steps(
         &self,
         home: Site,
         keys: Vec<ResourceKey>,
-    ) -> Result<Vec<Option<Standing>>, LedgerError> {
-        self.inner.standing(home, keys).await
+    ) -> Result<Vec<Option<LiveStep>>, LedgerError> {
+        self.inner.live_steps(home, keys).await
     }
     async fn waited_for(&self, step: i64) -> Result<Vec<gone::domain::model::Target>, LedgerError> {
         self.inner.waited_for(step).await
     }
 
-    async fn told(&self, channel: &str) -> Result<Told, LedgerError> {
-        self.inner.told(channel).await
+    async fn notification_cursor(&self, channel: &str) -> Result<NotificationCursor, LedgerError> {
+        self.inner.notification_cursor(channel).await
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gone::control::{ControlError, Page, Query};
 use gone::domain::kinds::{Kinds, Source};
 use gone::domain::model::{DeletionState, ErrorClass, Plan, PlanOptions, RefusalRule};
-use gone::faces::offline::doctor::log_in;
+use gone::frontends::offline::doctor::log_in;
 use serde_json::{Value, json};
 
 use crate::client::{Client, cascade};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::harness::*;
 use gone::control::{Command, ControlError, Page, Query, Receipt, SiteState};
-use gone::domain::ladder::{FORGOTTEN, Ladder, Purged, Rung};
+use gone::domain::ladder::{FORGOTTEN, Ladder, PurgeScope, Rung};
 use gone::domain::model::{
     DeletionState, ErrorClass, EventKind, Orphan, Phase, Presence, Site, Step, StepState, short_id,
 };
@@ -13,7 +13,7 @@ use gone::ledger::{Cursor, Ledger};
 use gone::system::config::ProtectRule;
 use serde_json::{Value, json};
 
-async fn ladder(client: &Client, what: Purged) -> Ladder {
+async fn ladder(client: &Client, what: PurgeScope) -> Ladder {
     match client.control.query(Query::Ladder { what }).await.unwrap() {
         Page::Ladder { ladder } => *ladder,
         other => panic!("{other:?}"),
@@ -23,7 +23,7 @@ async fn ladder(client: &Client, what: Purged) -> Ladder {
 async fn take(
     client: &Client,
     id: &str,
-    what: Purged,
+    what: PurgeScope,
     rung: Rung,
 ) -> Result<Receipt, ControlError> {
     let confirm = short_id(id).to_owned();
@@ -35,8 +35,8 @@ async fn take(
     client.submit(command).await
 }
 
-fn whole(id: &str) -> Purged {
-    Purged::Deletion(id.to_owned())
+fn whole(id: &str) -> PurgeScope {
+    PurgeScope::Deletion(id.to_owned())
 }
 
 /// Why it is not offered; none if it is.
@@ -96,18 +96,18 @@ fn p03_t10_a_dead_balancer_is_waited_for_then_forgotten_and_listed_as_an_orphan(
                         .unwrap()
                         .contains("2 h 45 min")
                 );
-                let early = ladder(&client, Purged::Step(step.id)).await;
+                let early = ladder(&client, PurgeScope::Step(step.id)).await;
                 assert_eq!(offered(&early), []);
                 let why = why_not(&early, Rung::Forget).unwrap();
                 assert!(why.contains("2 h 45 min"), "{why}");
-                let refused = take(&client, &id, Purged::Step(step.id), Rung::Forget).await;
+                let refused = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
                 assert!(
                     matches!(refused, Err(ControlError::Conflict { .. })),
                     "{refused:?}"
                 );
 
                 client.stuck(&id).await;
-                let late = ladder(&client, Purged::Step(step.id)).await;
+                let late = ladder(&client, PurgeScope::Step(step.id)).await;
                 assert_eq!(offered(&late), [Rung::Retry, Rung::Runbook, Rung::Forget]);
                 let retry = &late.offer(Rung::Retry).unwrap().does[0];
                 assert_eq!(
@@ -118,7 +118,7 @@ fn p03_t10_a_dead_balancer_is_waited_for_then_forgotten_and_listed_as_an_orphan(
                     )
                 );
                 let sent = bench.writes().len();
-                let runbook = take(&client, &id, Purged::Step(step.id), Rung::Runbook).await;
+                let runbook = take(&client, &id, PurgeScope::Step(step.id), Rung::Runbook).await;
                 let Ok(Receipt::Purged {
                     runbook: Some(runbook),
                     ..
@@ -136,7 +136,7 @@ fn p03_t10_a_dead_balancer_is_waited_for_then_forgotten_and_listed_as_an_orphan(
                 );
                 assert!(!runbook.contains('{'), "{runbook}");
 
-                let forgotten = take(&client, &id, Purged::Step(step.id), Rung::Forget).await;
+                let forgotten = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
                 assert!(matches!(forgotten, Ok(Receipt::Purged { moved: 1, .. })));
                 // Nothing was sent by all that, and nothing because of it.
                 tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
@@ -248,14 +248,14 @@ fn p03_unpin_removes_the_edge_that_holds_it_by_a_deletion_of_its_own_and_goes_on
                     pinned(&bench, &client, json!({ "name": "late" })).await;
                 let step = client.step_of(&id, &network).await;
                 assert_eq!(step.last_error.as_ref().unwrap().class, ErrorClass::Drift);
-                let shown = ladder(&client, Purged::Step(step.id)).await;
+                let shown = ladder(&client, PurgeScope::Step(step.id)).await;
                 assert_eq!(offered(&shown), [Rung::Retry, Rung::Unpin, Rung::Forget]);
                 let does = &shown.offer(Rung::Unpin).unwrap().does;
                 let call = format!("PUT /v2.0/routers/{router}/remove_router_interface");
                 assert!(does[0].starts_with(&call), "{does:?}");
                 assert_eq!(does[1], format!("then DELETE /v2.0/networks/{network}"));
                 let before = bench.writes_to("remove_router_interface").len();
-                let taken = take(&client, &id, Purged::Step(step.id), Rung::Unpin).await;
+                let taken = take(&client, &id, PurgeScope::Step(step.id), Rung::Unpin).await;
                 let Ok(Receipt::Purged {
                     deletion_id: Some(unpins),
                     ..
@@ -445,21 +445,21 @@ fn p11_what_is_only_blocked_can_be_forgotten_and_what_waits_is_left_alone() {
                 let id = client.delete("network", &network).await;
                 let step = client.until_step(&id, "port", StepState::Blocked).await;
                 let waiting = client.step_of(&id, &network).await;
-                let shown = ladder(&client, Purged::Step(waiting.id)).await;
+                let shown = ladder(&client, PurgeScope::Step(waiting.id)).await;
                 assert_eq!(offered(&shown), []);
                 assert_eq!(why_not(&shown, Rung::Retry).unwrap(), "it is waiting");
                 let other =
                     |it: &Step| it.resource.key.id == ports[1] && it.state == StepState::Gone;
                 client.until_any(&id, other).await;
 
-                let shown = ladder(&client, Purged::Step(step.id)).await;
+                let shown = ladder(&client, PurgeScope::Step(step.id)).await;
                 assert_eq!(offered(&shown), [Rung::Retry, Rung::Forget]);
                 let why = why_not(&shown, Rung::Runbook).unwrap();
                 assert!(why.contains("tried again at"), "{why}");
                 let sent = bench.writes().len();
                 let of_all = ladder(&client, whole(&id)).await;
                 assert_eq!(offered(&of_all), [Rung::Retry, Rung::Forget]);
-                let forgotten = take(&client, &id, Purged::Step(step.id), Rung::Forget).await;
+                let forgotten = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
                 assert!(matches!(forgotten, Ok(Receipt::Purged { moved: 1, .. })));
 
                 // It is an orphan; what waited for it asks for a person, and nothing is sent for either.
@@ -514,7 +514,7 @@ fn p03_unpin_lets_go_of_an_interface_by_a_floating_ip_that_stays() {
                     client.until_any(&id, |it| is(it, false)).await;
                     assert_eq!(associate(&port).0, 200);
                     let step = client.until_any(&id, |it| is(it, true)).await;
-                    let shown = ladder(&client, Purged::Step(step.id)).await;
+                    let shown = ladder(&client, PurgeScope::Step(step.id)).await;
                     if protects {
                         let why = why_not(&shown, Rung::Unpin).unwrap();
                         assert!(why.contains("is protected"), "{why}");
@@ -523,7 +523,7 @@ fn p03_unpin_lets_go_of_an_interface_by_a_floating_ip_that_stays() {
                     assert_eq!(offered(&shown), [Rung::Retry, Rung::Unpin, Rung::Forget]);
                     let does = &shown.offer(Rung::Unpin).unwrap().does[0];
                     assert!(does.starts_with(&format!("PUT {path}")), "{does}");
-                    take(&client, &id, Purged::Step(step.id), Rung::Unpin)
+                    take(&client, &id, PurgeScope::Step(step.id), Rung::Unpin)
                         .await
                         .unwrap();
                     client.gone(&id).await;
@@ -572,7 +572,7 @@ fn crashed(at: At, rung: Rung) -> bool {
                 // Whoever was not answered looks, and asks again if nothing came of it.
                 if client.settled(&id).await.state == DeletionState::Stuck {
                     let step: Step = client.step_of(&id, &network).await;
-                    take(&client, &id, Purged::Step(step.id), rung)
+                    take(&client, &id, PurgeScope::Step(step.id), rung)
                         .await
                         .unwrap();
                 }

@@ -327,14 +327,14 @@ async fn person(
     loop {
         if later.is_some() {
             let planned =
-                |deletion: &Deletion| deletion.counts.total > 0 || deletion.state.is_settled();
+                |deletion: &Deletion| deletion.counts.total > 0 || deletion.state.is_terminal();
             let deletion = client.until_or_never(&id, planned).await?;
             if deletion.counts.total > 0 {
                 bench.faults(later.take().unwrap_or_default());
             }
         }
         let deletion = client
-            .until_or_never(&id, |deletion| deletion.state.is_settled())
+            .until_or_never(&id, |deletion| deletion.state.is_terminal())
             .await?;
         let steps = client.steps(&id).await;
         match deletion.state {
@@ -380,7 +380,7 @@ async fn person(
         client.retry(&id).await;
         client
             .until_or_never(&id, |deletion| {
-                !deletion.state.is_settled() || deletion.state == DeletionState::Gone
+                !deletion.state.is_terminal() || deletion.state == DeletionState::Gone
             })
             .await?;
     }

@@ -202,8 +202,8 @@ fn m03_deleted_and_created_many_times_it_is_one_row() {
             })
             .await
             .unwrap();
-        let standing = bench.standing().await;
-        assert_eq!(standing.tombstones.len(), 1);
+        let ledger_state = bench.ledger_state().await;
+        assert_eq!(ledger_state.tombstones.len(), 1);
     });
 }
 

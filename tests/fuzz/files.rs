@@ -12,7 +12,7 @@ use gone::domain::model::{
 };
 use gone::domain::plan::plan_hash;
 use gone::domain::text::is_hostile;
-use gone::faces::cli::plan_file;
+use gone::frontends::cli::plan_file;
 use gone::system::config::{self, Surroundings};
 
 use super::mutate::{fuzz, mutants};

@@ -2,8 +2,8 @@
 
 use gone::domain::kinds::Kinds;
 use gone::domain::model::KindName;
-use gone::faces::gate::body::{parse, referred};
-use gone::faces::gate::route::{Ambiguous, Named, Place, Routes};
+use gone::frontends::gate::body::{parse, referred};
+use gone::frontends::gate::route::{Ambiguous, Named, Place, Routes};
 use serde_json::json;
 
 fn named(kind: &str, id: &str) -> Named {

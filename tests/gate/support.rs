@@ -13,7 +13,7 @@ use gone::domain::model::{
     Actor, Counts, Deletion, DeletionState, KindName, Origin, Phase, PlanOptions, Site,
 };
 use gone::engine::{Engine, Parts};
-use gone::faces::gate::{self, Budget, GateHandle, Threads, Turns};
+use gone::frontends::gate::{self, Budget, GateHandle, KeyLocks, Threads};
 use gone::ledger::sqlite::{Options, SqliteLedger};
 use gone::ledger::tombstones::Tombstones;
 use gone::sandbox::{self, ServeOptions, ServerHandle, WorldOptions};
@@ -139,7 +139,7 @@ impl Stage {
             (settings.clone(), counters.clone()),
         );
         let mapping = settings.mapping.clone();
-        let turns = Arc::<Turns>::default();
+        let key_locks = Arc::<KeyLocks>::default();
         let budget = Arc::<Budget>::default();
         let threads = Threads::start().unwrap();
         let parts = {
@@ -150,7 +150,7 @@ impl Stage {
                 kinds: kinds.clone(),
                 mapping: mapping.clone(),
                 tombstones: tombstones.clone(),
-                turns: turns.clone(),
+                key_locks: key_locks.clone(),
                 budget: budget.clone(),
                 threads: threads.clone(),
                 counters: counters.clone(),

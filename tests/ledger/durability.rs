@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use gone::domain::model::{DeletionState, Origin, Phase, Site, StepState};
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, owner, upkeep};
 use gone::ledger::{
-    Applied, Change, DeletionFilter, Ledger, LedgerError, Room, Selection, StepChange,
+    Applied, Capacity, Change, DeletionFilter, Ledger, LedgerError, Selection, StepChange,
     TombstoneFilter, audit,
 };
 
@@ -131,9 +131,9 @@ async fn a_ledger_of_the_first_version_is_brought_up_and_goes_on() {
     // Its blocked port falls due, is deleted, and is seen to be gone.
     let now = at(0);
     one(&ledger, Change::WakeDue { now }).await;
-    let sandbox = Room {
+    let sandbox = Capacity {
         site: Site::region("sandbox", "RegionOne"),
-        ..room(8)
+        ..capacity(8)
     };
     let claimed = ledger.claim(vec![sandbox], now).await.unwrap();
     assert_eq!(claimed.len(), 1);

@@ -50,9 +50,9 @@ async fn a_deletion_is_drawn_by_what_happened_and_says_what_it_waited_for() {
     assert_eq!((waits.name.as_str(), waits.ended_at), ("name-a", None));
 
     one(&ledger, Change::WakeDue { now: at(8) }).await;
-    let again = ledger.claim(vec![room(9)], at(8)).await.unwrap();
+    let again = ledger.claim(vec![capacity(9)], at(8)).await.unwrap();
     one(&ledger, settle(outcome(&again[0], StepState::Gone, at(8)))).await;
-    let last = ledger.claim(vec![room(9)], at(9)).await.unwrap();
+    let last = ledger.claim(vec![capacity(9)], at(9)).await.unwrap();
     one(&ledger, settle(outcome(&last[0], StepState::Gone, at(10)))).await;
 
     // It has ended: later looks at it draw the same time.

@@ -10,7 +10,8 @@ use gone::ledger::sqlite::upkeep::rules;
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store};
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
-    Applied, Change, ClaimedStep, Climb, Ledger, Room, Selection, StepChange, StuckAgain, audit,
+    Applied, Capacity, Change, ClaimedStep, Ledger, PurgeAction, Selection, StepChange, StuckAgain,
+    audit,
 };
 use proptest::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -250,7 +251,7 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
                 Some(step) => Selection::Steps(vec![*step]),
                 None => Selection::Deletion(id(&name(*deletion))),
             };
-            purge(what, Climb::Forget, now)
+            purge(what, PurgeAction::Forget, now)
         }
         Op::Unpin {
             step,
@@ -260,7 +261,7 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
             let root = vec![target("port", &resource_id(*resource))];
             let unpins = wanted(&format!("u{deletion}"), root, now);
             let what = Selection::Steps(vec![*step]);
-            purge(what, Climb::Unpin(Box::new(unpins)), now)
+            purge(what, PurgeAction::Unpin(Box::new(unpins)), now)
         }
         Op::Release { resource } => release("port", &resource_id(*resource), now),
         Op::Prune { age } => Change::Prune {
@@ -337,12 +338,15 @@ async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseEr
             ahead,
         } = *op
         {
-            let rooms = vec![Room {
+            let capacities = vec![Capacity {
                 ahead,
-                ..room(at_once)
+                ..capacity(at_once)
             }];
-            let claimed = inline.claim(rooms.clone(), at(now)).await.unwrap();
-            prop_assert_eq!(&claimed, &threaded.claim(rooms, at(now)).await.unwrap());
+            let claimed = inline.claim(capacities.clone(), at(now)).await.unwrap();
+            prop_assert_eq!(
+                &claimed,
+                &threaded.claim(capacities, at(now)).await.unwrap()
+            );
             prop_assert!(claimed.len() <= at_once + ahead);
             // N11: of what stops at a failure only what starts at once.
             prop_assert!(claimed.len() <= at_once || !any_stops(&db, &claimed));

@@ -2,7 +2,7 @@
 
 use gone::domain::model::{DeletionState, ErrorClass, Origin, Phase, StepState, short_id};
 use gone::ledger::sqlite::InlineLedger;
-use gone::ledger::{Applied, Change, ClaimedStep, Climb, Ledger, RetryBy, Selection};
+use gone::ledger::{Applied, Change, ClaimedStep, Ledger, PurgeAction, RetryBy, Selection};
 
 use crate::support::{
     at, cancel, claim, entry, failed, id, key, memory, one, outcome, ports, purge, retry, running,
@@ -124,7 +124,7 @@ async fn p09_what_another_deletion_gave_up_is_not_gone_but_for_a_person_to_decid
         settle(failed(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
     )
     .await;
-    let forget = purge(Selection::Deletion(id("one")), Climb::Forget, at(3));
+    let forget = purge(Selection::Deletion(id("one")), PurgeAction::Forget, at(3));
     assert_eq!(one(&ledger, forget).await, Applied::Moved(1));
     assert_eq!(deletion_of(&ledger, "two").await, DeletionState::Stuck);
     assert!(
@@ -165,7 +165,7 @@ async fn p09_a_left_step_shares_its_owners_fate_when_what_it_waited_for_here_is_
     .await;
     let chosen = Selection::Steps(vec![step_id(&ledger, "two", "first").await]);
     assert_eq!(
-        one(&ledger, purge(chosen, Climb::Forget, at(3))).await,
+        one(&ledger, purge(chosen, PurgeAction::Forget, at(3))).await,
         Applied::Moved(1)
     );
     assert_eq!(state_of(&ledger, "two", "shared").await, StepState::Waiting);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gone::domain::filter::Filter;
+use gone::domain::filter::SearchQuery;
 use gone::domain::model::{Action, ErrorClass, Plan, Step, StepState};
 use gone::domain::outline::{BY_URGENCY, BranchRead};
 use gone::ledger::sqlite::{Options, SqliteLedger, upkeep};
@@ -164,7 +164,7 @@ async fn a_text_is_found_wherever_it_is_and_counted_exactly() {
     ] {
         let filter = StepFilter {
             deletion_id: Some(id("one")),
-            text: Filter::parse(text),
+            text: SearchQuery::parse(text),
             ..StepFilter::default()
         };
         let (mut found, mut after) = (0, None);
@@ -201,7 +201,7 @@ async fn what_holds_a_step_is_found_too() {
     one(&ledger, settle(stuck)).await;
     let found = async |text: &str| {
         let filter = StepFilter {
-            text: Filter::parse(text),
+            text: SearchQuery::parse(text),
             ..StepFilter::default()
         };
         let page = ledger.steps(filter, all()).await.unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use gone::domain::model::{ErrorClass, KindName, Origin, Phase, ResourceKey, Site, StepState};
-use gone::domain::peers::{AWAITED, Answered, Deployment, Going, Holder, News, Waits};
+use gone::domain::peers::{AWAITED, Answered, DeletionNotice, Deployment, Holder, News, Waits};
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{Applied, Change, ClaimedStep, Ledger, StepChange};
 
@@ -120,7 +120,7 @@ async fn g07_a_step_waits_for_the_word_of_each_importer_and_for_no_more() {
     running(&ledger, "x", &ports(&[("p1", &[])])).await;
     let step = claim(&ledger, 1).await.remove(0);
     let awaited = async || -> Vec<String> {
-        let awaited = ledger.awaited_by(step.id).await.unwrap();
+        let awaited = ledger.pending_clearances(step.id).await.unwrap();
         awaited.into_iter().map(|it| it.importer).collect()
     };
     assert_eq!(awaited().await, ["d0", "d2"]);
@@ -192,7 +192,7 @@ async fn g12_who_comes_on_record_while_something_goes_is_waited_for() {
 }
 
 fn heard(seq: i64, of: &str, phase: Phase, deletion: &str) -> Change {
-    let going = Going {
+    let going = DeletionNotice {
         key: ResourceKey {
             site: home(),
             kind: KindName::new("rx"),

@@ -2,7 +2,7 @@
 
 use gone::domain::model::{DeletionState, Phase, StepState};
 use gone::ledger::{
-    Applied, Change, Climb, EventFilter, Ledger, Selection, StepFilter, TombstoneFilter,
+    Applied, Change, EventFilter, Ledger, PurgeAction, Selection, StepFilter, TombstoneFilter,
 };
 
 use crate::support::*;
@@ -86,7 +86,7 @@ async fn p03_what_is_stuck_or_was_given_up_is_kept() {
     running(&ledger, "forgotten", &ports(&[("b", &[])])).await;
     claim_all_to(&ledger, StepState::Stuck).await;
     let what = Selection::Deletion(id("forgotten"));
-    one(&ledger, purge(what, Climb::Forget, at(3))).await;
+    one(&ledger, purge(what, PurgeAction::Forget, at(3))).await;
     running(&ledger, "new", &ports(&[("c", &[])])).await;
     prune(&ledger, 1_000).await;
     for (name, state) in [

@@ -5,7 +5,7 @@ use gone::domain::ladder::{FORGOTTEN, HELD};
 use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase, Site, StepState};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, Change, Climb, EventFilter, Ledger, Selection, StepFilter, TombstoneFilter,
+    Applied, Change, EventFilter, Ledger, PurgeAction, Selection, StepFilter, TombstoneFilter,
 };
 
 use crate::support::*;
@@ -49,7 +49,7 @@ async fn stuck() -> InlineLedger {
 async fn forget(ledger: &impl Ledger, resource: &str) -> Applied {
     let step = step_id(ledger, "one", resource).await;
     let what = Selection::Steps(vec![step]);
-    one(ledger, purge(what, Climb::Forget, at(3))).await
+    one(ledger, purge(what, PurgeAction::Forget, at(3))).await
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn p03_a_forgotten_step_and_its_tombstone_are_purged_and_nothing_that_wait
 async fn p03_a_deletion_is_forgotten_whole() {
     let ledger = stuck().await;
     let what = Selection::Deletion(id("one"));
-    let applied = one(&ledger, purge(what, Climb::Forget, at(3))).await;
+    let applied = one(&ledger, purge(what, PurgeAction::Forget, at(3))).await;
     assert_eq!(applied, Applied::Moved(3));
     let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
     assert_eq!(deletion.state, DeletionState::Purged);
@@ -174,18 +174,18 @@ async fn p03_each_rung_is_in_the_audit_and_among_the_events() {
     let balancer = step_id(&ledger, "one", "balancer").await;
     let steps = || Selection::Steps(vec![balancer]);
     let unpins = wanted("two", vec![target("port", "pin")], at(3));
-    let climbs = [
-        Climb::Runbook,
-        Climb::Unpin(Box::new(unpins)),
-        Climb::Forget,
+    let actions = [
+        PurgeAction::Runbook,
+        PurgeAction::Unpin(Box::new(unpins)),
+        PurgeAction::Forget,
     ];
-    for climb in climbs {
-        let rung = climb.rung();
+    for action in actions {
+        let rung = action.rung();
         if rung == gone::domain::ladder::Rung::Forget {
             claim_all_to(&ledger, StepState::Stuck).await;
         }
         let before = ledger.audit(0, 500).await.unwrap().len();
-        let applied = one(&ledger, purge(steps(), climb, at(4))).await;
+        let applied = one(&ledger, purge(steps(), action, at(4))).await;
         assert!(!matches!(applied, Applied::Refused(_)), "{applied:?}");
         let rows = ledger.audit(0, 500).await.unwrap();
         let new: Vec<&str> = rows[before..]
@@ -210,7 +210,11 @@ async fn p03_an_unpinning_that_is_refused_is_no_half_of_a_rung() {
     let ledger = stuck().await;
     let what = Selection::Steps(vec![step_id(&ledger, "one", "network").await]);
     let unpins = wanted("two", vec![target("port", "pin")], at(3));
-    let applied = one(&ledger, purge(what, Climb::Unpin(Box::new(unpins)), at(3))).await;
+    let applied = one(
+        &ledger,
+        purge(what, PurgeAction::Unpin(Box::new(unpins)), at(3)),
+    )
+    .await;
     assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
     assert!(ledger.deletion(&id("two")).await.unwrap().is_none());
 }

@@ -300,7 +300,7 @@ async fn the_rate_of_the_last_minute_says_how_long_it_takes() {
     // One a second.
     for second in 1..=50 {
         let step = ledger
-            .claim(vec![room(1)], at(second))
+            .claim(vec![capacity(1)], at(second))
             .await
             .unwrap()
             .remove(0);

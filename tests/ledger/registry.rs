@@ -5,7 +5,7 @@ use gone::domain::model::{Action, KindName, Origin, Phase, ResourceKey, Site, St
 use gone::domain::native::{Native, NativeReference};
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
-    Applied, Change, Ledger, NativeBy, NativeFilter, NewNative, Room, TombstoneFilter,
+    Applied, Capacity, Change, Ledger, NativeBy, NativeFilter, NewNative, TombstoneFilter,
 };
 use serde_json::json;
 
@@ -57,14 +57,14 @@ async fn rack(ledger: &InlineLedger, id: &str) -> Option<Native> {
 async fn deleted(ledger: &InlineLedger, name: &str, id: &str, incarnation: u32) {
     let plan = plan(vec![plan_step(0, Action::Delete, own("rack", id), &[])]);
     running(ledger, name, &plan).await;
-    let rooms = vec![Room {
+    let capacities = vec![Capacity {
         site: own("rack", id).site,
         now: 10,
         ahead: 0,
     }];
-    let step = ledger.claim(rooms, at(2)).await.unwrap().remove(0);
+    let step = ledger.claim(capacities, at(2)).await.unwrap().remove(0);
     let key = own("rack", id);
-    let gone = Change::LetGo {
+    let gone = Change::DeleteNative {
         key,
         incarnation,
         unless: [].into(),
@@ -156,7 +156,7 @@ async fn i11_an_update_of_what_was_written_meanwhile_is_stale_and_so_is_a_late_d
     assert_eq!(one(&ledger, amend(at(2))).await, Applied::Done);
     assert_eq!(one(&ledger, amend(at(3))).await, Applied::Stale);
     let key = own("rack", "r1");
-    let other = Change::LetGo {
+    let other = Change::DeleteNative {
         key: key.clone(),
         incarnation: 2,
         unless: [].into(),
@@ -197,7 +197,7 @@ async fn g06_the_index_of_references_follows_what_is_written_unset_and_deleted()
     };
     assert_eq!(one(&ledger, unset).await, Applied::Done);
     assert_eq!(pointing_at("r1").await, Vec::<String>::new());
-    let gone = Change::LetGo {
+    let gone = Change::DeleteNative {
         key: own("disk", "d1"),
         incarnation: 1,
         unless: [].into(),

@@ -8,7 +8,7 @@ use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::upkeep::rules;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, AuditEntry, Change, ClaimedStep, Climb, Ledger, RetryBy, Selection, StepChange,
+    Applied, AuditEntry, Change, ClaimedStep, Ledger, PurgeAction, RetryBy, Selection, StepChange,
     StuckAgain,
 };
 use rusqlite::{Connection, Row};
@@ -260,7 +260,7 @@ impl Tale {
                     true => Selection::Deletion(id(&self.name())),
                     false => Selection::Steps(vec![*self.dice.choice(&self.stuck())?]),
                 };
-                purge(what, Climb::Forget, now)
+                purge(what, PurgeAction::Forget, now)
             }
             _ => release("port", &self.resource(), now),
         })
@@ -271,8 +271,8 @@ impl Tale {
         let before = Stood::of(&self.db);
         let mut moves_untold = false;
         if self.dice.u8(..4) == 0 {
-            let room = room(self.dice.usize(1..3));
-            let claimed = self.ledger.claim(vec![room], at(self.seconds)).await;
+            let capacity = capacity(self.dice.usize(1..3));
+            let claimed = self.ledger.claim(vec![capacity], at(self.seconds)).await;
             self.handles.extend(claimed.unwrap());
         } else {
             let Some(change) = self.change().await else {

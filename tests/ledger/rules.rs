@@ -7,8 +7,8 @@ use gone::domain::model::{
 use gone::domain::news::Mark;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, Change, ClaimedStep, EventFilter, Fence, Ledger, LooksDue, NewEvent, Room, Selection,
-    StepChange,
+    Applied, Capacity, Change, ClaimedStep, EventFilter, Fence, Ledger, LooksDue, NewEvent,
+    Selection, StepChange,
 };
 
 use crate::support::*;
@@ -206,8 +206,11 @@ async fn waits_that_began_in_the_future_begin_at_the_start_of_the_next_engine() 
     running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
     // A clock that is an hour ahead.
     let ahead = |seconds: i64| at(3600 + seconds);
-    let room = Room { now: 2, ..room(2) };
-    let claimed = ledger.claim(vec![room], ahead(0)).await.unwrap();
+    let capacity = Capacity {
+        now: 2,
+        ..capacity(2)
+    };
+    let claimed = ledger.claim(vec![capacity], ahead(0)).await.unwrap();
     for (step, (to, wait)) in claimed
         .iter()
         .zip([(StepState::Verifying, 2), (StepState::Blocked, 60)])
@@ -338,7 +341,7 @@ async fn i07_a_site_is_told_of_when_its_state_changes_whoever_saw_it() {
 async fn i07_each_channel_keeps_its_own_mark() {
     let ledger = memory();
     running(&ledger, "one", &ports(&[("a", &[])])).await;
-    let fresh = ledger.told("mail").await.unwrap();
+    let fresh = ledger.notification_cursor("mail").await.unwrap();
     assert_eq!((fresh.mark, fresh.ledger_id.len()), (None, 32));
     let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
     assert_eq!(fresh.newest, page.events.last().unwrap().seq);
@@ -347,15 +350,21 @@ async fn i07_each_channel_keeps_its_own_mark() {
         telling: Some(9),
         failing: "no answer".to_owned(),
     };
-    let told = |channel: &str, mark| Change::Told {
+    let told = |channel: &str, mark| Change::MoveNotificationCursor {
         channel: channel.to_owned(),
         mark,
     };
     one(&ledger, told("mail", Some(mark.clone()))).await;
-    assert_eq!(ledger.told("mail").await.unwrap().mark, Some(mark));
-    assert_eq!(ledger.told("webhook").await.unwrap().mark, None);
+    assert_eq!(
+        ledger.notification_cursor("mail").await.unwrap().mark,
+        Some(mark)
+    );
+    assert_eq!(
+        ledger.notification_cursor("webhook").await.unwrap().mark,
+        None
+    );
     one(&ledger, told("mail", None)).await;
-    assert_eq!(ledger.told("mail").await.unwrap().mark, None);
+    assert_eq!(ledger.notification_cursor("mail").await.unwrap().mark, None);
 }
 
 #[tokio::test]
@@ -445,9 +454,9 @@ async fn i12_claims_are_fair_between_deletions_and_longest_path_first() {
     assert!(first.iter().any(|s| s.key.id == "high"));
     // What the one has not, the other gets; one at a time, the turns go round.
     assert_eq!(claim(&ledger, 10).await.len(), 10);
-    let elsewhere = Room {
+    let elsewhere = Capacity {
         site: Site::region("cloud", "two"),
-        ..room(5)
+        ..capacity(5)
     };
     assert_eq!(ledger.claim(vec![elsewhere], at(1)).await.unwrap(), []);
 }

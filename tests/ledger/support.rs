@@ -11,8 +11,8 @@ use gone::domain::model::{
 };
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, AuditEntry, Change, ClaimedStep, Climb, Cursor, Ledger, LedgerError, NewDeletion,
-    NewPurge, RetryBy, Room, Selection, StepChange, StepFilter,
+    Applied, AuditEntry, Capacity, Change, ClaimedStep, Cursor, Ledger, LedgerError, NewDeletion,
+    NewPurge, PurgeAction, RetryBy, Selection, StepChange, StepFilter,
 };
 
 pub fn at(seconds: i64) -> DateTime<Utc> {
@@ -208,11 +208,11 @@ pub fn pause(name: &str, paused: bool, now: DateTime<Utc>) -> Change {
     }
 }
 
-pub fn purge(what: Selection, climb: Climb, now: DateTime<Utc>) -> Change {
-    let rung = climb.rung().as_str();
+pub fn purge(what: Selection, action: PurgeAction, now: DateTime<Utc>) -> Change {
+    let rung = action.rung().as_str();
     Change::Purge(Box::new(NewPurge {
         what,
-        climb,
+        action,
         audit: entry(&format!("purge {rung}"), "it", Origin::Cli),
         now,
     }))
@@ -271,8 +271,8 @@ pub async fn running(ledger: &impl Ledger, name: &str, plan: &Plan) {
 }
 
 /// For so many calls at once, and none that waits.
-pub fn room(now: usize) -> Room {
-    Room {
+pub fn capacity(now: usize) -> Capacity {
+    Capacity {
         site: site(),
         now,
         ahead: 0,
@@ -280,7 +280,7 @@ pub fn room(now: usize) -> Room {
 }
 
 pub async fn claim(ledger: &impl Ledger, limit: usize) -> Vec<ClaimedStep> {
-    ledger.claim(vec![room(limit)], at(1)).await.unwrap()
+    ledger.claim(vec![capacity(limit)], at(1)).await.unwrap()
 }
 
 /// Claims everything that is ready and gives each the same end.

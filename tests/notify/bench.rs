@@ -14,10 +14,11 @@ use gone::domain::model::{
     PlanOptions, PlanStep, Refusal, RefusalRule, ResourceKey, Site, StepError, StepState, Target,
 };
 use gone::domain::news::Mark;
-use gone::faces::notify::Notifier;
+use gone::frontends::notify::Notifier;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, AuditEntry, Change, EventFilter, Ledger as _, NewDeletion, NewEvent, Room, StepChange,
+    Applied, AuditEntry, Capacity, Change, EventFilter, Ledger as _, NewDeletion, NewEvent,
+    StepChange,
 };
 use gone::system::clock::Clock;
 use gone::system::config::{MailSettings, MailTls, NotifySettings, WebhookSettings};
@@ -46,14 +47,14 @@ impl FakeControl {
     }
 
     pub async fn mark(&self, channel: &str) -> Option<Mark> {
-        self.ledger.told(channel).await.unwrap().mark
+        self.ledger.notification_cursor(channel).await.unwrap().mark
     }
 }
 
 #[async_trait]
 impl Control for FakeControl {
     async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
-        let Command::Told { channel, mark } = envelope.command else {
+        let Command::MoveNotificationCursor { channel, mark } = envelope.command else {
             panic!("the face only keeps its marks: {envelope:?}");
         };
         let taken = mark.as_ref().is_some_and(|mark| mark.telling.is_none());
@@ -61,7 +62,8 @@ impl Control for FakeControl {
             std::future::pending::<()>().await;
         }
         let kept = (channel.clone(), mark.clone());
-        self.commit(vec![Change::Told { channel, mark }]).await;
+        self.commit(vec![Change::MoveNotificationCursor { channel, mark }])
+            .await;
         self.marks.lock().unwrap().push(kept);
         Ok(Receipt::Done { moved: 0 })
     }
@@ -71,8 +73,8 @@ impl Control for FakeControl {
             message: "none".to_owned(),
         };
         match query {
-            Query::Told { channel } => Ok(Page::Told {
-                told: self.ledger.told(&channel).await.unwrap(),
+            Query::NotificationCursor { channel } => Ok(Page::NotificationCursor {
+                told: self.ledger.notification_cursor(&channel).await.unwrap(),
             }),
             Query::Deletion { id } => {
                 let row = self.ledger.deletion(&id).await.unwrap();
@@ -245,12 +247,12 @@ impl Bench {
     /// Everything that is ready is stuck, in one transaction.
     pub async fn all_stuck(&self, message: &str) {
         let now = self.clock.now();
-        let room = Room {
+        let capacity = Capacity {
             site: site(),
             now: 5_000,
             ahead: 0,
         };
-        let claimed = self.control.ledger.claim(vec![room], now).await;
+        let claimed = self.control.ledger.claim(vec![capacity], now).await;
         let changes = claimed.unwrap().into_iter().map(|step| {
             Change::Step(Box::new(StepChange {
                 step_id: step.id,

@@ -2,7 +2,7 @@
 
 use gone::control::Command;
 use gone::domain::news::Mark;
-use gone::faces::notify::{self, Notifier, StartError, Tried, Trouble};
+use gone::frontends::notify::{self, DeliveryErrorKind, Notifier, StartError, Tried};
 use gone::system::clock::Clock;
 use gone::system::config::{MailTls, NotifySettings};
 
@@ -13,7 +13,7 @@ async fn test(settings: &NotifySettings) -> Vec<Tried> {
     notify::test(settings, &Clock::system()).await
 }
 
-async fn fails(settings: &NotifySettings) -> (Trouble, String) {
+async fn fails(settings: &NotifySettings) -> (DeliveryErrorKind, String) {
     let error = test(settings).await.remove(0).answer.unwrap_err();
     (error.trouble, error.why)
 }
@@ -46,10 +46,10 @@ async fn a_token_is_sent_as_a_bearer_and_never_shown() {
     let posted = web.taken.all().remove(0);
     assert_eq!(posted.header("authorization"), Some("Bearer tok-9Zx"));
     for (status, trouble) in [
-        (401, Trouble::Auth),
-        (403, Trouble::Auth),
-        (500, Trouble::Unreachable),
-        (302, Trouble::Unreachable),
+        (401, DeliveryErrorKind::Auth),
+        (403, DeliveryErrorKind::Auth),
+        (500, DeliveryErrorKind::Unreachable),
+        (302, DeliveryErrorKind::Unreachable),
     ] {
         web.taken.will_answer(status, "bad token tok-9Zx");
         let (found, why) = fails(&bench.settings).await;
@@ -66,7 +66,7 @@ async fn what_does_not_answer_is_named_without_its_path() {
     let mut bench = Bench::new().by_web(&web);
     bench.settings.webhook.as_mut().unwrap().url = "http://127.0.0.1:9/hooks/s3cret".to_owned();
     let (trouble, why) = fails(&bench.settings).await;
-    assert_eq!(trouble, Trouble::Unreachable);
+    assert_eq!(trouble, DeliveryErrorKind::Unreachable);
     assert!(!why.contains("s3cret") && !why.is_empty(), "{why}");
 }
 
@@ -86,7 +86,7 @@ async fn a_mail_server_is_signed_in_to_and_the_password_never_shown() {
     assert!(signed_in);
     mail.taken.will_answer(535, "no: pw-7Qa is wrong");
     let (trouble, why) = fails(&bench.settings).await;
-    assert_eq!(trouble, Trouble::Auth);
+    assert_eq!(trouble, DeliveryErrorKind::Auth);
     assert!(why.contains("535") && !why.contains("pw-7Qa"), "{why}");
 }
 
@@ -133,7 +133,7 @@ async fn i07_an_address_that_is_refused_keeps_nobody_from_being_told() {
     // Nobody at all is no success.
     bench.settings.mail.as_mut().unwrap().to.truncate(1);
     let (trouble, why) = fails(&bench.settings).await;
-    assert_eq!(trouble, Trouble::Unreachable);
+    assert_eq!(trouble, DeliveryErrorKind::Unreachable);
     assert!(why.contains("550"), "{why}");
 }
 
@@ -143,7 +143,7 @@ async fn a_mail_server_without_starttls_hears_nothing() {
     let mut bench = Bench::new().by_mail(&mail);
     bench.settings.mail.as_mut().unwrap().tls = MailTls::Starttls;
     let (trouble, why) = fails(&bench.settings).await;
-    assert_eq!(trouble, Trouble::Unreachable, "{why}");
+    assert_eq!(trouble, DeliveryErrorKind::Unreachable, "{why}");
     let heard = mail.heard.lock().unwrap().clone();
     let told = |line: &String| line.starts_with("MAIL") || line.starts_with("AUTH");
     assert!(!heard.iter().any(told), "{heard:?}");
@@ -186,7 +186,7 @@ async fn a_secret_that_cannot_be_read_ends_the_start() {
 
 #[test]
 fn a_mark_crosses_no_socket() {
-    let command = Command::Told {
+    let command = Command::MoveNotificationCursor {
         channel: "mail".to_owned(),
         mark: Some(Mark::default()),
     };

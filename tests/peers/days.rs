@@ -32,7 +32,7 @@ struct Day {
     /// Seen to be gone, ever.
     gone: BTreeSet<usize>,
     /// At what each pointed when it was last seen.
-    standing: BTreeMap<usize, BTreeSet<usize>>,
+    live_by_number: BTreeMap<usize, BTreeSet<usize>>,
     /// As fair as it gets before all is well: what takes no time would be over before any trouble.
     usual: Weather,
     _network: Runtime,
@@ -75,7 +75,7 @@ impl Day {
             homes: homes.collect(),
             lines,
             gone: BTreeSet::new(),
-            standing: BTreeMap::new(),
+            live_by_number: BTreeMap::new(),
             usual: Weather::Fair,
             _network: network,
         };
@@ -115,7 +115,7 @@ impl Day {
                 if stays.contains(&nth) {
                     return Err(format!("t{nth} is gone, and was to stay"));
                 }
-                self.standing.remove(&nth);
+                self.live_by_number.remove(&nth);
                 self.gone.insert(nth);
                 continue;
             };
@@ -129,7 +129,7 @@ impl Day {
             if self.gone.contains(&nth) {
                 return Err(format!("t{nth} was gone, and is back"));
             }
-            self.standing.insert(nth, points);
+            self.live_by_number.insert(nth, points);
         }
         Ok(())
     }
@@ -274,8 +274,8 @@ impl Day {
         let is_held = !plan.is_disjoint(&held);
         loop {
             self.look(&stays)?;
-            let there: BTreeSet<usize> = self.standing.keys().copied().collect();
-            let unset = self.standing.iter().all(|(from, points)| {
+            let there: BTreeSet<usize> = self.live_by_number.keys().copied().collect();
+            let unset = self.live_by_number.iter().all(|(from, points)| {
                 self.world.things[*from].fate() != Fate::Unset || points.is_disjoint(&going)
             });
             let state = text(&self.deletion(&root, &id)["state"]);

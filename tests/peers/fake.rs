@@ -148,7 +148,8 @@ pub fn news(watch: &Watch) -> News {
 
 /// Nothing points there.
 pub fn answers(question: &Question) -> Answers {
-    let clear = |asked: &gone::domain::peers::Asked| Answered::of(asked.clone(), Vec::new(), 0);
+    let clear =
+        |asked: &gone::domain::peers::ClearanceRequest| Answered::of(asked.clone(), Vec::new(), 0);
     Answers {
         from: deployment("s1"),
         ledger: question.ledger.clone(),

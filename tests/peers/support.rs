@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gone::control::Control;
 use gone::domain::model::{KindName, ResourceKey, Site};
-use gone::domain::peers::{Asked, Deployment, Question, Watch};
+use gone::domain::peers::{ClearanceRequest, Deployment, Question, Watch};
 use gone::peers::{HttpPeers, Limits, ListenHandle, Peer, listen};
 use gone::system::config::{DeploymentSettings, PeerSettings, parse};
 use tempfile::TempDir;
@@ -112,8 +112,8 @@ pub fn question(from: &str) -> Question {
     }
 }
 
-pub fn asked(id: &str) -> Asked {
-    Asked {
+pub fn asked(id: &str) -> ClearanceRequest {
+    ClearanceRequest {
         key: ResourceKey {
             site: Site::Deployment { name: "d0".into() },
             kind: KindName::new("rx"),

@@ -132,7 +132,7 @@ pub struct Kind {
 
 /// Where a delete is that the cloud works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settling {
+pub enum AsyncDelete {
     GoesOn,
     Failed,
 }
@@ -382,13 +382,13 @@ impl Kind {
 
     /// Where a delete of what the row shows is, with the status that tells it; none if none is under
     /// way.
-    pub fn settling(&self, row: &Value) -> Option<(Settling, String)> {
+    pub fn settling(&self, row: &Value) -> Option<(AsyncDelete, String)> {
         let settles = self.spec.settles.as_ref()?;
         let status = lookup_one(row, &settles.field)?;
         if settles.pending.contains(&status) {
-            Some((Settling::GoesOn, status))
+            Some((AsyncDelete::GoesOn, status))
         } else if settles.failed.contains(&status) {
-            Some((Settling::Failed, status))
+            Some((AsyncDelete::Failed, status))
         } else {
             None
         }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::graph::layers;
-use super::seen::{Seen, Texts};
-use super::{Fate, Frozen, Going, Link, Planner, taken_keys};
+use super::listed_rows::{ListedRow, Texts};
+use super::{Fate, Frozen, Link, PlanNode, Planner, taken_keys};
 use crate::domain::kinds::{CallTemplate, EnableSpec, GuardRule, Kind, OnDelete};
 use crate::domain::mapping::{CopiedBy, Mapped, original_of};
 use crate::domain::model::{
@@ -156,7 +156,7 @@ impl Planner<'_> {
     /// For each step, the steps that must be gone before.
     fn order(&self) -> BTreeMap<&ResourceKey, BTreeSet<&ResourceKey>> {
         let index = self.index();
-        let is_step = |going: &Going<'_>| going.fate != Fate::Automatic;
+        let is_step = |going: &PlanNode<'_>| going.fate != Fate::Automatic;
         let mut before: BTreeMap<&ResourceKey, BTreeSet<&ResourceKey>> = self
             .going
             .iter()
@@ -236,7 +236,7 @@ impl Planner<'_> {
     fn taken_after<'s>(
         &'s self,
         key: &'s ResourceKey,
-        going: &Going<'_>,
+        going: &PlanNode<'_>,
         first: &mut impl FnMut(&'s ResourceKey, &'s ResourceKey),
     ) {
         if going.fate == Fate::Automatic {
@@ -333,8 +333,8 @@ impl Planner<'_> {
     fn guard(
         &self,
         key: &ResourceKey,
-        resource: &Seen,
-        going: &Going<'_>,
+        resource: &ListedRow,
+        going: &PlanNode<'_>,
         refused: &mut Vec<Refusal>,
     ) {
         if let Some(rule) = &resource.protected {
@@ -365,7 +365,7 @@ impl Planner<'_> {
     }
 
     /// A guard that leaves a resource in something only while that is so, does not hold where it is not.
-    fn holds_for(&self, guard: &GuardRule, going: &Going<'_>) -> bool {
+    fn holds_for(&self, guard: &GuardRule, going: &PlanNode<'_>) -> bool {
         let Some(of) = guard
             .left_in
             .as_ref()
@@ -383,7 +383,7 @@ impl Planner<'_> {
     fn guard_unset(
         &self,
         key: &ResourceKey,
-        resource: &Seen,
+        resource: &ListedRow,
         links: &[Link<'_>],
         refused: &mut Vec<Refusal>,
     ) {
@@ -405,7 +405,7 @@ impl Planner<'_> {
     fn other_project(
         &self,
         key: &ResourceKey,
-        resource: &Seen,
+        resource: &ListedRow,
         roots: &BTreeSet<Arc<str>>,
         refused: &mut Vec<Refusal>,
     ) {
@@ -419,7 +419,7 @@ impl Planner<'_> {
         refused.push(self.refusal(key, RefusalRule::OtherProject, reason, Some(blocker)));
     }
 
-    fn in_use(&self, key: &ResourceKey, resource: &Seen, link: &Link<'_>) -> Refusal {
+    fn in_use(&self, key: &ResourceKey, resource: &ListedRow, link: &Link<'_>) -> Refusal {
         let cascades = link.on_delete == OnDelete::Cascade;
         let reason = format!(
             "{} is in use: {} {} it{}",
@@ -440,7 +440,7 @@ impl Planner<'_> {
         )
     }
 
-    fn blocker(&self, key: &ResourceKey, resource: &Seen) -> Blocker {
+    fn blocker(&self, key: &ResourceKey, resource: &ListedRow) -> Blocker {
         Blocker {
             owner: resource.project_id.to_string(),
             in_plan: self.going.contains_key(key),
@@ -641,7 +641,7 @@ impl<'p> Steps<'p> {
     fn step(
         &mut self,
         key: &ResourceKey,
-        resource: &Seen,
+        resource: &ListedRow,
         kind: &Kind,
         action: Action,
     ) -> PlanStep {
@@ -675,7 +675,7 @@ impl<'p> Steps<'p> {
     }
 
     /// Tags, owner and references as listed, so that drift can tell what they were.
-    fn compared(&mut self, resource: &Seen, kind: &Kind) -> Compared {
+    fn compared(&mut self, resource: &ListedRow, kind: &Kind) -> Compared {
         let field = self.texts.shared("tags");
         let tags = resource.tags.iter();
         let mut fields: Vec<(Arc<str>, Arc<str>)> =
@@ -714,7 +714,7 @@ impl Planner<'_> {
     fn vars(
         &self,
         key: &ResourceKey,
-        resource: &Seen,
+        resource: &ListedRow,
         kind: &Kind,
         links: &[Link<'_>],
     ) -> BTreeMap<String, String> {
@@ -739,7 +739,7 @@ impl Planner<'_> {
 }
 
 /// What a derived resource is part of, and by what all that goes along with one is listed.
-fn scope_vars(resource: &Seen, kind: &Kind, links: &[Link<'_>]) -> BTreeMap<String, String> {
+fn scope_vars(resource: &ListedRow, kind: &Kind, links: &[Link<'_>]) -> BTreeMap<String, String> {
     let mut vars = BTreeMap::new();
     // Only where all that it holds goes: then what a list by it shows will be few.
     if let Some(scope) = kind.spec.list.as_ref().and_then(|list| list.scope.as_ref())
@@ -757,7 +757,7 @@ fn scope_vars(resource: &Seen, kind: &Kind, links: &[Link<'_>]) -> BTreeMap<Stri
 
 /// What drift compares of one resource: project, name, tags, owner and references; never status,
 /// times or revision (P1).
-fn fingerprint(resource: &Seen, kind: &Kind) -> String {
+fn fingerprint(resource: &ListedRow, kind: &Kind) -> String {
     let mut tags: Vec<&str> = resource.tags.iter().map(|tag| &**tag).collect();
     tags.sort_unstable();
     let mut references: Vec<String> = reference_fields(kind)

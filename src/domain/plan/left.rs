@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::seen::Seen;
+use super::listed_rows::ListedRow;
 use super::{Fate, Planner, first_equals};
 use crate::domain::kinds::{Bond, GuardRule, Kind, OnDelete, Reference};
 use crate::domain::model::{KindName, ResourceKey};
@@ -20,7 +20,7 @@ impl<'k> Planner<'k> {
     /// The guards that hold for a resource in this plan.
     pub(super) fn guards<'p>(
         &'p self,
-        resource: &'p Seen,
+        resource: &'p ListedRow,
         kind: &'k Kind,
     ) -> impl Iterator<Item = &'k GuardRule> + 'p {
         let given = |guard: &GuardRule| guard.unless.is_some_and(|it| it.is_given(self.options));
@@ -137,7 +137,7 @@ fn belongs_to(kind: &Kind, of: &KindName) -> bool {
 /// What a resource refers to by an id, where the reference has such an effect.
 fn referred<'r>(
     key: &'r ResourceKey,
-    resource: &'r Seen,
+    resource: &'r ListedRow,
     kind: &'r Kind,
     wanted: impl Fn(OnDelete) -> bool + 'r,
 ) -> impl Iterator<Item = (&'r Reference, ResourceKey)> {

@@ -1,7 +1,7 @@
 //! What a service does not show to the login. Where each of these shows itself by a resource of another
 //! service too, that tells whether there are any: a plan that has none of those needs no more.
 
-use super::seen::Seen;
+use super::listed_rows::ListedRow;
 use super::{Lookup, Planner};
 use crate::domain::kinds::{Kind, Reference};
 use crate::domain::model::{KindName, Refusal, RefusalRule, ResourceKey, Site};
@@ -41,7 +41,7 @@ impl<'k> Planner<'k> {
             let mut references = references.unwrap_or_default().iter();
             references.any(|it| it.shown_by.as_ref() == Some(kind))
         };
-        let shows = move |resource: &Seen, kind: &'k Kind| {
+        let shows = move |resource: &ListedRow, kind: &'k Kind| {
             let mut references = kind.spec.references.iter();
             references.find(|it| it.to == *unseen && resource.facts.hold(&it.when))
         };

@@ -128,7 +128,7 @@ impl Shared {
     }
 
     /// What points here at what goes elsewhere is seen to, when more of that was heard.
-    pub(in crate::engine) fn see_to(
+    pub(in crate::engine) fn react(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
         under_way: &mut UnderWay,

@@ -16,12 +16,13 @@ use crate::domain::model::{
     Action, Answer, ErrorClass, KindName, Plan, PlanStep, Refusal, RefusalRule, StepError, Target,
 };
 use crate::domain::peers::{
-    ASKED_TOGETHER, AWAITED, Answered, Asked, Deployment, Holder, News, Question, Watch, awaiting,
+    ASKED_TOGETHER, AWAITED, Answered, ClearanceRequest, Deployment, Holder, News, Question, Watch,
+    awaiting,
 };
 use crate::domain::policy::{Failure, Outcome, Retry, after_call};
 use crate::domain::text::escape;
+use crate::engine::control_service::{audit, ledger_error};
 use crate::engine::dispatch::facts;
-use crate::engine::handle::{audit, ledger_error};
 use crate::engine::{Done, Shared};
 use crate::ledger::{Applied, Change, ClaimedStep, LedgerError};
 use crate::peers::Peer;
@@ -201,7 +202,7 @@ impl Shared {
     ) -> Result<Vec<Answered>, String> {
         let told = self.ledger.told_to_importers().await;
         let (ledger, seq) = told.map_err(|error| error.to_string())?;
-        let about = steps.iter().map(|step| Asked {
+        let about = steps.iter().map(|step| ClearanceRequest {
             key: step.key(),
             deletion: None,
             incarnation: 0,
@@ -215,7 +216,7 @@ impl Shared {
         &self,
         importer: &Deployment,
         (ledger, seq): (String, i64),
-        about: Vec<Asked>,
+        about: Vec<ClearanceRequest>,
     ) -> Result<Vec<Answered>, String> {
         let name = &importer.name;
         let deployments = self.neighbours().map_err(|failure| failure.message)?;
@@ -242,12 +243,12 @@ impl Shared {
     }
 
     /// What only importers hold is not sent: it waits for their word. None: it may be sent.
-    pub(in crate::engine) async fn awaits_word(&self, step: &ClaimedStep) -> Option<Change> {
+    pub(in crate::engine) async fn awaits_clearance(&self, step: &ClaimedStep) -> Option<Change> {
         let deployments = self.deployments.as_ref()?;
         if !deployments.any_importer() || !takes_away(step.action) {
             return None;
         }
-        let awaited = match self.ledger.awaited_by(step.id).await {
+        let awaited = match self.ledger.pending_clearances(step.id).await {
             Ok(awaited) if awaited.is_empty() => return None,
             Ok(awaited) => awaited,
             // What is not known is no word.
@@ -270,7 +271,7 @@ impl Shared {
             blockers.insert(0, held.blocker());
         }
         let failure = Failure {
-            retry: Retry::Awaited,
+            retry: Retry::AwaitsClearance,
             error: StepError {
                 class: ErrorClass::Blocked,
                 status: None,
@@ -290,7 +291,7 @@ impl Shared {
             self.clock.chance(),
         );
         let line = format!("not sent: {message}");
-        Some(self.settled(step, decision, line, Some(Answer::default())))
+        Some(self.outcome_change(step, decision, line, Some(Answer::default())))
     }
 
     /// Asks importers whose word is waited for: those that hint, that have something new to say a word on,
@@ -357,7 +358,7 @@ impl Shared {
                 return Ok(());
             };
             after = *last;
-            let (ids, about): (Vec<i64>, Vec<Asked>) = steps.into_iter().unzip();
+            let (ids, about): (Vec<i64>, Vec<ClearanceRequest>) = steps.into_iter().unzip();
             let answers = self.answers(importer, (ledger.clone(), seq), about).await?;
             let answered = Change::Answered {
                 importer: name.clone(),

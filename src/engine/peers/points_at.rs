@@ -13,12 +13,12 @@ use crate::domain::model::{
     Action, Blocker, DeletionState, KindName, ResourceKey, Site, StepState, Target, short_id,
 };
 use crate::domain::peers::{
-    AWAITED, Answered, Answers, Asked, CIRCLE_MAX, HOLDERS_MAX, Holder, Question, Waits,
+    AWAITED, Answered, Answers, CIRCLE_MAX, ClearanceRequest, HOLDERS_MAX, Holder, Question, Waits,
 };
 use crate::domain::text::escape;
 use crate::engine::Shared;
-use crate::engine::handle::ledger_error;
-use crate::ledger::{PointedAt, Referrer, Standing};
+use crate::engine::control_service::ledger_error;
+use crate::ledger::{LiveStep, PointedAt, Referrer};
 use crate::peers::Peer;
 
 /// What stays and is in the way is named up to this many.
@@ -71,7 +71,7 @@ impl Shared {
     async fn answered(
         &self,
         home: &Site,
-        asked: Asked,
+        asked: ClearanceRequest,
         pointed: PointedAt,
     ) -> Result<Answered, ControlError> {
         let PointedAt { named, count } = pointed;
@@ -80,39 +80,37 @@ impl Shared {
             by_key.entry(&referrer.key).or_default().push(referrer);
         }
         let keys: Vec<ResourceKey> = by_key.keys().map(|key| (*key).clone()).collect();
-        let standing = self
+        let live = self
             .ledger
-            .standing(home.clone(), keys)
+            .live_steps(home.clone(), keys)
             .await
             .map_err(ledger_error)?;
         let mut holders = Vec::with_capacity(by_key.len());
-        for ((key, referrers), standing) in by_key.into_iter().zip(standing) {
-            holders.push(self.holder(&asked, key, &referrers, standing).await?);
+        for ((key, referrers), live) in by_key.into_iter().zip(live) {
+            holders.push(self.holder(&asked, key, &referrers, live).await?);
         }
         Ok(Answered::of(asked, holders, count))
     }
 
     async fn holder(
         &self,
-        asked: &Asked,
+        asked: &ClearanceRequest,
         key: &ResourceKey,
         referrers: &[&Referrer],
-        standing: Option<Standing>,
+        live: Option<LiveStep>,
     ) -> Result<Holder, ControlError> {
-        let goes = standing.filter(|it| it.action != Action::Enable);
+        let goes = live.filter(|it| it.action != Action::Enable);
         let held_by = match &goes {
-            Some(standing) => self.held_by(key, standing).await?,
+            Some(live) => self.held_by(key, live).await?,
             None => Vec::new(),
         };
         let why = match &goes {
-            Some(standing) if is_held(standing) => held_up(standing, held_by.first()),
+            Some(live) if is_held(live) => held_up(live, held_by.first()),
             Some(_) => String::new(),
             None => self.not_seen_to(&asked.key).await?,
         };
         let waits = match &goes {
-            Some(standing) if standing.action != Action::Unset => {
-                self.waits(key, &standing.root).await?
-            }
+            Some(live) if live.action != Action::Unset => self.waits(key, &live.root).await?,
             _ => Waits::default(),
         };
         Ok(Holder {
@@ -123,7 +121,7 @@ impl Shared {
                 .unwrap_or_default(),
             project_id: String::new(),
             blocks: referrers.iter().any(|it| self.blocks(it)),
-            root: goes.map(|standing| standing.root),
+            root: goes.map(|live| live.root),
             waits,
             why,
             held_by,
@@ -135,21 +133,21 @@ impl Shared {
     async fn held_by(
         &self,
         key: &ResourceKey,
-        standing: &Standing,
+        live: &LiveStep,
     ) -> Result<Vec<Blocker>, ControlError> {
         let mut held_by: Vec<Blocker> = Vec::new();
-        let mut open = VecDeque::from([(key.clone(), standing.clone())]);
-        while let Some((key, standing)) = open.pop_front() {
-            let mut direct = match (awaits_its_turn(&standing), is_held(&standing)) {
-                (true, _) => self.goes_before(&standing).await?,
-                (false, true) => self.obstacles(&key, &standing).await?,
+        let mut open = VecDeque::from([(key.clone(), live.clone())]);
+        while let Some((key, live)) = open.pop_front() {
+            let mut direct = match (awaits_its_turn(&live), is_held(&live)) {
+                (true, _) => self.goes_before(&live).await?,
+                (false, true) => self.obstacles(&key, &live).await?,
                 (false, false) => Vec::new(),
             };
             direct.retain(|by| held_by.iter().all(|known| known.key() != by.key()));
             direct.truncate(HELD_BY_MAX - held_by.len());
             for by in direct {
-                if awaits_its_turn(&standing) {
-                    let next = self.standing_of(&by.key()).await?;
+                if awaits_its_turn(&live) {
+                    let next = self.live_step_of(&by.key()).await?;
                     open.extend(next.map(|it| (by.key(), it)));
                 }
                 held_by.push(Blocker {
@@ -161,8 +159,8 @@ impl Shared {
         Ok(held_by)
     }
 
-    async fn goes_before(&self, standing: &Standing) -> Result<Vec<Blocker>, ControlError> {
-        let before = self.ledger.waited_for(standing.step).await;
+    async fn goes_before(&self, live: &LiveStep) -> Result<Vec<Blocker>, ControlError> {
+        let before = self.ledger.waited_for(live.step).await;
         let before = before.map_err(ledger_error)?.into_iter();
         let goes = before.map(|Target { key, name }| Blocker {
             in_plan: true,
@@ -175,25 +173,25 @@ impl Shared {
     async fn obstacles(
         &self,
         key: &ResourceKey,
-        standing: &Standing,
+        live: &LiveStep,
     ) -> Result<Vec<Blocker>, ControlError> {
         let stays = self.held_by_what_stays(key).await?;
         Ok(match stays.is_empty() {
-            true => standing.blockers.clone(),
+            true => live.blockers.clone(),
             false => stays.iter().map(Referrer::blocker).collect(),
         })
     }
 
-    async fn standing_of(&self, key: &ResourceKey) -> Result<Option<Standing>, ControlError> {
-        let standing = self.ledger.standing(key.site.clone(), vec![key.clone()]);
-        let standing = standing.await.map_err(ledger_error)?;
-        Ok(standing.into_iter().next().flatten())
+    async fn live_step_of(&self, key: &ResourceKey) -> Result<Option<LiveStep>, ControlError> {
+        let live = self.ledger.live_steps(key.site.clone(), vec![key.clone()]);
+        let live = live.await.map_err(ledger_error)?;
+        Ok(live.into_iter().next().flatten())
     }
 
     /// Why the deletion that was to see to what points at this does not; empty if it does, or is to come.
     async fn not_seen_to(&self, key: &ResourceKey) -> Result<String, ControlError> {
-        let seen_to = self.ledger.seen_to_by(key.clone()).await;
-        let deletion = seen_to.map_err(ledger_error)?.filter(|deletion| {
+        let handled_by = self.ledger.seen_to_by(key.clone()).await;
+        let deletion = handled_by.map_err(ledger_error)?.filter(|deletion| {
             let state = deletion.state;
             matches!(state, DeletionState::Refused | DeletionState::Cancelled)
         });
@@ -216,16 +214,16 @@ impl Shared {
         let mut open = vec![key.clone()];
         let mut seen = BTreeSet::from([key.clone()]);
         while let Some(key) = open.pop() {
-            let standing = self.standing_of(&key).await?;
-            let Some(standing) = standing.filter(|it| it.root == root) else {
+            let live = self.live_step_of(&key).await?;
+            let Some(live) = live.filter(|it| it.root == root) else {
                 continue;
             };
-            let Some(here) = self.waited_for_here(&key, &standing).await? else {
+            let Some(here) = self.waited_for_here(&key, &live).await? else {
                 continue;
             };
             let mut on: BTreeSet<ResourceKey> = here.into_iter().collect();
             let mut known = true;
-            let awaited = self.ledger.awaited_by(standing.step).await;
+            let awaited = self.ledger.pending_clearances(live.step).await;
             for awaited in awaited.map_err(ledger_error)? {
                 let Some(said) = awaited.said else {
                     known = false;
@@ -258,11 +256,11 @@ impl Shared {
     async fn waited_for_here(
         &self,
         key: &ResourceKey,
-        standing: &Standing,
+        live: &LiveStep,
     ) -> Result<Option<Vec<ResourceKey>>, ControlError> {
-        let before = match met(standing) {
-            _ if awaits_its_turn(standing) => self.goes_before(standing).await?,
-            Some(AWAITED | IN_USE) if is_held(standing) => Vec::new(),
+        let before = match met(live) {
+            _ if awaits_its_turn(live) => self.goes_before(live).await?,
+            Some(AWAITED | IN_USE) if is_held(live) => Vec::new(),
             _ => return Ok(None),
         };
         let held = self.held_here(key).await?;
@@ -295,12 +293,12 @@ impl Shared {
             return Ok(held);
         }
         let own = std::iter::once(key).chain(held.iter().map(|it| &it.key));
-        let standing = self
+        let live = self
             .ledger
-            .standing(key.site.clone(), own.cloned().collect());
-        let mut standing = standing.await.map_err(ledger_error)?.into_iter();
-        let root = standing.next().flatten().map(|it| it.root);
-        held.retain(|_| standing.next().flatten().map(|it| it.root) != root);
+            .live_steps(key.site.clone(), own.cloned().collect());
+        let mut live = live.await.map_err(ledger_error)?.into_iter();
+        let root = live.next().flatten().map(|it| it.root);
+        held.retain(|_| live.next().flatten().map(|it| it.root) != root);
         held.truncate(NAMED_MAX);
         Ok(held)
     }
@@ -386,29 +384,29 @@ pub(in crate::engine) fn in_the_way(by: &Blocker) -> String {
 }
 
 /// Why what is held does not go, in a few words.
-fn held_up(standing: &Standing, by: Option<&Blocker>) -> String {
-    let state = standing.state.as_str();
-    match (by, &standing.error) {
+fn held_up(live: &LiveStep, by: Option<&Blocker>) -> String {
+    let state = live.state.as_str();
+    match (by, &live.error) {
         (Some(by), _) => in_the_way(by),
         (None, Some(error)) => format!("{state}: {}", error.message),
         (None, None) => state.to_owned(),
     }
 }
 
-fn is_held(standing: &Standing) -> bool {
-    matches!(standing.state, StepState::Blocked | StepState::Stuck)
+fn is_held(live: &LiveStep) -> bool {
+    matches!(live.state, StepState::Blocked | StepState::Stuck)
 }
 
 /// Others of its deletion go first.
-fn awaits_its_turn(standing: &Standing) -> bool {
-    match standing.state {
+fn awaits_its_turn(live: &LiveStep) -> bool {
+    match live.state {
         StepState::Waiting => true,
-        StepState::Stuck => met(standing) == Some(HELD),
+        StepState::Stuck => met(live) == Some(HELD),
         _ => false,
     }
 }
 
 /// The type of the error that its last attempt met.
-fn met(standing: &Standing) -> Option<&str> {
-    standing.error.as_ref().map(|error| error.kind.as_str())
+fn met(live: &LiveStep) -> Option<&str> {
+    live.error.as_ref().map(|error| error.kind.as_str())
 }

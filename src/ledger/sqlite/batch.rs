@@ -250,7 +250,7 @@ impl<'c> Batch<'c> {
     }
 
     /// Derives the deletion's state from its counts, and says so if it changed.
-    pub(super) fn settle(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
+    pub(super) fn derive_state(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         let row = self.deletion(num)?;
         if row.is_before_start() && !row.cancelled {
             return Ok(());
@@ -271,7 +271,7 @@ impl<'c> Batch<'c> {
     /// it became so.
     pub(super) fn enter(&mut self, num: i64, state: DeletionState, now: DateTime<Utc>) -> Sql<()> {
         let row = self.deletion(num)?;
-        let finished = state.is_settled() && row.counts.live() == 0;
+        let finished = state.is_terminal() && row.counts.live() == 0;
         row.finished_at = finished.then(|| row.finished_at.unwrap_or(now));
         if row.state == state {
             return Ok(());

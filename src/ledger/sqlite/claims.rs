@@ -12,7 +12,7 @@ use super::batch::{Batch, Sql};
 use super::rows::{self, CLAIMED};
 use crate::domain::model::{KindName, Site, StepState};
 use crate::domain::policy::{Gathered, LOOKED_FOR_TOGETHER};
-use crate::ledger::{ClaimedStep, Due, Fence, LooksDue, Room};
+use crate::ledger::{Capacity, ClaimedStep, Due, Fence, LooksDue};
 
 /// The deletion that was served last at each site: the next round starts behind it.
 pub(super) type Rotation = BTreeMap<Site, i64>;
@@ -20,35 +20,35 @@ pub(super) type Rotation = BTreeMap<Site, i64>;
 impl Batch<'_> {
     pub(super) fn claim(
         &mut self,
-        rooms: &[Room],
+        capacities: &[Capacity],
         rotation: &mut Rotation,
         now: DateTime<Utc>,
     ) -> Sql<Vec<ClaimedStep>> {
         let mut claimed = Vec::new();
-        for room in rooms {
-            let last = rotation.entry(room.site.clone()).or_default();
-            self.claim_at(room, last, now, &mut claimed)?;
+        for capacity in capacities {
+            let last = rotation.entry(capacity.site.clone()).or_default();
+            self.claim_at(capacity, last, now, &mut claimed)?;
         }
         Ok(claimed)
     }
 
     fn claim_at(
         &mut self,
-        room: &Room,
+        capacity: &Capacity,
         last: &mut i64,
         now: DateTime<Utc>,
         claimed: &mut Vec<ClaimedStep>,
     ) -> Sql<()> {
-        let site = &room.site.to_string();
-        let mut deletions = self.in_turn(site, *last, room.now + room.ahead)?;
+        let site = &capacity.site.to_string();
+        let mut deletions = self.in_turn(site, *last, capacity.now + capacity.ahead)?;
         let mut stops = false;
         for num in &deletions {
             stops |= self.deletion(*num)?.stops;
         }
         let mut left = if stops {
-            room.now
+            capacity.now
         } else {
-            room.now + room.ahead
+            capacity.now + capacity.ahead
         };
         while left > 0 && !deletions.is_empty() {
             let quota = left.div_ceil(deletions.len());

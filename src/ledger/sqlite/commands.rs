@@ -229,9 +229,9 @@ impl Batch<'_> {
             )));
         }
         if !roots.is_empty() {
-            self.unhold(num, &roots, now)?;
+            self.release_stuck(num, &roots, now)?;
         }
-        self.settle(num, now)?;
+        self.derive_state(num, now)?;
         Ok(Ok(moved))
     }
 
@@ -377,7 +377,7 @@ impl Batch<'_> {
             return Ok(Applied::Refused(format!("no deletion {deletion_id}")));
         };
         let state = self.deletion(num)?.state;
-        if state.is_settled() && state != DeletionState::Stuck {
+        if state.is_terminal() && state != DeletionState::Stuck {
             return Ok(Applied::Refused(format!(
                 "the deletion is {} already",
                 state.as_str()
@@ -389,7 +389,7 @@ impl Batch<'_> {
         let row = self.deletion(num)?;
         (row.cancelled, row.paused) = (true, false);
         self.audit(audit, now)?;
-        self.settle(num, now)?;
+        self.derive_state(num, now)?;
         Ok(Applied::Done)
     }
 
@@ -454,7 +454,7 @@ impl Batch<'_> {
             return Ok(Applied::Refused(format!("no deletion {deletion_id}")));
         };
         let row = self.deletion(num)?;
-        if row.state.is_settled() {
+        if row.state.is_terminal() {
             return Ok(Applied::Refused(format!(
                 "the deletion is {}: nothing moves",
                 row.state.as_str()
@@ -469,7 +469,7 @@ impl Batch<'_> {
         }
         row.paused = paused;
         self.audit(audit, now)?;
-        self.settle(num, now)?;
+        self.derive_state(num, now)?;
         Ok(Applied::Done)
     }
 
@@ -581,7 +581,7 @@ impl Batch<'_> {
         for step in stuck {
             self.tell_person(num, step, now)?;
         }
-        self.settle(num, now)
+        self.derive_state(num, now)
     }
 
     pub(super) fn note(&mut self, event: &NewEvent, now: DateTime<Utc>) -> Sql<Applied> {

@@ -14,21 +14,24 @@ use super::batch::Sql;
 use super::lock::Lock;
 use super::pages::{self, position};
 use super::store::{Job, Outcome, Store, check_content, check_version, configure, fault};
-use super::{Options, claims, gantt, native, outline, peers, purge, reads, requests, told};
-use crate::domain::attention::Triage;
+use super::{
+    Options, claims, gantt, native, notification_cursor, outline, peers, purge, reads, requests,
+};
+use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::model::{
     Actor, Counts, Deletion, Identity, KindName, Plan, ResourceKey, Site, SitePause, Step, Target,
     Tombstone,
 };
 use crate::domain::native::Native;
-use crate::domain::news::Told;
+use crate::domain::news::NotificationCursor;
 use crate::domain::outline::Outline;
-use crate::domain::peers::{Asked, Awaited, Deployment, News};
+use crate::domain::peers::{ClearanceRequest, Deployment, News, PendingClearance};
 use crate::ledger::{
-    Applied, AuditRow, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter, EventPage,
-    Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LooksDue, NativeFilter, Original,
-    OriginalName, Paged, PointedAt, Room, Standing, StepFilter, Summary, ToSeeTo, TombstoneFilter,
+    Applied, AuditRow, Capacity, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter,
+    EventPage, Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LiveStep, LooksDue,
+    NativeFilter, Original, OriginalName, Paged, PointedAt, StepFilter, Summary, ToSeeTo,
+    TombstoneFilter,
 };
 
 /// Requests that wait for the writer: as many as one transaction takes if each is one change, so
@@ -339,10 +342,10 @@ impl<D: Drive> Ledger for D {
 
     async fn claim(
         &self,
-        rooms: Vec<Room>,
+        capacities: Vec<Capacity>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        match self.write(Job::Claim { rooms, now }).await? {
+        match self.write(Job::Claim { capacities, now }).await? {
             Outcome::Claimed(claimed) => Ok(claimed),
             Outcome::Applied(_) => Err(LedgerError::Closed),
         }
@@ -547,7 +550,7 @@ impl<D: Drive> Ledger for D {
         self.read(purge::site_pauses).await
     }
 
-    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<Triage>, LedgerError> {
+    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<CauseGroup>, LedgerError> {
         self.read(move |db| reads::causes(db, &sites)).await
     }
 
@@ -620,14 +623,15 @@ impl<D: Drive> Ledger for D {
         importer: &str,
         after: i64,
         limit: usize,
-    ) -> Result<(Vec<(i64, Asked)>, i64), LedgerError> {
+    ) -> Result<(Vec<(i64, ClearanceRequest)>, i64), LedgerError> {
         let importer = importer.to_owned();
         self.read(move |db| peers::awaited(db, &home, &importer, after, limit))
             .await
     }
 
-    async fn awaited_by(&self, step: i64) -> Result<Vec<Awaited>, LedgerError> {
-        self.read(move |db| peers::awaited_by(db, step)).await
+    async fn pending_clearances(&self, step: i64) -> Result<Vec<PendingClearance>, LedgerError> {
+        self.read(move |db| peers::pending_clearances(db, step))
+            .await
     }
 
     async fn to_see_to(&self, limit: usize) -> Result<Option<ToSeeTo>, LedgerError> {
@@ -646,14 +650,14 @@ impl<D: Drive> Ledger for D {
         self.read(peers::owners_going).await
     }
 
-    async fn standing(
+    async fn live_steps(
         &self,
         home: Site,
         keys: Vec<ResourceKey>,
-    ) -> Result<Vec<Option<Standing>>, LedgerError> {
+    ) -> Result<Vec<Option<LiveStep>>, LedgerError> {
         let each = move |db: &Connection| {
-            let standing = keys.iter().map(|key| peers::standing(db, &home, key));
-            standing.collect::<Sql<Vec<_>>>()
+            let found = keys.iter().map(|key| peers::live_step(db, &home, key));
+            found.collect::<Sql<Vec<_>>>()
         };
         self.read(each).await
     }
@@ -662,8 +666,9 @@ impl<D: Drive> Ledger for D {
         self.read(move |db| peers::waited_for(db, step)).await
     }
 
-    async fn told(&self, channel: &str) -> Result<Told, LedgerError> {
+    async fn notification_cursor(&self, channel: &str) -> Result<NotificationCursor, LedgerError> {
         let channel = channel.to_owned();
-        self.read(move |db| told::read(db, &channel)).await
+        self.read(move |db| notification_cursor::read(db, &channel))
+            .await
     }
 }

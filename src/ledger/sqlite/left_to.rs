@@ -107,7 +107,7 @@ impl Batch<'_> {
             | StepState::Verifying
             | StepState::Blocked => self.wait_for_owner(step, now)?,
         }
-        self.settle(step.deletion, now)
+        self.derive_state(step.deletion, now)
     }
 
     fn gone_with_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
@@ -122,7 +122,7 @@ impl Batch<'_> {
         self.tell_of_left_step(step, &format!("gone: deletion {by} deleted it"), &data, now)?;
         if step.state == StepState::Stuck {
             // Also what something else held through it.
-            self.unhold(step.deletion, &[step.id], now)?;
+            self.release_stuck(step.deletion, &[step.id], now)?;
         }
         self.release_dependents(step.deletion, step.id, now)
     }
@@ -161,7 +161,7 @@ impl Batch<'_> {
         let message = format!("deletion {by} goes on with it");
         let data = json!({"state": StepState::Waiting.as_str()});
         self.tell_of_left_step(step, &message, &data, now)?;
-        self.unhold(step.deletion, &[step.id], now)
+        self.release_stuck(step.deletion, &[step.id], now)
     }
 
     /// The owner did not delete it: from here on this deletion does, as it was approved to. Others that
@@ -221,7 +221,9 @@ impl Batch<'_> {
         self.tell_of_left_step(step, &message, &data, now)?;
         match holder {
             Some(root) => self.hold_by(step.deletion, step.id, root, now),
-            None if step.state == StepState::Stuck => self.unhold(step.deletion, &[step.id], now),
+            None if step.state == StepState::Stuck => {
+                self.release_stuck(step.deletion, &[step.id], now)
+            }
             None => Ok(()),
         }
     }
@@ -289,7 +291,7 @@ impl Batch<'_> {
             mark_taken_over(&mut data, step);
         }
         self.tell_of_left_step(step, &error.message, &data, now)?;
-        self.hold(step.deletion, step.id, now)?;
+        self.propagate_stuck(step.deletion, step.id, now)?;
         self.tell_person(step.deletion, step.id, now)
     }
 

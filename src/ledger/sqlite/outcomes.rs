@@ -10,8 +10,8 @@ use crate::domain::model::{EventKind, StepState};
 use crate::domain::peers::AWAITED;
 use crate::ledger::{Applied, Fence, StepChange};
 
-/// What an outcome is judged against.
-struct Standing {
+/// A step as the ledger has it when its outcome arrives.
+struct CurrentStep {
     fence: Fence,
     deletion: i64,
     record: Option<i64>,
@@ -21,17 +21,17 @@ struct Standing {
 
 impl Batch<'_> {
     pub(super) fn step(&mut self, change: &StepChange) -> Sql<Applied> {
-        let Some(standing) = self.standing(change.step_id)? else {
+        let Some(current) = self.current_step(change.step_id)? else {
             return Ok(Applied::Stale);
         };
-        if standing.fence != change.fence {
+        if current.fence != change.fence {
             return Ok(Applied::Stale);
         }
-        let from = standing.fence.state;
-        if let Some(why) = impossible(from, change.to, standing.waits) {
+        let from = current.fence.state;
+        if let Some(why) = impossible(from, change.to, current.waits) {
             return Ok(Applied::Refused(why));
         }
-        let num = standing.deletion;
+        let num = current.deletion;
         // Nothing more is sent for a cancelled deletion: what would be tried again is left (P8).
         let to = match change.to {
             StepState::Blocked | StepState::Stuck | StepState::Ready
@@ -41,20 +41,20 @@ impl Batch<'_> {
             }
             // The word that it waits for came meanwhile.
             StepState::Blocked
-                if waits_for_word(change) && !self.awaits_word(change.step_id)? =>
+                if waits_for_word(change) && !self.awaits_clearance(change.step_id)? =>
             {
                 StepState::Ready
             }
             to => to,
         };
-        self.write_outcome(&standing, to, change)?;
+        self.write_outcome(&current, to, change)?;
         self.moved(num, from, to, 1, change.now)?;
-        if let Some(record) = standing.record {
+        if let Some(record) = current.record {
             self.end_tombstone(num, record, to, change.now)?;
         }
         self.tell(num, from, to, change)?;
         if from == StepState::Stuck && to != StepState::Stuck {
-            self.unhold(num, &[change.step_id], change.now)?;
+            self.release_stuck(num, &[change.step_id], change.now)?;
         }
         match to {
             StepState::Gone | StepState::Skipped | StepState::Purged => {
@@ -62,23 +62,23 @@ impl Batch<'_> {
                 self.release_dependents(num, change.step_id, change.now)?;
             }
             StepState::Stuck => {
-                self.hold(num, change.step_id, change.now)?;
+                self.propagate_stuck(num, change.step_id, change.now)?;
                 self.tell_person(num, change.step_id, change.now)?;
             }
             _ => {}
         }
-        self.settle(num, change.now)?;
+        self.derive_state(num, change.now)?;
         Ok(Applied::Done)
     }
 
-    fn standing(&self, id: i64) -> Sql<Option<Standing>> {
+    fn current_step(&self, id: i64) -> Sql<Option<CurrentStep>> {
         self.db
             .prepare_cached(
                 "SELECT state, claim, epoch, deletion, record, looks, waits
                  FROM steps WHERE id = ?1",
             )?
             .query_row([id], |row| {
-                Ok(Standing {
+                Ok(CurrentStep {
                     fence: Fence {
                         state: rows::word(row, 0)?,
                         claim: row.get(1)?,
@@ -93,7 +93,7 @@ impl Batch<'_> {
             .optional()
     }
 
-    fn write_outcome(&self, standing: &Standing, to: StepState, change: &StepChange) -> Sql<()> {
+    fn write_outcome(&self, current: &CurrentStep, to: StepState, change: &StepChange) -> Sql<()> {
         let now = rows::micros(change.now);
         // What waits for a time that no one named is due now, or it would never be.
         let due = match to {
@@ -103,7 +103,7 @@ impl Batch<'_> {
             _ => None,
         };
         let looks = match change.looked_again {
-            true => standing.looks.saturating_add(1),
+            true => current.looks.saturating_add(1),
             false => 0,
         };
         let blockers = (!change.blockers.is_empty())

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, params_from_iter};
 use super::batch::Sql;
 use super::reads::{self, CAUSE, NEEDS_PERSON};
 use super::rows::{self, TOMBSTONE};
-use crate::domain::filter::{Facts, Filter};
+use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{
     Blocker, Deletion, DeletionState, Step, StepError, StepState, Tombstone,
 };
@@ -79,7 +79,7 @@ impl Conditions {
         &self,
         db: &Connection,
         state: StepState,
-        text: &Filter,
+        text: &SearchQuery,
         limit: usize,
     ) -> Sql<Stretch> {
         let sql = format!(
@@ -116,7 +116,7 @@ struct Stretch {
     stopped_at: Option<(i64, i64)>,
 }
 
-fn has_text(row: &Row, state: StepState, text: &Filter) -> Sql<bool> {
+fn has_text(row: &Row, state: StepState, text: &SearchQuery) -> Sql<bool> {
     let field = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
     let blockers: Vec<Blocker> = rows::from_json_opt(row, 9)?;
     let error: Option<StepError> = rows::from_json_opt(row, 10)?;

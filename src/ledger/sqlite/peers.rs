@@ -13,10 +13,11 @@ use crate::domain::model::{
     Target, short_id,
 };
 use crate::domain::peers::{
-    AWAITED, Answered, Asked, Awaited, Deployment, Going, News, awaiting, is_foreign_root, root_of,
+    AWAITED, Answered, ClearanceRequest, DeletionNotice, Deployment, News, PendingClearance,
+    awaiting, is_foreign_root, root_of,
 };
 use crate::ledger::{
-    Applied, AuditEntry, Heard, Importer, NewDeletion, PointedAt, Referrer, Standing, ToSeeTo,
+    Applied, AuditEntry, Heard, Importer, LiveStep, NewDeletion, PointedAt, Referrer, ToSeeTo,
 };
 
 /// The deletion of another deployment that takes a resource away, or took it.
@@ -167,7 +168,7 @@ impl Batch<'_> {
     }
 
     /// Whether the word of any importer is missing.
-    pub(super) fn awaits_word(&self, step: i64) -> Sql<bool> {
+    pub(super) fn awaits_clearance(&self, step: i64) -> Sql<bool> {
         self.db
             .prepare_cached("SELECT 1 FROM awaited WHERE step = ?1")?
             .exists([step])
@@ -206,7 +207,7 @@ impl Batch<'_> {
             };
             news += changed as u64;
             match changed > 0 {
-                true if self.awaits_word(*step)? => held.push(*step),
+                true if self.awaits_clearance(*step)? => held.push(*step),
                 true => free.push(*step),
                 false => {}
             }
@@ -262,7 +263,7 @@ impl Batch<'_> {
                     continue;
                 }
             }
-            let (message, blockers) = awaiting(&awaited_by(self.db, *step)?);
+            let (message, blockers) = awaiting(&pending_clearances(self.db, *step)?);
             let error = StepError {
                 class: ErrorClass::Blocked,
                 status: None,
@@ -305,7 +306,7 @@ impl Batch<'_> {
         let mut free = Vec::new();
         let mut held = Vec::new();
         for step in waited {
-            match self.awaits_word(step)? {
+            match self.awaits_clearance(step)? {
                 true => held.push(step),
                 false => free.push(step),
             }
@@ -356,8 +357,8 @@ impl Batch<'_> {
         Ok(Applied::Done)
     }
 
-    fn hear_of(&self, owner: &str, going: &Going, now: DateTime<Utc>) -> Sql<()> {
-        let Going {
+    fn hear_of(&self, owner: &str, going: &DeletionNotice, now: DateTime<Utc>) -> Sql<()> {
+        let DeletionNotice {
             key,
             phase,
             incarnation,
@@ -382,7 +383,7 @@ impl Batch<'_> {
                  ON CONFLICT(id, kind, site) DO UPDATE SET
                      phase = excluded.phase, incarnation = excluded.incarnation,
                      root = excluded.root, gone_at = excluded.gone_at, deletion = excluded.deletion,
-                     seen_to = iif(deletion = excluded.deletion, seen_to, NULL)
+                     handled_by = iif(deletion = excluded.deletion, handled_by, NULL)
                  WHERE owner = excluded.owner",
             )?
             .execute(params![
@@ -400,7 +401,7 @@ impl Batch<'_> {
     }
 
     /// What points here at what is going elsewhere is seen to by this deletion; without one, nothing does.
-    pub(super) fn see_to(
+    pub(super) fn react(
         &mut self,
         keys: &[ResourceKey],
         deletion: Option<&NewDeletion>,
@@ -431,7 +432,7 @@ impl Batch<'_> {
         };
         for key in keys {
             self.execute(
-                "UPDATE foreign_going SET seen_to = ?4 WHERE id = ?1 AND kind = ?2 AND site = ?3",
+                "UPDATE foreign_going SET handled_by = ?4 WHERE id = ?1 AND kind = ?2 AND site = ?3",
                 &[&key.id, &key.kind.as_str(), &key.site.to_string(), &num],
             )?;
         }
@@ -576,7 +577,7 @@ pub(super) fn news(
         true => after,
         false => 0,
     };
-    let mut changes: Vec<(i64, Going)> = db
+    let mut changes: Vec<(i64, DeletionNotice)> = db
         .prepare_cached(
             "SELECT c.seq, t.site, t.kind, t.id, t.phase, t.incarnation, coalesce(d.id, ''), r.root
              FROM peer_changes c JOIN tombstones t ON t.record_id = c.record
@@ -589,7 +590,7 @@ pub(super) fn news(
             |row| {
                 let deletion: String = row.get(6)?;
                 let root: Option<String> = row.get(7)?;
-                let going = Going {
+                let going = DeletionNotice {
                     key: rows::key(row, 1)?,
                     phase: rows::word(row, 4)?,
                     incarnation: rows::number(row, 5)?,
@@ -622,8 +623,8 @@ pub(super) fn awaited(
     importer: &str,
     after: i64,
     limit: usize,
-) -> Sql<(Vec<(i64, Asked)>, i64)> {
-    let found: Vec<(i64, Asked, i64)> = db
+) -> Sql<(Vec<(i64, ClearanceRequest)>, i64)> {
+    let found: Vec<(i64, ClearanceRequest, i64)> = db
         .prepare_cached(
             "SELECT s.id, s.site, s.kind, s.resource, d.id, coalesce(t.incarnation, 1), r.root,
                  coalesce(c.seq, 0)
@@ -637,7 +638,7 @@ pub(super) fn awaited(
         .query_map(params![importer, after, limit as i64], |row| {
             let deletion: String = row.get(4)?;
             let root: Option<String> = row.get(6)?;
-            let asked = Asked {
+            let asked = ClearanceRequest {
                 key: rows::key(row, 1)?,
                 incarnation: rows::number(row, 5)?,
                 root: root_of(home, root.as_deref(), &deletion),
@@ -652,10 +653,10 @@ pub(super) fn awaited(
 }
 
 /// Whose word a step waits for, and what they said last.
-pub(super) fn awaited_by(db: &Connection, step: i64) -> Sql<Vec<Awaited>> {
+pub(super) fn pending_clearances(db: &Connection, step: i64) -> Sql<Vec<PendingClearance>> {
     db.prepare_cached("SELECT importer, said FROM awaited WHERE step = ?1 ORDER BY importer")?
         .query_map([step], |row| {
-            Ok(Awaited {
+            Ok(PendingClearance {
                 importer: row.get(0)?,
                 said: rows::from_json_opt(row, 1)?,
             })
@@ -717,7 +718,7 @@ pub(super) fn to_see_to(db: &Connection, limit: usize) -> Sql<Option<ToSeeTo>> {
     let root: Option<(String, String)> = db
         .prepare_cached(
             "SELECT root, owner FROM foreign_going
-             WHERE phase = 'deleting' AND seen_to IS NULL ORDER BY root, num LIMIT 1",
+             WHERE phase = 'deleting' AND handled_by IS NULL ORDER BY root, num LIMIT 1",
         )?
         .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
@@ -727,7 +728,7 @@ pub(super) fn to_see_to(db: &Connection, limit: usize) -> Sql<Option<ToSeeTo>> {
     let keys = db
         .prepare_cached(
             "SELECT site, kind, id FROM foreign_going
-             WHERE phase = 'deleting' AND seen_to IS NULL AND root = ?1 AND owner = ?2
+             WHERE phase = 'deleting' AND handled_by IS NULL AND root = ?1 AND owner = ?2
              ORDER BY root, num LIMIT ?3",
         )?
         .query_map(params![root, owner, limit as i64], |row| rows::key(row, 0))?
@@ -738,7 +739,7 @@ pub(super) fn to_see_to(db: &Connection, limit: usize) -> Sql<Option<ToSeeTo>> {
 /// The id of the deletion that sees to what points at this.
 pub(super) fn seen_to_by(db: &Connection, key: &ResourceKey) -> Sql<Option<String>> {
     db.prepare_cached(
-        "SELECT d.id FROM foreign_going f JOIN deletions d ON d.num = f.seen_to
+        "SELECT d.id FROM foreign_going f JOIN deletions d ON d.num = f.handled_by
          WHERE f.id = ?1 AND f.kind = ?2 AND f.site = ?3",
     )?
     .query_row(
@@ -758,7 +759,7 @@ pub(super) fn owners_going(db: &Connection) -> Sql<BTreeSet<String>> {
 }
 
 /// Where what points at something stands, if it is being deleted, or loses its reference, itself.
-pub(super) fn standing(db: &Connection, home: &Site, key: &ResourceKey) -> Sql<Option<Standing>> {
+pub(super) fn live_step(db: &Connection, home: &Site, key: &ResourceKey) -> Sql<Option<LiveStep>> {
     db.prepare_cached(
         "SELECT s.id, s.state, s.action, s.blockers, s.last_error, d.id, r.root, d.state
          FROM steps s JOIN deletions d ON d.num = s.deletion JOIN requests r ON r.num = d.num
@@ -770,7 +771,7 @@ pub(super) fn standing(db: &Connection, home: &Site, key: &ResourceKey) -> Sql<O
         |row| {
             let deletion: String = row.get(5)?;
             let root: Option<String> = row.get(6)?;
-            Ok(Standing {
+            Ok(LiveStep {
                 step: row.get(0)?,
                 state: rows::word(row, 1)?,
                 action: rows::word(row, 2)?,

@@ -15,7 +15,7 @@ use crate::domain::model::{
     StepState, short_id,
 };
 use crate::ledger::{
-    Applied, AuditEntry, Climb, Forgotten, NewDeletion, NewPurge, Paged, RetryBy, Selection,
+    Applied, AuditEntry, Forgotten, NewDeletion, NewPurge, Paged, PurgeAction, RetryBy, Selection,
 };
 
 /// A stuck or blocked step that is given up.
@@ -29,17 +29,17 @@ struct GivenUp {
 impl Batch<'_> {
     pub(super) fn purge(&mut self, purge: &NewPurge) -> Sql<Applied> {
         let now = purge.now;
-        let applied = match &purge.climb {
-            Climb::Retry => self.retry(&purge.what, RetryBy::Person, &purge.audit, now)?,
-            Climb::Unpin(deletion) => self.unpin(purge, deletion)?,
-            Climb::Runbook => match self.chosen(&purge.what)? {
+        let applied = match &purge.action {
+            PurgeAction::Retry => self.retry(&purge.what, RetryBy::Person, &purge.audit, now)?,
+            PurgeAction::Unpin(deletion) => self.unpin(purge, deletion)?,
+            PurgeAction::Runbook => match self.chosen(&purge.what)? {
                 Ok(_) => {
                     self.audit(&purge.audit, now)?;
                     Applied::Done
                 }
                 Err(why) => Applied::Refused(why),
             },
-            Climb::Forget => self.forget(&purge.what, &purge.audit, now)?,
+            PurgeAction::Forget => self.forget(&purge.what, &purge.audit, now)?,
         };
         if !matches!(applied, Applied::Refused(_)) {
             self.tell_purge(purge)?;
@@ -69,7 +69,7 @@ impl Batch<'_> {
     }
 
     fn tell_purge(&mut self, purge: &NewPurge) -> Sql<()> {
-        let rung = purge.climb.rung().as_str();
+        let rung = purge.action.rung().as_str();
         let chosen = self.chosen(&purge.what)?.unwrap_or_default();
         for (num, steps) in chosen {
             let deletion = self.deletion(num)?.id.clone();
@@ -178,9 +178,9 @@ impl Batch<'_> {
             self.moved(num, from, StepState::Purged, n as u64, now)?;
         }
         let ids: Vec<i64> = steps.iter().map(|step| step.id).collect();
-        self.unhold(num, &ids, now)?;
+        self.release_stuck(num, &ids, now)?;
         self.leave_waiting(num, &ids, now)?;
-        self.settle(num, now)
+        self.derive_state(num, now)
     }
 
     /// What waited for these does not go on by itself: what they hold is there still.
@@ -213,7 +213,7 @@ impl Batch<'_> {
         }
         for (dependent, _) in left {
             self.tell_person(num, dependent, now)?;
-            self.hold(num, dependent, now)?;
+            self.propagate_stuck(num, dependent, now)?;
         }
         Ok(())
     }

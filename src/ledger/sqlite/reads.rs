@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::batch::{DeletionRow, Sql};
 use super::rows::{self, STEP, TOMBSTONE};
-use crate::domain::attention::{self, Triage};
+use crate::domain::attention::{self, CauseGroup};
 use crate::domain::model::{
     Counts, Deletion, DeletionState, Event, Identity, KindName, Phase, Plan, PlanStep, ResourceKey,
     Site, Step, StepState, Tombstone,
@@ -123,7 +123,7 @@ pub(super) const CAUSE: &str =
 pub(super) const NEEDS_PERSON: &str = "(state = 'stuck' OR state = 'blocked' AND EXISTS(
     SELECT 1 FROM json_each(blockers) b WHERE NOT b.value ->> 'in_plan'))";
 
-pub(super) fn causes(db: &Connection, sites: &[Site]) -> Sql<Vec<Triage>> {
+pub(super) fn causes(db: &Connection, sites: &[Site]) -> Sql<Vec<CauseGroup>> {
     let sites = rows::json(&sites.iter().map(Site::to_string).collect::<Vec<_>>())?;
     db.prepare_cached(&format!(
         "SELECT g.*, s.last_error ->> 'message' FROM (
@@ -482,7 +482,7 @@ pub(super) fn summary(db: &Connection) -> Sql<Summary> {
     let unsettled = DeletionFilter {
         states: DeletionState::ALL
             .into_iter()
-            .filter(|state| !state.is_settled())
+            .filter(|state| !state.is_terminal())
             .collect(),
         ..DeletionFilter::default()
     };

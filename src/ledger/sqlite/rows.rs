@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::value::{Error as WordError, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
-use crate::domain::attention::{Cause, Triage};
+use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::model::{
     Action, Counts, KindName, ResourceKey, Site, Step, StepResource, StepState, Tombstone,
 };
@@ -79,9 +79,9 @@ pub(super) fn site_of(text: &str) -> Site {
 }
 
 /// Of the grouping query, and the message of one step.
-pub(super) fn triage(row: &Row) -> Sql<Triage> {
+pub(super) fn triage(row: &Row) -> Sql<CauseGroup> {
     let class = row.get_ref(2)?.as_str_or_null()?.is_some();
-    Ok(Triage {
+    Ok(CauseGroup {
         cause: Cause {
             state: word(row, 0)?,
             kind: KindName::new(row.get_ref(1)?.as_str()?),

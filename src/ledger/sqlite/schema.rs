@@ -335,7 +335,7 @@ CREATE INDEX native_references_to ON native_references(id, kind, site);
 /// Other deployments (G). Of those that import from here: who they are, and for what is being deleted whose
 /// word is still missing (`awaited`). What they are told: each tombstone of a kind that one of them refers
 /// to, under a new sequence whenever its phase changes, and only then. Of those that we import from: how far
-/// we have heard them, and what of theirs is going (`seen_to`: the deletion of what points at it here; 0: none
+/// we have heard them, and what of theirs is going (`handled_by`: the deletion of what points at it here; 0: none
 /// does). `requests.root` says which deletion it all began with, if not with itself. Two deletions may take
 /// away what one resource points at: what a step unsets is part of which step it is (I9).
 const PEERS: &str = "
@@ -392,10 +392,10 @@ CREATE TABLE foreign_going(
     incarnation INTEGER NOT NULL,
     deletion TEXT NOT NULL,
     root TEXT NOT NULL,
-    seen_to INTEGER,
+    handled_by INTEGER,
     UNIQUE(id, kind, site)
 ) STRICT;
-CREATE INDEX foreign_going_unseen ON foreign_going(root, num) WHERE phase = 'deleting' AND seen_to IS NULL;
+CREATE INDEX foreign_going_unseen ON foreign_going(root, num) WHERE phase = 'deleting' AND handled_by IS NULL;
 CREATE INDEX foreign_going_by_owner ON foreign_going(owner);
 ";
 /// The end of the audit under a key that is not in here ([`super::seal`]); at most one row.

@@ -13,7 +13,7 @@ use super::lock::{self, Lock};
 use super::mirror::Mirror;
 use super::seal::{self, Head};
 use super::{Options, schema};
-use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, LedgerError, Room, audit};
+use crate::ledger::{Applied, AuditEntry, Capacity, Change, ClaimedStep, LedgerError, audit};
 use crate::system::private;
 
 /// One request to the writer; several are one transaction.
@@ -21,7 +21,7 @@ use crate::system::private;
 pub enum Job {
     Commit(Vec<Change>),
     Claim {
-        rooms: Vec<Room>,
+        capacities: Vec<Capacity>,
         now: DateTime<Utc>,
     },
 }
@@ -159,10 +159,10 @@ impl Store {
     /// Takes ready steps; see [`crate::ledger::Ledger::claim`].
     pub fn claim(
         &mut self,
-        rooms: Vec<Room>,
+        capacities: Vec<Capacity>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        match self.group(&[Job::Claim { rooms, now }])?.pop() {
+        match self.group(&[Job::Claim { capacities, now }])?.pop() {
             Some(Outcome::Claimed(claimed)) => Ok(claimed),
             _ => Ok(Vec::new()),
         }
@@ -204,8 +204,8 @@ impl Store {
                         .map(|change| apply(&mut batch, change))
                         .collect::<Sql<_>>()?,
                 ),
-                Job::Claim { rooms, now } => {
-                    Outcome::Claimed(batch.claim(rooms, &mut self.rotation, *now)?)
+                Job::Claim { capacities, now } => {
+                    Outcome::Claimed(batch.claim(capacities, &mut self.rotation, *now)?)
                 }
             });
         }
@@ -339,11 +339,13 @@ impl Batch<'_> {
                 now,
             } => self.pause_site(site, *paused, audit, *now),
             Change::Note { event, now } => self.note(event, *now),
-            Change::Told { channel, mark } => self.told(channel, mark.as_ref()),
+            Change::MoveNotificationCursor { channel, mark } => {
+                self.move_notification_cursor(channel, mark.as_ref())
+            }
             Change::Prune { before, audit, now } => self.prune(*before, audit.as_ref(), *now),
             Change::Add(new) => self.add_native(new),
             Change::Amend { new, read_at } => self.amend_native(new, *read_at),
-            Change::LetGo {
+            Change::DeleteNative {
                 key,
                 incarnation,
                 unless,
@@ -360,7 +362,7 @@ impl Batch<'_> {
                 news,
                 now,
             } => self.heard((service, region), news, *now),
-            Change::SeeTo { keys, deletion } => self.see_to(keys, deletion.as_deref()),
+            Change::SeeTo { keys, deletion } => self.react(keys, deletion.as_deref()),
             Change::Answered {
                 importer,
                 answers,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::{Import, Source, Written};
 
-/// What each room may import, by the room's name: `faces/api`.
+/// What each room may import, by the room's name: `frontends/api`.
 pub struct Table(pub BTreeMap<String, BTreeSet<String>>);
 
 impl Table {

@@ -10,15 +10,15 @@ const PLANTED_TABLE: &str = "
     //! | `ledger` | `domain` |
     //! | `control` | `domain` |
     //! | `engine` | `domain`, `ledger`, `control` |
-    //! | `faces` | nothing |
-    //! | `faces/api` | `domain`, `control`, `ledger/port` |
+    //! | `frontends` | nothing |
+    //! | `frontends/api` | `domain`, `control`, `ledger/port` |
     //! | `app` | all |
     //! | `main` | `app` |
     //! | `lib` | nothing |
 ";
 
 fn planted(files: &[(&str, &str)]) -> Vec<String> {
-    let modules = ["domain", "ledger", "control", "engine", "faces", "app"];
+    let modules = ["domain", "ledger", "control", "engine", "frontends", "app"];
     let lib: String = modules.map(|name| format!("pub mod {name};")).concat();
     let mut texts = vec![("lib.rs".to_owned(), lib)];
     texts.extend(
@@ -45,9 +45,9 @@ fn what_the_table_allows_passes() {
             "control/mod.rs",
             "pub use crate::domain::Id; use std::time::Instant;",
         ),
-        ("faces/mod.rs", "pub mod api;"),
+        ("frontends/mod.rs", "pub mod api;"),
         (
-            "faces/api/mod.rs",
+            "frontends/api/mod.rs",
             "use crate::control::Id; use crate::ledger::port::Ledger; use self::x::Y; mod x;",
         ),
         (
@@ -56,7 +56,7 @@ fn what_the_table_allows_passes() {
         ),
         (
             "app.rs",
-            "use crate::engine; use crate::faces::api; // crate::nothing::at_all",
+            "use crate::engine; use crate::frontends::api; // crate::nothing::at_all",
         ),
         ("main.rs", "fn main() { gone::app::main() }"),
     ]);
@@ -101,12 +101,12 @@ fn each_form_of_a_forbidden_import_is_found() {
         let text = format!("//! Documentation.\n{text}");
         let wrong = planted(&[
             ("engine/mod.rs", "pub struct Handle;"),
-            ("faces/mod.rs", "pub mod api;"),
-            ("faces/api/mod.rs", &text),
+            ("frontends/mod.rs", "pub mod api;"),
+            ("frontends/api/mod.rs", &text),
         ]);
         assert!(!wrong.is_empty(), "not found: {text}");
         assert!(
-            wrong[0].starts_with("src/faces/api/mod.rs:2: "),
+            wrong[0].starts_with("src/frontends/api/mod.rs:2: "),
             "{wrong:?}"
         );
     }
@@ -115,19 +115,19 @@ fn each_form_of_a_forbidden_import_is_found() {
 #[test]
 fn re_exports_do_not_launder_an_import() {
     let ledger = ("ledger/mod.rs", "pub mod port; pub struct Row;");
-    let faces = ("faces/mod.rs", "pub mod api;");
+    let frontends = ("frontends/mod.rs", "pub mod api;");
     let names = |control: &str, ledger_port: &str, api: &str| {
         planted(&[
             ledger,
-            faces,
+            frontends,
             ("ledger/port.rs", ledger_port),
             ("control/mod.rs", control),
-            ("faces/api/mod.rs", api),
+            ("frontends/api/mod.rs", api),
         ])
     };
     let hidden = "pub use super::Row as Line;";
     let found = |wrong: &[String]| {
-        let by_api = |line: &&String| line.starts_with("src/faces/api/mod.rs:1: ");
+        let by_api = |line: &&String| line.starts_with("src/frontends/api/mod.rs:1: ");
         wrong.iter().filter(by_api).count()
     };
     // By name, by an alias of the module, by `*`, and through a module within the other room.
@@ -163,18 +163,18 @@ fn re_exports_do_not_launder_an_import() {
     assert!(wrong[0].contains("may not re-export all"), "{wrong:?}");
     // By the crate's root.
     let wrong = planted(&[
-        faces,
+        frontends,
         (
             "lib.rs",
-            "pub use engine::Handle; pub mod engine; pub mod faces;",
+            "pub use engine::Handle; pub mod engine; pub mod frontends;",
         ),
         ("engine/mod.rs", "pub struct Handle;"),
-        ("faces/api/mod.rs", "use crate::Handle;"),
+        ("frontends/api/mod.rs", "use crate::Handle;"),
     ]);
     assert!(
         wrong
             .iter()
-            .any(|line| line.starts_with("src/faces/api/mod.rs:1: ")),
+            .any(|line| line.starts_with("src/frontends/api/mod.rs:1: ")),
         "{wrong:?}"
     );
 }
@@ -186,10 +186,13 @@ fn a_room_without_a_row_is_found() {
         wrong,
         ["src/shed/mod.rs:1: the table has no row for this room"]
     );
-    let wrong = planted(&[("faces/mod.rs", "pub mod gate;"), ("faces/gate/mod.rs", "")]);
+    let wrong = planted(&[
+        ("frontends/mod.rs", "pub mod gate;"),
+        ("frontends/gate/mod.rs", ""),
+    ]);
     assert_eq!(
         wrong,
-        ["src/faces/gate/mod.rs:1: the table has no row for this room"]
+        ["src/frontends/gate/mod.rs:1: the table has no row for this room"]
     );
 }
 

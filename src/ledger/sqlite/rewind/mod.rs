@@ -24,9 +24,9 @@
 //! - What happened before the oldest event that is kept; incarnations of a record, which are estimated.
 
 mod copy;
-mod follow;
 mod prepare;
-mod stand;
+mod project_deletions;
+mod project_steps;
 
 use std::path::Path;
 
@@ -154,7 +154,7 @@ fn show(db: &mut Connection, at: i64) -> Sql<()> {
         [at],
     )?;
     if moved > 0 {
-        stand::write(&tx)?;
+        project_steps::write(&tx)?;
     }
     tx.commit()
 }

@@ -32,8 +32,8 @@ pub(super) fn prepare(db: &mut Connection) -> Sql<Option<(DateTime<Utc>, DateTim
         |row| Ok((rows::time(row, 0)?, rows::time(row, 1)?)),
     )?;
     tx.commit()?;
-    db.execute_batch(super::stand::SCRATCH)?;
-    db.execute_batch(super::follow::SCRATCH)?;
+    db.execute_batch(super::project_steps::SCRATCH)?;
+    db.execute_batch(super::project_deletions::SCRATCH)?;
     Ok(Some(span))
 }
 

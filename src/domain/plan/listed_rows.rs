@@ -1,0 +1,178 @@
+//! What planning keeps of listed rows: little, since a plan may see hundreds of thousands of them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Lookup, Protection};
+use crate::domain::kinds::{Kind, Kinds, OneOf, text};
+use crate::domain::model::{Resource, ResourceKey};
+
+/// A resource as a listing showed it, in what rules read.
+pub(super) struct ListedRow {
+    pub(super) name: Arc<str>,
+    /// Empty where the cloud keeps none.
+    pub(super) project_id: Arc<str>,
+    pub(super) tags: Vec<Arc<str>>,
+    pub(super) facts: Facts,
+    /// The rule that protects it (P4).
+    pub(super) protected: Option<String>,
+}
+
+impl ListedRow {
+    pub(super) fn new(resource: &Resource, protection: &Protection<'_>, texts: &mut Texts) -> Self {
+        Self {
+            name: texts.shared(&resource.name),
+            project_id: texts.shared(&resource.project_id),
+            tags: resource.tags.iter().map(|tag| texts.shared(tag)).collect(),
+            facts: Facts::of(&resource.attributes, texts),
+            protected: protection(resource),
+        }
+    }
+}
+
+/// The texts of a row, each under its path (`fixed_ips[].subnet_id`); numbers and booleans as they
+/// are written.
+#[derive(Default)]
+pub(super) struct Facts(Box<[(Arc<str>, Arc<str>)]>);
+
+impl Facts {
+    fn of(row: &Value, texts: &mut Texts) -> Self {
+        let mut facts = Vec::new();
+        flatten(row, "", texts, &mut facts);
+        Self(facts.into())
+    }
+
+    /// The non-empty texts under a path.
+    pub(super) fn all<'f>(&'f self, path: &str) -> impl Iterator<Item = &'f str> {
+        self.0
+            .iter()
+            .filter(move |(at, text)| **at == *path && !text.is_empty())
+            .map(|(_, text)| &**text)
+    }
+
+    /// What is under a path, with the path, for who keeps it.
+    pub(super) fn kept<'f>(&'f self, path: &str) -> impl Iterator<Item = &'f (Arc<str>, Arc<str>)> {
+        let facts = self.0.iter();
+        facts.filter(move |(at, text)| **at == *path && !text.is_empty())
+    }
+
+    pub(super) fn one(&self, path: &str) -> Option<&str> {
+        self.all(path).next()
+    }
+
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.0.iter().any(|(at, _)| **at == *path)
+    }
+
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(path, text)| (&**path, &**text))
+    }
+
+    /// Takes over what another row says under these paths.
+    pub(super) fn take(&mut self, paths: &[String], other: &Self) {
+        let taken = other
+            .0
+            .iter()
+            .filter(|(path, _)| paths.iter().any(|wanted| **wanted == **path));
+        self.0 = self.0.iter().chain(taken).cloned().collect();
+    }
+
+    /// Whether each path has one of its values.
+    pub(super) fn hold(&self, when: &BTreeMap<String, OneOf>) -> bool {
+        when.iter().all(|(path, wanted)| {
+            self.pairs()
+                .any(|(at, text)| at == path && wanted.accepts(text))
+        })
+    }
+}
+
+fn flatten(value: &Value, path: &str, texts: &mut Texts, facts: &mut Vec<(Arc<str>, Arc<str>)>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match path {
+                    "" => flatten(value, key, texts, facts),
+                    path => flatten(value, &format!("{path}.{key}"), texts, facts),
+                }
+            }
+        }
+        Value::Array(elements) => {
+            let each = format!("{path}[]");
+            for element in elements {
+                flatten(element, &each, texts, facts);
+            }
+        }
+        leaf => {
+            if let Some(text) = text(leaf) {
+                facts.push((texts.shared(path), texts.shared(&text)));
+            }
+        }
+    }
+}
+
+/// Each text once, for all that share it.
+#[derive(Default)]
+pub(super) struct Texts(HashSet<Arc<str>>);
+
+impl Texts {
+    pub(super) fn shared(&mut self, text: &str) -> Arc<str> {
+        match self.0.get(text) {
+            Some(text) => text.clone(),
+            None => {
+                let text: Arc<str> = text.into();
+                self.0.insert(text.clone());
+                text
+            }
+        }
+    }
+}
+
+/// The rows that a lookup finds, as they come.
+pub struct Found<'p> {
+    kinds: &'p Kinds,
+    listed: Option<&'p Kind>,
+    protection: &'p Protection<'p>,
+    lookup: Lookup,
+    texts: Texts,
+    pub(super) resources: Vec<(ResourceKey, ListedRow)>,
+    /// Where the part that comes now began.
+    part: usize,
+}
+
+impl<'p> Found<'p> {
+    pub(super) fn new(kinds: &'p Kinds, protection: &'p Protection<'p>, lookup: &Lookup) -> Self {
+        Self {
+            kinds,
+            listed: kinds.get(&lookup.kind),
+            protection,
+            lookup: lookup.clone(),
+            texts: Texts::default(),
+            resources: Vec::new(),
+            part: 0,
+        }
+    }
+
+    /// A part of the rows begins.
+    pub fn begin(&mut self) {
+        self.part = self.resources.len();
+    }
+
+    /// The part that came last begins anew.
+    pub fn begin_again(&mut self) {
+        self.resources.truncate(self.part);
+    }
+
+    pub fn add(&mut self, rows: &[Value]) {
+        let Some(listed) = self.listed else {
+            return;
+        };
+        for row in rows {
+            for resource in self.kinds.resources_in(&self.lookup.site, listed, row) {
+                let seen = ListedRow::new(&resource, self.protection, &mut self.texts);
+                self.resources.push((resource.key, seen));
+            }
+        }
+    }
+}

@@ -1,0 +1,554 @@
+//! The engine as a [`Control`]: commands become changes, queries become pages.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use super::planning::control_error;
+use super::requests;
+use super::{PAGE_MAX, Shared};
+use crate::cloud::CloudFailure;
+use crate::control::{
+    Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot, TargetSpec,
+};
+use crate::domain::mapping::Mapped;
+use crate::domain::model::{
+    Deletion, DeletionState, DriftPolicy, Event, Origin, Plan, PlanOptions, Refusal, RefusalRule,
+    Resource, ResourceKey, Target,
+};
+use crate::domain::plan::plan_hash;
+use crate::domain::text::word_fits;
+use crate::ledger::{
+    Applied, AuditEntry, Change, EventFilter, LedgerError, NewDeletion, RetryBy, Selection,
+};
+
+pub(super) struct ControlService {
+    pub(super) shared: Arc<Shared>,
+}
+
+#[async_trait]
+impl Control for ControlService {
+    async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
+        match requests::keyed(&envelope) {
+            Some(request) => self.shared.submit_once(request, envelope).await,
+            None => self.shared.carry_out(envelope).await,
+        }
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, ControlError> {
+        self.shared.answer(query).await
+    }
+
+    async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
+        let shared = &self.shared;
+        let mut committed = shared.committed.subscribe();
+        let deadline = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
+        loop {
+            committed.mark_unchanged();
+            let page = shared
+                .ledger
+                .events(after, EventFilter::default(), PAGE_MAX)
+                .await
+                .map_err(ledger_error)?;
+            if after + 1 < page.oldest {
+                return Err(ControlError::Expired {
+                    message: format!("events up to {} are no longer kept", page.oldest - 1),
+                    oldest: page.oldest,
+                });
+            }
+            if !page.events.is_empty()
+                || tokio::time::timeout_at(deadline, committed.changed())
+                    .await
+                    .is_err()
+            {
+                return Ok(page.events);
+            }
+        }
+    }
+
+    fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.shared.snapshot.subscribe()
+    }
+}
+
+impl Shared {
+    pub(super) async fn carry_out(
+        self: &Arc<Self>,
+        envelope: Envelope,
+    ) -> Result<Receipt, ControlError> {
+        let shared = self;
+        if envelope.command.wants_work() && !shared.works.swap(true, Ordering::Relaxed) {
+            shared.wake.notify_one();
+        }
+        match envelope.command.clone() {
+            Command::Plan { targets, options } => {
+                let targets = shared.resolve(&targets).await?;
+                let plan = Arc::new(
+                    shared
+                        .plan_shown(&named(&targets), options)
+                        .await
+                        .map_err(control_error)?,
+                );
+                let now = shared.clock.now();
+                shared
+                    .commit(vec![Change::SavePlan {
+                        plan: plan.clone(),
+                        now,
+                    }])
+                    .await
+                    .map_err(ledger_error)?;
+                Ok(Receipt::Planned { plan })
+            }
+            Command::Delete { targets, options } => {
+                let found = shared.resolve(&targets).await?;
+                shared.delete(&envelope, &found, Vec::new(), options).await
+            }
+            Command::DeleteSeen { resources, options } => {
+                let shown = resources.iter();
+                let shown = shown.map(|it| (it.key.clone(), it.attributes.clone()));
+                let shown = shown.collect();
+                shared.delete(&envelope, &resources, shown, options).await
+            }
+            Command::Wake { deletion_id } => shared.wake(&envelope, deletion_id).await,
+            Command::Revive { keys } => shared.revive(&envelope, keys).await,
+            Command::Create { kind, body } => shared.create(&envelope, &kind, &body).await,
+            Command::Update { kind, id, body } => shared.update(&envelope, &kind, &id, &body).await,
+            Command::DeletePlan { plan_hash } => {
+                let plan = shared.saved_plan(&plan_hash).await?;
+                shared.accept(&envelope, Wanted::by(&plan)).await
+            }
+            Command::DeletePlanFile { plan } => {
+                let found = plan_hash(&plan);
+                if found != plan.hash {
+                    return Err(ControlError::Usage {
+                        message: format!(
+                            "the plan says its hash is {}, but it is {found}: it was changed after it was made",
+                            plan.hash
+                        ),
+                    });
+                }
+                let now = shared.clock.now();
+                let saved = Change::SavePlan {
+                    plan: Arc::new((*plan).clone()),
+                    now,
+                };
+                shared.commit(vec![saved]).await.map_err(ledger_error)?;
+                shared.accept(&envelope, Wanted::by(&plan)).await
+            }
+            Command::Retry { deletion_id } => {
+                let deletion = shared.deletion(&deletion_id).await?;
+                shared.writable(&deletion.targets)?;
+                let audit = audit(&envelope, "retry", &deletion.id);
+                shared.sites.ask_again();
+                shared
+                    .moved(Change::Retry {
+                        by: RetryBy::Person,
+                        selection: Selection::Deletion(deletion.id),
+                        audit,
+                        now: shared.clock.now(),
+                    })
+                    .await
+            }
+            Command::RetryStep { step_id } => {
+                let step = shared.ledger.step(step_id).await.map_err(ledger_error)?;
+                let step = step.ok_or_else(|| ControlError::NotFound {
+                    message: format!("no step {step_id}"),
+                })?;
+                shared.writable(&[Target {
+                    key: step.resource.key.clone(),
+                    name: step.resource.name,
+                }])?;
+                let audit = audit(&envelope, "retry", &step.resource.key.to_string());
+                shared.sites.ask_again();
+                shared
+                    .moved(Change::Retry {
+                        by: RetryBy::Person,
+                        selection: Selection::Steps(vec![step_id]),
+                        audit,
+                        now: shared.clock.now(),
+                    })
+                    .await
+            }
+            Command::RetryMatching { filter, dry_run } => {
+                shared.retry_matching(&envelope, &filter, dry_run).await
+            }
+            Command::Drift {
+                deletion_id,
+                accept,
+            } => shared.answer_drift(&envelope, &deletion_id, accept).await,
+            Command::SetOptions {
+                deletion_id,
+                drift,
+                on_failure,
+            } => {
+                shared
+                    .set_options(&envelope, &deletion_id, drift, on_failure)
+                    .await
+            }
+            Command::Cancel { deletion_id } => {
+                let deletion = shared.deletion(&deletion_id).await?;
+                let cancel = Change::Cancel {
+                    deletion_id: deletion.id.clone(),
+                    audit: audit(&envelope, "cancel", &deletion.id),
+                    now: shared.clock.now(),
+                };
+                let receipt = shared.moved(cancel).await?;
+                shared.sites.take_back(&deletion.id);
+                Ok(receipt)
+            }
+            Command::Pause { deletion_id } => shared.pause(&envelope, &deletion_id, true).await,
+            Command::Resume { deletion_id } => shared.pause(&envelope, &deletion_id, false).await,
+            Command::MoveNotificationCursor { channel, mark } => {
+                shared
+                    .moved(Change::MoveNotificationCursor { channel, mark })
+                    .await
+            }
+            Command::Purge {
+                what,
+                rung,
+                confirm,
+            } => shared.purge(&envelope, &what, rung, &confirm).await,
+            Command::Release { key } => shared.release(&envelope, key).await,
+            Command::Prune { before } => shared.prune_by_hand(&envelope, before).await,
+            Command::PauseSite { site } => shared.pause_site_by_hand(&envelope, site, true).await,
+            Command::ResumeSite { site } => shared.pause_site_by_hand(&envelope, site, false).await,
+            Command::Watch { watch } => {
+                let news = shared.news_for(watch).await?;
+                Ok(Receipt::News(Box::new(news)))
+            }
+            Command::Hint { from } => {
+                shared.hinted(&from)?;
+                Ok(Receipt::Done { moved: 0 })
+            }
+            Command::ReleaseImporter { name } => shared.release_importer(&envelope, &name).await,
+            Command::Seek { .. } => Err(ControlError::Usage {
+                message: "this is the present: only a replay shows other times".into(),
+            }),
+        }
+    }
+
+    /// Read-only is enforced here, whoever asks (P5).
+    pub(super) fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
+        if let Some(fault) = &self.status().fault {
+            return Err(ControlError::Internal {
+                message: format!("no new work is taken: {fault}"),
+            });
+        }
+        let refused: Vec<Refusal> = targets
+            .iter()
+            .filter(|target| self.sites.read_only(&target.key.site))
+            .map(|target| Refusal {
+                resource: target.clone(),
+                rule: RefusalRule::Protected,
+                reason: format!("{} is read-only", target.key.site),
+                blocker: None,
+                changes: Vec::new(),
+            })
+            .collect();
+        match refused.first() {
+            None => Ok(()),
+            Some(first) => Err(ControlError::Refused {
+                message: format!(
+                    "{}: nothing was sent; its configuration ([guard] read_only) or --read-only says so",
+                    first.reason
+                ),
+                refused,
+            }),
+        }
+    }
+
+    /// As the configuration of each target's cloud wants it. Who deletes through a gate has no way to say
+    /// why, and the engine itself says it by the cause.
+    pub(super) fn reasoned(
+        &self,
+        envelope: &Envelope,
+        targets: &[Target],
+    ) -> Result<(), ControlError> {
+        if matches!(
+            envelope.actor.origin,
+            Origin::Gate | Origin::Peer | Origin::Engine
+        ) {
+            return Ok(());
+        }
+        let refused: Vec<Refusal> = targets
+            .iter()
+            .filter_map(|target| {
+                let pattern = self.sites.reason_wanted(&target.key.site)?;
+                (!word_fits(&envelope.reason, &pattern)).then(|| Refusal {
+                    resource: target.clone(),
+                    rule: RefusalRule::Protected,
+                    reason: match pattern.as_str() {
+                        "*" => format!("{} wants a reason", target.key.site),
+                        pattern => format!(
+                            "{} wants a reason with a word like {pattern}",
+                            target.key.site
+                        ),
+                    },
+                    blocker: None,
+                    changes: Vec::new(),
+                })
+            })
+            .collect();
+        match refused.first() {
+            None => Ok(()),
+            Some(first) => Err(ControlError::Refused {
+                message: format!(
+                    "{}: nothing was sent; its configuration ([guard] reason) says so; give one with \
+                     --reason",
+                    first.reason
+                ),
+                refused,
+            }),
+        }
+    }
+
+    async fn delete(
+        &self,
+        envelope: &Envelope,
+        found: &[Resource],
+        shown: Vec<(ResourceKey, serde_json::Value)>,
+        options: PlanOptions,
+    ) -> Result<Receipt, ControlError> {
+        let copies = self.copies_of(found).await.map_err(control_error)?;
+        let wanted = Wanted {
+            targets: named(found),
+            copies: copies.keys(),
+            shown,
+            options,
+            plan_hash: None,
+        };
+        self.accept(envelope, wanted).await
+    }
+
+    /// T6: asking again wakes what is blocked, and starts nothing new.
+    async fn wake(
+        &self,
+        envelope: &Envelope,
+        deletion_id: String,
+    ) -> Result<Receipt, ControlError> {
+        let state = self.deletion(&deletion_id).await?.state;
+        if matches!(state, DeletionState::Running | DeletionState::Stuck) {
+            let wake = Change::Retry {
+                by: RetryBy::Repeat,
+                audit: audit(envelope, "delete again", &deletion_id),
+                selection: Selection::Deletion(deletion_id.clone()),
+                now: self.clock.now(),
+            };
+            self.commit(vec![wake]).await.map_err(ledger_error)?;
+        }
+        Ok(Receipt::Accepted {
+            deletion_id,
+            existing: true,
+        })
+    }
+
+    async fn revive(
+        &self,
+        envelope: &Envelope,
+        keys: Vec<ResourceKey>,
+    ) -> Result<Receipt, ControlError> {
+        let now = self.clock.now();
+        let moved = keys.len() as u64;
+        let changes = keys.into_iter().map(|key| Change::Revive {
+            audit: audit(envelope, "create anew", &key.to_string()),
+            key,
+            now,
+        });
+        let committed = self.commit(changes.collect()).await;
+        committed.map_err(ledger_error)?;
+        Ok(Receipt::Done { moved })
+    }
+
+    async fn accept(&self, envelope: &Envelope, wanted: Wanted) -> Result<Receipt, ControlError> {
+        let Wanted {
+            targets,
+            copies,
+            shown,
+            options,
+            plan_hash,
+        } = wanted;
+        let copied = copies.iter().map(|copy| Target {
+            key: copy.clone(),
+            name: String::new(),
+        });
+        let touched: Vec<Target> = targets.iter().cloned().chain(copied).collect();
+        self.writable(&touched)?;
+        self.reasoned(envelope, &touched)?;
+        let names: Vec<String> = targets
+            .iter()
+            .map(|target| target.key.to_string())
+            .collect();
+        let mut audit = audit(envelope, "delete", &names.join(" "));
+        audit.detail = serde_json::json!({ "options": options, "plan_hash": plan_hash });
+        let wanted = targets.clone();
+        let new = NewDeletion {
+            id: self.clock.new_id(),
+            targets,
+            copies,
+            shown,
+            options,
+            plan_hash,
+            actor: envelope.actor.clone(),
+            reason: envelope.reason.clone(),
+            cause: None,
+            idempotency_key: envelope.idempotency_key.clone(),
+            deadline: envelope.deadline,
+            audit,
+            now: self.clock.now(),
+        };
+        let applied = self
+            .commit(vec![Change::Accept(Box::new(new))])
+            .await
+            .map_err(ledger_error)?;
+        match applied.into_iter().next() {
+            Some(Applied::Accepted {
+                deletion_id,
+                existing,
+            }) => {
+                if existing {
+                    return self.wake(envelope, deletion_id).await;
+                }
+                if options.drift == DriftPolicy::Absorb {
+                    self.absorb_in_earlier(envelope, &wanted, &deletion_id)
+                        .await?;
+                }
+                Ok(Receipt::Accepted {
+                    deletion_id,
+                    existing,
+                })
+            }
+            Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
+            Some(Applied::KeyReused(why)) => Err(ControlError::Usage { message: why }),
+            _ => Err(ControlError::Internal {
+                message: "the ledger gave no answer to the command".into(),
+            }),
+        }
+    }
+
+    async fn pause(
+        &self,
+        envelope: &Envelope,
+        id: &str,
+        paused: bool,
+    ) -> Result<Receipt, ControlError> {
+        let deletion = self.deletion(id).await?;
+        let audit = audit(
+            envelope,
+            if paused { "pause" } else { "resume" },
+            &deletion.id,
+        );
+        let pause = Change::Pause {
+            deletion_id: deletion.id.clone(),
+            paused,
+            audit,
+            now: self.clock.now(),
+        };
+        let receipt = self.moved(pause).await?;
+        if paused {
+            self.sites.take_back(&deletion.id);
+        }
+        Ok(receipt)
+    }
+
+    pub(super) async fn moved(&self, change: Change) -> Result<Receipt, ControlError> {
+        let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
+        match applied.into_iter().next() {
+            Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
+            Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
+            _ => Ok(Receipt::Done { moved: 0 }),
+        }
+    }
+
+    pub(super) async fn saved_plan(&self, hash: &str) -> Result<Arc<Plan>, ControlError> {
+        let plan = self
+            .ledger
+            .plan(hash, self.clock.now())
+            .await
+            .map_err(ledger_error)?;
+        plan.ok_or_else(|| ControlError::Expired {
+            message: format!("no plan {hash} is kept (they are kept 24 h); plan again"),
+            oldest: 0,
+        })
+    }
+
+    pub(super) async fn deletion(&self, id: &str) -> Result<Deletion, ControlError> {
+        let found = self.ledger.deletion(id).await.map_err(ledger_error)?;
+        found.ok_or_else(|| ControlError::NotFound {
+            message: format!("no deletion {id}; gone list deletions shows them"),
+        })
+    }
+
+    pub(super) async fn look_for(
+        &self,
+        target: &TargetSpec,
+    ) -> Result<Option<Resource>, ControlError> {
+        match self.resolve_one(target).await {
+            Ok(found) => Ok(Some(found)),
+            Err(ControlError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn plan_one(&self, target: Target) -> Result<Plan, CloudFailure> {
+        self.plan_shown(
+            &[target],
+            PlanOptions {
+                cascade: true,
+                ..PlanOptions::default()
+            },
+        )
+        .await
+    }
+}
+
+/// What a deletion is to be of.
+struct Wanted {
+    targets: Vec<Target>,
+    copies: Vec<ResourceKey>,
+    shown: Vec<(ResourceKey, serde_json::Value)>,
+    options: PlanOptions,
+    plan_hash: Option<String>,
+}
+
+impl Wanted {
+    fn by(plan: &Plan) -> Self {
+        Self {
+            targets: plan.targets.clone(),
+            copies: plan.mapping.iter().flat_map(Mapped::copies).collect(),
+            shown: Vec::new(),
+            options: plan.options,
+            plan_hash: Some(plan.hash.clone()),
+        }
+    }
+}
+
+fn named(resources: &[Resource]) -> Vec<Target> {
+    let resources = resources.iter();
+    let target = |resource: &Resource| Target {
+        key: resource.key.clone(),
+        name: resource.name.clone(),
+    };
+    resources.map(target).collect()
+}
+
+pub(super) fn audit(envelope: &Envelope, action: &str, target: &str) -> AuditEntry {
+    AuditEntry {
+        actor: envelope.actor.clone(),
+        action: action.to_owned(),
+        target: target.to_owned(),
+        reason: envelope.reason.clone(),
+        detail: serde_json::Value::Null,
+    }
+}
+
+pub(super) fn ledger_error(error: LedgerError) -> ControlError {
+    let message = error.to_string();
+    match matches!(error, LedgerError::Cursor { .. }) {
+        // Whoever asks made it up, or has it from another list.
+        true => ControlError::Usage { message },
+        false => ControlError::Internal { message },
+    }
+}

@@ -1,0 +1,424 @@
+//! What a look sees: lists, and what vouches for them (I13b).
+//!
+//! What is part of something that goes along (ports of a network) is listed by that, if this shows fewer
+//! rows than there are ids to ask for; all else by id, about 140 at a time.
+//!
+//! A listing tells of absence only if it also returned a *witness*: a living resource of the same kind
+//! that was asked for in the same call, best of the same project. An edge's parent is its own witness.
+//! A few are simply read by id, where the kind's own not-found answer is proof by itself.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use futures_util::stream::{self, StreamExt as _};
+use serde_json::Value;
+
+use super::Shared;
+use crate::cloud::{CloudFailure, Fields, ListRows, PAGE_ROWS};
+use crate::domain::kinds::{FilterValues, Kind, lookup_one};
+use crate::domain::model::{ErrorClass, Identity, ResourceKey, Site};
+use crate::domain::plan::ListFilter;
+use crate::domain::policy::{LOOKED_FOR_TOGETHER, Retry};
+use crate::ledger::ClaimedStep;
+
+/// Up to this many are read one by one: cheaper than finding a witness.
+const READ_MAX: usize = 3;
+/// Rows among which a witness is looked for.
+const WITNESS_ROWS: usize = 50;
+
+impl Shared {
+    pub(super) async fn observe(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        steps: &[ClaimedStep],
+        unsent: u64,
+    ) -> Observation {
+        let mut left: BTreeSet<String> = steps
+            .iter()
+            .filter_map(|step| self.parent_id(step).map(str::to_owned))
+            .collect();
+        let project = project_of(steps);
+        let mut seen = Observation::default();
+        let list = kind.spec.list.as_ref();
+        if kind.values_of("id") == FilterValues::Single
+            && list.is_some_and(|it| it.within.is_none())
+        {
+            // One list for all that settles, whatever a filter by id takes.
+            let filter = project.map(|project| ListFilter {
+                key: list.map(|list| list.project.clone()).unwrap_or_default(),
+                values: vec![project.to_owned()],
+            });
+            self.list_around(site, kind, &mut left, (filter.as_ref(), project), &mut seen)
+                .await;
+            if seen.failure.is_none() {
+                self.read_each(site, kind, left, &mut seen).await;
+            }
+            return seen;
+        }
+        // No witness vouches for a list that shows only what others leave out (`also`), and what goes
+        // with all that its parent holds leaves none.
+        let no_witness = list.is_some_and(|it| it.within.is_some() || !it.also.is_empty());
+        if left.len() <= READ_MAX || no_witness {
+            self.read_each(site, kind, left, &mut seen).await;
+            return seen;
+        }
+        if let Some(scopes) = self.worth_listing_by_scope(kind, steps, unsent) {
+            self.list_scopes(site, kind, &scopes, project, &mut seen)
+                .await;
+            left.retain(|id| !seen.rows.contains_key(id));
+        }
+        let left: Vec<String> = left.into_iter().collect();
+        for ids in left.chunks(LOOKED_FOR_TOGETHER) {
+            let ids = ids.iter().cloned().collect();
+            if seen.failure.is_some() || !self.list_by_id(site, kind, ids, project, &mut seen).await
+            {
+                break;
+            }
+        }
+        seen
+    }
+
+    /// False if no witness is found: nothing of the kind lives there, or the list lies. Then these were
+    /// read by id, and the rest waits for the next look.
+    async fn list_by_id(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        ids: BTreeSet<String>,
+        project: Option<&str>,
+        seen: &mut Observation,
+    ) -> bool {
+        // The witness that was kept may have gone since: then one that lives now.
+        for _ in 0..2 {
+            match self.find_witness(site, kind, &ids, project).await {
+                Ok(Some(witness)) => {
+                    let vouched = self
+                        .list_with_witness(site, kind, &ids, project, witness, seen)
+                        .await;
+                    if vouched || seen.failure.is_some() {
+                        break;
+                    }
+                }
+                Ok(None) => {
+                    self.read_each(site, kind, ids, seen).await;
+                    return false;
+                }
+                Err(failure) => {
+                    seen.failure = Some(failure);
+                    break;
+                }
+            }
+        }
+        true
+    }
+
+    async fn read_each(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        ids: BTreeSet<String>,
+        seen: &mut Observation,
+    ) {
+        let reads = ids.into_iter().map(|id| async move {
+            let read = self.once(site, self.cloud.read(site, kind, &id)).await;
+            self.site_answered(site, read.as_ref().err());
+            (id, read)
+        });
+        let at_once = self.sites.concurrency_limit(site);
+        let reads: Vec<_> = stream::iter(reads).buffered(at_once).collect().await;
+        seen.vouched_by_another_project = true;
+        for (id, read) in reads {
+            match read {
+                Ok(read) if !read.offered => seen.failure = Some(not_offered(site, kind)),
+                Ok(read) => {
+                    seen.identity = read.identity.or(seen.identity.take());
+                    seen.rows.insert(id, read.row);
+                }
+                Err(failure) => seen.failure = Some(failure),
+            }
+        }
+    }
+
+    /// All rows of a project, or of all; if one is not looked for, it vouches for those that are. What
+    /// nothing is known of is left.
+    async fn list_around(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        left: &mut BTreeSet<String>,
+        (filter, project): (Option<&ListFilter>, Option<&str>),
+        seen: &mut Observation,
+    ) {
+        let Some(rows) = self.list_rows(site, kind, filter, seen).await else {
+            return;
+        };
+        let rows = rows.into_iter();
+        let mut present: HashMap<String, Value> = rows
+            .filter_map(|row| Some((kind.id_of(&row)?, row)))
+            .collect();
+        // A page's link may have lost the filter, so that others' rows come too.
+        let witnesses = || present.iter().filter(|(id, _)| !left.contains(*id));
+        let same = witnesses().any(|(_, row)| Some(kind.project_of(row).as_str()) == project);
+        let vouched = witnesses().next().is_some();
+        seen.vouched_by_another_project |= !same;
+        left.retain(|id| {
+            let row = present.remove(id);
+            let known = vouched || row.is_some();
+            if known {
+                seen.rows.insert(id.clone(), row);
+            }
+            !known
+        });
+    }
+
+    /// The scopes of the steps, if listing by them shows less than asking for each id. What is an edge in
+    /// a row goes along with the same as its row.
+    fn worth_listing_by_scope<'s>(
+        &self,
+        kind: &'s Kind,
+        steps: &'s [ClaimedStep],
+        unsent: u64,
+    ) -> Option<Scopes<'s>> {
+        let key = kind.spec.list.as_ref()?.scope.as_deref()?;
+        let mut ids: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for step in steps {
+            if let (Some(value), Some(id)) = (step.vars.get(key), self.parent_id(step)) {
+                ids.entry(value).or_default().insert(id);
+            }
+        }
+        let count: usize = ids.values().map(BTreeSet::len).sum();
+        let pages = usize::try_from(unsent).ok()?.div_ceil(PAGE_ROWS);
+        let lists = pages + ids.len().div_ceil(LOOKED_FOR_TOGETHER);
+        (lists < count.div_ceil(LOOKED_FOR_TOGETHER)).then_some(Scopes { key, ids })
+    }
+
+    /// All rows of what goes along with them; a living one vouches for those of its scope.
+    async fn list_scopes(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        scopes: &Scopes<'_>,
+        project: Option<&str>,
+        seen: &mut Observation,
+    ) {
+        let filter = ListFilter {
+            key: scopes.key.to_owned(),
+            values: scopes.ids.keys().map(|&value| value.to_owned()).collect(),
+        };
+        let Some(rows) = self.list_rows(site, kind, Some(&filter), seen).await else {
+            return;
+        };
+        let text = |row: &Value, field: &str| lookup_one(row, field).unwrap_or_default();
+        let mut vouched: HashMap<String, bool> = HashMap::new();
+        let mut present: HashMap<String, Value> = HashMap::new();
+        for row in rows {
+            let same = project.is_some_and(|project| kind.project_of(&row) == project);
+            *vouched.entry(text(&row, scopes.key)).or_default() |= same;
+            present.insert(text(&row, "id"), row);
+        }
+        for (value, ids) in &scopes.ids {
+            let Some(same_project) = vouched.get(*value) else {
+                continue;
+            };
+            seen.vouched_by_another_project |= !same_project;
+            for id in ids {
+                seen.rows.insert((*id).to_owned(), present.remove(*id));
+            }
+        }
+    }
+
+    /// Each asked id with its row or its proven absence; ids that nothing is proven of are left out.
+    /// False if the witness is gone, and nothing proven of what is absent.
+    async fn list_with_witness(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        ids: &BTreeSet<String>,
+        project: Option<&str>,
+        witness: Witness,
+        seen: &mut Observation,
+    ) -> bool {
+        let filter = ListFilter {
+            key: "id".into(),
+            values: ids.iter().cloned().chain([witness.id.clone()]).collect(),
+        };
+        let Some(rows) = self.list_rows(site, kind, Some(&filter), seen).await else {
+            return false;
+        };
+        let mut present: HashMap<String, Value> = rows
+            .into_iter()
+            .filter_map(|row| Some((kind.id_of(&row)?, row)))
+            .collect();
+        let vouched = present.contains_key(&witness.id);
+        if !vouched {
+            self.sites.forget_witness(site, &kind.name);
+        }
+        seen.vouched_by_another_project |= project != Some(witness.project_id.as_str());
+        for id in ids {
+            match present.remove(id) {
+                Some(row) => seen.rows.insert(id.clone(), Some(row)),
+                None if vouched => seen.rows.insert(id.clone(), None),
+                None => None,
+            };
+        }
+        vouched
+    }
+
+    /// None where the list failed, which is then what is known.
+    async fn list_rows(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        filter: Option<&ListFilter>,
+        seen: &mut Observation,
+    ) -> Option<Vec<Value>> {
+        let request = ListRows {
+            site,
+            kind,
+            filter,
+            fields: Fields::Planning,
+            rows_max: None,
+        };
+        let listing = self.once(site, self.cloud.list(request)).await;
+        self.site_answered(site, listing.as_ref().err());
+        match listing {
+            Ok(listing) => {
+                seen.identity = listing.identity.or(seen.identity.take());
+                Some(listing.rows)
+            }
+            Err(failure) => {
+                seen.failure = Some(failure);
+                None
+            }
+        }
+    }
+
+    /// A resource of the kind that is there and is not among those that are looked for; of their
+    /// project, if there is one.
+    async fn find_witness(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        ids: &BTreeSet<String>,
+        project: Option<&str>,
+    ) -> Result<Option<Witness>, CloudFailure> {
+        let kept = self.sites.witness(site, &kind.name);
+        let fits = |witness: &Witness| {
+            !ids.contains(&witness.id)
+                && project.is_none_or(|project| project == witness.project_id)
+        };
+        if let Some(witness) = kept.filter(fits) {
+            return Ok(Some(witness));
+        }
+        let mut candidates = Vec::new();
+        let by_project = kind.spec.list.as_ref().is_some_and(|list| list.by_project);
+        if let Some(project) = project.filter(|_| by_project) {
+            let filter = ListFilter {
+                key: kind
+                    .spec
+                    .list
+                    .as_ref()
+                    .map(|it| it.project.clone())
+                    .unwrap_or_default(),
+                values: vec![project.to_owned()],
+            };
+            candidates = self.candidates(site, kind, ids, Some(&filter)).await?;
+        }
+        if candidates.is_empty() {
+            candidates = self.candidates(site, kind, ids, None).await?;
+        }
+        // One that nobody deletes lasts; any living one will do.
+        let keys = candidates
+            .iter()
+            .map(|witness| ResourceKey {
+                site: site.clone(),
+                kind: kind.name.clone(),
+                id: witness.id.clone(),
+            })
+            .collect();
+        let doomed: BTreeSet<String> = match self.ledger.tombstones_of(keys).await {
+            Ok(tombstones) => tombstones.into_iter().map(|found| found.key.id).collect(),
+            Err(_) => BTreeSet::new(),
+        };
+        let lasting = candidates
+            .iter()
+            .find(|witness| !doomed.contains(&witness.id));
+        let witness = lasting.or(candidates.last()).cloned();
+        if let Some(witness) = &witness {
+            self.sites.keep_witness(site, &kind.name, witness.clone());
+        }
+        Ok(witness)
+    }
+
+    async fn candidates(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        ids: &BTreeSet<String>,
+        filter: Option<&ListFilter>,
+    ) -> Result<Vec<Witness>, CloudFailure> {
+        let request = ListRows {
+            site,
+            kind,
+            filter,
+            fields: Fields::Planning,
+            rows_max: Some(WITNESS_ROWS.max(ids.len() + 1)),
+        };
+        let listing = self.once(site, self.cloud.list(request)).await?;
+        let found = listing.rows.iter().filter_map(|row| {
+            Some(Witness {
+                id: kind.id_of(row)?,
+                project_id: kind.project_of(row),
+            })
+        });
+        Ok(found.filter(|witness| !ids.contains(&witness.id)).collect())
+    }
+}
+
+/// What a look has seen.
+#[derive(Default)]
+pub(super) struct Observation {
+    /// Asked ids with their row, or with none where absence is proven.
+    pub(super) rows: HashMap<String, Option<Value>>,
+    pub(super) identity: Option<Identity>,
+    /// No witness of the very project vouched: who lost the rights there would see the same.
+    pub(super) vouched_by_another_project: bool,
+    /// Why nothing is known of the other ids.
+    pub(super) failure: Option<CloudFailure>,
+}
+
+/// What goes along with something, by the value of the kind's scope: the ids of the rows under each.
+struct Scopes<'s> {
+    key: &'s str,
+    ids: BTreeMap<&'s str, BTreeSet<&'s str>>,
+}
+
+/// A living resource that vouches for a listing (I13b).
+#[derive(Clone, Debug)]
+pub(super) struct Witness {
+    pub(super) id: String,
+    pub(super) project_id: String,
+}
+
+/// What was there when it was planned is not gone because its service or extension is missing now.
+fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
+    CloudFailure {
+        retry: Retry::Scheduled,
+        class: ErrorClass::Unavailable,
+        status: None,
+        kind: String::new(),
+        message: format!(
+            "{site} no longer offers {}s, and tells nothing of them",
+            kind.name
+        ),
+        request_id: String::new(),
+        retry_after: None,
+    }
+}
+
+/// The project that all have, if they have one.
+fn project_of(batch: &[ClaimedStep]) -> Option<&str> {
+    let first = batch.first()?.project_id.as_str();
+    let all = batch.iter().all(|step| step.project_id == first);
+    (all && !first.is_empty()).then_some(first)
+}

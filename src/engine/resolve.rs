@@ -1,0 +1,330 @@
+//! From words to resources: `KIND/ID-OR-NAME` at a site, a cloud or all sites, as exactly one resource
+//! each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Shared;
+use super::planning::control_error;
+use crate::cloud::CloudFailure;
+use crate::control::{ControlError, SiteSpec, TargetSpec};
+use crate::domain::kinds::Kind;
+use crate::domain::model::{KindName, Resource, Site, Target};
+use crate::domain::plan::{ListFilter, Lookup};
+use crate::domain::text::{did_you_mean, escape};
+
+impl Shared {
+    /// Resources of a kind by their ids, or by their names: one listing, however many.
+    pub(super) async fn find(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        words: &BTreeSet<&str>,
+        by: By,
+    ) -> Result<Vec<Resource>, CloudFailure> {
+        let listed = self.kinds.listed(kind);
+        let key = match (&kind.spec.derived, &listed.spec.list, by) {
+            (Some(derived), _, By::Id) => derived.find_by.as_str(),
+            // Below a parent that is not at this site there is no list, and that is an error; a row that
+            // is not there is none.
+            (None, Some(list), By::Id) if list.within.is_some() => {
+                let whole = words.iter().copied().filter(|word| word.contains(','));
+                return self.read_all(site, listed, &whole.collect()).await;
+            }
+            (None, _, By::Id) => match listed.id_filter() {
+                Some(filter) => filter,
+                None => return self.read_all(site, listed, words).await,
+            },
+            (None, Some(list), By::Name) if list.within.is_none() => list.name.as_str(),
+            (_, _, By::Name) => return Ok(Vec::new()),
+        };
+        // A composite id begins with its parent's, by which it is found.
+        let composite = kind.spec.derived.is_some() || listed.id_filter() != Some("id");
+        let part = |word: &&str| match (word.split_once(','), by) {
+            (Some((parent, _)), By::Id) if composite => parent.to_owned(),
+            _ => (*word).to_owned(),
+        };
+        let values: BTreeSet<String> = words.iter().map(part).collect();
+        let filter = ListFilter {
+            key: key.to_owned(),
+            values: values.into_iter().collect(),
+        };
+        let (rows, _) = self
+            .look_up(&Lookup {
+                site: site.clone(),
+                kind: listed.name.clone(),
+                filter: Some(filter),
+            })
+            .await?;
+        let found = rows
+            .iter()
+            .flat_map(|row| self.kinds.resources_in(site, listed, row));
+        Ok(found
+            .filter(|found| found.key.kind == kind.name)
+            .filter(|found| words.contains(by.word(found)))
+            .collect())
+    }
+
+    /// By ids. Whoever is shown the one resource that the login is for is refused to read any other word,
+    /// which may be that one's name: then the refusal counts only if it is not.
+    async fn find_ids(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        words: &BTreeSet<&str>,
+    ) -> Result<(Vec<Resource>, Option<CloudFailure>), CloudFailure> {
+        if !kind.spec.list.as_ref().is_some_and(|list| list.own_only) {
+            return Ok((self.find(site, kind, words, By::Id).await?, None));
+        }
+        let mut found = Vec::new();
+        let mut refused = None;
+        for word in words {
+            match self
+                .find(site, kind, &BTreeSet::from([*word]), By::Id)
+                .await
+            {
+                Ok(more) => found.extend(more),
+                Err(failure) if failure.status == Some(403) => refused = Some(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok((found, refused))
+    }
+
+    /// The same where the cloud has no filter by id.
+    async fn read_all(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        ids: &BTreeSet<&str>,
+    ) -> Result<Vec<Resource>, CloudFailure> {
+        let mut found = Vec::new();
+        for id in ids {
+            let row = self.read(site, kind, id).await?.row;
+            found.extend(
+                row.iter()
+                    .flat_map(|row| self.kinds.resources_in(site, kind, row)),
+            );
+        }
+        Ok(found)
+    }
+
+    /// Each target as exactly one resource; a word that fits several is refused, and they are listed.
+    pub(super) async fn resolve(
+        &self,
+        specs: &[TargetSpec],
+    ) -> Result<Vec<Resource>, ControlError> {
+        let mut targets: Vec<Resource> = Vec::new();
+        for found in self.resolve_all(specs).await? {
+            if targets.iter().all(|target| target.key != found.key) {
+                targets.push(found);
+            }
+        }
+        if targets.is_empty() {
+            return Err(ControlError::Usage {
+                message: "no target is named".into(),
+            });
+        }
+        Ok(targets)
+    }
+
+    pub(super) async fn resolve_one(&self, spec: &TargetSpec) -> Result<Resource, ControlError> {
+        let mut found = self.resolve_all(std::slice::from_ref(spec)).await?;
+        Ok(found.swap_remove(0))
+    }
+
+    /// One resource for each, in order, or one in each region of what all share: looked up by site and
+    /// kind, not one by one.
+    async fn resolve_all(&self, specs: &[TargetSpec]) -> Result<Vec<Resource>, ControlError> {
+        let mut asked = Vec::new();
+        for spec in specs {
+            let kind = self
+                .kinds
+                .resolve(&spec.kind)
+                .map_err(|message| ControlError::Usage { message })?;
+            let sites = self.sites_with(kind, &spec.site)?;
+            asked.push((kind, sites, spec.id_or_name.as_str()));
+        }
+        let mut wanted: BTreeMap<Wanted<'_>, BTreeSet<&str>> = BTreeMap::new();
+        for (kind, sites, word) in &asked {
+            let kind = &kind.name;
+            for site in sites {
+                wanted
+                    .entry(Wanted { site, kind })
+                    .or_default()
+                    .insert(word);
+            }
+        }
+        let looked = wanted.into_iter().map(|(at, words)| async move {
+            let Some(kind) = self.kinds.get(at.kind) else {
+                return Ok((at, Vec::new()));
+            };
+            let (mut found, refused) = self.find_ids(at.site, kind, &words).await?;
+            let is_id = |word: &&str| found.iter().any(|found| found.key.id == *word);
+            let names: BTreeSet<&str> = words.into_iter().filter(|word| !is_id(word)).collect();
+            if !names.is_empty() {
+                let mut named = self.find(at.site, kind, &names, By::Name).await?;
+                named.retain(|named| !found.iter().any(|found| found.key == named.key));
+                let is_name = |word: &&&str| named.iter().any(|found| found.name == **word);
+                let unmatched: Vec<&str> = names
+                    .iter()
+                    .filter(|word| !is_name(word))
+                    .copied()
+                    .collect();
+                found.extend(named);
+                match refused {
+                    Some(failure) if !unmatched.is_empty() => return Err(failure),
+                    _ => {}
+                }
+                for word in unmatched {
+                    found.extend(self.unknown_owner(at.site, kind, word).await?);
+                }
+            }
+            Ok((at, found))
+        });
+        let mut found: BTreeMap<Wanted<'_>, Vec<Resource>> = BTreeMap::new();
+        for answer in futures_util::future::join_all(looked).await {
+            // One silent site could hide that the word fits twice.
+            let (at, resources) = answer.map_err(control_error)?;
+            found.insert(at, resources);
+        }
+        let mut meant = Vec::new();
+        for (kind, sites, word) in &asked {
+            let fits = sites.iter().flat_map(|site| {
+                let kind = &kind.name;
+                let here = found.get(&Wanted { site, kind }).into_iter().flatten();
+                let here: Vec<&Resource> = here.collect();
+                let by = match here.iter().any(|found| found.key.id == *word) {
+                    true => By::Id,
+                    false => By::Name,
+                };
+                here.into_iter()
+                    .filter(move |found| by.word(found) == *word)
+            });
+            let fits = self.without_copies(fits.collect());
+            meant.extend(the_one(kind, sites, word, fits)?);
+        }
+        Ok(meant)
+    }
+
+    /// Those of the sites where resources of a kind can be.
+    pub(super) fn sites_with(
+        &self,
+        kind: &Kind,
+        spec: &SiteSpec,
+    ) -> Result<Vec<Site>, ControlError> {
+        let mut sites = self.sites_of(spec)?;
+        sites.retain(|site| self.kinds.may_be_at(kind, site));
+        match sites.is_empty() {
+            false => Ok(sites),
+            true => Err(ControlError::Usage {
+                message: match (kind.is_native(), self.kinds.home()) {
+                    (true, Some(home)) if home.service == kind.service => {
+                        let (kind, at) = (&kind.name, &home.site);
+                        format!(
+                            "{kind} is kept at {at}, which is no cloud: leave out --cloud, or write {kind}/…@{at}"
+                        )
+                    }
+                    (true, _) => format!(
+                        "{} is of the service {}, which another deployment keeps, or none",
+                        kind.name, kind.service
+                    ),
+                    (false, _) => format!("{} is a kind of clouds, and none is meant", kind.name),
+                },
+            }),
+        }
+    }
+
+    pub(super) fn sites_of(&self, spec: &SiteSpec) -> Result<Vec<Site>, ControlError> {
+        let all = self.cloud.sites();
+        let sites: Vec<Site> = all
+            .iter()
+            .filter(|site| spec.matches(site))
+            .cloned()
+            .collect();
+        if sites.is_empty() {
+            let known: Vec<String> = all.iter().map(Site::to_string).collect();
+            let wanted = match spec {
+                SiteSpec::All => {
+                    return Err(ControlError::Usage {
+                        message: "no cloud is configured: gone doctor says where it looked".into(),
+                    });
+                }
+                SiteSpec::Cloud(cloud) => cloud.to_string(),
+                SiteSpec::Region(site) => site.to_string(),
+            };
+            return Err(ControlError::Usage {
+                message: format!(
+                    "no such site \"{}\"{}; configured: {}",
+                    escape(&wanted),
+                    did_you_mean(&wanted, known.iter().map(String::as_str)),
+                    known.join(", ")
+                ),
+            });
+        }
+        Ok(sites)
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum By {
+    Id,
+    Name,
+}
+
+impl By {
+    fn word(self, resource: &Resource) -> &str {
+        match self {
+            By::Id => &resource.key.id,
+            By::Name => &resource.name,
+        }
+    }
+}
+
+/// Where words are looked up together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Wanted<'a> {
+    pub(super) site: &'a Site,
+    pub(super) kind: &'a KindName,
+}
+
+fn the_one(
+    kind: &Kind,
+    sites: &[Site],
+    word: &str,
+    fits: Vec<&Resource>,
+) -> Result<Vec<Resource>, ControlError> {
+    match fits.as_slice() {
+        [one] => Ok(vec![(*one).clone()]),
+        [first, others @ ..]
+            if kind.spec.in_all_regions && others.iter().all(|it| it.key.id == first.key.id) =>
+        {
+            Ok(fits.into_iter().cloned().collect())
+        }
+        [] => {
+            let sites: Vec<String> = sites.iter().map(Site::to_string).collect();
+            Err(ControlError::NotFound {
+                message: format!(
+                    "no {} with the id or name \"{}\" at {}",
+                    kind.name,
+                    escape(word),
+                    sites.join(", ")
+                ),
+            })
+        }
+        several => Err(ControlError::Ambiguous {
+            message: format!(
+                "{} resources fit {}/{}; name one by its id, or add @CLOUD/REGION",
+                several.len(),
+                kind.name,
+                escape(word)
+            ),
+            candidates: several
+                .iter()
+                .map(|one| Target {
+                    key: one.key.clone(),
+                    name: one.name.clone(),
+                })
+                .collect(),
+        }),
+    }
+}

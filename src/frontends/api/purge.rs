@@ -1,0 +1,208 @@
+//! What can be done about what is stuck (P3): the ladder, its rungs, and what they leave behind.
+
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::{MethodRouter, post};
+use axum::{Extension, Json};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::caller::Caller;
+use super::deletions::step_id;
+use super::input::{self, Params};
+use super::problem::Problem;
+use super::{Api, List};
+use crate::control::{Command, Page, Query, Receipt, SiteStatus};
+use crate::domain::ladder::{Ladder, PurgeScope, Rung};
+use crate::domain::model::{KindName, Orphan, ResourceKey, Site, Tombstone};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PurgeRequest {
+    rung: Rung,
+    /// The short id of the deletion.
+    confirm: String,
+    #[serde(default)]
+    reason: String,
+}
+
+/// `GET /deletions/{id}/purge`: what is offered, what each rung does, and why others are not offered.
+pub(super) async fn of_deletion(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<Ladder>, Problem> {
+    api.ladder(PurgeScope::Deletion(id)).await
+}
+
+/// `GET /steps/{id}/purge`: the same of one step.
+pub(super) async fn of_step(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<Ladder>, Problem> {
+    api.ladder(PurgeScope::Step(step_id(&id)?)).await
+}
+
+/// `POST /deletions/{id}/purge` `{rung, confirm, reason}`: 202 and the deletion, with `purge`; 409 if
+/// the rung is not offered, and why.
+pub(super) async fn deletion(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    let id = api.deletion(id).await?.id;
+    let purge = api
+        .purge(PurgeScope::Deletion(id.clone()), caller, &headers, bytes)
+        .await?;
+    let deletion = api.deletion(id).await?;
+    Ok((StatusCode::ACCEPTED, with(json!(deletion), purge)))
+}
+
+/// `POST /steps/{id}/purge`: the same of one step.
+pub(super) async fn step(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    let id = step_id(&id)?;
+    let purge = api
+        .purge(PurgeScope::Step(id), caller, &headers, bytes)
+        .await?;
+    let step = api.step(id).await?;
+    Ok((StatusCode::ACCEPTED, with(json!(step), purge)))
+}
+
+fn with(mut shown: Value, purge: Value) -> Json<Value> {
+    if let Value::Object(members) = &mut shown {
+        members.insert("purge".to_owned(), purge);
+    }
+    Json(shown)
+}
+
+/// `GET /orphans`: what was given up, each looked at now.
+pub(super) async fn orphans(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<Orphan>>, Problem> {
+    let params = Params::parse(query.as_deref(), &["cursor", "limit"])?;
+    let query = Query::Orphans {
+        cursor: params.cursor(),
+        limit: params.limit()?,
+    };
+    match api.query(query).await? {
+        Page::Orphans { rows: items, next } => Ok(Json(List { items, next })),
+        _ => Err(Problem::unexpected("orphans")),
+    }
+}
+
+/// `POST /tombstones/{site}/{kind}/{id}/release`: 202 and the tombstone; 409 if the resource is not
+/// seen to be there, or a deletion works on it.
+pub(super) async fn release(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Path((site, kind, id)): Path<(String, String, String)>,
+    headers: HeaderMap,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Tombstone>), Problem> {
+    let key = ResourceKey {
+        site: input::site(&api, &site)?,
+        kind: KindName::new(&kind),
+        id,
+    };
+    let query = Query::Tombstones {
+        site: Some(key.site.clone()),
+        kind: Some(key.kind.clone()),
+        phases: Vec::new(),
+        id: Some(key.id.clone()),
+        cursor: None,
+        limit: 1,
+    };
+    api.steer(Command::Release { key }, caller, &headers, bytes)
+        .await?;
+    let (rows, _) = api.tombstones(query).await?;
+    let released = rows.into_iter().next();
+    released
+        .map(|row| (StatusCode::ACCEPTED, Json(row)))
+        .ok_or_else(|| Problem::unexpected("a tombstone"))
+}
+
+/// `POST /deployments/{name}/release`: 202 and its name; 409 if none of this name is on record.
+pub(super) async fn release_importer(
+    State(api): State<Api>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    let command = Command::ReleaseImporter { name: name.clone() };
+    api.steer(command, caller, &headers, bytes).await?;
+    Ok((StatusCode::ACCEPTED, Json(json!({"released": name}))))
+}
+
+/// `POST /sites/{site}/pause` and `/resume`: 202 and the site; 409 if it is so already.
+pub(super) fn steer_site(command: fn(Site) -> Command) -> MethodRouter<Api> {
+    post(
+        move |State(api): State<Api>,
+              Extension(caller): Extension<Caller>,
+              Path(site): Path<String>,
+              headers: HeaderMap,
+              bytes: Result<Bytes, BytesRejection>| async move {
+            let site = input::site(&api, &site)?;
+            api.steer(command(site.clone()), caller, &headers, bytes)
+                .await?;
+            let Page::Sites { rows } = api.query(Query::Sites).await? else {
+                return Err(Problem::unexpected("sites"));
+            };
+            let found: Option<SiteStatus> = rows.into_iter().find(|row| row.site == site);
+            found
+                .map(|row| (StatusCode::ACCEPTED, Json(row)))
+                .ok_or_else(|| Problem::not_found(format!("no site {site}")))
+        },
+    )
+}
+
+impl Api {
+    async fn ladder(&self, what: PurgeScope) -> Result<Json<Ladder>, Problem> {
+        match self.query(Query::Ladder { what }).await? {
+            Page::Ladder { ladder } => Ok(Json(*ladder)),
+            _ => Err(Problem::unexpected("a ladder")),
+        }
+    }
+
+    async fn purge(
+        &self,
+        what: PurgeScope,
+        caller: Caller,
+        headers: &HeaderMap,
+        bytes: Result<Bytes, BytesRejection>,
+    ) -> Result<Value, Problem> {
+        let PurgeRequest {
+            rung,
+            confirm,
+            reason,
+        } = input::body(bytes)?;
+        let command = Command::Purge {
+            what,
+            rung,
+            confirm,
+        };
+        let envelope = caller.asks(command, reason, headers)?;
+        let Receipt::Purged {
+            rung,
+            moved,
+            deletion_id,
+            runbook,
+        } = self.control.submit(envelope).await?
+        else {
+            return Err(Problem::unexpected("a purge"));
+        };
+        Ok(json!({
+            "rung": rung, "moved": moved, "unpinned_by": deletion_id, "runbook": runbook,
+        }))
+    }
+}

@@ -1,0 +1,176 @@
+//! What the panes show: stuck, the collector's queue, sites, gates, deployments, the audit, tombstones.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use serde_json::Value;
+
+use super::input::{self, Params};
+use super::problem::Problem;
+use super::{Api, List};
+use crate::control::{DeploymentStatus, GateStatus, Page, Query, SiteStatus};
+use crate::domain::attention::CauseGroup;
+use crate::domain::model::{Deletion, DeletionState, KindName, Step, StepState, Tombstone};
+
+/// Younger ones may still be somebody's work in progress (T10).
+const STUCK_SINCE: chrono::Duration = chrono::Duration::hours(24);
+
+/// `GET /stuck`: deletions that wait for a person, requested longer ago than `older_than`; `0s` for
+/// all (T10).
+pub(super) async fn stuck(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<Deletion>>, Problem> {
+    let known = ["older_than", "site", "kind", "cursor", "limit"];
+    let params = Params::parse(query.as_deref(), &known)?;
+    let older_than = match params.before(&api, "older_than")? {
+        Some(time) => time,
+        None => api.clock.now() - STUCK_SINCE,
+    };
+    api.deletions(Query::Deletions {
+        states: vec![DeletionState::Stuck],
+        site: params.site(&api)?,
+        kind: params.kind(),
+        older_than: Some(older_than),
+        cursor: params.cursor(),
+        limit: params.limit()?,
+    })
+    .await
+}
+
+/// `GET /causes`: all on one page, the largest first.
+pub(super) async fn causes(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<CauseGroup>>, Problem> {
+    Params::parse(query.as_deref(), &[])?;
+    match api.query(Query::Causes { sites: Vec::new() }).await? {
+        Page::Causes { rows: items } => Ok(Json(List { items, next: None })),
+        _ => Err(Problem::unexpected("causes")),
+    }
+}
+
+/// `GET /gc`: blocked steps, with their attempts, blockers and next attempt (I2).
+pub(super) async fn collector(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<Step>>, Problem> {
+    let known = ["site", "kind", "older_than", "cursor", "limit"];
+    let params = Params::parse(query.as_deref(), &known)?;
+    api.steps(Query::Steps {
+        deletion_id: None,
+        states: vec![StepState::Blocked],
+        site: params.site(&api)?,
+        kind: params.kind(),
+        older_than: params.before(&api, "older_than")?,
+        cursor: params.cursor(),
+        cause: None,
+        filter: String::new(),
+        limit: params.limit()?,
+    })
+    .await
+}
+
+/// `GET /sites`: all of them on one page.
+pub(super) async fn sites(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<SiteStatus>>, Problem> {
+    Params::parse(query.as_deref(), &[])?;
+    match api.query(Query::Sites).await? {
+        Page::Sites { rows: items } => Ok(Json(List { items, next: None })),
+        _ => Err(Problem::unexpected("sites")),
+    }
+}
+
+/// `GET /gates`: all of them on one page.
+pub(super) async fn gates(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<GateStatus>>, Problem> {
+    Params::parse(query.as_deref(), &[])?;
+    match api.query(Query::Gates).await? {
+        Page::Gates { rows: items } => Ok(Json(List { items, next: None })),
+        _ => Err(Problem::unexpected("gates")),
+    }
+}
+
+/// `GET /deployments`: all of them on one page; none where this engine is no deployment.
+pub(super) async fn deployments(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<DeploymentStatus>>, Problem> {
+    Params::parse(query.as_deref(), &[])?;
+    match api.query(Query::Deployments).await? {
+        Page::Deployments { rows: items } => Ok(Json(List { items, next: None })),
+        _ => Err(Problem::unexpected("deployments")),
+    }
+}
+
+/// `GET /audit`: oldest first. `next` is null only on an empty page.
+pub(super) async fn audit(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<Value>>, Problem> {
+    let params = Params::parse(query.as_deref(), &["cursor"])?;
+    let after = params.number("cursor")?.unwrap_or_default();
+    match api.query(Query::Audit { after }).await? {
+        Page::Audit { rows: items } => {
+            let next = items.last().and_then(|row| row["seq"].as_i64());
+            let next = next.map(|seq| seq.to_string());
+            Ok(Json(List { items, next }))
+        }
+        _ => Err(Problem::unexpected("the audit")),
+    }
+}
+
+/// `GET /tombstones`: for other engines' filters (I8).
+pub(super) async fn tombstones(
+    State(api): State<Api>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<List<Tombstone>>, Problem> {
+    let known = ["site", "kind", "phase", "id", "cursor", "limit"];
+    let params = Params::parse(query.as_deref(), &known)?;
+    let (items, next) = api
+        .tombstones(Query::Tombstones {
+            site: params.site(&api)?,
+            kind: params.kind(),
+            phases: params.words("phase")?,
+            id: params.text("id").map(str::to_owned),
+            cursor: params.cursor(),
+            limit: params.limit()?,
+        })
+        .await?;
+    Ok(Json(List { items, next }))
+}
+
+/// `GET /tombstones/{site}/{kind}/{id}`, each part percent-encoded (`prod%2FRegionOne`).
+pub(super) async fn tombstone(
+    State(api): State<Api>,
+    Path((site, kind, id)): Path<(String, String, String)>,
+) -> Result<Json<Tombstone>, Problem> {
+    let query = Query::Tombstones {
+        site: Some(input::site(&api, &site)?),
+        kind: Some(KindName::new(&kind)),
+        phases: Vec::new(),
+        id: Some(id.clone()),
+        cursor: None,
+        limit: 1,
+    };
+    let (rows, _) = api.tombstones(query).await?;
+    rows.into_iter()
+        .next()
+        .map(Json)
+        .ok_or_else(|| Problem::not_found(format!("no tombstone of {kind}/{id}@{site}")))
+}
+
+impl Api {
+    pub(super) async fn tombstones(
+        &self,
+        query: Query,
+    ) -> Result<(Vec<Tombstone>, Option<String>), Problem> {
+        match self.query(query).await? {
+            Page::Tombstones { rows, next } => Ok((rows, next)),
+            _ => Err(Problem::unexpected("tombstones")),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! `gone purge`: what can be done about what is stuck, and doing it (P3).
+
+use serde::Serialize;
+
+use super::args::{Format, PurgeArgs};
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::Sheet;
+use super::session::Session;
+use super::wait;
+use crate::control::{Command, Page, Query, Receipt};
+use crate::domain::ladder::{Ladder, PurgeScope, Rung};
+use crate::domain::model::short_id;
+
+#[derive(Serialize)]
+struct Done {
+    id: String,
+    rung: Rung,
+    /// How many steps it put to work, or gave up.
+    moved: u64,
+    /// The deletion of what pins it.
+    unpinned_by: Option<String>,
+    runbook: Option<String>,
+}
+
+/// Without a rung it shows what is offered, and sends nothing.
+pub(super) async fn run(session: &mut Session<'_>, args: PurgeArgs) -> Result<Exit, Failure> {
+    let Some(word) = &args.rung else {
+        for (at, id) in args.ids.iter().enumerate() {
+            if at > 0 {
+                writeln!(session.out)?;
+            }
+            show(session, id).await?;
+        }
+        return Ok(Exit::Done);
+    };
+    let rung = Rung::parse(word).map_err(|message| {
+        let advice = "`gone purge ID` shows what is offered.";
+        Failure::usage("purge", message, advice)
+    })?;
+    session.refuse_if_read_only("purge")?;
+    let mut done = Vec::new();
+    let mut exits = Vec::new();
+    for id in &args.ids {
+        match take(session, id, rung, &args).await {
+            Ok(row) => done.push(row),
+            Err(failure) => {
+                failure.write(session.err, session.style, session.global.output)?;
+                exits.push(failure.exit);
+            }
+        }
+    }
+    if session.global.output == Format::Table {
+        write_done(session, &done)?;
+    } else if exits.is_empty() || !done.is_empty() {
+        session.print_rows(&sheet_of(&done), &done)?;
+    }
+    if matches!(rung, Rung::Retry | Rung::Unpin) && !done.is_empty() {
+        session.out.flush()?;
+        exits.push(wait::carry_on(session, "purge").await?);
+    }
+    Ok(Exit::first_of(exits))
+}
+
+/// An id is a deletion's, or the number of a step where no deletion ends so.
+async fn what(session: &Session<'_>, tried: &str, id: &str) -> Result<PurgeScope, Failure> {
+    match (session.deletion(tried, id).await, id.parse::<i64>()) {
+        (Ok(deletion), _) => Ok(PurgeScope::Deletion(deletion.id)),
+        (Err(failure), Ok(step)) if failure.error == "not_found" => Ok(PurgeScope::Step(step)),
+        (Err(failure), _) => Err(failure),
+    }
+}
+
+async fn take(
+    session: &Session<'_>,
+    id: &str,
+    rung: Rung,
+    args: &PurgeArgs,
+) -> Result<Done, Failure> {
+    let tried = format!("purge {id}");
+    let command = Command::Purge {
+        what: what(session, &tried, id).await?,
+        rung,
+        confirm: args.confirm.clone().unwrap_or_default(),
+    };
+    match session.submit(&tried, command, &args.why.reason).await? {
+        Receipt::Purged {
+            rung,
+            moved,
+            deletion_id,
+            runbook,
+        } => Ok(Done {
+            id: id.to_owned(),
+            rung,
+            moved,
+            unpinned_by: deletion_id,
+            runbook,
+        }),
+        _ => Err(Failure::unexpected(tried)),
+    }
+}
+
+fn sheet_of(done: &[Done]) -> Sheet {
+    let mut sheet = Sheet::new(["ID", "RUNG", "STEPS MOVED", "UNPINNED BY", "RUNBOOK"]);
+    for row in done {
+        sheet.push([
+            row.id.clone(),
+            row.rung.as_str().to_owned(),
+            row.moved.to_string(),
+            row.unpinned_by.clone().unwrap_or_default(),
+            row.runbook.clone().unwrap_or_default(),
+        ]);
+    }
+    sheet
+}
+
+fn write_done(session: &mut Session<'_>, done: &[Done]) -> Result<(), Failure> {
+    for row in done {
+        if let Some(runbook) = &row.runbook {
+            for line in runbook.lines() {
+                writeln!(session.out, "{}", session.style.safe(line))?;
+            }
+            continue;
+        }
+        let steps = if row.moved == 1 { "step" } else { "steps" };
+        let line = match (row.rung, &row.unpinned_by) {
+            (_, Some(by)) => format!(
+                "{}: what pins it goes by deletion {}; it is tried again then",
+                row.id,
+                short_id(by)
+            ),
+            (Rung::Forget, None) => format!(
+                "{}: {} {steps} forgotten; what is left behind: gone list orphans",
+                row.id, row.moved
+            ),
+            (rung, None) => format!("{}: {}, {} {steps}", row.id, rung.as_str(), row.moved),
+        };
+        writeln!(session.out, "{}", session.style.safe(&line))?;
+    }
+    Ok(())
+}
+
+async fn show(session: &mut Session<'_>, id: &str) -> Result<(), Failure> {
+    let tried = format!("show the ladder of {id}");
+    let what = what(session, &tried, id).await?;
+    let Page::Ladder { ladder } = session.query(&tried, Query::Ladder { what }).await? else {
+        return Err(Failure::unexpected(tried));
+    };
+    if session.print_value(&*ladder)? {
+        return Ok(());
+    }
+    if session.global.output == Format::Csv {
+        let mut sheet = Sheet::new(["RUNG", "OFFERED", "DOES", "LEAVES", "WHY NOT"]);
+        for offer in &ladder.offers {
+            sheet.push([
+                offer.rung.as_str().to_owned(),
+                offered(offer.why_not.is_none()).to_owned(),
+                offer.does.join("; "),
+                offer.leaves.clone(),
+                offer.why_not.clone().unwrap_or_default(),
+            ]);
+        }
+        return session.print_rows(&sheet, &ladder.offers);
+    }
+    write_ladder(session, id, &ladder)
+}
+
+fn offered(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
+}
+
+fn write_ladder(session: &mut Session<'_>, id: &str, ladder: &Ladder) -> Result<(), Failure> {
+    let style = session.style;
+    let head = format!("{}, in deletion {}", ladder.subject, ladder.confirm);
+    writeln!(session.out, "{}\n", style.safe(&head))?;
+    writeln!(session.out, "RUNG     OFFERED  WHAT IT DOES")?;
+    for offer in &ladder.offers {
+        let mut lines = match &offer.why_not {
+            Some(why) => vec![why.clone()],
+            None => offer.does.clone(),
+        };
+        if !offer.leaves.is_empty() {
+            lines.push(format!("leaves: {}", offer.leaves));
+        }
+        let mut lead = format!(
+            "{:<7}  {:<7}  ",
+            offer.rung.as_str(),
+            offered(offer.why_not.is_none())
+        );
+        for line in lines {
+            writeln!(session.out, "{lead}{}", style.safe(&line))?;
+            lead = " ".repeat(18);
+        }
+    }
+    if ladder.offers.iter().any(|offer| offer.why_not.is_none()) {
+        let confirm = &ladder.confirm;
+        writeln!(
+            session.out,
+            "\nNothing was done. To take one: gone purge {} --rung NAME --confirm {confirm}",
+            style.safe(id)
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! A cursor over rows, which stays on its row when the rows move.
+
+use std::collections::BTreeSet;
+
+use crate::domain::filter::SearchQuery;
+
+use super::keys::Action;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct List {
+    pub(crate) cursor: usize,
+    /// First row on the screen.
+    pub(crate) top: usize,
+    pub(crate) filter: SearchQuery,
+    /// Keys of marked rows, which survive a refresh.
+    pub(crate) marks: BTreeSet<String>,
+}
+
+impl List {
+    /// True if the action was a movement.
+    pub(crate) fn go(&mut self, action: Action, len: usize, page: usize) -> bool {
+        let last = len.saturating_sub(1);
+        self.cursor = match action {
+            Action::Up => self.cursor.saturating_sub(1),
+            Action::Down => self.cursor + 1,
+            Action::PageUp => self.cursor.saturating_sub(page.max(1)),
+            Action::PageDown => self.cursor + page.max(1),
+            Action::First => 0,
+            Action::Last => last,
+            _ => return false,
+        }
+        .min(last);
+        true
+    }
+
+    /// Puts the cursor back within the rows, and the window around the cursor. `recenter`: where it has
+    /// to move, the cursor is in its middle then, and the next keys do not move it again.
+    pub(crate) fn settle(&mut self, len: usize, height: usize, recenter: bool) {
+        self.cursor = self.cursor.min(len.saturating_sub(1));
+        let height = height.max(1);
+        let is_seen = (self.top..self.top + height).contains(&self.cursor);
+        if !is_seen && recenter {
+            self.top = self.cursor.saturating_sub(height / 2);
+        } else if self.cursor < self.top {
+            self.top = self.cursor;
+        } else if !is_seen {
+            self.top = self.cursor + 1 - height;
+        }
+        self.top = self.top.min(len.saturating_sub(height));
+    }
+
+    /// Moves the cursor to where its row went; if that is gone, it stays in place.
+    pub(crate) fn hold<K: PartialEq>(
+        &mut self,
+        held: Option<K>,
+        mut keys: impl Iterator<Item = K>,
+    ) {
+        self.follow(held.and_then(|held| keys.position(|key| key == held)));
+    }
+
+    /// The cursor's row is this one now; none: nobody knows.
+    pub(crate) fn follow(&mut self, row: Option<usize>) {
+        if let Some(row) = row {
+            // The window moves along, so that the row keeps its place on the screen.
+            self.top = (self.top + row).saturating_sub(self.cursor);
+            self.cursor = row;
+        }
+    }
+}

@@ -1,0 +1,582 @@
+//! How things are shown: tones, glyphs, words, widths. Meaning never stands on colour alone: every
+//! state has a glyph and a word.
+
+use chrono::{DateTime, Utc};
+use ratatui::style::{Color, Modifier, Style};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::domain::awaiting::{becomes, deployment_of, silent_deployment};
+use crate::domain::model::{Blocker, Counts, DeletionState, KindName, StepState, short_id};
+use crate::domain::text;
+use crate::system::config::{Accent, Theme};
+
+use super::keys::{Action, Keymap};
+
+/// Narrower screens show ids and times short.
+pub(crate) const WIDE: u16 = 100;
+
+/// What a text is, not which colour it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Tone {
+    #[default]
+    Plain,
+    Dim,
+    Strong,
+    Good,
+    Busy,
+    Warn,
+    Bad,
+}
+
+/// What this terminal and this person want to see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RenderContext<'k> {
+    pub(crate) keys: &'k Keymap,
+    pub(crate) ascii: bool,
+    pub(crate) theme: Theme,
+    /// Few bytes matter more than looks.
+    pub(crate) sparing: bool,
+    pub(crate) width: u16,
+    pub(crate) now: DateTime<Utc>,
+    /// Rows name their site only where there is a choice.
+    pub(crate) many_sites: bool,
+    /// What is shown is past: `now` is its time.
+    pub(crate) replays: bool,
+}
+
+/// A piece of text in one tone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    pub(crate) tone: Tone,
+}
+
+impl Cell {
+    pub(crate) fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Self {
+            text: text.into(),
+            tone,
+        }
+    }
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self::new(text, Tone::Plain)
+    }
+    pub(crate) fn dim(text: impl Into<String>) -> Self {
+        Self::new(text, Tone::Dim)
+    }
+}
+
+impl RenderContext<'_> {
+    /// Slots of the terminal's own 16 colours, so that its theme decides; or none at all, since
+    /// with `NO_COLOR` even a reset of colours would clear the reversed selection on some terminals.
+    pub(crate) fn style(&self, tone: Tone) -> Style {
+        let bright = matches!(self.theme, Theme::Dark | Theme::HighContrast);
+        let colour = match (tone, self.theme) {
+            (_, Theme::Mono) | (Tone::Plain | Tone::Strong, _) => None,
+            (Tone::Dim, Theme::Light) => Some(Color::DarkGray),
+            (Tone::Dim, _) => None,
+            (Tone::Good, _) if bright => Some(Color::LightGreen),
+            (Tone::Good, _) => Some(Color::Green),
+            (Tone::Busy, Theme::Light) => Some(Color::Blue),
+            (Tone::Busy, _) if bright => Some(Color::LightCyan),
+            (Tone::Busy, _) => Some(Color::Cyan),
+            (Tone::Warn, Theme::Light) => Some(Color::Magenta),
+            (Tone::Warn, _) if bright => Some(Color::LightYellow),
+            (Tone::Warn, _) => Some(Color::Yellow),
+            (Tone::Bad, _) if bright => Some(Color::LightRed),
+            (Tone::Bad, _) => Some(Color::Red),
+        };
+        let modifier = match (tone, self.theme) {
+            (Tone::Strong | Tone::Bad, _) => Modifier::BOLD,
+            (Tone::Good | Tone::Busy | Tone::Warn, Theme::HighContrast) => Modifier::BOLD,
+            (Tone::Dim, Theme::HighContrast | Theme::Light) => Modifier::empty(),
+            (Tone::Dim, _) => Modifier::DIM,
+            (_, _) => Modifier::empty(),
+        };
+        let style = Style::new().add_modifier(modifier);
+        colour.map_or(style, |colour| style.fg(colour))
+    }
+
+    /// A cloud's own colour, as a block; without colours the block remains.
+    pub(crate) fn accent(&self, accent: Accent) -> Style {
+        let style = Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED);
+        if self.theme == Theme::Mono {
+            return style;
+        }
+        style.fg(match accent {
+            Accent::Red => Color::Red,
+            Accent::Green => Color::Green,
+            Accent::Yellow => Color::Yellow,
+            Accent::Blue => Color::Blue,
+            Accent::Magenta => Color::Magenta,
+            Accent::Cyan => Color::Cyan,
+        })
+    }
+
+    /// For a pane without rows because of its filter.
+    pub(crate) fn nothing_fits(&self, row: &str) -> String {
+        let back = self.key(Action::Back);
+        format!("No {row} contains that text; {back} shows all again.")
+    }
+
+    /// How the key for this is written.
+    pub(crate) fn key(&self, action: Action) -> String {
+        self.keys.key(action)
+    }
+
+    pub(crate) fn pick(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
+        if self.ascii { ascii } else { unicode }
+    }
+
+    /// Between facts on one line.
+    pub(crate) fn dot(&self) -> &'static str {
+        self.pick(" · ", " - ")
+    }
+
+    /// What was asked and not answered, for the head of a pane.
+    pub(crate) fn errors<'e>(&self, errors: impl IntoIterator<Item = &'e String>) -> Vec<Cell> {
+        let cell = |error| Cell::new(format!("{} {error}", self.pick("✖", "x")), Tone::Bad);
+        errors.into_iter().map(cell).collect()
+    }
+
+    /// `✖ stuck`
+    pub(crate) fn step_state(&self, state: StepState) -> Cell {
+        let (glyph, tone) = self.step_glyph(state);
+        Cell::new(format!("{glyph} {}", state.as_str()), tone)
+    }
+
+    pub(crate) fn step_glyph(&self, state: StepState) -> (&'static str, Tone) {
+        match state {
+            StepState::Waiting => (self.pick("·", "."), Tone::Dim),
+            StepState::Ready => (self.pick("○", "o"), Tone::Plain),
+            StepState::Running => (self.pick("▶", ">"), Tone::Busy),
+            StepState::Verifying => (self.pick("◌", "?"), Tone::Busy),
+            StepState::Blocked => (self.pick("‖", "|"), Tone::Warn),
+            StepState::Stuck => (self.pick("✖", "x"), Tone::Bad),
+            StepState::Gone => (self.pick("✓", "+"), Tone::Good),
+            StepState::Skipped => (self.pick("–", "-"), Tone::Dim),
+            StepState::Purged => ("!", Tone::Warn),
+        }
+    }
+
+    pub(crate) fn deletion_state(&self, state: DeletionState) -> Cell {
+        let (glyph, word, tone) = match state {
+            DeletionState::Planning => (self.pick("◌", "?"), "planning", Tone::Busy),
+            DeletionState::Refused => (self.pick("✖", "x"), "refused", Tone::Bad),
+            DeletionState::AwaitingApproval => (self.pick("‖", "|"), "approval", Tone::Warn),
+            DeletionState::Running => (self.pick("▶", ">"), "running", Tone::Busy),
+            DeletionState::Paused => (self.pick("‖", "|"), "paused", Tone::Warn),
+            DeletionState::Stuck => (self.pick("✖", "x"), "stuck", Tone::Bad),
+            DeletionState::Gone => (self.pick("✓", "+"), "gone", Tone::Good),
+            DeletionState::Cancelled => (self.pick("–", "-"), "cancelled", Tone::Dim),
+            DeletionState::Purged => ("!", "purged", Tone::Warn),
+        };
+        Cell::new(format!("{glyph} {word}"), tone)
+    }
+
+    /// The time of day, or month and day before it when it is another day; UTC.
+    pub(crate) fn time(&self, at: DateTime<Utc>) -> String {
+        let format = if at.date_naive() == self.now.date_naive() {
+            "%H:%M:%S"
+        } else {
+            "%m-%d %H:%M"
+        };
+        at.format(format).to_string()
+    }
+
+    pub(crate) fn maybe_time(&self, at: Option<DateTime<Utc>>) -> String {
+        at.map_or_else(|| self.none().to_owned(), |at| self.time(at))
+    }
+
+    /// As [`Self::time`], or on narrow screens without the seconds, or only the day.
+    pub(crate) fn brief(&self, at: DateTime<Utc>) -> String {
+        if self.width >= WIDE {
+            return self.time(at);
+        }
+        let format = if at.date_naive() == self.now.date_naive() {
+            "%H:%M"
+        } else {
+            "%m-%d"
+        };
+        at.format(format).to_string()
+    }
+
+    pub(crate) fn maybe_brief(&self, at: Option<DateTime<Utc>>) -> String {
+        at.map_or_else(|| self.none().to_owned(), |at| self.brief(at))
+    }
+
+    pub(crate) fn brief_width(&self) -> u16 {
+        if self.width >= WIDE { 11 } else { 5 }
+    }
+
+    /// Stands where there is nothing to say.
+    pub(crate) fn none(&self) -> &'static str {
+        self.pick("–", "-")
+    }
+
+    /// `████▓▓░░░░`: what has ended, what the cloud has accepted, and the rest.
+    pub(crate) fn bar(&self, counts: &Counts, width: usize) -> String {
+        let columns = |part: u64| {
+            let part = u128::from(part.min(counts.total)) * width as u128;
+            let columns = part.checked_div(u128::from(counts.total));
+            columns
+                .and_then(|columns| usize::try_from(columns).ok())
+                .unwrap_or(0)
+        };
+        let ended = columns(counts.ended());
+        let accepted = columns(counts.accepted()) - ended;
+        let rest = width - ended - accepted;
+        let parts = [
+            (self.pick("█", "#"), ended),
+            (self.pick("▓", "+"), accepted),
+            (self.pick("░", "."), rest),
+        ];
+        parts.map(|(sign, columns)| sign.repeat(columns)).concat()
+    }
+
+    /// `▁▃▇█`: each against the highest.
+    pub(crate) fn spark(&self, values: impl Iterator<Item = f64> + Clone) -> String {
+        let highest = values.clone().fold(0.0, f64::max);
+        let levels: Vec<char> = self.pick("▁▂▃▄▅▆▇█", "_.:-=+*#").chars().collect();
+        let level = |value: f64| {
+            let share = if highest > 0.0 { value / highest } else { 0.0 };
+            // Between 0 and 1, so it is an index.
+            let at = (share.clamp(0.0, 1.0) * (levels.len() - 1) as f64).round();
+            levels.get(at as usize).copied().unwrap_or(' ')
+        };
+        values.map(level).collect()
+    }
+
+    /// Safe to show, and at most this wide: cut with a mark if it is longer.
+    pub(crate) fn fit(&self, text: &str, width: usize) -> String {
+        // No more is looked at than could be shown, however long a name is.
+        let mut chars = text.char_indices().skip(width * 4 + 8);
+        let cut = chars.next().map_or(text.len(), |(at, _)| at);
+        let safe = self.safe(text.get(..cut).unwrap_or_default());
+        if cut == text.len() && safe.width() <= width {
+            return safe;
+        }
+        let mark = self.pick("…", "~");
+        let mut short = String::new();
+        let mut used = 0;
+        for c in safe.chars() {
+            let wide = c.width().unwrap_or(0);
+            if used + wide + 1 > width {
+                break;
+            }
+            used += wide;
+            short.push(c);
+        }
+        if width > 0 {
+            short.push_str(mark);
+        }
+        short
+    }
+
+    /// As [`Self::fit`], but of what is cut the end is kept, where ids differ.
+    pub(crate) fn fit_end(&self, text: &str, width: usize, keep_end: bool) -> String {
+        if !keep_end {
+            return self.fit(text, width);
+        }
+        let start = text.char_indices().rev().nth(width * 4 + 8);
+        let safe = self.safe(
+            text.get(start.map_or(0, |(at, _)| at)..)
+                .unwrap_or_default(),
+        );
+        if safe.width() <= width {
+            return safe;
+        }
+        let mut kept = safe.as_str();
+        while kept.width() + 1 > width && !kept.is_empty() {
+            let first = kept.chars().next().map_or(1, char::len_utf8);
+            kept = kept.get(first..).unwrap_or_default();
+        }
+        if width == 0 {
+            return String::new();
+        }
+        format!("{}{kept}", self.pick("…", "~"))
+    }
+
+    /// Control, reordering and invisible characters as visible escapes; in ASCII mode all others
+    /// that are not ASCII too.
+    pub(crate) fn safe(&self, text: &str) -> String {
+        let safe = text::escape(text);
+        if !self.ascii || safe.is_ascii() {
+            return safe.into_owned();
+        }
+        safe.chars()
+            .map(|c| match c {
+                // What our own sentences use has an ASCII spelling.
+                '…' => "...".to_owned(),
+                c if c.is_ascii() => c.to_string(),
+                c => format!("\\u{{{:x}}}", u32::from(c)),
+            })
+            .collect()
+    }
+
+    /// Broken into at most `rows` lines at spaces; what does not fit is cut with a mark.
+    pub(crate) fn wrap(&self, text: &str, width: usize, rows: usize) -> Vec<String> {
+        let safe = self.safe(text);
+        let mut lines = vec![String::new()];
+        let mut used = 0;
+        for word in safe.split_inclusive(' ') {
+            if used > 0 && used + word.trim_end().width() > width {
+                lines.push(String::new());
+                used = 0;
+            }
+            for c in word.chars() {
+                let wide = c.width().unwrap_or(0);
+                if used + wide > width {
+                    lines.push(String::new());
+                    used = 0;
+                }
+                if let Some(line) = lines.last_mut() {
+                    line.push(c);
+                }
+                used += wide;
+            }
+            if lines.len() > rows {
+                break;
+            }
+        }
+        if lines.len() > rows {
+            lines.truncate(rows);
+            if let Some(last) = lines.last_mut() {
+                *last = self.fit(&format!("{last}{}", " ".repeat(width)), width);
+                let kept = last.trim_end_matches([' ', '…', '~']).len();
+                last.truncate(kept);
+                while last.width() >= width.max(1) {
+                    last.pop();
+                }
+                last.push_str(self.pick("…", "~"));
+            }
+        }
+        lines
+    }
+}
+
+/// `floating IP` for `floating_ip`.
+pub(crate) fn kind_words(kind: &KindName) -> String {
+    let words: Vec<&str> = kind
+        .as_str()
+        .split('_')
+        .map(|word| match word {
+            "ip" => "IP",
+            "ips" => "IPs",
+            "qos" => "QoS",
+            "rbac" => "RBAC",
+            word => word,
+        })
+        .collect();
+    words.join(" ")
+}
+
+/// `floating IP 203.0.113.9 (project demo, not in this plan)`
+pub(crate) fn blocker_words(blocker: &Blocker) -> String {
+    if let Some(name) = silent_deployment(blocker) {
+        return format!("deployment {name} (its word is awaited)");
+    }
+    let name = if blocker.name.is_empty() {
+        &blocker.id
+    } else {
+        &blocker.name
+    };
+    let words = format!("{} {name}", kind_words(&blocker.kind));
+    if let (Some(at), Some(becomes)) = (deployment_of(blocker), becomes(blocker)) {
+        return format!("{words} at {at} ({becomes})");
+    }
+    let owner = if blocker.owner.is_empty() {
+        "owner unknown".to_owned()
+    } else {
+        format!("project {}", blocker.owner_shown())
+    };
+    let plan = if blocker.in_plan {
+        "goes with this plan"
+    } else {
+        "not in this plan"
+    };
+    format!("{words} ({owner}, {plan})")
+}
+
+/// `web`, or the short id of what has no name.
+pub(crate) fn name_or_id<'a>(name: &'a str, id: &'a str) -> &'a str {
+    if name.is_empty() { short_id(id) } else { name }
+}
+
+pub(crate) fn or_none<'a>(text: &'a str, look: &RenderContext) -> &'a str {
+    if text.is_empty() { look.none() } else { text }
+}
+
+/// `1 step`, `12,000 steps`
+pub(crate) fn count(n: u64, one: &str) -> String {
+    format!("{} {one}{}", thousands(n), if n == 1 { "" } else { "s" })
+}
+
+pub(crate) fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(c);
+    }
+    text
+}
+
+/// `42s`, `3m 05s`, `2h 10m`, `4d 3h`
+pub(crate) fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h {:02}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// `ctrl-d`, as the help writes it.
+pub(crate) fn key_hint(pressed: crossterm::event::KeyEvent) -> String {
+    super::keys::key_name((pressed.code, pressed.modifiers))
+}
+
+/// A dotted path into a row, as text for a cell.
+pub(crate) fn at_path(row: &serde_json::Value, path: &str) -> String {
+    let mut value = row;
+    for part in path.split('.') {
+        let inner = match value {
+            serde_json::Value::Array(items) => {
+                part.parse::<usize>().ok().and_then(|i| items.get(i))
+            }
+            value => value.get(part),
+        };
+        match inner {
+            Some(inner) => value = inner,
+            None => return String::new(),
+        }
+    }
+    json_words(value)
+}
+
+/// A JSON value for a person: no quotes around a text, commas between the items of a list.
+pub(crate) fn json_words(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => String::new(),
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(json_words).collect();
+            items.join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys() -> Keymap {
+        Keymap::default()
+    }
+
+    fn look(keys: &Keymap, ascii: bool) -> RenderContext<'_> {
+        RenderContext {
+            keys,
+            ascii,
+            theme: Theme::Mono,
+            sparing: false,
+            width: 80,
+            now: DateTime::UNIX_EPOCH,
+            many_sites: false,
+            replays: false,
+        }
+    }
+
+    #[test]
+    fn what_is_cut_is_marked_and_never_wider_than_its_place() {
+        for (text, width, shown) in [
+            ("web", 5, "web"),
+            ("web-frontend", 5, "web-…"),
+            ("漢字漢字", 5, "漢字…"),
+            ("漢字漢字", 4, "漢…"),
+            ("a\u{1b}]2;x", 20, "a\\u{1b}]2;x"),
+            ("web", 0, ""),
+        ] {
+            assert_eq!(look(&keys(), false).fit(text, width), shown);
+        }
+        assert_eq!(look(&keys(), true).fit("é", 20), "\\u{e9}");
+        assert!(look(&keys(), true).fit(&"é".repeat(500), 9).is_ascii());
+    }
+
+    #[test]
+    fn long_texts_wrap_at_spaces_and_say_when_they_are_cut() {
+        let lines = look(&keys(), false).wrap("one two three four", 9, 2);
+        assert_eq!(lines, ["one two ", "three…"]);
+        for width in 1..20 {
+            for line in look(&keys(), false).wrap("漢字 aaaaaaaaaaaaaaaaaaaaaaaaaa bb\n", width, 3)
+            {
+                assert!(
+                    line.trim_end().width() <= width.max(2),
+                    "{line:?} at {width}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_and_durations_read_easily() {
+        assert_eq!(count(1, "step"), "1 step");
+        assert_eq!(count(12_000, "step"), "12,000 steps");
+        assert_eq!(duration(59), "59s");
+        assert_eq!(duration(185), "3m 05s");
+        assert_eq!(duration(90_000), "1d 1h");
+        let counts = Counts {
+            gone: 5,
+            verifying: 2,
+            waiting: 3,
+            total: 10,
+            ..Counts::default()
+        };
+        assert_eq!(look(&keys(), true).bar(&counts, 10), "#####++...");
+        assert_eq!(look(&keys(), false).bar(&counts, 5), "██▓░░");
+        assert_eq!(look(&keys(), true).bar(&Counts::default(), 4), "....");
+        let spark = |values: &[f64]| look(&keys(), false).spark(values.iter().copied());
+        assert_eq!(spark(&[0.0, 1.0, 3.5, 7.0]), "▁▂▅█");
+        assert_eq!(spark(&[0.0, 0.0]), "▁▁");
+    }
+
+    #[test]
+    fn each_theme_tells_the_tones_apart_and_is_read_on_its_background() {
+        let tones = [Tone::Good, Tone::Busy, Tone::Warn, Tone::Bad];
+        let keys = keys();
+        for theme in [
+            Theme::Terminal,
+            Theme::Dark,
+            Theme::Light,
+            Theme::HighContrast,
+        ] {
+            let look = RenderContext {
+                theme,
+                ..look(&keys, false)
+            };
+            let colours = tones.map(|tone| look.style(tone).fg);
+            for (at, colour) in colours.iter().enumerate() {
+                assert!(colour.is_some(), "{theme:?}");
+                assert!(!colours[..at].contains(colour), "{theme:?}: {colours:?}");
+            }
+            let dim = look.style(Tone::Dim).add_modifier.contains(Modifier::DIM);
+            assert_eq!(dim, matches!(theme, Theme::Terminal | Theme::Dark));
+            let pale = [
+                Color::Yellow,
+                Color::Cyan,
+                Color::LightYellow,
+                Color::LightCyan,
+            ];
+            let is_pale = colours.iter().flatten().any(|it| pale.contains(it));
+            assert_eq!(is_pale, theme != Theme::Light, "{theme:?}");
+        }
+        for tone in tones {
+            assert_eq!(look(&keys, false).style(tone).fg, None);
+        }
+        assert_eq!(look(&keys, false).accent(Accent::Red).fg, None);
+    }
+}

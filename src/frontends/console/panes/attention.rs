@@ -1,0 +1,532 @@
+//! `:stuck`, what needs a person; of that what has one cause; and `:gc`, what the collector tries again by
+//! itself.
+
+use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::attention::{self, Cause};
+use crate::domain::duration;
+use crate::domain::filter::Facts;
+use crate::domain::gantt::{DUE_WITHIN, Upcoming};
+use crate::domain::ladder::PurgeScope;
+use crate::domain::model::{Deletion, DeletionState, Step, StepState};
+
+use super::super::feed::{Feed, Fetch, PAGE_ROWS};
+use super::super::keys::{Action, Scope};
+use super::super::list::List;
+use super::super::look::{
+    Cell, RenderContext, Tone, blocker_words, count, kind_words, name_or_id, thousands,
+};
+use super::blockers::{BlockersPane, Source};
+use super::causes::{CausesPane, cause_words};
+use super::deletions::{deletion_lines, fits_deletion, ladder, retry, target_words};
+use super::explain::ExplainPane;
+use super::inspect::{InspectPane, step_lines};
+use super::ladder::LadderPane;
+use super::search::Search;
+use super::{Column, Context, Pane, PaneRequest, unexpected};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueueKind {
+    Stuck,
+    Gc,
+}
+
+impl QueueKind {
+    /// Of one cause, or of all, those that fit.
+    fn steps(self, cause: Option<Cause>, filter: &str) -> Search {
+        let states = match self {
+            Self::Stuck => attention::STEP_STATES.to_vec(),
+            Self::Gc => vec![StepState::Blocked],
+        };
+        Search::new(None, filter).among(states, cause)
+    }
+}
+
+/// A row is a step, or a deletion that was refused before it had any.
+#[derive(Clone, Copy)]
+enum Entry {
+    Step(usize),
+    /// What a cloud works on for long, of the snapshot.
+    Slow(usize),
+    Deletion(usize),
+}
+
+pub(crate) struct AttentionPane {
+    which: QueueKind,
+    /// Only the steps that need a person for this.
+    cause: Option<Cause>,
+    list: List,
+    steps: Search,
+    refused: Feed<Deletion>,
+    /// When what is blocked is tried again, for `:gc`.
+    upcoming: Feed<Upcoming>,
+    slow: Vec<Step>,
+    visible: Vec<Entry>,
+}
+
+impl AttentionPane {
+    pub(crate) fn new(which: QueueKind) -> Self {
+        Self {
+            which,
+            cause: None,
+            list: List::default(),
+            steps: which.steps(None, ""),
+            refused: Feed::new(PAGE_ROWS),
+            upcoming: Feed::new(1),
+            slow: Vec::new(),
+            visible: Vec::new(),
+        }
+    }
+
+    pub(crate) fn of(cause: Cause) -> Self {
+        Self {
+            steps: QueueKind::Stuck.steps(Some(cause.clone()), ""),
+            cause: Some(cause),
+            ..Self::new(QueueKind::Stuck)
+        }
+    }
+
+    /// What is refused or slow, too.
+    fn shows_all(&self) -> bool {
+        self.which == QueueKind::Stuck && self.cause.is_none()
+    }
+
+    fn ask(&mut self, context: &mut Context<'_>) {
+        self.steps.ask(self.list.cursor, context);
+        if self.shows_all()
+            && let Fetch::Page(cursor) = self.refused.due(context)
+        {
+            self.page_refused(cursor, context);
+        }
+        if self.which == QueueKind::Gc
+            && let Fetch::Page(_) = self.upcoming.due(context)
+        {
+            let ticket = context.query(Query::Upcoming);
+            self.upcoming.asked(ticket, None, context.now);
+        }
+    }
+
+    fn page_refused(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
+        let ticket = context.query(Query::Deletions {
+            states: vec![DeletionState::Refused],
+            site: None,
+            kind: None,
+            older_than: None,
+            cursor: cursor.clone(),
+            limit: PAGE_ROWS,
+        });
+        self.refused.asked(ticket, cursor.as_deref(), context.now);
+    }
+
+    fn belongs(&self, step: &Step) -> bool {
+        match self.which {
+            QueueKind::Gc => step.state == StepState::Blocked,
+            QueueKind::Stuck => attention::needs_person(step),
+        }
+    }
+
+    fn key(&self, entry: Entry) -> String {
+        match entry {
+            Entry::Step(i) => self.steps.rows()[i].id.to_string(),
+            Entry::Slow(i) => self.slow[i].id.to_string(),
+            Entry::Deletion(i) => self.refused.rows[i].id.clone(),
+        }
+    }
+
+    fn held(&self) -> Option<String> {
+        // What comes in parts, in any order, does not carry a cursor away that nobody has moved.
+        let comes = self.steps.is_searching() || self.shows_all() && !self.refused.loaded;
+        if comes && self.list.cursor == 0 {
+            return None;
+        }
+        let entry = self.visible.get(self.list.cursor)?;
+        Some(self.key(*entry))
+    }
+
+    fn refilter(&mut self, held: Option<String>) {
+        let filter = &self.list.filter;
+        let fits = |step: &Step| {
+            filter.is_empty() || {
+                let reason = step_reason(step);
+                let resource = &step.resource;
+                let site = resource.key.site.to_string();
+                filter.fits(&Facts {
+                    texts: &[&resource.name, &resource.key.id, &reason],
+                    state: step.state.as_str(),
+                    kind: resource.key.kind.as_str(),
+                    site: &site,
+                    project: &step.project_id,
+                    since: step.blocked_since,
+                })
+            }
+        };
+        let steps = self.steps.rows().iter().enumerate();
+        let steps = steps.filter(|(_, step)| self.belongs(step));
+        let mut visible: Vec<Entry> = steps.map(|(i, _)| Entry::Step(i)).collect();
+        // What is stuck comes before what is still tried.
+        visible.sort_by_key(|entry| match entry {
+            Entry::Step(i) => self.steps.rows()[*i].state != StepState::Stuck,
+            Entry::Slow(_) | Entry::Deletion(_) => false,
+        });
+        let slow = self.slow.iter().enumerate().filter(|(_, step)| fits(step));
+        visible.extend(slow.map(|(i, _)| Entry::Slow(i)));
+        let refused = self
+            .refused
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(_, deletion)| {
+                let words = target_words(deletion);
+                fits_deletion(filter, deletion, &words)
+            });
+        visible.extend(refused.map(|(i, _)| Entry::Deletion(i)));
+        self.visible = visible;
+        let keys: Vec<String> = self.visible.iter().map(|e| self.key(*e)).collect();
+        self.list.hold(held, keys.into_iter());
+    }
+
+    fn step(&self, entry: Entry) -> Option<&Step> {
+        match entry {
+            Entry::Step(i) => self.steps.rows().get(i),
+            Entry::Slow(i) => self.slow.get(i),
+            Entry::Deletion(_) => None,
+        }
+    }
+
+    fn see_slow(&mut self, context: &Context<'_>) {
+        if !self.shows_all() {
+            return;
+        }
+        let attention = context.snapshot.attention.iter();
+        let slow = attention.filter(|step| step.state == StepState::Verifying);
+        let slow: Vec<Step> = slow.cloned().collect();
+        if slow != self.slow {
+            let held = self.held();
+            self.slow = slow;
+            self.refilter(held);
+        }
+    }
+
+    fn current(&self) -> Option<Entry> {
+        self.visible.get(self.list.cursor).copied()
+    }
+}
+
+/// What is due when, as bars over how far ahead it is.
+///
+/// ```text
+/// ▂▂▂▂      ████▁▁▁▁
+/// 10s  30s  1m   2m   5m   ...
+/// ```
+fn schedule_lines(upcoming: &Upcoming, look: &RenderContext) -> Vec<Cell> {
+    let total = upcoming.now + upcoming.columns.iter().sum::<u64>();
+    if total == 0 {
+        return Vec::new();
+    }
+    let width = usize::from(look.width.saturating_sub(2)) / upcoming.columns.len().max(1);
+    let bars = look.spark(upcoming.columns.iter().map(|steps| *steps as f64));
+    let mut plot = String::new();
+    let mut axis = String::new();
+    let ends = DUE_WITHIN.map(duration::rough).into_iter();
+    for ((bar, steps), end) in bars
+        .chars()
+        .zip(&upcoming.columns)
+        .zip(ends.chain(["later".to_owned()]))
+    {
+        let sign = if *steps == 0 { ' ' } else { bar };
+        // The gap tells one column from the next.
+        let drawn = width.saturating_sub(1).max(1);
+        plot.extend(std::iter::repeat_n(sign, drawn));
+        plot.push_str(&" ".repeat(width - drawn));
+        axis.push_str(&format!("{end:<width$.width$}"));
+    }
+    let next = upcoming
+        .next
+        .map(|next| format!("{}next at {}", look.dot(), look.time(next)));
+    let due = match upcoming.now {
+        0 => String::new(),
+        now => format!("{}{} now", look.dot(), thousands(now)),
+    };
+    vec![
+        Cell::new(plot.trim_end(), Tone::Warn),
+        Cell::dim(axis.trim_end()),
+        Cell::plain(format!(
+            "{} to be tried again, as of {}{due}{}",
+            count(total, "step"),
+            look.time(upcoming.at),
+            next.unwrap_or_default()
+        )),
+    ]
+}
+
+fn act_on_step(step: &Step, action: Action, context: &mut Context<'_>) {
+    let name = name_or_id(&step.resource.name, &step.resource.key.id);
+    let words = format!("{} {name}", kind_words(&step.resource.key.kind));
+    match action {
+        Action::Open => context.push(InspectPane::of_step(step.id, &step.deletion_id)),
+        Action::Explain => context.push(ExplainPane::new(step.resource.key.clone(), words)),
+        Action::Blockers => context.push(BlockersPane::new(
+            words,
+            Vec::new(),
+            Some(Source::Step(step.id)),
+        )),
+        Action::Retry => context.requests.push(PaneRequest::Submit {
+            what: format!("retry of {words}"),
+            command: Command::RetryStep { step_id: step.id },
+        }),
+        Action::AcceptDrift => super::drift::ask(step, context),
+        Action::Ladder => context.push(LadderPane::new(PurgeScope::Step(step.id), words)),
+        Action::Copy => context.copy(step.resource.key.id.clone()),
+        _ => {}
+    }
+}
+
+fn step_cells(step: &Step, look: &RenderContext) -> Vec<Cell> {
+    let resource = &step.resource;
+    let name = name_or_id(&resource.name, &resource.key.id);
+    let next = if step.state == StepState::Stuck {
+        "with you".to_owned()
+    } else {
+        look.maybe_brief(step.next_attempt_at)
+    };
+    vec![
+        look.step_state(step.state),
+        Cell::plain(format!("{} {name}", kind_words(&resource.key.kind))),
+        Cell::plain(step_reason(step)),
+        Cell::dim(look.maybe_brief(step.blocked_since)),
+        Cell::plain(format!("{}/{}", step.attempts, step.max_attempts)),
+        Cell::dim(next),
+        Cell::dim(resource.key.site.to_string()),
+    ]
+}
+
+/// One line on why it does not go: the blocker if it is known, else the cloud's own words.
+fn step_reason(step: &Step) -> String {
+    if let Some(blocker) = step.blockers.first() {
+        let more = match step.blockers.len() {
+            1 => String::new(),
+            n => format!(" and {} more", n - 1),
+        };
+        return blocker_words(blocker) + &more;
+    }
+    step.last_error.as_ref().map_or_else(String::new, |error| {
+        let status = error.status.map(|s| format!("{s} ")).unwrap_or_default();
+        format!("{status}{} {}", error.kind, error.message)
+    })
+}
+
+fn deletion_reason(deletion: &Deletion) -> String {
+    deletion.refused.first().map_or_else(
+        || deletion.note.clone(),
+        |refusal| {
+            let blocker = refusal.blocker.as_ref();
+            blocker.map_or_else(|| refusal.reason.clone(), blocker_words)
+        },
+    )
+}
+
+impl Pane for AttentionPane {
+    fn scope(&self) -> Scope {
+        Scope::Attention
+    }
+    fn word(&self) -> Option<&str> {
+        match self.which {
+            // Not the one that its word opens.
+            _ if self.cause.is_some() => None,
+            QueueKind::Stuck => Some("stuck"),
+            QueueKind::Gc => Some("gc"),
+        }
+    }
+    fn title(&self, _look: &RenderContext) -> String {
+        let more = if self.steps.has_more() { "+" } else { "" };
+        let n = self.visible.len();
+        if let Some(cause) = &self.cause {
+            let (state, kind) = (cause.state.as_str(), kind_words(&cause.kind));
+            return format!("{kind} {state}, {}: {n}{more}", cause_words(cause));
+        }
+        match self.which {
+            QueueKind::Stuck => format!("stuck {n}{more}"),
+            QueueKind::Gc => format!("blocked, tried again by itself {n}{more}"),
+        }
+    }
+    fn list(&self) -> &List {
+        &self.list
+    }
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.list
+    }
+    fn len(&self) -> usize {
+        self.visible.len()
+    }
+    fn is_busy(&self) -> bool {
+        let beside = match self.which {
+            QueueKind::Stuck => self.shows_all() && self.refused.is_waiting(),
+            QueueKind::Gc => self.upcoming.is_waiting(),
+        };
+        self.steps.is_waiting() || beside
+    }
+    fn columns(&self, look: &RenderContext) -> Vec<Column> {
+        let brief = look.brief_width();
+        vec![
+            Column::fixed("STATE", 9),
+            Column::flex("WHAT", 1),
+            Column::flex("BLOCKED BY", 1),
+            Column::fixed("SINCE", brief).from(60),
+            Column::fixed("TRIES", 5).right().from(50),
+            Column::fixed("NEXT", brief.max(8)).from(60),
+            Column::fixed("SITE", 18).from(130),
+        ]
+    }
+    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
+        let entry = self.visible.get(row).copied();
+        if let Some(step) = entry.and_then(|entry| self.step(entry)) {
+            return step_cells(step, look);
+        }
+        match entry {
+            Some(Entry::Deletion(i)) => {
+                let deletion = &self.refused.rows[i];
+                let site = deletion.targets.first();
+                vec![
+                    look.deletion_state(deletion.state),
+                    Cell::plain(target_words(deletion)),
+                    Cell::plain(deletion_reason(deletion)),
+                    Cell::dim(look.brief(deletion.requested_at)),
+                    Cell::dim(look.none()),
+                    Cell::dim("with you"),
+                    Cell::dim(site.map_or_else(String::new, |t| t.key.site.to_string())),
+                ]
+            }
+            _ => Vec::new(),
+        }
+    }
+    fn head(&self, look: &RenderContext) -> Vec<Cell> {
+        let mut lines = Vec::new();
+        if let Some(upcoming) = self.upcoming.rows.first() {
+            lines.extend(schedule_lines(upcoming, look));
+        }
+        let beside = self.refused.error.iter().chain(&self.upcoming.error);
+        lines.extend(look.errors(self.steps.error().into_iter().chain(beside)));
+        lines
+    }
+    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
+        match self.current() {
+            Some(Entry::Deletion(i)) => deletion_lines(&self.refused.rows[i], look),
+            Some(entry) => self
+                .step(entry)
+                .map_or_else(Vec::new, |step| step_lines(step, look)),
+            None => Vec::new(),
+        }
+    }
+    fn strip_rows(&self) -> u16 {
+        5
+    }
+    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
+        if self.steps.is_searching() {
+            return vec![Cell::dim("Asking what does not go…")];
+        }
+        if !self.list.filter.is_empty() {
+            return vec![Cell::dim(look.nothing_fits("row"))];
+        }
+        match self.which {
+            QueueKind::Stuck if look.replays => vec![Cell::plain(
+                "Nothing was stuck then, and nothing had been refused.",
+            )],
+            QueueKind::Gc if look.replays => vec![Cell::plain("Nothing was blocked then.")],
+            QueueKind::Stuck => vec![
+                Cell::plain("Nothing is stuck, and nothing was refused."),
+                Cell::dim("What needs you comes here, with what blocks it and since when."),
+                Cell::dim(":gc shows what is blocked for now and tried again by itself."),
+            ],
+            QueueKind::Gc => vec![
+                Cell::plain("Nothing is blocked."),
+                Cell::dim("What a cloud refuses for now comes here, with its next attempt."),
+            ],
+        }
+    }
+    fn filter_changed(&mut self) {
+        let held = self.held();
+        let filter = self.list.filter.meant();
+        self.steps = self.which.steps(self.cause.clone(), filter);
+        self.refilter(held);
+    }
+    fn open(&mut self, context: &mut Context<'_>) {
+        self.steps.invalidate();
+        self.refused.invalidate();
+        self.upcoming.invalidate();
+        self.see_slow(context);
+        self.ask(context);
+    }
+    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
+        if moved {
+            self.steps.invalidate();
+            self.refused.invalidate();
+            self.upcoming.invalidate();
+        }
+        if self.list.cursor + 1 >= self.visible.len() {
+            self.refused.more();
+        }
+        self.see_slow(context);
+        self.ask(context);
+    }
+    fn answer(
+        &mut self,
+        ticket: u64,
+        answer: &mut Option<Result<Page, ControlError>>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let held = self.held();
+        let cursor = self.list.cursor;
+        if self.steps.answer(ticket, answer, cursor, context) {
+        } else if self.refused.owns(ticket) {
+            match answer.take() {
+                Some(Ok(Page::Deletions { rows, next })) => {
+                    if let Fetch::Page(next) = self.refused.take(rows, next, context.now) {
+                        self.page_refused(next, context);
+                    }
+                }
+                Some(Err(error)) => self.refused.fail(error.to_string()),
+                _ => self.refused.fail(unexpected()),
+            }
+        } else if self.upcoming.owns(ticket) {
+            match answer.take() {
+                Some(Ok(Page::Upcoming { upcoming })) => {
+                    self.upcoming.take(vec![upcoming], None, context.now);
+                }
+                Some(Err(error)) => self.upcoming.fail(error.to_string()),
+                _ => self.upcoming.fail(unexpected()),
+            }
+        } else {
+            return false;
+        }
+        self.refilter(held);
+        true
+    }
+    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+        if action == Action::Refresh {
+            self.open(context);
+            return;
+        }
+        if action == Action::Group && self.shows_all() {
+            context.push(CausesPane::new());
+            return;
+        }
+        let current = self.current();
+        if let Some(step) = current.and_then(|entry| self.step(entry)) {
+            return act_on_step(step, action, context);
+        }
+        if let Some(Entry::Deletion(i)) = current {
+            let deletion = &self.refused.rows[i];
+            match action {
+                Action::Open => context.push(InspectPane::of_deletion(deletion)),
+                Action::Blockers => context.push(BlockersPane::new(
+                    target_words(deletion),
+                    Vec::new(),
+                    Some(Source::Deletion(deletion.id.clone())),
+                )),
+                Action::Retry => context.requests.push(retry(deletion)),
+                Action::Ladder => context.push(ladder(deletion)),
+                Action::Copy => context.copy(deletion.id.clone()),
+                _ => {}
+            }
+        }
+    }
+}

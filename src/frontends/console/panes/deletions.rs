@@ -1,0 +1,350 @@
+//! All deletions, with how far they are.
+
+use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::filter::{Facts, SearchQuery};
+use crate::domain::ladder::PurgeScope;
+use crate::domain::model::{Deletion, DeletionState, short_id};
+
+use super::super::feed::PAGE_ROWS;
+use super::super::keys::{Action, Scope};
+use super::super::list::List;
+use super::super::look::{
+    Cell, RenderContext, Tone, blocker_words, count, duration, kind_words, name_or_id, thousands,
+};
+use super::super::prompt::Confirm;
+use super::super::rows::{Row, Rows};
+use super::blockers::{BlockersPane, Source};
+use super::chart::ChartPane;
+use super::inspect::InspectPane;
+use super::ladder::LadderPane;
+use super::tree::TreePane;
+use super::{Column, Context, Pane, PaneRequest};
+
+pub(crate) struct DeletionsPane {
+    rows: Rows<Deletion>,
+}
+
+impl DeletionsPane {
+    pub(crate) fn new() -> Self {
+        Self { rows: Rows::new() }
+    }
+}
+
+impl Row for Deletion {
+    type Key = String;
+
+    fn key(&self) -> String {
+        self.id.clone()
+    }
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        fits_deletion(filter, self, &target_words(self))
+    }
+    fn query(cursor: Option<String>) -> Query {
+        Query::Deletions {
+            states: Vec::new(),
+            site: None,
+            kind: None,
+            older_than: None,
+            cursor,
+            limit: PAGE_ROWS,
+        }
+    }
+    fn of(page: Page) -> Option<(Vec<Self>, Option<String>)> {
+        match page {
+            Page::Deletions { rows, next } => Some((rows, next)),
+            _ => None,
+        }
+    }
+}
+
+/// `words` are those of its targets. Of the kinds and sites of several, each counts.
+pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &str) -> bool {
+    let keys = || deletion.targets.iter().map(|target| &target.key);
+    let kinds: Vec<&str> = keys().map(|key| key.kind.as_str()).collect();
+    let sites: Vec<String> = keys().map(|key| key.site.to_string()).collect();
+    filter.fits(&Facts {
+        texts: &[&deletion.id, words, &deletion.reason],
+        state: deletion.state.as_str(),
+        kind: &kinds.join(" "),
+        site: &sites.join(" "),
+        project: "",
+        since: Some(deletion.requested_at),
+    })
+}
+
+/// `network web and 2 more`
+pub(crate) fn target_words(deletion: &Deletion) -> String {
+    let Some(first) = deletion.targets.first() else {
+        return String::new();
+    };
+    let name = name_or_id(&first.name, &first.key.id);
+    let words = format!("{} {name}", kind_words(&first.key.kind));
+    match deletion.targets.len() {
+        1 => words,
+        n => format!("{words} and {} more", n - 1),
+    }
+}
+
+/// `120/536`, what is done of what there is.
+pub(crate) fn progress_words(deletion: &Deletion) -> String {
+    let total = thousands(deletion.counts.total);
+    format!("{}/{total}", thousands(deletion.counts.ended()))
+}
+
+/// `4.2/s, about 3m 05s left`, at the rate of the last minute.
+pub(crate) fn pace_words(deletion: &Deletion) -> Option<String> {
+    let eta = deletion.eta_seconds?;
+    let counts = &deletion.counts;
+    let left = counts.live().saturating_sub(counts.verifying);
+    let rate = left as f64 / eta.max(1) as f64;
+    Some(format!("{rate:.1}/s, about {} left", duration(eta)))
+}
+
+/// Pauses what runs, resumes what is paused.
+pub(crate) fn pause(deletion: &Deletion) -> PaneRequest {
+    let deletion_id = deletion.id.clone();
+    let what = target_words(deletion);
+    if deletion.state == DeletionState::Paused {
+        PaneRequest::Submit {
+            what: format!("resuming {what}"),
+            command: Command::Resume { deletion_id },
+        }
+    } else {
+        PaneRequest::Submit {
+            what: format!("pausing {what}"),
+            command: Command::Pause { deletion_id },
+        }
+    }
+}
+
+pub(crate) fn retry(deletion: &Deletion) -> PaneRequest {
+    PaneRequest::Submit {
+        what: format!("retry of {}", target_words(deletion)),
+        command: Command::Retry {
+            deletion_id: deletion.id.clone(),
+        },
+    }
+}
+
+/// What can be done about all of it that is stuck.
+pub(crate) fn ladder(deletion: &Deletion) -> LadderPane {
+    LadderPane::new(
+        PurgeScope::Deletion(deletion.id.clone()),
+        target_words(deletion),
+    )
+}
+
+pub(crate) fn cancel(deletion: &Deletion) -> PaneRequest {
+    let what = target_words(deletion);
+    let confirm = Confirm::new(
+        "y".to_owned(),
+        vec!["y".to_owned(), "yes".to_owned()],
+        format!("cancelling {what}"),
+        Command::Cancel {
+            deletion_id: deletion.id.clone(),
+        },
+    );
+    let confirm = confirm.saying(vec![
+        format!("Cancel the deletion of {what} ({})", short_id(&deletion.id)),
+        "What was sent already runs to its end; what was not is released and stays.".to_owned(),
+    ]);
+    PaneRequest::Ask(Box::new(confirm))
+}
+
+fn progress_width(look: &RenderContext) -> u16 {
+    if look.width < 120 { 10 } else { 20 }
+}
+
+/// More about a deletion, for the detail.
+pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<Cell> {
+    let counts = &deletion.counts;
+    let parts = crate::domain::model::StepState::ALL.map(|state| (state, counts.of(state)));
+    let words: Vec<String> = parts
+        .into_iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(state, n)| format!("{} {}", thousands(n), state.as_str()))
+        .collect();
+    let mut lines = Vec::new();
+    if !deletion.note.is_empty() {
+        lines.push(Cell::plain(deletion.note.clone()));
+    }
+    for refusal in deletion.refused.iter().take(2) {
+        // The note says the first reason already.
+        let text = match &refusal.blocker {
+            Some(blocker) => format!("blocked by {}", blocker_words(blocker)),
+            None if deletion.note.contains(&refusal.reason) => continue,
+            None => refusal.reason.clone(),
+        };
+        lines.push(Cell::new(text, Tone::Bad));
+    }
+    if counts.total > 0 {
+        let steps = count(counts.total, "step");
+        let pace = pace_words(deletion).map(|pace| format!("{}{pace}", look.dot()));
+        let pace = pace.unwrap_or_default();
+        lines.push(Cell::plain(format!("{steps}: {}{pace}", words.join(", "))));
+    }
+    let mut asked = format!(
+        "asked for by {} at {}",
+        deletion.requested_by.name,
+        look.time(deletion.requested_at)
+    );
+    if !deletion.reason.is_empty() {
+        asked.push_str(&format!(": {}", deletion.reason));
+    }
+    lines.push(Cell::dim(asked));
+    lines
+}
+
+impl Pane for DeletionsPane {
+    fn scope(&self) -> Scope {
+        Scope::Deletions
+    }
+    fn word(&self) -> Option<&str> {
+        Some("deletions")
+    }
+    fn title(&self, _look: &RenderContext) -> String {
+        let more = if self.rows.feed.has_more() { "+" } else { "" };
+        format!("deletions {}{more}", self.rows.feed.rows.len())
+    }
+    fn list(&self) -> &List {
+        &self.rows.list
+    }
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.rows.list
+    }
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+    fn is_busy(&self) -> bool {
+        self.rows.feed.is_waiting()
+    }
+    fn columns(&self, look: &RenderContext) -> Vec<Column> {
+        vec![
+            Column::fixed("STATE", 11),
+            Column::fixed("ID", 8).from(60),
+            Column::flex("WHAT", 3),
+            Column::fixed("PROGRESS", progress_width(look)).from(60),
+            Column::fixed("DONE", 13).right(),
+            Column::fixed("LEFT", 7).right().from(60),
+            // A wider screen shows no less of the name.
+            Column::fixed("ASKED (UTC)", 11).from(120),
+            Column::flex("BY", 1).from(140),
+        ]
+    }
+    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
+        let Some(deletion) = self.rows.get(row) else {
+            return Vec::new();
+        };
+        let state = look.deletion_state(deletion.state);
+        let counts = &deletion.counts;
+        let (bar, progress) = if counts.total == 0 {
+            (String::new(), String::new())
+        } else {
+            (
+                look.bar(counts, usize::from(progress_width(look))),
+                progress_words(deletion),
+            )
+        };
+        let left = deletion.eta_seconds.map(duration);
+        vec![
+            state.clone(),
+            Cell::dim(short_id(&deletion.id)),
+            Cell::plain(target_words(deletion)),
+            Cell::new(bar, state.tone),
+            Cell::plain(progress),
+            Cell::dim(left.unwrap_or_default()),
+            Cell::dim(look.time(deletion.requested_at)),
+            Cell::dim(deletion.requested_by.name.clone()),
+        ]
+    }
+    fn head(&self, look: &RenderContext) -> Vec<Cell> {
+        look.errors(&self.rows.feed.error)
+    }
+    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
+        let Some(deletion) = self.rows.current() else {
+            return Vec::new();
+        };
+        // The column may have cut it.
+        let mut lines = vec![Cell::plain(target_words(deletion))];
+        lines.extend(deletion_lines(deletion, look));
+        lines
+    }
+    fn strip_rows(&self) -> u16 {
+        5
+    }
+    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
+        if !self.rows.feed.loaded {
+            return vec![Cell::dim("Asking for the deletions…")];
+        }
+        if !self.rows.list.filter.is_empty() {
+            return vec![Cell::dim(look.nothing_fits("deletion"))];
+        }
+        if look.replays {
+            return vec![Cell::plain("No deletion had been asked for by then.")];
+        }
+        vec![
+            Cell::plain("No deletion has been asked for yet. Once one is, it is followed here."),
+            Cell::default(),
+            Cell::dim(":network    lists the networks; so does every other kind"),
+            Cell::dim(format!(
+                "{:<11} on a row plans its deletion, and deletes nothing yet",
+                look.key(Action::PlanDeletion)
+            )),
+            Cell::dim(format!("{:<11} shows all keys", look.key(Action::Help))),
+        ]
+    }
+    fn filter_changed(&mut self) {
+        self.rows.refilter();
+    }
+    fn open(&mut self, context: &mut Context<'_>) {
+        self.rows.ask_anew(context);
+    }
+    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
+        if moved {
+            self.rows.feed.invalidate();
+            // What the snapshot carries is newer than the page.
+            for row in &mut self.rows.feed.rows {
+                if let Some(new) = context.snapshot.deletions.iter().find(|d| d.id == row.id) {
+                    row.clone_from(new);
+                }
+            }
+        }
+        self.rows.ask(context);
+    }
+    fn answer(
+        &mut self,
+        ticket: u64,
+        answer: &mut Option<Result<Page, ControlError>>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        self.rows.answer(ticket, answer, context)
+    }
+    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+        if action == Action::Refresh {
+            self.rows.ask_anew(context);
+            return;
+        }
+        let Some(deletion) = self.rows.current() else {
+            return;
+        };
+        match action {
+            // A refused one has no steps; what refused it is the whole story.
+            Action::Open if deletion.counts.total == 0 => {
+                context.push(InspectPane::of_deletion(deletion));
+            }
+            Action::Open => context.push(TreePane::new(deletion.id.clone())),
+            Action::Blockers => context.push(BlockersPane::new(
+                target_words(deletion),
+                Vec::new(),
+                Some(Source::Deletion(deletion.id.clone())),
+            )),
+            Action::Retry => context.requests.push(retry(deletion)),
+            Action::Ladder => context.push(ladder(deletion)),
+            Action::Chart => context.push(ChartPane::new(deletion)),
+            Action::Pause => context.requests.push(pause(deletion)),
+            Action::Cancel => context.requests.push(cancel(deletion)),
+            Action::Copy => context.copy(deletion.id.clone()),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Other deployments: those that ours refer to, and those whose word ours wait for (G).
+
+use chrono::{DateTime, Utc};
+
+use crate::control::{ControlError, DeploymentStatus, ImporterStatus, Page, Query, WatchStatus};
+use crate::domain::duration::rough;
+use crate::domain::filter::{Facts, SearchQuery};
+use crate::domain::model::KindName;
+
+use super::super::keys::{Action, Scope};
+use super::super::list::List;
+use super::super::look::{Cell, RenderContext, Tone, count, kind_words, thousands};
+use super::super::rows::{Row, Rows};
+use super::{Column, Context, Pane};
+
+/// Heard and seen times move without the engine: so it is asked once a second while this is shown.
+pub(crate) struct DeploymentsPane {
+    rows: Rows<DeploymentStatus>,
+}
+
+impl DeploymentsPane {
+    pub(crate) fn new() -> Self {
+        Self { rows: Rows::new() }
+    }
+}
+
+impl Row for DeploymentStatus {
+    /// Of a service and region there is one.
+    type Key = (String, String);
+
+    fn key(&self) -> Self::Key {
+        (self.service.clone(), self.region.clone())
+    }
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        let name = self.name.as_deref().unwrap_or_default();
+        let reasons = self.reasons().join("; ");
+        filter.fits(&Facts {
+            texts: &[name, &self.place(), &reasons],
+            site: name,
+            ..Facts::default()
+        })
+    }
+    fn query(_cursor: Option<String>) -> Query {
+        Query::Deployments
+    }
+    fn of(page: Page) -> Option<(Vec<Self>, Option<String>)> {
+        match page {
+            Page::Deployments { rows } => Some((rows, None)),
+            _ => None,
+        }
+    }
+}
+
+/// `12s ago`
+fn ago(at: DateTime<Utc>, look: &RenderContext) -> String {
+    format!("{} ago", rough((look.now - at).num_seconds()))
+}
+
+/// `✓ yes 12s ago`: whether what it deletes is known here.
+fn watch_cell(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
+    let Some(watch) = watch else {
+        return Cell::dim(format!("{} no", look.none()));
+    };
+    let heard = watch.heard_at.map(|at| ago(at, look));
+    let heard = heard.unwrap_or_else(|| "not heard".to_owned());
+    match watch.fresh {
+        true => Cell::new(format!("{} yes {heard}", look.pick("✓", "+")), Tone::Good),
+        false => Cell::new(format!("{} stale {heard}", look.pick("✖", "x")), Tone::Bad),
+    }
+}
+
+/// `✓ 12s ago, 2 behind`: whether it hears what is deleted here.
+fn importer_cell(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cell {
+    let Some(importer) = importer else {
+        return Cell::dim(format!("{} no", look.none()));
+    };
+    let Some(seen_at) = importer.seen_at else {
+        return Cell::new(format!("{} not seen", look.pick("✖", "x")), Tone::Bad);
+    };
+    let lag = lag(importer).map(|lag| format!(", {lag}"));
+    let text = format!("{}{}", ago(seen_at, look), lag.unwrap_or_default());
+    match importer.reason.is_empty() {
+        true => Cell::new(format!("{} {text}", look.pick("✓", "+")), Tone::Good),
+        false => Cell::new(format!("! {text}"), Tone::Warn),
+    }
+}
+
+/// `2 behind`
+fn lag(importer: &ImporterStatus) -> Option<String> {
+    let lag = u64::try_from(importer.lag).unwrap_or_default();
+    (lag > 0).then(|| format!("{} behind", thousands(lag)))
+}
+
+fn kinds(kinds: &[KindName]) -> String {
+    let kinds: Vec<String> = kinds.iter().map(kind_words).collect();
+    kinds.join(", ")
+}
+
+fn watch_line(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
+    let Some(watch) = watch else {
+        return Cell::dim("nothing of ours refers to it");
+    };
+    let heard = match watch.heard_at {
+        Some(at) => format!("heard {}, {}", look.time(at), ago(at, look)),
+        None => "not heard since this engine began".to_owned(),
+    };
+    let facts = [
+        format!("we watch {}", kinds(&watch.kinds)),
+        heard,
+        format!("up to {}", watch.seq),
+    ];
+    let tone = if watch.fresh { Tone::Plain } else { Tone::Bad };
+    Cell::new(facts.join(look.dot()), tone)
+}
+
+fn importer_line(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cell {
+    let Some(importer) = importer else {
+        return Cell::dim("nothing of it refers to ours, as far as is on record");
+    };
+    let mut facts = vec![format!("it watches {}", kinds(&importer.kinds))];
+    if let Some(since) = importer.since {
+        facts.push(format!("on record since {}", look.time(since)));
+    }
+    facts.push(match importer.seen_at {
+        Some(at) => format!("seen {}, {}", look.time(at), ago(at, look)),
+        None => "not seen since this engine began".to_owned(),
+    });
+    let lag = lag(importer).map(|lag| format!(", {lag}"));
+    facts.push(format!(
+        "has heard up to {}{}",
+        importer.seq,
+        lag.unwrap_or_default()
+    ));
+    Cell::plain(facts.join(look.dot()))
+}
+
+/// Which one it is, who waits for its word, and what can be done if that never comes.
+fn awaited_line(row: &DeploymentStatus, look: &RenderContext) -> Cell {
+    let name = row.name.as_deref();
+    let known = match name {
+        Some(name) => format!("{name} of {}", row.place()),
+        None => format!("{}, not heard of yet", row.place()),
+    };
+    let Some(importer) = &row.importer else {
+        return Cell::plain(known);
+    };
+    let (waits, tone) = match importer.awaited {
+        0 => ("nothing waits for its word".to_owned(), Tone::Plain),
+        1 => ("1 step waits for its word".to_owned(), Tone::Warn),
+        n => (
+            format!("{} wait for its word", count(n, "step")),
+            Tone::Warn,
+        ),
+    };
+    let released = name.map(|name| format!("; if it is gone for good: gone release {name}"));
+    let released = released.unwrap_or_default();
+    Cell::new(format!("{known}{}{waits}{released}", look.dot()), tone)
+}
+
+impl Pane for DeploymentsPane {
+    fn scope(&self) -> Scope {
+        Scope::Deployments
+    }
+    fn word(&self) -> Option<&str> {
+        Some("deployments")
+    }
+    fn title(&self, _look: &RenderContext) -> String {
+        format!("deployments {}", self.rows.feed.rows.len())
+    }
+    fn list(&self) -> &List {
+        &self.rows.list
+    }
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.rows.list
+    }
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+    fn is_busy(&self) -> bool {
+        !self.rows.feed.loaded
+    }
+    fn is_live(&self) -> bool {
+        true
+    }
+    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
+        vec![
+            Column::flex("NAME", 2),
+            Column::flex("SERVICE/REGION", 2).from(50),
+            Column::fixed("WE WATCH", 17),
+            Column::fixed("IT WATCHES", 20).from(60),
+            Column::fixed("AWAITED", 7).right(),
+            Column::flex("WHY", 3).from(100),
+        ]
+    }
+    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
+        let Some(row) = self.rows.get(row) else {
+            return Vec::new();
+        };
+        let importer = row.importer.as_ref();
+        vec![
+            match &row.name {
+                Some(name) => Cell::plain(name.clone()),
+                None => Cell::dim("not known yet"),
+            },
+            Cell::plain(row.place()),
+            watch_cell(row.watch.as_ref(), look),
+            importer_cell(importer, look),
+            match importer.map(|it| it.awaited) {
+                None => Cell::dim(look.none()),
+                Some(0) => Cell::dim("0"),
+                Some(awaited) => Cell::new(thousands(awaited), Tone::Warn),
+            },
+            Cell::plain(row.reasons().join("; ")),
+        ]
+    }
+    fn head(&self, look: &RenderContext) -> Vec<Cell> {
+        look.errors(&self.rows.feed.error)
+    }
+    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
+        let Some(row) = self.rows.current() else {
+            return Vec::new();
+        };
+        let mut lines = vec![
+            awaited_line(row, look),
+            watch_line(row.watch.as_ref(), look),
+            importer_line(row.importer.as_ref(), look),
+        ];
+        let reasons = row.reasons();
+        lines.extend(
+            reasons
+                .into_iter()
+                .map(|reason| Cell::new(reason, Tone::Bad)),
+        );
+        lines
+    }
+    /// Why it is not heard is a sentence with what was tried.
+    fn strip_rows(&self) -> u16 {
+        8
+    }
+    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
+        if !self.rows.feed.loaded {
+            return vec![Cell::dim("Asking the engine for other deployments…")];
+        }
+        if !self.rows.list.filter.is_empty() {
+            return vec![Cell::dim(look.nothing_fits("deployment"))];
+        }
+        if look.replays {
+            let told = "A replay asks no deployment; :events tells when one came or was released.";
+            return vec![Cell::plain(told)];
+        }
+        vec![
+            Cell::plain("No other deployment is known."),
+            Cell::dim("An engine with [deployment] in its settings is one of several: it watches"),
+            Cell::dim("those that it refers to, and waits for the word of those that refer to it."),
+            Cell::dim("gone --print-config shows the section."),
+        ]
+    }
+    fn filter_changed(&mut self) {
+        self.rows.refilter();
+    }
+    fn open(&mut self, context: &mut Context<'_>) {
+        self.rows.ask_anew(context);
+    }
+    fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
+        self.rows.ask_anew(context);
+    }
+    fn answer(
+        &mut self,
+        ticket: u64,
+        answer: &mut Option<Result<Page, ControlError>>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        self.rows.answer(ticket, answer, context)
+    }
+    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+        if let (Action::Copy, Some(row)) = (action, self.rows.current()) {
+            context.copy(row.name.clone().unwrap_or_else(|| row.place()));
+        }
+    }
+}

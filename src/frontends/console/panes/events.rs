@@ -1,0 +1,222 @@
+//! What happened, newest last; and every message that this console showed, so that none is lost.
+
+use chrono::{DateTime, Utc};
+
+use crate::control::{ControlError, Page, Query};
+use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
+
+use super::super::keys::{Action, Scope};
+use super::super::list::List;
+use super::super::look::{Cell, RenderContext, Tone};
+use super::super::state::Notice;
+use super::inspect::{datum, kind_word};
+use super::{Column, Context, Pane, unexpected};
+
+/// Older ones are in the ledger; a person scrolls no further.
+const KEPT_MAX: usize = 2_000;
+/// Of a replay the last ones: what the engine gives at a time.
+const REPLAYED_MAX: i64 = 500;
+
+struct Entry {
+    /// 0 for a message of this console.
+    seq: i64,
+    at: DateTime<Utc>,
+    word: &'static str,
+    tone: Tone,
+    deletion: String,
+    message: String,
+    request: String,
+}
+
+pub(crate) struct EventsPane {
+    list: List,
+    entries: Vec<Entry>,
+    visible: Vec<usize>,
+    /// Of a replay: what happened last by then is asked for.
+    asked: Option<u64>,
+}
+
+impl EventsPane {
+    pub(crate) fn new<'a>(notices: impl Iterator<Item = &'a Notice>) -> Self {
+        let mut pane = Self {
+            list: List::default(),
+            entries: notices.map(Entry::of_notice).collect(),
+            visible: Vec::new(),
+            asked: None,
+        };
+        pane.refilter();
+        pane
+    }
+
+    /// Those of another time, in place of those that were known.
+    fn replay(&mut self, events: &[LedgerEvent]) {
+        let current = self.visible.get(self.list.cursor);
+        let held = current.map(|i| self.entries[*i].seq);
+        let at_end = self.list.cursor + 1 >= self.visible.len();
+        self.entries.retain(|entry| entry.seq == 0);
+        self.followed(events);
+        let mut visible = self.visible.iter();
+        let found = visible.position(|i| Some(self.entries[*i].seq) == held);
+        let last = self.visible.len().saturating_sub(1);
+        self.list.cursor = found.filter(|_| !at_end).unwrap_or(last);
+    }
+
+    fn refilter(&mut self) {
+        let at_end = self.list.cursor + 1 >= self.visible.len();
+        self.visible = (0..self.entries.len())
+            .filter(|i| {
+                let entry = &self.entries[*i];
+                let texts = [entry.message.as_str(), entry.word, &entry.deletion];
+                self.list.filter.fits_texts(&texts)
+            })
+            .collect();
+        if at_end {
+            self.list.cursor = self.visible.len().saturating_sub(1);
+        }
+    }
+}
+
+impl Entry {
+    fn of_notice(notice: &Notice) -> Self {
+        Self {
+            seq: 0,
+            at: notice.at,
+            word: "console",
+            tone: notice.tone,
+            deletion: String::new(),
+            message: notice.text.clone(),
+            request: String::new(),
+        }
+    }
+    fn of_event(event: &LedgerEvent) -> Self {
+        Self {
+            seq: event.seq,
+            at: event.at,
+            word: kind_word(event.kind),
+            tone: match event.kind {
+                EventKind::NeedsPerson | EventKind::DeletionRefused => Tone::Bad,
+                EventKind::Recreated => Tone::Warn,
+                EventKind::Attempt => Tone::Dim,
+                _ => Tone::Plain,
+            },
+            deletion: event.deletion_id.clone().unwrap_or_default(),
+            message: event.message.clone(),
+            request: datum(event, "request_id"),
+        }
+    }
+}
+
+impl Pane for EventsPane {
+    fn scope(&self) -> Scope {
+        Scope::Reading
+    }
+    fn word(&self) -> Option<&str> {
+        Some("events")
+    }
+    fn title(&self, _look: &RenderContext) -> String {
+        format!("events {}", self.entries.len())
+    }
+    fn list(&self) -> &List {
+        &self.list
+    }
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.list
+    }
+    fn len(&self) -> usize {
+        self.visible.len()
+    }
+    fn follows(&self) -> bool {
+        true
+    }
+    fn is_busy(&self) -> bool {
+        self.asked.is_some()
+    }
+    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
+        vec![
+            Column::fixed("TIME (UTC)", 11),
+            Column::fixed("EVENT", 10),
+            Column::fixed("DELETION", 8).from(60),
+            Column::flex("MESSAGE", 1),
+        ]
+    }
+    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
+        let entry = self.visible.get(row).map(|i| &self.entries[*i]);
+        entry.map_or_else(Vec::new, |entry| {
+            vec![
+                Cell::dim(look.time(entry.at)),
+                Cell::new(entry.word, entry.tone),
+                Cell::dim(short_id(&entry.deletion)),
+                Cell::new(entry.message.clone(), entry.tone),
+            ]
+        })
+    }
+    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
+        let entry = self.visible.get(self.list.cursor);
+        entry.map_or_else(Vec::new, |i| {
+            let entry = &self.entries[*i];
+            let mut lines = vec![Cell::plain(entry.message.clone())];
+            if !entry.request.is_empty() {
+                lines.push(Cell::dim(format!(
+                    "request {}{}{}",
+                    entry.request,
+                    look.dot(),
+                    entry.at.format("%Y-%m-%d %H:%M:%S UTC")
+                )));
+            }
+            lines
+        })
+    }
+    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
+        if look.replays {
+            return vec![Cell::plain("Nothing had happened by then.")];
+        }
+        vec![
+            Cell::plain("Nothing has happened yet."),
+            Cell::dim("Deletions, attempts and this console's own messages come here."),
+        ]
+    }
+    fn filter_changed(&mut self) {
+        self.refilter();
+    }
+    fn open(&mut self, context: &mut Context<'_>) {
+        if context.replays {
+            self.asked = Some(context.query(Query::Timeline {
+                deletion_id: None,
+                step_id: None,
+                after: (context.snapshot.last_event - REPLAYED_MAX).max(0),
+            }));
+        }
+    }
+    fn answer(
+        &mut self,
+        ticket: u64,
+        answer: &mut Option<Result<Page, ControlError>>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        if self.asked != Some(ticket) {
+            return false;
+        }
+        self.asked = None;
+        match answer.take() {
+            Some(Ok(Page::Events { rows })) => self.replay(&rows),
+            Some(Err(error)) => context.say(Tone::Bad, error.to_string()),
+            _ => context.say(Tone::Bad, unexpected()),
+        }
+        true
+    }
+    fn followed(&mut self, events: &[LedgerEvent]) {
+        self.entries.extend(events.iter().map(Entry::of_event));
+        // The sort is stable: events of one moment keep their order.
+        self.entries.sort_by_key(|entry| entry.at);
+        let over = self.entries.len().saturating_sub(KEPT_MAX);
+        self.entries.drain(..over);
+        self.refilter();
+    }
+    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+        if action == Action::Copy
+            && let Some(i) = self.visible.get(self.list.cursor)
+        {
+            context.copy(self.entries[*i].message.clone());
+        }
+    }
+}

@@ -1,0 +1,503 @@
+//! The cascade as a tree: what goes last is the root, what must go before it stands below.
+//!
+//! Of a deletion only what is looked at is here: branches, which the engine counts, and of a long one
+//! those steps that are near the cursor. So a tree of 1,000,000 steps costs what one of 100 does. Its
+//! visible rows are spans, made when something changes; a frame costs the rows on the screen.
+
+mod node;
+mod spans;
+mod words;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+
+use crate::domain::attention;
+use crate::domain::filter::{Facts, SearchQuery};
+use crate::domain::model::{Blocker, Counts, Plan, PlanStep, StepState};
+use crate::domain::outline::{self, Branch, FOLD_FROM, Outline};
+
+pub(crate) use node::{Node, Part};
+use spans::Span;
+
+/// What stays the same about a row when rows come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowKey {
+    Node(i64, Part),
+    /// Not loaded yet: of this branch the one at this index.
+    Member(i64, usize),
+    Group(i64),
+    Section(Part),
+    /// Of all that holds this step in other deployments, the one at this place.
+    Elsewhere(i64, usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// Steps of a branch, the first at this index.
+    Run(i64, usize),
+    Group(i64),
+    Section(Part),
+    /// Of all that holds the step of this branch at this index, the one at this place.
+    Elsewhere(i64, usize, usize),
+    /// What a filter found.
+    Found,
+}
+
+/// A branch, and what is loaded of its steps.
+#[derive(Debug)]
+struct Known {
+    branch: Branch,
+    part: Part,
+    /// The highest of its steps' waves.
+    wave: u32,
+    /// The indices that were asked for last; `nodes` are those from its start on.
+    asked: Range<usize>,
+    nodes: Vec<Node>,
+    /// Those that are open, by index, if it has many.
+    places: BTreeMap<usize, Node>,
+    /// The engine has moved since `nodes` were loaded.
+    stale: bool,
+}
+
+impl Known {
+    fn new(branch: Branch, part: Part) -> Self {
+        Self {
+            branch,
+            part,
+            wave: 0,
+            asked: 0..0,
+            nodes: Vec::new(),
+            places: BTreeMap::new(),
+            stale: false,
+        }
+    }
+
+    fn total(&self) -> usize {
+        usize::try_from(self.branch.counts.total).unwrap_or(usize::MAX)
+    }
+
+    /// So many that they are one line, which opens.
+    fn is_group(&self) -> bool {
+        self.branch.counts.total >= FOLD_FROM
+    }
+
+    fn node(&self, index: usize) -> Option<&Node> {
+        let loaded = index.checked_sub(self.asked.start);
+        let loaded = loaded.and_then(|at| self.nodes.get(at));
+        loaded.or_else(|| self.places.get(&index))
+    }
+
+    /// Whether something stands below it.
+    fn opens(&self, node: &Node) -> bool {
+        node.part == Part::Step && (!self.branch.leaf || !node.elsewhere().is_empty())
+    }
+
+    fn is_loaded(&self, wanted: &Range<usize>) -> bool {
+        !self.stale && self.asked.start <= wanted.start && wanted.end <= self.asked.end
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Forest {
+    branches: HashMap<i64, Known>,
+    /// The branches below a step; below none the roots.
+    below: HashMap<Option<i64>, Vec<i64>>,
+    sections: Vec<(Part, Vec<i64>)>,
+    /// Groups that a person opened.
+    opened: HashSet<i64>,
+    /// Steps that a person opened or closed.
+    turned: HashMap<i64, bool>,
+    /// Instead of the tree: what a filter found.
+    found: Option<Vec<Node>>,
+    spans: Vec<Span>,
+    len: usize,
+    /// Steps that are shown open, and of which it is not known what stands below.
+    unknown: Vec<i64>,
+    /// Rows name their site.
+    many_sites: bool,
+}
+
+impl Forest {
+    /// All of a plan.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let mut forest = Self::default();
+        forest.below.insert(None, Vec::new());
+        forest.add_planned(&plan.steps, Part::Step);
+        forest.add_sections(&plan.automatic, &plan.unset);
+        forest
+    }
+
+    fn see_sites(&mut self) {
+        let mut sites = self.branches.values().map(|known| &known.branch.site);
+        let first = sites.next();
+        self.many_sites = sites.any(|site| Some(site) != first);
+    }
+
+    /// What is no step: the cloud goes by its own order, so nothing stands below anything.
+    pub(crate) fn add_sections(&mut self, automatic: &[PlanStep], unset: &[PlanStep]) {
+        for (part, steps) in [(Part::Automatic, automatic), (Part::Unset, unset)] {
+            let alone = steps.iter().map(|step| PlanStep {
+                depends_on: Vec::new(),
+                ..step.clone()
+            });
+            let roots = self.add_planned(&alone.collect::<Vec<_>>(), part);
+            if !roots.is_empty() {
+                self.sections.push((part, roots));
+            }
+        }
+        self.see_sites();
+    }
+
+    fn add_planned(&mut self, steps: &[PlanStep], part: Part) -> Vec<i64> {
+        let planted = outline::plant(steps);
+        // Beside those of the plan's steps, and of the engine's, which are positive.
+        let id = |id: i64| match part {
+            Part::Step => id,
+            Part::Automatic => -2 * id - 1,
+            Part::Unset => -2 * id - 2,
+        };
+        let mut added: Vec<Known> = planted
+            .branches
+            .into_iter()
+            .map(|branch| {
+                let id = id(branch.id);
+                Known::new(Branch { id, ..branch }, part)
+            })
+            .collect();
+        let waves = planted.waves.iter();
+        for ((step, at), wave) in steps.iter().zip(&planted.branch_of).zip(waves) {
+            // The cloud goes by its own order.
+            let wave = if part == Part::Step { *wave } else { 0 };
+            let known = &mut added[*at as usize];
+            known.wave = known.wave.max(wave);
+            known.nodes.push(Node::planned(step, part, wave));
+            known.asked.end += 1;
+        }
+        let mut roots = Vec::new();
+        for known in added {
+            let id = known.branch.id;
+            match (part, known.branch.below) {
+                (Part::Step, below) => self.below.entry(below).or_default().push(id),
+                _ => roots.push(id),
+            }
+            self.branches.insert(id, known);
+        }
+        roots
+    }
+
+    /// What the engine says of the branches below these steps, in place of what was known of them.
+    pub(crate) fn learn(&mut self, asked: &[Option<i64>], outline: Outline) {
+        for below in asked {
+            // A step without any has an empty list, so that it is not asked for again.
+            self.below.insert(*below, Vec::new());
+        }
+        for read in outline.branches {
+            let branch = read.branch;
+            let id = branch.id;
+            self.below.entry(branch.below).or_default().push(id);
+            let steps: Vec<Node> = read.steps.iter().map(Node::live).collect();
+            let known = self.branches.entry(id);
+            let known = known.or_insert_with(|| Known::new(branch.clone(), Part::Step));
+            known.branch = branch;
+            if known.is_group() {
+                known.stale = true;
+            } else {
+                (known.asked, known.nodes) = (0..steps.len(), steps);
+            }
+        }
+        for place in outline.places {
+            if let Some(known) = self.branches.get_mut(&place.branch)
+                && known.is_group()
+            {
+                known.places.retain(|_, node| node.id != place.step.id);
+                let index = usize::try_from(place.index).unwrap_or(usize::MAX);
+                known.places.insert(index, Node::live(&place.step));
+            }
+        }
+        self.see_sites();
+    }
+
+    /// The steps of a branch at these indices, as the engine says; false if some are missing.
+    pub(crate) fn load(&mut self, branch: i64, asked: Range<usize>, nodes: Vec<Node>) -> bool {
+        let Some(known) = self.branches.get_mut(&branch) else {
+            return true;
+        };
+        let expected = asked.end.min(known.total()).saturating_sub(asked.start);
+        let is_whole = nodes.len() >= expected;
+        (known.asked, known.nodes, known.stale) = (asked, nodes, false);
+        is_whole
+    }
+
+    /// All of whose branches are known, for a refresh; that of the roots first.
+    pub(crate) fn known_below(&self) -> Vec<Option<i64>> {
+        let mut all: Vec<Option<i64>> = self.below.keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Steps that are shown open, and of which it is not known what stands below.
+    pub(crate) fn unknown_below(&self) -> &[i64] {
+        &self.unknown
+    }
+
+    /// Of the branches that have any of these rows the first one that is not loaded there: its id, and
+    /// the indices of its steps that are wanted.
+    pub(crate) fn missing(&self, rows: Range<usize>) -> Option<(i64, Range<usize>)> {
+        let first = self.spans.partition_point(|span| span.end() <= rows.start);
+        let spans = self.spans.get(first..)?.iter();
+        let near = spans.take_while(|span| span.row < rows.end);
+        near.filter_map(|span| {
+            let What::Run(branch, from) = span.what else {
+                return None;
+            };
+            let index = |row: usize| from + row.clamp(span.row, span.end()) - span.row;
+            Some((branch, index(rows.start)..index(rows.end)))
+        })
+        .find(|(branch, wanted)| {
+            let known = self.branches.get(branch);
+            known.is_some_and(|known| known.is_group() && !known.is_loaded(wanted))
+        })
+    }
+
+    pub(crate) fn counts_of(&self, branch: i64) -> Option<Counts> {
+        Some(self.known(branch)?.branch.counts)
+    }
+
+    /// Shows what fits instead of the tree, if all of it is here.
+    pub(crate) fn filter(&mut self, filter: &SearchQuery) {
+        self.found = (!filter.is_empty()).then(|| {
+            let all = self.branches.values().flat_map(|known| &known.nodes);
+            let mut found: Vec<Node> = all.filter(|node| fits(node, filter)).cloned().collect();
+            found.sort_by_key(|node| (node.part, node.id));
+            found
+        });
+        self.layout();
+    }
+
+    /// Shows these instead of the tree; or the tree again.
+    pub(crate) fn show(&mut self, found: Option<Vec<Node>>) {
+        self.found = found;
+        self.layout();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What the row is: its span, and how far down in it.
+    fn span(&self, row: usize) -> Option<(&Span, usize)> {
+        let after = self.spans.partition_point(|span| span.row <= row);
+        let span = self.spans.get(after.checked_sub(1)?)?;
+        (row < span.end()).then(|| (span, row - span.row))
+    }
+
+    fn known(&self, branch: i64) -> Option<&Known> {
+        self.branches.get(&branch)
+    }
+
+    pub(crate) fn key(&self, row: usize) -> Option<RowKey> {
+        let (span, offset) = self.span(row)?;
+        Some(match span.what {
+            What::Run(branch, from) => match self.known(branch)?.node(from + offset) {
+                Some(node) => RowKey::Node(node.id, node.part),
+                None => RowKey::Member(branch, from + offset),
+            },
+            What::Group(branch) => RowKey::Group(branch),
+            What::Section(part) => RowKey::Section(part),
+            What::Elsewhere(branch, index, nth) => {
+                RowKey::Elsewhere(self.known(branch)?.node(index)?.id, nth)
+            }
+            What::Found => {
+                let node = self.found.as_ref()?.get(offset)?;
+                RowKey::Node(node.id, node.part)
+            }
+        })
+    }
+
+    /// Where the row is now, if what is loaded tells.
+    pub(crate) fn row_of(&self, key: RowKey) -> Option<usize> {
+        self.spans.iter().find_map(|span| match (span.what, key) {
+            (What::Group(branch), RowKey::Group(wanted)) if branch == wanted => Some(span.row),
+            (What::Section(part), RowKey::Section(wanted)) if part == wanted => Some(span.row),
+            (What::Elsewhere(branch, index, nth), RowKey::Elsewhere(id, wanted)) => {
+                let node = self.known(branch)?.node(index)?;
+                (node.id == id && nth == wanted).then_some(span.row)
+            }
+            (What::Run(branch, from), RowKey::Member(wanted, index)) if branch == wanted => {
+                let offset = index.checked_sub(from).filter(|offset| *offset < span.len);
+                offset.map(|offset| span.row + offset)
+            }
+            (What::Run(branch, from), RowKey::Node(id, part)) => {
+                let known = self.known(branch)?;
+                let loaded = (known.asked.start..).zip(&known.nodes);
+                let places = known.places.iter().map(|(index, node)| (*index, node));
+                let mut nodes = loaded.chain(places);
+                nodes.find_map(|(index, node)| {
+                    let is_it = (node.id, node.part) == (id, part);
+                    let offset = index.checked_sub(from).filter(|offset| *offset < span.len);
+                    offset.filter(|_| is_it).map(|offset| span.row + offset)
+                })
+            }
+            (What::Found, RowKey::Node(id, part)) => {
+                let mut nodes = self.found.iter().flatten();
+                let at = nodes.position(|node| (node.id, node.part) == (id, part))?;
+                Some(span.row + at)
+            }
+            _ => None,
+        })
+    }
+
+    pub(crate) fn node(&self, row: usize) -> Option<&Node> {
+        let (span, offset) = self.span(row)?;
+        match span.what {
+            What::Run(branch, from) => self.known(branch)?.node(from + offset),
+            What::Found => self.found.as_ref()?.get(offset),
+            What::Group(_) | What::Section(_) | What::Elsewhere(..) => None,
+        }
+    }
+
+    /// The row's step, or that which it holds.
+    pub(crate) fn step(&self, row: usize) -> Option<&Node> {
+        match self.span(row)?.0.what {
+            What::Elsewhere(branch, index, _) => self.known(branch)?.node(index),
+            _ => self.node(row),
+        }
+    }
+
+    /// What holds a step in another deployment.
+    pub(crate) fn elsewhere(&self, row: usize) -> Option<&Blocker> {
+        let What::Elsewhere(branch, index, nth) = self.span(row)?.0.what else {
+            return None;
+        };
+        let all = self.known(branch)?.node(index)?.elsewhere();
+        all.get(nth).map(|(_, by)| by)
+    }
+
+    pub(crate) fn wave(&self, row: usize) -> Option<u32> {
+        let (span, _) = self.span(row)?;
+        let wave = match span.what {
+            What::Group(branch) => self.known(branch)?.wave,
+            _ => self.node(row)?.wave,
+        };
+        (wave > 0).then_some(wave)
+    }
+
+    /// Opens a folded line, or what stands below the row; false if there was nothing to open.
+    pub(crate) fn unfold(&mut self, row: usize) -> bool {
+        let Some((span, offset)) = self.span(row) else {
+            return false;
+        };
+        match span.what {
+            What::Group(branch) => self.opened.insert(branch),
+            What::Run(branch, from) => {
+                let index = from + offset;
+                let Some(known) = self.branches.get_mut(&branch) else {
+                    return false;
+                };
+                let Some(node) = known.node(index).cloned() else {
+                    return false;
+                };
+                let (id, is_group) = (node.id, known.is_group());
+                if !known.opens(&node) {
+                    return false;
+                }
+                if is_group {
+                    known.places.insert(index, node);
+                }
+                let was_open = self.is_open(id, is_group);
+                self.turned.insert(id, true);
+                !was_open
+            }
+            What::Section(_) | What::Elsewhere(..) | What::Found => false,
+        }
+    }
+
+    /// Folds the row, or else the line that it is in. The row where the cursor belongs then.
+    pub(crate) fn fold(&mut self, row: usize) -> Option<RowKey> {
+        let (span, offset) = self.span(row)?;
+        let (what, depth) = (span.what, span.depth);
+        match what {
+            What::Group(branch) if self.opened.remove(&branch) => {
+                return Some(RowKey::Group(branch));
+            }
+            What::Run(branch, from) => {
+                let known = self.known(branch)?;
+                let is_group = known.is_group();
+                let node = known.node(from + offset);
+                let node = node.filter(|node| known.opens(node));
+                if let Some(id) = node.map(|node| node.id)
+                    && self.close(id, is_group)
+                {
+                    return Some(RowKey::Node(id, Part::Step));
+                }
+            }
+            _ => {}
+        }
+        let above = self.spans.iter().rev();
+        let above = above.filter(|span| span.row < row && span.depth < depth);
+        let above = above.map(|span| span.end() - 1).next()?;
+        let key = self.key(above)?;
+        match key {
+            RowKey::Group(branch) => {
+                self.opened.remove(&branch);
+            }
+            RowKey::Node(id, Part::Step) => {
+                self.turned.insert(id, false);
+            }
+            _ => {}
+        }
+        Some(key)
+    }
+
+    /// Closes a step below which something is shown.
+    fn close(&mut self, id: i64, in_group: bool) -> bool {
+        let was_open = self.is_open(id, in_group);
+        if was_open {
+            self.turned.insert(id, false);
+        }
+        was_open
+    }
+
+    /// What stands below few steps is shown, below many only what a person opens.
+    fn is_open(&self, id: i64, in_group: bool) -> bool {
+        let turned = self.turned.get(&id).copied();
+        turned.unwrap_or(!in_group && self.below.contains_key(&Some(id)))
+    }
+
+    /// Takes a step's new state from an event; false if the step is not here.
+    pub(crate) fn patch(&mut self, step: i64, state: StepState) -> bool {
+        let mut patched = false;
+        for known in self.branches.values_mut() {
+            let places = known.places.values_mut();
+            for node in known.nodes.iter_mut().chain(places) {
+                let live = node.live.as_mut().filter(|_| node.id == step);
+                if let Some(live) = live {
+                    live.state = state;
+                    if !attention::STEP_STATES.contains(&state) {
+                        live.elsewhere.clear();
+                    }
+                    patched = true;
+                }
+            }
+        }
+        for node in self.found.iter_mut().flatten() {
+            if let Some(live) = node.live.as_mut().filter(|_| node.id == step) {
+                live.state = state;
+                patched = true;
+            }
+        }
+        patched
+    }
+}
+
+fn fits(node: &Node, filter: &SearchQuery) -> bool {
+    let state = node.live.as_ref().map_or("", |live| live.state.as_str());
+    let site = node.site.to_string();
+    filter.fits(&Facts {
+        texts: &[&node.name, &node.resource_id, node.does()],
+        state,
+        kind: node.kind.as_str(),
+        site: &site,
+        ..Facts::default()
+    })
+}

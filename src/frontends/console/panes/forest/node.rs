@@ -1,0 +1,129 @@
+//! One resource of the tree: as a plan says, or as the engine says of its step.
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::awaiting::{awaits_clearance, tree_of};
+use crate::domain::model::{
+    Action, Blocker, KindName, PlanStep, ResourceKey, Site, Step, StepState,
+};
+
+use super::super::super::look::{blocker_words, kind_words, name_or_id};
+
+/// How a resource is part of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    Step,
+    /// The cloud removes it by itself.
+    Automatic,
+    /// Stays, and loses a reference.
+    Unset,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) id: i64,
+    pub(crate) site: Site,
+    pub(crate) kind: KindName,
+    pub(crate) resource_id: String,
+    pub(crate) name: String,
+    pub(crate) project: String,
+    pub(crate) action: Action,
+    pub(crate) why: String,
+    pub(crate) part: Part,
+    /// 1 goes first; 0 where there is no order, or it is not known.
+    pub(super) wave: u32,
+    pub(crate) live: Option<Live>,
+}
+
+/// What the engine says of a step, as far as a row shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub(crate) state: StepState,
+    pub(crate) attempts: u32,
+    pub(crate) max_attempts: u32,
+    pub(crate) next_attempt_at: Option<DateTime<Utc>>,
+    pub(crate) recreated: u32,
+    pub(crate) held_by: String,
+    /// What holds it in other deployments, and how far down.
+    pub(super) elsewhere: Vec<(usize, Blocker)>,
+}
+
+impl Node {
+    pub(super) fn planned(step: &PlanStep, part: Part, wave: u32) -> Self {
+        Self {
+            id: i64::from(step.id),
+            site: step.site.clone(),
+            kind: step.kind.clone(),
+            resource_id: step.resource_id.clone(),
+            name: step.name.clone(),
+            project: step.project_id.to_string(),
+            action: step.action,
+            why: step.why.to_string(),
+            part,
+            wave,
+            live: None,
+        }
+    }
+
+    pub(crate) fn live(step: &Step) -> Self {
+        let held_by = match (step.blockers.first(), &step.last_error) {
+            // It names all of them, and why each does not go.
+            (_, Some(error)) if awaits_clearance(step) => error.message.clone(),
+            (Some(blocker), _) => format!("blocked by {}", blocker_words(blocker)),
+            (None, Some(error)) => error.message.clone(),
+            (None, None) => String::new(),
+        };
+        let elsewhere = match awaits_clearance(step) {
+            true => tree_of(&step.blockers),
+            false => Vec::new(),
+        };
+        let elsewhere = elsewhere.iter().map(|held| (held.depth, held.by.clone()));
+        Self {
+            id: step.id,
+            site: step.resource.key.site.clone(),
+            kind: step.resource.key.kind.clone(),
+            resource_id: step.resource.key.id.clone(),
+            name: step.resource.name.clone(),
+            project: step.project_id.clone(),
+            action: step.action,
+            why: step.why.clone(),
+            part: Part::Step,
+            wave: 0,
+            live: Some(Live {
+                state: step.state,
+                attempts: step.attempts,
+                max_attempts: step.max_attempts,
+                next_attempt_at: step.next_attempt_at,
+                recreated: step.recreated,
+                held_by,
+                elsewhere: elsewhere.collect(),
+            }),
+        }
+    }
+
+    pub(super) fn elsewhere(&self) -> &[(usize, Blocker)] {
+        self.live.as_ref().map_or(&[], |live| &live.elsewhere)
+    }
+
+    /// What is done to it, in a word.
+    pub(crate) fn does(&self) -> &'static str {
+        match self.part {
+            Part::Automatic => "automatic",
+            Part::Unset => "unset",
+            Part::Step => self.action.as_str(),
+        }
+    }
+
+    pub(crate) fn key(&self) -> ResourceKey {
+        ResourceKey {
+            site: self.site.clone(),
+            kind: self.kind.clone(),
+            id: self.resource_id.clone(),
+        }
+    }
+
+    pub(crate) fn words(&self) -> String {
+        let name = name_or_id(&self.name, &self.resource_id);
+        format!("{} {name}", kind_words(&self.kind))
+    }
+}

@@ -1,0 +1,474 @@
+//! One step, or one deletion: the facts, and its timeline of attempts (P2).
+
+use crate::control::{Command, ControlError, Page, Query};
+use crate::domain::awaiting;
+use crate::domain::drift::waits_for_an_answer;
+use crate::domain::ladder::PurgeScope;
+use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState, short_id};
+
+use super::super::feed::{Feed, Fetch, PAGE_ROWS};
+use super::super::keys::{Action, Scope};
+use super::super::list::List;
+use super::super::look::{
+    Cell, RenderContext, Tone, blocker_words, count, json_words, kind_words, name_or_id,
+};
+use super::blockers::{BlockersPane, Source};
+use super::deletions::{deletion_lines, target_words};
+use super::ladder::LadderPane;
+use super::{Column, Context, Pane, PaneRequest, unexpected};
+
+enum Subject {
+    Step { id: i64, deletion_id: String },
+    Deletion { id: String },
+}
+
+pub(crate) struct InspectPane {
+    subject: Subject,
+    step: Feed<Step>,
+    deletion: Feed<Deletion>,
+    timeline: Vec<LedgerEvent>,
+    ticket: Option<u64>,
+    stale: bool,
+    error: Option<String>,
+    loaded: bool,
+    list: List,
+    visible: Vec<usize>,
+}
+
+impl InspectPane {
+    pub(crate) fn of_step(id: i64, deletion_id: &str) -> Self {
+        Self::new(Subject::Step {
+            id,
+            deletion_id: deletion_id.to_owned(),
+        })
+    }
+
+    pub(crate) fn of_deletion(deletion: &Deletion) -> Self {
+        let mut pane = Self::new(Subject::Deletion {
+            id: deletion.id.clone(),
+        });
+        pane.deletion.rows.push(deletion.clone());
+        pane
+    }
+
+    fn new(subject: Subject) -> Self {
+        Self {
+            subject,
+            step: Feed::new(1),
+            deletion: Feed::new(1),
+            timeline: Vec::new(),
+            ticket: None,
+            stale: true,
+            error: None,
+            loaded: false,
+            list: List::default(),
+            visible: Vec::new(),
+        }
+    }
+
+    fn ask(&mut self, context: &mut Context<'_>) {
+        let (feed_ask, timeline) = match &self.subject {
+            Subject::Step { id, .. } => {
+                if let Fetch::Page(_) = self.step.due(context) {
+                    let ticket = context.query(Query::Step { id: *id });
+                    self.step.asked(ticket, None, context.now);
+                }
+                (None, Some(*id))
+            }
+            Subject::Deletion { id } => {
+                if let Fetch::Page(_) = self.deletion.due(context) {
+                    let ticket = context.query(Query::Deletion { id: id.clone() });
+                    self.deletion.asked(ticket, None, context.now);
+                }
+                (Some(id.clone()), None)
+            }
+        };
+        if self.stale && self.ticket.is_none() {
+            self.stale = false;
+            self.ticket = Some(context.query(Query::Timeline {
+                deletion_id: feed_ask,
+                step_id: timeline,
+                after: self.timeline.last().map_or(0, |event| event.seq),
+            }));
+        }
+    }
+
+    fn subject_words(&self) -> String {
+        match &self.subject {
+            Subject::Step { .. } => self.step.rows.first().map_or_else(
+                || "step".to_owned(),
+                |step| {
+                    let resource = &step.resource;
+                    let name = name_or_id(&resource.name, &resource.key.id);
+                    format!("{} {name}", kind_words(&resource.key.kind))
+                },
+            ),
+            Subject::Deletion { .. } => self
+                .deletion
+                .rows
+                .first()
+                .map_or_else(|| "deletion".to_owned(), target_words),
+        }
+    }
+
+    fn refilter(&mut self) {
+        self.visible = (0..self.timeline.len())
+            .filter(|i| {
+                let event = &self.timeline[*i];
+                let texts = [event.message.as_str(), kind_word(event.kind)];
+                self.list.filter.fits_texts(&texts)
+            })
+            .collect();
+    }
+
+    fn event(&self, row: usize) -> Option<&LedgerEvent> {
+        self.timeline.get(*self.visible.get(row)?)
+    }
+}
+
+/// A field of an event's data, as text.
+pub(crate) fn datum(event: &LedgerEvent, name: &str) -> String {
+    event.data.get(name).map(json_words).unwrap_or_default()
+}
+
+pub(crate) fn kind_word(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::DeletionAccepted => "accepted",
+        EventKind::DeletionPlanned => "planned",
+        EventKind::DeletionRefused => "refused",
+        EventKind::DeletionState => "deletion",
+        EventKind::StepState => "step",
+        EventKind::Attempt => "attempt",
+        EventKind::Recreated => "re-created",
+        EventKind::Revived => "revived",
+        EventKind::Registry => "registry",
+        EventKind::Deployment => "deployment",
+        EventKind::Purge => "purge",
+        EventKind::Drift => "drift",
+        EventKind::Site => "site",
+        EventKind::Engine => "engine",
+        EventKind::NeedsPerson => "needs you",
+    }
+}
+
+/// Why a step does not move, what was answered, and what comes next.
+pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
+    let state = look.step_state(step.state);
+    let mut facts = vec![state.text];
+    if let Some(since) = step.blocked_since {
+        facts.push(format!("since {}", look.time(since)));
+    }
+    facts.push(format!("tried {} of {}", step.attempts, step.max_attempts));
+    if let Some(next) = step.next_attempt_at.filter(|_| step.state.is_live()) {
+        facts.push(format!("next try {}", look.time(next)));
+    }
+    let mut lines = vec![Cell::new(facts.join(look.dot()), state.tone)];
+    match (awaiting::next_action(step), &step.last_error) {
+        (Some(next), Some(error)) => {
+            // It names who holds it elsewhere, and why that does not go; no call was sent.
+            lines.push(Cell::new(error.message.clone(), Tone::Warn));
+            lines.push(Cell::plain(next));
+        }
+        // A question comes before what leads to it, which may be cut.
+        _ if waits_for_an_answer(step) => {
+            lines.extend(next_line(step, look));
+            lines.extend(held_lines(step, look));
+        }
+        _ => {
+            lines.extend(held_lines(step, look));
+            lines.extend(next_line(step, look));
+        }
+    }
+    lines
+}
+
+/// What stands in its way, and what was answered.
+fn held_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
+    let mut lines = Vec::new();
+    for blocker in step.blockers.iter().take(3) {
+        let text = format!("blocked by {}", blocker_words(blocker));
+        lines.push(Cell::new(text, Tone::Warn));
+    }
+    if step.blockers.len() > 3 {
+        lines.push(Cell::dim(format!(
+            "and {} more: b",
+            step.blockers.len() - 3
+        )));
+    }
+    if let Some(error) = &step.last_error {
+        let status = error.status.map(|s| format!("{s} ")).unwrap_or_default();
+        lines.push(Cell::plain(format!(
+            "{status}{}: {}",
+            error.kind, error.message
+        )));
+        lines.push(Cell::dim(format!(
+            "{}{}request {}{}{}",
+            error.class.as_str(),
+            look.dot(),
+            if error.request_id.is_empty() {
+                look.none()
+            } else {
+                &error.request_id
+            },
+            look.dot(),
+            look.time(error.at)
+        )));
+    }
+    if step.recreated > 0 {
+        let times = count(u64::from(step.recreated), "time");
+        lines.push(Cell::new(format!("re-created {times}"), Tone::Warn));
+    }
+    lines
+}
+
+fn next_line(step: &Step, look: &RenderContext) -> Option<Cell> {
+    let next = match step.state {
+        StepState::Stuck if waits_for_an_answer(step) => format!(
+            "{} deletes the newcomers too; gone drift {} --refuse leaves them and ends the deletion",
+            look.key(Action::AcceptDrift),
+            short_id(&step.deletion_id)
+        ),
+        StepState::Stuck => format!(
+            "{} tries again, once the reason is gone; {} shows what else can be done",
+            look.key(Action::Retry),
+            look.key(Action::Ladder)
+        ),
+        StepState::Blocked => format!(
+            "it is tried again by itself; {} tries at once",
+            look.key(Action::Retry)
+        ),
+        _ => return None,
+    };
+    Some(Cell::dim(next))
+}
+
+impl Pane for InspectPane {
+    fn scope(&self) -> Scope {
+        Scope::Inspect
+    }
+    fn title(&self, _look: &RenderContext) -> String {
+        let id = match &self.subject {
+            Subject::Step { deletion_id, .. } => deletion_id,
+            Subject::Deletion { id } => id,
+        };
+        format!("{} in deletion {}", self.subject_words(), short_id(id))
+    }
+    fn list(&self) -> &List {
+        &self.list
+    }
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.list
+    }
+    fn len(&self) -> usize {
+        self.visible.len()
+    }
+    fn is_busy(&self) -> bool {
+        let feed = match self.subject {
+            Subject::Step { .. } => self.step.is_waiting(),
+            Subject::Deletion { .. } => self.deletion.is_waiting(),
+        };
+        feed || self.stale || self.ticket.is_some()
+    }
+    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
+        vec![
+            Column::fixed("TIME (UTC)", 11),
+            Column::fixed("EVENT", 10).from(60),
+            Column::fixed("TRY", 3).right(),
+            Column::fixed("ANSWER", 6),
+            Column::flex("MESSAGE", 3),
+            Column::fixed("REQUEST", 40).from(120),
+        ]
+    }
+    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
+        let Some(event) = self.event(row) else {
+            return Vec::new();
+        };
+        let tone = match event.kind {
+            EventKind::NeedsPerson | EventKind::DeletionRefused => Tone::Bad,
+            EventKind::Recreated => Tone::Warn,
+            _ => Tone::Plain,
+        };
+        vec![
+            Cell::dim(look.time(event.at)),
+            Cell::new(kind_word(event.kind), tone),
+            Cell::plain(datum(event, "attempts")),
+            Cell::plain(datum(event, "status")),
+            Cell::plain(event.message.clone()),
+            Cell::dim(datum(event, "request_id")),
+        ]
+    }
+    fn head(&self, look: &RenderContext) -> Vec<Cell> {
+        let mut lines = match &self.subject {
+            Subject::Step { .. } => self
+                .step
+                .rows
+                .first()
+                .map_or_else(Vec::new, |step| step_lines(step, look)),
+            Subject::Deletion { .. } => self.deletion.rows.first().map_or_else(Vec::new, |d| {
+                let mut lines = vec![look.deletion_state(d.state)];
+                lines.extend(deletion_lines(d, look));
+                lines
+            }),
+        };
+        let errors = [&self.step.error, &self.deletion.error, &self.error];
+        for error in errors.into_iter().flatten() {
+            let text = format!("{} {error}", look.pick("✖", "x"));
+            lines.push(Cell::new(text, Tone::Bad));
+        }
+        lines
+    }
+    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
+        let Some(event) = self.event(self.list.cursor) else {
+            return Vec::new();
+        };
+        let mut lines = vec![Cell::plain(event.message.clone())];
+        let request = datum(event, "request_id");
+        if !request.is_empty() {
+            lines.push(Cell::dim(format!(
+                "request {request}{}{}",
+                look.dot(),
+                event.at.format("%Y-%m-%d %H:%M:%S UTC")
+            )));
+        }
+        lines
+    }
+    fn strip_rows(&self) -> u16 {
+        4
+    }
+    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
+        if !self.loaded {
+            return vec![Cell::dim("Reading the timeline…")];
+        }
+        if look.replays {
+            return vec![Cell::plain("Nothing had happened to it by then.")];
+        }
+        vec![
+            Cell::plain("Nothing has happened to it yet."),
+            Cell::dim("Each attempt comes here, with its answer and request id."),
+        ]
+    }
+    fn filter_changed(&mut self) {
+        self.refilter();
+    }
+    fn open(&mut self, context: &mut Context<'_>) {
+        if context.replays {
+            let last = context.snapshot.last_event;
+            self.timeline.retain(|event| event.seq <= last);
+            self.refilter();
+        }
+        // While another pane was above, nothing woke this one.
+        self.stale = true;
+        self.step.invalidate();
+        self.deletion.invalidate();
+        self.ask(context);
+    }
+    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
+        if moved {
+            self.stale = true;
+            self.step.invalidate();
+            self.deletion.invalidate();
+        }
+        self.ask(context);
+    }
+    fn answer(
+        &mut self,
+        ticket: u64,
+        answer: &mut Option<Result<Page, ControlError>>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        if self.step.owns(ticket) {
+            match answer.take() {
+                Some(Ok(Page::Step { row })) => {
+                    self.step.take(vec![*row], None, context.now);
+                }
+                Some(Err(error)) => self.step.refuse(error.to_string(), context),
+                _ => self.step.fail(unexpected()),
+            }
+            return true;
+        }
+        if self.deletion.owns(ticket) {
+            match answer.take() {
+                Some(Ok(Page::Deletion { row })) => {
+                    self.deletion.take(vec![*row], None, context.now);
+                }
+                Some(Err(error)) => self.deletion.refuse(error.to_string(), context),
+                _ => self.deletion.fail(unexpected()),
+            }
+            return true;
+        }
+        if self.ticket != Some(ticket) {
+            return false;
+        }
+        self.ticket = None;
+        self.loaded = true;
+        self.error = None;
+        match answer.take() {
+            Some(Ok(Page::Events { rows })) => {
+                let at_end = self.list.cursor + 1 >= self.visible.len();
+                let last = self.timeline.last().map_or(0, |event| event.seq);
+                let full = rows.len() >= PAGE_ROWS;
+                self.timeline
+                    .extend(rows.into_iter().filter(|event| event.seq > last));
+                self.refilter();
+                // Whoever looks at the newest goes along with it.
+                if at_end {
+                    self.list.cursor = self.visible.len().saturating_sub(1);
+                }
+                if full {
+                    self.stale = true;
+                    self.ask(context);
+                }
+            }
+            Some(Err(error)) => self.error = Some(error.to_string()),
+            _ => self.error = Some(unexpected()),
+        }
+        true
+    }
+    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+        let (source, command, resource) = match &self.subject {
+            Subject::Step { id, .. } => (
+                Source::Step(*id),
+                Command::RetryStep { step_id: *id },
+                self.step.rows.first().map(|s| s.resource.key.id.clone()),
+            ),
+            Subject::Deletion { id } => (
+                Source::Deletion(id.clone()),
+                Command::Retry {
+                    deletion_id: id.clone(),
+                },
+                Some(id.clone()),
+            ),
+        };
+        match action {
+            Action::Blockers => {
+                let words = self.subject_words();
+                context.push(BlockersPane::new(words, Vec::new(), Some(source)));
+            }
+            Action::Retry => context.requests.push(PaneRequest::Submit {
+                what: format!("retry of {}", self.subject_words()),
+                command,
+            }),
+            Action::AcceptDrift => {
+                if let Some(step) = self.step.rows.first() {
+                    super::drift::ask(step, context);
+                }
+            }
+            Action::Ladder => {
+                let what = match source {
+                    Source::Step(id) => PurgeScope::Step(id),
+                    Source::Deletion(id) => PurgeScope::Deletion(id),
+                };
+                context.push(LadderPane::new(what, self.subject_words()));
+            }
+            Action::Copy => {
+                if let Some(id) = resource {
+                    context.copy(id);
+                }
+            }
+            Action::Refresh => {
+                self.wake(true, context);
+            }
+            _ => {}
+        }
+    }
+}

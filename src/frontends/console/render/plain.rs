@@ -1,0 +1,172 @@
+//! The state as lines of text, for screen readers and terminals that can do nothing else: no cell is
+//! placed, and nothing is written twice.
+
+use super::super::keys::Scope;
+use super::super::look::{Cell, RenderContext, Tone, count, thousands};
+use super::super::panes::Pane;
+use super::super::prompt::{Confirm, Prompt};
+use super::super::replay_cursor::shown_at;
+use super::super::state::State;
+use super::keys;
+use super::{header, table_rows};
+
+/// All that there is to say now.
+pub fn render_lines(state: &State) -> Vec<String> {
+    let look = state.look();
+    let mut lines = Vec::new();
+    let mut say = |text: &str| {
+        let text = look.safe(text);
+        lines.push(text.trim_end().to_owned());
+    };
+    if let Some(message) = &state.message {
+        let sign = if message.tone == Tone::Bad {
+            "!! "
+        } else {
+            "! "
+        };
+        say(&format!("{sign}{}", message.text));
+    }
+    match &state.prompt {
+        Some(Prompt::Confirm(confirm)) => confirm_lines(confirm).iter().for_each(|line| say(line)),
+        Some(Prompt::Quit) => {
+            let live = count(state.snapshot.steps.live(), "step");
+            say(&format!(
+                "The engine lives in this console, and {live} are under way."
+            ));
+            say(
+                "l: leave it running in the background, and quit. s: stop it; the next start goes on.",
+            );
+            say("An empty line: stay.");
+        }
+        // Whole lines are typed: a prompt is answered at once.
+        Some(Prompt::Command(_) | Prompt::Filter { .. }) | None => {
+            header_lines(state, &look).iter().for_each(|line| say(line));
+            if let Some(pane) = state.top() {
+                pane_lines(state, pane, &look)
+                    .iter()
+                    .for_each(|line| say(line));
+            }
+        }
+    }
+    lines
+}
+
+/// What has changed that a person waits for: said by itself.
+pub(in super::super) fn news(state: &State) -> String {
+    let counts = header::counts(state, &state.look());
+    let urgent = counts.iter().filter(|fact| fact.tone == Tone::Bad);
+    let urgent: Vec<&str> = urgent.map(|fact| fact.text.as_str()).collect();
+    let steps = &state.snapshot.steps;
+    let work = match steps.live() {
+        0 => format!("nothing is under way, {} gone", thousands(steps.gone)),
+        _ => "work is under way".to_owned(),
+    };
+    let urgent = urgent.into_iter().chain([work.as_str()]);
+    urgent.collect::<Vec<_>>().join(", ")
+}
+
+fn confirm_lines(confirm: &Confirm) -> Vec<String> {
+    let mut lines = confirm.lines.clone();
+    lines.push(match confirm.wrong {
+        true => format!("That is not it. Type {}.", confirm.ask()),
+        false => format!("Type {}. An empty line sends nothing.", confirm.ask()),
+    });
+    lines
+}
+
+fn header_lines(state: &State, look: &RenderContext) -> Vec<String> {
+    let joined = |facts: Vec<Cell>| {
+        let texts: Vec<String> = facts.into_iter().map(|fact| fact.text).collect();
+        texts.join(", ")
+    };
+    if let (Some(replay), Some(at)) = (&state.options.replay, shown_at(state)) {
+        let (first, last) = header::ends(replay);
+        let at = at.format("%F %T%.3f UTC");
+        return vec![
+            format!("REPLAY of {} at {at}, nothing is changed", replay.ledger),
+            joined(header::counts(state, look)),
+            format!(
+                "it tells of {first} to {last}; {}",
+                state.replay_cursor.happened()
+            ),
+        ];
+    }
+    let mut first = vec![header::engine_words(state, look)];
+    if state.snapshot.engine.read_only {
+        first.push(Cell::new("READ-ONLY", Tone::Warn));
+    }
+    let clouds = header::accents(state).map(|(cloud, _)| Cell::plain(cloud));
+    first.extend(clouds);
+    vec![
+        joined(first),
+        joined(header::counts(state, look)),
+        joined(header::sites(state, look)),
+    ]
+}
+
+fn pane_lines(state: &State, pane: &dyn Pane, look: &RenderContext) -> Vec<String> {
+    let list = pane.list();
+    let mut title = format!("== {}", pane.title(look));
+    if !list.filter.is_empty() {
+        title.push_str(&format!(", filter {}", list.filter.text()));
+    }
+    let mut lines = vec![title];
+    lines.extend(pane.head(look).into_iter().map(|cell| cell.text));
+    if pane.len() == 0 {
+        lines.extend(pane.empty(look).into_iter().map(|cell| cell.text));
+    }
+    let last = (list.top + table_rows(state)).min(pane.len());
+    lines.extend((list.top..last).map(|row| row_line(pane, row, look)));
+    if last < pane.len() || list.top > 0 {
+        let (from, all) = (list.top + 1, pane.len());
+        lines.push(format!("rows {from} to {last} of {all}; + and - go on"));
+    }
+    let detail = pane.detail(look).into_iter().map(|cell| cell.text);
+    let detail: Vec<String> = detail.filter(|text| !text.trim().is_empty()).collect();
+    if !detail.is_empty() {
+        lines.push(format!("row {}: {}", list.cursor + 1, detail.join(". ")));
+    }
+    lines.push(format!("keys: {}", offered(pane, look).join("; ")));
+    lines
+}
+
+/// `>2 marked. name web, status ACTIVE`: each cell with its heading, since no one sees columns.
+fn row_line(pane: &dyn Pane, row: usize, look: &RenderContext) -> String {
+    let columns = pane.columns(look);
+    let cells = columns.iter().zip(pane.cells(row, look));
+    let said = cells
+        .filter(|(column, cell)| column.from_width <= look.width && !cell.text.trim().is_empty());
+    let said: Vec<String> = said
+        .map(|(column, cell)| {
+            let heading = column.heading.to_lowercase();
+            format!("{heading} {}", cell.text.trim())
+        })
+        .collect();
+    let cursor = if row == pane.list().cursor { ">" } else { "" };
+    let mark = if pane.is_marked(row) { " marked" } else { "" };
+    format!("{cursor}{}{mark}. {}", row + 1, said.join(", "))
+}
+
+fn offered(pane: &dyn Pane, look: &RenderContext) -> Vec<String> {
+    let own = look.keys.bindings().iter();
+    let own = own.filter(|b| {
+        !b.footer.is_empty()
+            && match b.scope {
+                Scope::Replay => look.replays,
+                scope => scope == pane.scope() && !(look.replays && b.action.changes_a_cloud()),
+            }
+    });
+    let own = own.filter_map(|b| {
+        let key = keys::key_name(*b.keys.first()?);
+        Some(format!("{key} {}", b.footer))
+    });
+    let everywhere = [
+        "a number goes to its row",
+        "esc back",
+        ":stuck",
+        "/text",
+        "? help",
+        "q quit",
+    ];
+    own.chain(everywhere.map(str::to_owned)).collect()
+}

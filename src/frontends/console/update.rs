@@ -1,0 +1,522 @@
+//! The one function that changes the state. It performs nothing: what is to be done it returns.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use tui_input::Input;
+
+use crate::control::{ControlError, Page, Receipt};
+use crate::domain::filter::SearchQuery;
+use crate::domain::model::Event as LedgerEvent;
+
+use super::Exit;
+use super::command;
+use super::event::{Effect, Event};
+use super::keys::{Action, Scope};
+use super::look::{Tone, count, key_hint};
+use super::panes::{Context, Pane};
+use super::prompt::{self, Prompt};
+use super::render;
+use super::replay_cursor;
+use super::state::State;
+
+/// How far a notch of the wheel goes.
+const WHEEL_ROWS: usize = 3;
+
+/// Takes one event, and says what the loop has to do.
+pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    match event {
+        Event::Key(pressed) => {
+            // A key that is let go is no key; a guard drops what was typed ahead.
+            if pressed.kind != KeyEventKind::Release && !state.guarded {
+                state.dirty = true;
+                key(state, pressed, &mut effects);
+            }
+        }
+        Event::Row(row) => go_to_row(state, row, &mut effects),
+        Event::Wheel { down } => wheel(state, down, &mut effects),
+        Event::Click(line) => click(state, line, &mut effects),
+        Event::Paste(text) => {
+            if !state.guarded {
+                paste(state, &text, &mut effects);
+            }
+        }
+        Event::Resize(columns, rows) => {
+            state.size = (columns, rows);
+            state.dirty = true;
+            // Small and as large again at once is the same size, and a screen that lost its edges.
+            effects.push(Effect::Repaint);
+        }
+        Event::Snapshot { snapshot, now } => {
+            state.now = now;
+            let moved = state.snapshot.last_event != snapshot.last_event
+                || state.snapshot.steps != snapshot.steps
+                || state.snapshot.deletions != snapshot.deletions;
+            state.dirty = true;
+            state.snapshot = snapshot;
+            if state.replays() {
+                replay_cursor::shown(state, &mut effects);
+                state.settle();
+                return effects;
+            }
+            state.sample_rate();
+            // What was asked about has ended: there is nothing left to ask.
+            if matches!(state.prompt, Some(Prompt::Quit)) {
+                state.quit(&mut effects);
+            }
+            state.with_top(&mut effects, |pane, context| pane.wake(moved, context));
+        }
+        Event::EngineGone => {
+            state.engine_gone = true;
+            state.say(
+                Tone::Bad,
+                "the engine has gone; this is the last that it said",
+            );
+        }
+        Event::Answer {
+            ticket,
+            answer,
+            now,
+        } => {
+            state.now = now;
+            state.dirty = true;
+            answered(state, ticket, answer, &mut effects);
+        }
+        Event::Receipt {
+            ticket,
+            receipt,
+            now,
+        } => {
+            state.now = now;
+            state.dirty = true;
+            received(state, ticket, &receipt, &mut effects);
+        }
+        Event::Followed { ticket, events } => {
+            if state.following == Some(ticket) {
+                followed(state, events, &mut effects);
+            }
+        }
+        Event::Tick(now) => {
+            state.now = now;
+            state.ticks = state.ticks.wrapping_add(1);
+            state.dirty = true;
+            state.with_top(&mut effects, |pane, context| pane.wake(false, context));
+        }
+        Event::Shown => {
+            state.guarded = false;
+            state.dirty = true;
+        }
+    }
+    state.settle();
+    effects
+}
+
+fn key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
+    state.message = None;
+    // Nobody can see what a key would do.
+    let quits = matches!(state.prompt, Some(Prompt::Quit));
+    if render::is_too_small(state.size) && !quits {
+        state.prompt = None;
+        let action = state.options.keys.action(Scope::Everywhere, false, pressed);
+        if action == Some(Action::Quit) {
+            state.quit(effects);
+        }
+        return;
+    }
+    match state.prompt.take() {
+        Some(prompt) => prompt_key(state, prompt, pressed, effects),
+        None => pane_key(state, pressed, effects),
+    }
+}
+
+fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
+    let Some(pane) = state.top() else { return };
+    let (keys, replays) = (&state.options.keys, state.replays());
+    let Some(action) = keys.action(pane.scope(), replays, pressed) else {
+        return;
+    };
+    if replays && action.changes_a_cloud() {
+        return state.say(Tone::Warn, "this is a replay: nothing is changed");
+    }
+    let is_modal = pane.is_modal();
+    match action {
+        Action::Quit => state.quit(effects),
+        Action::Suspend => effects.push(Effect::Suspend),
+        Action::Repaint => effects.push(Effect::Repaint),
+        Action::Back => back(state, effects),
+        Action::Previous => state.back(effects),
+        _ if is_modal => {}
+        Action::Next => state.next(effects),
+        Action::CommandLine => {
+            state.ask_kinds(effects);
+            state.forget_recalled();
+            state.prompt = Some(Prompt::Command(Input::default()));
+        }
+        Action::Filter => {
+            let before = pane.list().filter.text().to_owned();
+            state.prompt = Some(Prompt::Filter {
+                input: Input::new(before.clone()),
+                before,
+            });
+        }
+        Action::Help => state.go("help", effects),
+        Action::NotADelete => state.say(
+            Tone::Dim,
+            format!(
+                "{} deletes nothing here; {} on a row plans a deletion and asks",
+                key_hint(pressed),
+                state.options.keys.key(Action::PlanDeletion)
+            ),
+        ),
+        action if replay_cursor::act(state, action, effects) => {}
+        action => move_or_act(state, action, effects),
+    }
+}
+
+fn move_or_act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
+    let page = render::table_rows(state);
+    state.with_top(effects, |pane, context| {
+        let len = pane.len();
+        if pane.list_mut().go(action, len, page) {
+            // At the end of what is loaded, the pane asks for more.
+            pane.wake(false, context);
+        } else {
+            pane.act(action, context);
+        }
+    });
+}
+
+fn go_to_row(state: &mut State, row: usize, effects: &mut Vec<Effect>) {
+    state.message = None;
+    state.dirty = true;
+    state.with_top(effects, |pane, context| {
+        pane.list_mut().cursor = row.min(pane.len().saturating_sub(1));
+        pane.wake(false, context);
+    });
+}
+
+/// What is asked or guarded is answered by keys alone.
+fn takes_mouse(state: &State) -> bool {
+    state.prompt.is_none() && !state.guarded && !render::is_too_small(state.size)
+}
+
+fn wheel(state: &mut State, down: bool, effects: &mut Vec<Effect>) {
+    if takes_mouse(state) {
+        let action = if down { Action::Down } else { Action::Up };
+        state.dirty = true;
+        for _ in 0..WHEEL_ROWS {
+            move_or_act(state, action, effects);
+        }
+    }
+}
+
+/// Goes to the row; one that the cursor is on already is opened. Nothing that is sent stands on a click.
+fn click(state: &mut State, line: u16, effects: &mut Vec<Effect>) {
+    if !takes_mouse(state) {
+        return;
+    }
+    let Some(row) = render::row_at(state, line) else {
+        return;
+    };
+    let Some(pane) = state.top() else { return };
+    let is_there = pane.list().cursor == row;
+    if is_there && !pane.is_modal() {
+        state.message = None;
+        state.dirty = true;
+        move_or_act(state, Action::Open, effects);
+    } else if !is_there {
+        go_to_row(state, row, effects);
+    }
+}
+
+/// Out of the filter first, then out of the pane.
+fn back(state: &mut State, effects: &mut Vec<Effect>) {
+    let filtered = state.top().is_some_and(|p| !p.list().filter.is_empty());
+    if filtered {
+        set_filter(state, String::new(), effects);
+    } else {
+        state.back(effects);
+    }
+}
+
+/// Rows come and go with each letter, where the line carries that; else with enter.
+fn filter_typed(state: &mut State, input: &Input, effects: &mut Vec<Effect>) {
+    if !state.options.low_bandwidth {
+        set_filter(state, input.value().to_owned(), effects);
+    }
+}
+
+fn set_filter(state: &mut State, filter: String, effects: &mut Vec<Effect>) {
+    let projects = state.projects.clone();
+    let told = state.told_at();
+    state.with_top(effects, |pane, context| {
+        if pane.list().filter.text() != filter {
+            show_fitting(pane, SearchQuery::naming(&filter, &projects), told, context);
+        }
+    });
+    state.ask_projects(effects);
+}
+
+fn show_fitting(
+    pane: &mut dyn Pane,
+    mut filter: SearchQuery,
+    told: DateTime<Utc>,
+    context: &mut Context<'_>,
+) {
+    filter.at(told);
+    pane.list_mut().filter = filter;
+    pane.filter_changed();
+    pane.wake(false, context);
+}
+
+/// The names of a cloud's projects are here: what is filtered by a project is filtered anew.
+fn projects_named(
+    state: &mut State,
+    answer: Result<Page, ControlError>,
+    effects: &mut Vec<Effect>,
+) {
+    match answer {
+        Ok(Page::Resources { listings }) => {
+            for listing in listings {
+                if let Some(error) = listing.error {
+                    let why = format!("project= takes ids alone at {}: {error}", listing.site);
+                    state.say(Tone::Warn, why);
+                }
+                let named = listing.rows.into_iter().map(|row| (row.key.id, row.name));
+                Arc::make_mut(&mut state.projects).extend(named);
+            }
+        }
+        Ok(_) => state.say(Tone::Bad, super::panes::unexpected()),
+        Err(error) => state.say(Tone::Warn, format!("project= takes ids alone: {error}")),
+    }
+    let (projects, told) = (state.projects.clone(), state.told_at());
+    for at in 0..state.all_panes() {
+        state.with_pane(at, effects, |pane, context| {
+            if pane.list().filter.asks_for_projects() {
+                let filter = SearchQuery::naming(pane.list().filter.text(), &projects);
+                show_fitting(pane, filter, told, context);
+            }
+        });
+    }
+}
+
+fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mut Vec<Effect>) {
+    let control = pressed.modifiers.contains(KeyModifiers::CONTROL);
+    if pressed.code == KeyCode::Esc || (control && pressed.code == KeyCode::Char('c')) {
+        match prompt {
+            Prompt::Filter { before, .. } => set_filter(state, before, effects),
+            Prompt::Confirm(_) => state.say(Tone::Dim, "nothing was sent"),
+            Prompt::Command(_) | Prompt::Quit => {}
+        }
+        return;
+    }
+    let is_enter = pressed.code == KeyCode::Enter;
+    match prompt {
+        Prompt::Command(_) if is_enter => command_entered(state, prompt, effects),
+        Prompt::Command(mut input) => {
+            let at_end = input.cursor() == input.value().chars().count();
+            let completes =
+                pressed.code == KeyCode::Tab || (pressed.code == KeyCode::Right && at_end);
+            if completes {
+                let found = command::completions(input.value(), &state.kinds);
+                if let Some(word) = found.first() {
+                    input = Input::new((*word).to_owned());
+                }
+            } else if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
+                input = Input::new(state.recall(pressed.code == KeyCode::Up));
+            } else if pressed.code == KeyCode::Backspace && input.value().is_empty() {
+                return;
+            } else {
+                prompt::edit(&mut input, pressed);
+            }
+            state.prompt = Some(Prompt::Command(input));
+        }
+        Prompt::Filter { input, .. } if is_enter => {
+            set_filter(state, input.value().to_owned(), effects);
+            let filter = state.top().map(|pane| &pane.list().filter);
+            if let Some(complaint) = filter.and_then(SearchQuery::complaint) {
+                state.say(Tone::Warn, complaint);
+            }
+        }
+        Prompt::Filter { mut input, before } => {
+            if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
+                pane_key(state, pressed, effects);
+            } else {
+                prompt::edit(&mut input, pressed);
+                filter_typed(state, &input, effects);
+            }
+            state.prompt = Some(Prompt::Filter { input, before });
+        }
+        Prompt::Confirm(mut confirm) if is_enter => {
+            if !confirm.enter() {
+                state.prompt = Some(Prompt::Confirm(confirm));
+                return;
+            }
+            state.tickets += 1;
+            let ticket = state.tickets;
+            effects.push(Effect::Submit {
+                ticket,
+                reason: confirm.reason().to_owned(),
+                command: confirm.command,
+            });
+            let taken = state.with_top(effects, |pane, _| pane.confirmed(ticket));
+            if taken != Some(true) {
+                state.submitted.insert(ticket, confirm.what);
+            }
+        }
+        Prompt::Confirm(mut confirm) => {
+            if prompt::edit(&mut confirm.input, pressed) {
+                confirm.wrong = false;
+            }
+            state.prompt = Some(Prompt::Confirm(confirm));
+        }
+        Prompt::Quit => match pressed.code {
+            KeyCode::Char('l') => effects.push(Effect::Quit(Exit::LeaveRunning)),
+            KeyCode::Char('s') => effects.push(Effect::Quit(Exit::Stop)),
+            _ => state.prompt = Some(Prompt::Quit),
+        },
+    }
+}
+
+fn command_entered(state: &mut State, prompt: Prompt, effects: &mut Vec<Effect>) {
+    let Prompt::Command(input) = prompt else {
+        return;
+    };
+    let word = input.value().trim().to_owned();
+    if word.is_empty() {
+        return;
+    }
+    state.remember(&word);
+    if state.kinds.is_empty() && state.kinds_ticket.is_some() {
+        // The kinds are on their way: the word is looked up when they are here.
+        state.start = Some(word);
+    } else {
+        state.go(&word, effects);
+    }
+}
+
+/// Only into a line that is being typed: what is pasted is never keys, and confirms nothing.
+fn paste(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
+    state.dirty = true;
+    match &mut state.prompt {
+        Some(Prompt::Command(input)) => prompt::paste(input, text),
+        Some(Prompt::Filter { input, .. }) => {
+            prompt::paste(input, text);
+            let input = input.clone();
+            filter_typed(state, &input, effects);
+        }
+        Some(Prompt::Confirm(confirm)) => {
+            prompt::paste(&mut confirm.input, text);
+            confirm.wrong = false;
+        }
+        Some(Prompt::Quit) => {}
+        None => state.say(
+            Tone::Dim,
+            "pasted text does nothing here; / filters, : goes somewhere",
+        ),
+    }
+}
+
+fn answered(
+    state: &mut State,
+    ticket: u64,
+    answer: Result<Page, ControlError>,
+    effects: &mut Vec<Effect>,
+) {
+    if state.kinds_ticket == Some(ticket) {
+        state.kinds_ticket = None;
+        match answer {
+            Ok(Page::Kinds { rows }) => state.kinds = rows,
+            Ok(_) => state.say(Tone::Bad, super::panes::unexpected()),
+            Err(error) => state.say(Tone::Bad, format!("the kinds could not be read: {error}")),
+        }
+        if let Some(word) = state.start.take() {
+            state.go(&word, effects);
+        }
+        return;
+    }
+    if state.projects_tickets.remove(&ticket) {
+        return projects_named(state, answer, effects);
+    }
+    if replay_cursor::answered(state, ticket, &answer) {
+        return;
+    }
+    let mut answer = Some(answer);
+    for at in (0..state.all_panes()).rev() {
+        let taken = state.with_pane(at, effects, |pane, context| {
+            pane.answer(ticket, &mut answer, context)
+        });
+        if taken == Some(true) {
+            break;
+        }
+    }
+    // Whether to follow may depend on what was just learnt.
+    state.follow(effects);
+}
+
+fn received(
+    state: &mut State,
+    ticket: u64,
+    receipt: &Result<Receipt, ControlError>,
+    effects: &mut Vec<Effect>,
+) {
+    if replay_cursor::received(state, ticket, receipt, effects) {
+        return;
+    }
+    for at in (0..state.all_panes()).rev() {
+        let taken = state.with_pane(at, effects, |pane, context| {
+            pane.receipt(ticket, receipt, context)
+        });
+        if taken == Some(true) {
+            return;
+        }
+    }
+    // A plan whose pane was left says nothing any more.
+    let Some(what) = state.submitted.remove(&ticket) else {
+        if let Err(error) = receipt {
+            state.say(Tone::Bad, error.to_string());
+        }
+        return;
+    };
+    match receipt {
+        Ok(Receipt::Done { moved: 0 }) => {
+            state.say(Tone::Good, format!("{what}: done, no step had to move"));
+        }
+        Ok(Receipt::Done { moved }) => {
+            state.say(Tone::Good, format!("{what}: {}", count(*moved, "step")));
+        }
+        Ok(_) => state.say(Tone::Good, format!("{what}: accepted")),
+        Err(error) => state.say(Tone::Bad, format!("{what}: {error}")),
+    }
+    state.with_top(effects, |pane, context| pane.wake(true, context));
+}
+
+fn followed(
+    state: &mut State,
+    events: Result<Vec<LedgerEvent>, ControlError>,
+    effects: &mut Vec<Effect>,
+) {
+    state.following = None;
+    match events {
+        Ok(events) => {
+            if let Some(last) = events.last() {
+                state.followed = Some(last.seq);
+                state.dirty = true;
+                for pane in &mut state.panes {
+                    pane.followed(&events);
+                }
+            } else if state.followed.is_none() {
+                state.followed = Some((state.snapshot.last_event - 200).max(0));
+            }
+        }
+        Err(ControlError::Expired { oldest, .. }) => state.followed = Some(oldest - 1),
+        Err(error) => {
+            // Asked again when the pane is opened again: an engine that is gone is not hammered.
+            state.say(Tone::Bad, format!("events could not be read: {error}"));
+            return;
+        }
+    }
+    state.follow(effects);
+}

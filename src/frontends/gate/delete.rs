@@ -1,0 +1,404 @@
+//! DELETE: passed on, answered, or a cascade of the engine's (T6, N1, N7, P7).
+
+use std::time::Duration;
+
+use crate::system::listener::Arriving;
+use chrono::TimeDelta;
+use http::{HeaderValue, Response, StatusCode, Uri, header, request};
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+use url::form_urlencoded;
+
+use super::deletions::{DELETIONS, actor};
+use super::pass::{Whole, empty, streamed};
+use super::refusal::{Refusal, name_deletion, refused};
+use super::rights::Caller;
+use super::route::{Named, Place};
+use super::rules::{Asker, Operation, Ruling};
+use super::{Gate, Out};
+use crate::control::traffic::Met;
+use crate::control::{Command, Envelope, Page, Query, Receipt};
+use crate::domain::kinds::Kind;
+use crate::domain::model::{Deletion, DeletionState, DriftPolicy, PlanOptions, Step, StepState};
+use crate::domain::text::escape;
+
+/// What is checked within this time is answered with its outcome (N7).
+const CHECK_MAX: Duration = Duration::from_millis(800);
+
+impl Gate {
+    pub(super) async fn delete(
+        &self,
+        head: request::Parts,
+        body: Arriving,
+        place: Place,
+        asker: Asker,
+    ) -> Result<Response<Out>, Refusal> {
+        let Place::Resource { named, .. } = &place else {
+            // A part of something, an edge: an update of what it is part of.
+            return self.write(head, body, place, asker).await;
+        };
+        match self.ruled(&head, named, asker, Operation::Delete).await? {
+            Ruling::Pass => {
+                self.guard_delete_of_part(&head, named, asker).await?;
+                self.delete_now(head, body, named, asker).await
+            }
+            Ruling::NotFound if asker == Asker::Local => Err(self.not_found(named).await),
+            Ruling::NotFound => {
+                self.caller(&head).await?;
+                Err(self.not_found(named).await)
+            }
+            Ruling::BeingChecked => {
+                let (_, deletion) = self.known_to(&head, named).await?;
+                Ok(self.accepted(&deletion))
+            }
+            _ => {
+                let (caller, deletion) = self.known_to(&head, named).await?;
+                let command = Command::Wake {
+                    deletion_id: deletion.clone(),
+                };
+                self.submit(&caller, command).await?;
+                Ok(self.no_content(&deletion))
+            }
+        }
+    }
+
+    /// Nothing stands in the way of this request but what the cloud, or a plan, says.
+    async fn delete_now(
+        &self,
+        mut head: request::Parts,
+        body: Arriving,
+        named: &Named,
+        asker: Asker,
+    ) -> Result<Response<Out>, Refusal> {
+        let Some(kind) = self.kinds.get(&named.kind) else {
+            return self.pass(head, streamed(body)).await;
+        };
+        // Where the service has a cascade of its own, that has its own answer too.
+        let by_itself = kind.cascades_by_itself();
+        let cascade = flag(&head.uri, "cascade")?;
+        let park = flag(&head.uri, "park")? == Some(true);
+        let has_dependents = self.kinds.referrers(&named.kind).next().is_some();
+        let options = PlanOptions {
+            cascade: cascade == Some(true) && has_dependents,
+            drift: DriftPolicy::Absorb,
+            park,
+            ..PlanOptions::default()
+        };
+        if asker == Asker::User && options.cascade && !by_itself {
+            let (caller, id) = self.begin(&head, named, options).await?;
+            return self.checked(&caller, named, id).await;
+        }
+        if asker == Asker::User
+            && (park || self.may_have_copies(kind))
+            // What a service removes is its own, and it does so by its own rights.
+            && !self.is_service(&head).await?
+        {
+            return self.delete_everywhere(&head, named, options).await;
+        }
+        // The old behaviour, unchanged (N1).
+        head.uri = without(
+            &head.uri,
+            if by_itself {
+                &["park"]
+            } else {
+                &["cascade", "park"]
+            },
+        );
+        self.pass(head, streamed(body)).await
+    }
+
+    fn may_have_copies(&self, kind: &Kind) -> bool {
+        let mut by = self.copied_by.iter();
+        by.any(|by| by.filter(kind, []).is_some())
+    }
+
+    /// The caller, and the deletion that is under way: for who may delete it.
+    async fn known_to(
+        &self,
+        head: &request::Parts,
+        named: &Named,
+    ) -> Result<(Caller, String), Refusal> {
+        let caller = self.caller(head).await?;
+        let row = self.row_for(head, named).await?;
+        let kind = self.kinds.get(&named.kind);
+        let project = row
+            .as_ref()
+            .zip(kind)
+            .map(|(row, kind)| kind.project_of(row));
+        let Some(deletion) = self.deletion_of(named).await else {
+            return Err(self.not_found(named).await);
+        };
+        if project.is_some() && project == caller.project_id
+            || self.readable(&caller, &deletion).await?.is_some()
+        {
+            self.may_cascade(&caller)?;
+            return Ok((caller, deletion));
+        }
+        match row {
+            Some(_) => Err(Refusal::forbidden("it belongs to another project")),
+            None => Err(self.not_found(named).await),
+        }
+    }
+
+    /// The deletion that the caller has now asked for: of what he sees, and is his.
+    async fn begin(
+        &self,
+        head: &request::Parts,
+        named: &Named,
+        options: PlanOptions,
+    ) -> Result<(Caller, String), Refusal> {
+        let caller = self.caller(head).await?;
+        let Some(row) = self.row_for(head, named).await? else {
+            return Err(self.not_found(named).await);
+        };
+        self.may_cascade(&caller)?;
+        let kind = self.kinds.get(&named.kind);
+        let mut shown = kind
+            .map(|kind| self.kinds.resources_in(&self.site, kind, &row))
+            .unwrap_or_default();
+        shown.retain(|resource| resource.key.kind == named.kind);
+        let Some(resource) = shown.into_iter().next() else {
+            return Err(self.not_found(named).await);
+        };
+        // What the plan takes is of the root's project: another's in the way refuses it (P4).
+        let own = caller.project_id.as_deref() == Some(resource.project_id.as_str());
+        if !own && !caller.is_admin {
+            return Err(self.in_use(named, "it belongs to another project", None, None));
+        }
+        let command = Command::DeleteSeen {
+            resources: vec![resource],
+            options,
+        };
+        match self.submit(&caller, command).await? {
+            Receipt::Accepted { deletion_id, .. } => Ok((caller, deletion_id)),
+            _ => Err(Refusal::unavailable("the engine gave no deletion")),
+        }
+    }
+
+    /// 202, or the refusal if it comes soon enough (N7).
+    async fn checked(
+        &self,
+        caller: &Caller,
+        named: &Named,
+        id: String,
+    ) -> Result<Response<Out>, Refusal> {
+        let is_checked = |deletion: &Deletion| deletion.state != DeletionState::Planning;
+        let deletion = self.followed(&id, CHECK_MAX, is_checked).await?;
+        match deletion.state {
+            DeletionState::Refused => Err(self.refused_by_plan(caller, named, deletion)),
+            _ => Ok(self.accepted(&id)),
+        }
+    }
+
+    /// A plain DELETE of what may have copies, which go too, or of what is to go once nothing holds it.
+    /// Until something is sent it is refused as by the cloud; from then on nothing is undone.
+    async fn delete_everywhere(
+        &self,
+        head: &request::Parts,
+        named: &Named,
+        options: PlanOptions,
+    ) -> Result<Response<Out>, Refusal> {
+        let (caller, id) = self.begin(head, named, options).await?;
+        let (deletion, holding) = self.settled(&id, options.park).await?;
+        match deletion.state {
+            DeletionState::Refused => Err(self.refused_by_plan(&caller, named, deletion)),
+            DeletionState::Planning => Ok(self.accepted(&id)),
+            _ if options.park && is_held(&deletion) => Ok(self.accepted(&id)),
+            DeletionState::Running | DeletionState::Gone if !is_held(&deletion) => {
+                Ok(self.no_content(&id))
+            }
+            DeletionState::Running | DeletionState::Stuck => {
+                let error = holding.into_iter().find_map(|step| step.last_error);
+                let says = error.as_ref().map_or("", |error| &error.message);
+                let why = format!("deletion {id} has begun, and is held up: {says}");
+                let kind = error.map(|error| error.kind);
+                Err(self.in_use(named, &why, kind.as_deref(), Some(id)))
+            }
+            state => {
+                let why = format!("deletion {id} is {}", state.as_str());
+                Err(self.in_use(named, &why, None, Some(id)))
+            }
+        }
+    }
+
+    /// The deletion when it has ended or cannot move before `plain_wait` is over, and the steps that hold it
+    /// up: a step whose next attempt comes before that is waited for (a 503 of a second is no refusal).
+    async fn settled(&self, id: &str, park: bool) -> Result<(Deletion, Vec<Step>), Refusal> {
+        let until = Instant::now() + self.settings.plain_wait;
+        let mut changes = self.control.snapshot();
+        loop {
+            changes.mark_unchanged();
+            let deletion = self.read_deletion(id).await?;
+            let goes = matches!(
+                deletion.state,
+                DeletionState::Planning | DeletionState::Running
+            );
+            let holding = match is_held(&deletion) {
+                true => self.holding(id).await?,
+                false => Vec::new(),
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            let left = TimeDelta::from_std(left).unwrap_or(TimeDelta::MAX);
+            let now = self.clock.now();
+            let moves = |step: &Step| step.next_attempt_at.is_some_and(|at| at - now < left);
+            let waits = holding.iter().all(moves) && deletion.counts.stuck == 0;
+            if !goes || is_held(&deletion) && (park || !waits) {
+                return Ok((deletion, holding));
+            }
+            if !matches!(timeout_at(until, changes.changed()).await, Ok(Ok(()))) {
+                return Ok((deletion, holding));
+            }
+        }
+    }
+
+    /// Steps that do not move.
+    async fn holding(&self, id: &str) -> Result<Vec<Step>, Refusal> {
+        let query = Query::Steps {
+            deletion_id: Some(id.to_owned()),
+            states: vec![StepState::Stuck, StepState::Blocked],
+            site: None,
+            kind: None,
+            older_than: None,
+            cursor: None,
+            cause: None,
+            filter: String::new(),
+            limit: 0,
+        };
+        match self.control.query(query).await.map_err(refused)? {
+            Page::Steps { rows, .. } => Ok(rows),
+            _ => Err(Refusal::unavailable("the engine answered something else")),
+        }
+    }
+
+    /// The deletion as it is when that is enough, or when the time is over.
+    async fn followed(
+        &self,
+        id: &str,
+        wait: Duration,
+        is_enough: impl Fn(&Deletion) -> bool,
+    ) -> Result<Deletion, Refusal> {
+        let until = Instant::now() + wait;
+        let mut changes = self.control.snapshot();
+        loop {
+            changes.mark_unchanged();
+            let deletion = self.read_deletion(id).await?;
+            if is_enough(&deletion) {
+                return Ok(deletion);
+            }
+            if !matches!(timeout_at(until, changes.changed()).await, Ok(Ok(()))) {
+                return Ok(deletion);
+            }
+        }
+    }
+
+    /// What the plan says against it, as far as the caller may know of it (P7).
+    fn refused_by_plan(&self, caller: &Caller, named: &Named, deletion: Deletion) -> Refusal {
+        let deletion = self.as_shown_to(caller, deletion);
+        let mut blockers = deletion.refused.iter();
+        let by = blockers.find_map(|refused| refused.blocker.as_ref().map(|it| &it.kind));
+        let kind = self.kinds.get(&named.kind);
+        let kind = kind.and_then(|kind| kind.in_use_type(by));
+        self.in_use(named, &deletion.note, kind, Some(deletion.id))
+    }
+
+    /// The cloud's own refusal of what cannot go: of the type that it has said, or has for this.
+    fn in_use(
+        &self,
+        named: &Named,
+        why: &str,
+        said: Option<&str>,
+        deletion: Option<String>,
+    ) -> Refusal {
+        let message = format!(
+            "Unable to complete operation on {} {}: {why}",
+            named.kind,
+            escape(&named.id)
+        );
+        let kind = self.kinds.get(&named.kind);
+        let own = kind.and_then(|kind| kind.in_use_type(None));
+        let said = said.filter(|said| !said.is_empty());
+        Refusal {
+            deletion,
+            ..Refusal::new(
+                StatusCode::CONFLICT,
+                said.or(own).unwrap_or("InUse"),
+                message,
+            )
+        }
+    }
+
+    fn no_content(&self, id: &str) -> Response<Out> {
+        self.counter.met(Met::Accepted);
+        let mut response = Response::new(empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        name_deletion(response.headers_mut(), Some(id));
+        response
+    }
+
+    fn accepted(&self, id: &str) -> Response<Out> {
+        self.counter.met(Met::Accepted);
+        let location = format!("{DELETIONS}{id}");
+        let mut response =
+            Whole::json_of(&json!({ "deletion": { "id": id, "href": location } })).relay();
+        *response.status_mut() = StatusCode::ACCEPTED;
+        if let Ok(location) = HeaderValue::from_str(&location) {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        name_deletion(response.headers_mut(), Some(id));
+        response
+    }
+
+    pub(super) async fn submit(
+        &self,
+        caller: &Caller,
+        command: Command,
+    ) -> Result<Receipt, Refusal> {
+        let envelope = Envelope {
+            command,
+            actor: actor(caller),
+            reason: String::new(),
+            idempotency_key: None,
+            deadline: None,
+        };
+        self.control.submit(envelope).await.map_err(refused)
+    }
+}
+
+fn is_held(deletion: &Deletion) -> bool {
+    deletion.counts.blocked + deletion.counts.stuck > 0
+}
+
+/// A parameter of the query, if it is given: `true` or `false` in any case, 1 or 0.
+fn flag(uri: &Uri, name: &str) -> Result<Option<bool>, Refusal> {
+    let query = uri.query().unwrap_or_default();
+    let mut given = form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| key == name);
+    let Some((_, value)) = given.next() else {
+        return Ok(None);
+    };
+    let wanted = match value.to_lowercase().as_str() {
+        "true" | "1" => true,
+        "false" | "0" => false,
+        _ => {
+            let message = format!("{name} must be true or false, not \"{}\"", escape(&value));
+            return Err(Refusal::bad_request(message));
+        }
+    };
+    if given.next().is_some() {
+        return Err(Refusal::bad_request(format!("{name} is given twice")));
+    }
+    Ok(Some(wanted))
+}
+
+/// The service does not know these parameters.
+fn without(uri: &Uri, names: &[&str]) -> Uri {
+    let query = uri.query().unwrap_or_default();
+    let kept: Vec<&str> = query
+        .split('&')
+        .filter(|pair| !names.contains(&pair.split('=').next().unwrap_or_default()))
+        .collect();
+    let path = match kept.is_empty() {
+        true => uri.path().to_owned(),
+        false => format!("{}?{}", uri.path(), kept.join("&")),
+    };
+    path.parse().unwrap_or_else(|_| uri.clone())
+}

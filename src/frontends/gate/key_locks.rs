@@ -1,0 +1,64 @@
+//! Creates under one natural key, one after another, through whichever gate they come (M5, M6).
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::domain::model::ResourceKey;
+
+/// Shared by all gates of an engine.
+#[derive(Debug, Default)]
+pub struct KeyLocks {
+    taken: Mutex<HashSet<ResourceKey>>,
+    ended: Notify,
+}
+
+impl KeyLocks {
+    /// Waits until nobody creates under any of these keys.
+    pub(super) async fn take(self: &Arc<Self>, keys: BTreeSet<ResourceKey>) -> KeyLock {
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            // From here on no end is missed.
+            ended.as_mut().enable();
+            if self.take_all(&keys) {
+                let of = self.clone();
+                return KeyLock { of, keys };
+            }
+            ended.await;
+        }
+    }
+
+    /// All or none, so that no two wait for each other.
+    fn take_all(&self, keys: &BTreeSet<ResourceKey>) -> bool {
+        let mut taken = self.taken();
+        if keys.iter().any(|key| taken.contains(key)) {
+            return false;
+        }
+        taken.extend(keys.iter().cloned());
+        true
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashSet<ResourceKey>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// It has ended when this is dropped.
+#[derive(Debug)]
+pub(super) struct KeyLock {
+    of: Arc<KeyLocks>,
+    keys: BTreeSet<ResourceKey>,
+}
+
+impl Drop for KeyLock {
+    fn drop(&mut self) {
+        let mut taken = self.of.taken();
+        for key in &self.keys {
+            taken.remove(key);
+        }
+        drop(taken);
+        self.of.ended.notify_waiters();
+    }
+}

@@ -1,0 +1,431 @@
+//! A reverse proxy in front of one service of one site: what is being deleted, and what was, stays so
+//! for every client that comes this way (T, N9, P7).
+//!
+//! ```text
+//!            ┌─ route     path → resource, by the kinds
+//!  request ──┤  rules     phase × who asks × what for → what is done: the table
+//!            ├─ read      GET and lists: passed, hidden, or shown as deleting
+//!            ├─ write     creates and updates: refused where they refer to what goes
+//!            │  parts     what goes along with what is being deleted
+//!            │  key_locks     under one natural key one after another
+//!            ├─ delete    passed, answered, or a cascade of the engine's
+//!            └─ pass      everything else, and all of the above's calls: to the upstream, as it is
+//! ```
+//!
+//! The tombstones are in memory, so a request that none of them touches costs a look-up. Connections are
+//! served on threads of the gates' own. The gate itself changes nothing but through the engine.
+//!
+//! **Architecture invariant:** the engine's own calls never come this way, and no header buys power: who
+//! asks is known by the listener, by Keystone, and by what the upstream shows to the caller.
+
+pub mod body;
+mod budget;
+mod delete;
+mod deletions;
+mod key_locks;
+mod page;
+mod parts;
+mod pass;
+mod read;
+mod refusal;
+mod rights;
+pub mod route;
+mod rows;
+pub mod rules;
+mod threads;
+mod write;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::{Authority, Scheme};
+use http::{HeaderValue, Method, Request, Response, header, request};
+use http_body_util::{Either, Full};
+use hyper::service::service_fn;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::cloud::openstack::{ConfigError, Session, StreamingClient, root_of, streaming_client};
+use crate::control::Control;
+use crate::control::traffic::{Counter, Counters};
+use crate::domain::kinds::{Kind, Kinds};
+use crate::domain::mapping::{CopiedBy, Mapping};
+use crate::domain::model::{KindName, Phase, Site};
+use crate::ledger::tombstones::Tombstones;
+use crate::system::clock::Clock;
+use crate::system::config::{GateSettings, GateSource};
+use crate::system::listener::{self, Arriving, Bounds, Crowd, Guest, Http, accept_each};
+pub use budget::Budget;
+pub use key_locks::KeyLocks;
+use pass::streamed;
+use refusal::Refusal;
+use rights::TokenCache;
+use route::{Place, Routes};
+use rules::{Asker, Operation, Ruling, ruling};
+pub use threads::Threads;
+
+/// How long requests under way may take when the engine ends.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A body on its way: the upstream's or the client's, or one of ours.
+type Out = Either<Arriving, Full<Bytes>>;
+
+/// What a gate works with.
+pub struct Parts {
+    pub settings: GateSettings,
+    pub kinds: Arc<Kinds>,
+    /// Which sites hold copies of another's resources.
+    pub mapping: Vec<Mapping>,
+    pub tombstones: Arc<Tombstones>,
+    /// The same for all gates.
+    pub key_locks: Arc<KeyLocks>,
+    pub budget: Arc<Budget>,
+    pub threads: Arc<Threads>,
+    pub counters: Arc<Counters>,
+    pub control: Arc<dyn Control>,
+    /// With the engine's own credentials, for what Keystone and the catalog say.
+    pub session: Arc<Session>,
+    pub clock: Clock,
+    /// How long a write may take that a fence waits for.
+    pub call_timeout: Duration,
+}
+
+/// Why a gate cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Cloud(#[from] ConfigError),
+}
+
+/// One for each thread: all they have is the same, but for their connections to the upstream.
+#[derive(Clone)]
+struct Gate {
+    site: Site,
+    service: String,
+    address: SocketAddr,
+    settings: GateSettings,
+    kinds: Arc<Kinds>,
+    /// How the copies are known that others hold of what is here.
+    copied_by: Vec<CopiedBy>,
+    /// Whose resources have copies here, and here itself.
+    copied_from: Vec<Site>,
+    /// Those of them whose copies here are known by their name alone.
+    named_from: Vec<Site>,
+    tombstones: Arc<Tombstones>,
+    key_locks: Arc<KeyLocks>,
+    budget: Arc<Budget>,
+    crowd: Arc<Crowd<IpAddr>>,
+    counter: Arc<Counter>,
+    control: Arc<dyn Control>,
+    session: Arc<Session>,
+    client: StreamingClient<Out>,
+    tokens: Arc<TokenCache>,
+    upstream: Arc<OnceCell<Upstream>>,
+    clock: Clock,
+    call_timeout: Duration,
+}
+
+/// Where the service is.
+struct Upstream {
+    scheme: Scheme,
+    authority: Authority,
+    routes: Routes,
+}
+
+/// Serves until [`GateHandle::stop`].
+pub struct GateHandle {
+    address: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl GateHandle {
+    /// Where it listens: with a free port, which one.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more requests; those under way have a moment.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        // Ended or panicked: it serves no more.
+        let _ = self.task.await;
+    }
+}
+
+/// Binds and serves.
+///
+/// # Errors
+/// The address is taken, or the cloud's certificates cannot be used.
+pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
+    let wanted = parts.settings.listen;
+    let failed = |source| ServeError::Listen {
+        address: wanted,
+        source,
+    };
+    let listener = TcpListener::bind(wanted).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    let site = parts.settings.upstream.site();
+    let mapping = || parts.mapping.iter();
+    let out = mapping().filter(|mapping| mapping.central == site);
+    let into = || mapping().filter(|mapping| mapping.locals.contains(&site));
+    let by_name = into().filter(|mapping| mapping.by == CopiedBy::Name);
+    let named_from = by_name.map(|mapping| mapping.central.clone()).collect();
+    let centrals = into().map(|mapping| mapping.central.clone());
+    let service = parts.settings.upstream.service.clone();
+    let source = parts.settings.source.as_str().to_owned();
+    let counters = &parts.counters;
+    let counter = counters.open(address.to_string(), source, site.clone(), service.clone());
+    let limits = &parts.settings.limits;
+    let crowd = Crowd::new(Bounds {
+        all: limits.connections,
+        each: limits.connections.div_ceil(2),
+        wait: limits.head_timeout,
+    });
+    let gate = Gate {
+        counter,
+        copied_by: out.map(|mapping| mapping.by).collect(),
+        copied_from: centrals.chain([site.clone()]).collect(),
+        named_from,
+        site,
+        service,
+        address,
+        client: streaming_client(parts.session.cloud())?,
+        tokens: Arc::default(),
+        upstream: Arc::default(),
+        settings: parts.settings,
+        kinds: parts.kinds,
+        tombstones: parts.tombstones,
+        key_locks: parts.key_locks,
+        budget: parts.budget,
+        crowd,
+        control: parts.control,
+        session: parts.session,
+        clock: parts.clock,
+        call_timeout: parts.call_timeout,
+    };
+    let threads = parts.threads;
+    let mut gates = Vec::new();
+    for _ in 1..threads.count() {
+        let client = streaming_client(gate.session.cloud())?;
+        gates.push(Arc::new(Gate {
+            client,
+            ..gate.clone()
+        }));
+    }
+    let gate = Arc::new(gate);
+    gates.push(gate.clone());
+    tracing::info!(%address, upstream = %gate.site, service = gate.service, "a gate is open");
+    if let Some(warning) = open_to_others(address) {
+        tracing::warn!("{warning}");
+    }
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(run(gates, threads, listener, stop.clone()));
+    Ok(GateHandle {
+        address,
+        stop,
+        task,
+    })
+}
+
+/// The warning for a gate whose address other machines can reach (P12).
+pub fn open_to_others(listen: SocketAddr) -> Option<String> {
+    (!listen.ip().is_loopback()).then(|| {
+        format!(
+            "the gate at {listen} takes tokens in plain HTTP from other machines: put a proxy with TLS in front of \
+             it, and let it listen on loopback"
+        )
+    })
+}
+
+/// Accepts, and gives each connection to one of the threads.
+async fn run(
+    gates: Vec<Arc<Gate>>,
+    threads: Arc<Threads>,
+    listener: TcpListener,
+    stop: CancellationToken,
+) {
+    let connections = TaskTracker::new();
+    let crowd = gates[0].crowd.clone();
+    let serve = |(stream, peer): (TcpStream, SocketAddr), _, guest| {
+        let (thread, handle) = threads.next();
+        let gate = gates[thread].clone();
+        connections.spawn_on(gate.connection(stream, peer, guest, stop.clone()), handle);
+    };
+    accept_each(listener, crowd, stop.clone(), serve).await;
+    connections.close();
+    // Those that take longer end with the engine.
+    let _ = tokio::time::timeout(STOP_TIMEOUT, connections.wait()).await;
+}
+
+impl Gate {
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        guest: Guest<IpAddr>,
+        stop: CancellationToken,
+    ) {
+        // From here on the reactor of this thread wakes it.
+        let stream = match stream.into_std().and_then(TcpStream::from_std) {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%peer, %error, "a connection was not taken over");
+                return;
+            }
+        };
+        let http = Http {
+            head_bytes: self.settings.limits.head_bytes,
+            http2: true,
+        };
+        let service = service_fn(move |request| {
+            let gate = self.clone();
+            async move { Ok::<_, Infallible>(gate.answer(request, peer).await) }
+        });
+        if let Err(error) = listener::serve(stream, &guest, http, service, &stop).await {
+            tracing::debug!(%peer, %error, "a connection ended");
+        }
+    }
+
+    async fn answer(
+        self: &Arc<Self>,
+        request: Request<Arriving>,
+        peer: SocketAddr,
+    ) -> Response<Out> {
+        let (mut head, body) = request.into_parts();
+        head.extensions.insert(peer);
+        let accept = text_of(&head, header::ACCEPT.as_str()).to_owned();
+        self.counter.request();
+        match self.decide(head, body, peer).await {
+            Ok(response) => response,
+            Err(refusal) => {
+                self.counter.met(refusal.met());
+                refusal.into_response(&self.service, &accept)
+            }
+        }
+    }
+
+    async fn decide(
+        self: &Arc<Self>,
+        head: request::Parts,
+        body: Arriving,
+        peer: SocketAddr,
+    ) -> Result<Response<Out>, Refusal> {
+        let path = head.uri.path();
+        if let Some(id) = path.strip_prefix(deletions::DELETIONS) {
+            if head.method != Method::GET && head.method != Method::HEAD {
+                return Err(Refusal::method_not_allowed(
+                    &head.method,
+                    "GET, HEAD".to_owned(),
+                ));
+            }
+            let id = id.to_owned();
+            return self.deletion(&head, &id).await;
+        }
+        let routes = &self.upstream().await?.routes;
+        if !routes.takes(&head.method) {
+            return Err(Refusal::method_not_allowed(&head.method, routes.allow()));
+        }
+        let place = match routes.place(path) {
+            Ok(place) => place,
+            Err(route::Ambiguous) => {
+                let message = "this path may be read in more than one way: write an id in its own spelling \
+                               (lower case, no suffix such as .json, no percent-encoding)";
+                return Err(Refusal::bad_request(message));
+            }
+        };
+        if self.tombstones.is_lost() && place != Place::Elsewhere {
+            let message = "the gate does not know what is being deleted; restart the engine";
+            return Err(Refusal::unavailable(message));
+        }
+        let asker = self.asker(&head, peer);
+        match head.method {
+            Method::GET | Method::HEAD => self.read(head, streamed(body), place, asker).await,
+            Method::DELETE => self.delete(head, body, place, asker).await,
+            // Any other that a service's kinds file lists may change something.
+            _ => self.write(head, body, place, asker).await,
+        }
+    }
+
+    /// The listener says who asks; a trusted header narrows that (T4, T18).
+    fn asker(&self, head: &request::Parts, peer: SocketAddr) -> Asker {
+        let narrowed = self.settings.trust.as_ref().is_some_and(|trust| {
+            trust.from.iter().any(|net| net.contains(&peer.ip()))
+                && text_of(head, &trust.header).eq_ignore_ascii_case("local")
+        });
+        match self.settings.source {
+            GateSource::User if narrowed => Asker::Local,
+            source => source.into(),
+        }
+    }
+
+    /// Under a natural key, what is there after the end is another one: that has no tombstone (I10).
+    fn phase(&self, kind: &KindName, id: &str) -> Option<Phase> {
+        let phase = self.tombstones.phase(&self.site, kind, id)?;
+        let has_ended = matches!(phase, Phase::Gone | Phase::Purged);
+        let natural = || self.kinds.get(kind).is_some_and(Kind::has_natural_key);
+        (!has_ended || !natural()).then_some(phase)
+    }
+
+    fn ruling(&self, named: &route::Named, asker: Asker, wish: Operation) -> Ruling {
+        ruling(self.phase(&named.kind, &named.id), asker, wish)
+    }
+
+    /// The same, with the word of Keystone where a service's own token may change it.
+    async fn ruled(
+        &self,
+        head: &request::Parts,
+        named: &route::Named,
+        asker: Asker,
+        wish: Operation,
+    ) -> Result<Ruling, Refusal> {
+        let ruling = self.ruling(named, asker, wish);
+        if ruling == Ruling::Pass || asker != Asker::User || !self.is_service(head).await? {
+            return Ok(ruling);
+        }
+        Ok(self.ruling(named, Asker::Service, wish))
+    }
+
+    /// Found by the catalog when the first request comes: a cloud that is down then is asked again.
+    async fn upstream(&self) -> Result<&Upstream, Refusal> {
+        let found = self.upstream.get_or_try_init(|| async {
+            let url = self.session.endpoint(&self.service, None, None).await;
+            let url = url.map_err(|error| {
+                tracing::warn!(gate = %self.address, %error, "the upstream is not known");
+                Refusal::unavailable(format!(
+                    "{} of {} is not known yet",
+                    self.service, self.site
+                ))
+            })?;
+            let authority = url.authority().rsplit('@').next().unwrap_or_default();
+            let parsed = authority.parse::<Authority>().ok();
+            let scheme = url.scheme().parse::<Scheme>().ok();
+            let Some((scheme, authority)) = scheme.zip(parsed) else {
+                return Err(Refusal::unavailable(format!("{url} is no upstream")));
+            };
+            Ok(Upstream {
+                scheme,
+                authority,
+                routes: Routes::new(&self.kinds, &self.service, root_of(url.path())),
+            })
+        });
+        found.await
+    }
+}
+
+fn text_of<'h>(head: &'h request::Parts, name: &str) -> &'h str {
+    let value = head.headers.get(name).map(HeaderValue::to_str);
+    value.and_then(Result::ok).unwrap_or_default()
+}

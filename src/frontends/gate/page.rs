@@ -1,0 +1,389 @@
+//! One page of a list as a service shows it, and which fields of it a client asked for.
+
+use bytes::Bytes;
+use http::Uri;
+use http::uri::PathAndQuery;
+use serde_json::{Map, Value};
+use url::form_urlencoded;
+
+use super::rows;
+use crate::control::traffic::Met;
+use crate::domain::kinds::Kind;
+
+/// One page of a list.
+pub(super) struct Page {
+    /// All but the rows.
+    json: Map<String, Value>,
+    pub(super) rows: Vec<Row>,
+    /// Number of rows that the service sent.
+    pub(super) size: usize,
+    /// How the rules changed the page; None if they did not.
+    pub(super) met: Option<Met>,
+    /// Path and query of the pages beside it.
+    next: Option<String>,
+    previous: Option<String>,
+}
+
+/// A row of a page.
+pub(super) struct Row {
+    pub(super) text: Bytes,
+    /// Marker of the neighbouring pages.
+    pub(super) id: Option<String>,
+}
+
+/// To which side of a page the rest of its list is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Forward,
+    /// `page_reverse=true`: the rows before the marker, still in the order of the list.
+    Backward,
+}
+
+impl Direction {
+    pub(super) fn of(uri: &Uri) -> Self {
+        let query = uri.query().unwrap_or_default();
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        let reverse = pairs.find(|(key, _)| key == "page_reverse");
+        match reverse.map(|(_, value)| value.to_lowercase()).as_deref() {
+            Some("true" | "t" | "1" | "yes" | "y" | "on") => Self::Backward,
+            _ => Self::Forward,
+        }
+    }
+}
+
+impl Page {
+    /// Splits the text of a page into the page and its rows as the service sent them. None if it is not a page.
+    pub(super) fn split(text: &Bytes, items: &str) -> Option<(Self, Vec<Bytes>)> {
+        let (json, rows) = rows::split(text, items)?;
+        let to = |rel: &str| link_of(&json, rel).and_then(|link| path_of(&link));
+        let (next, previous) = (to(NEXT), to(PREVIOUS));
+        let page = Self {
+            size: rows.len(),
+            json,
+            rows: Vec::with_capacity(rows.len()),
+            met: None,
+            next,
+            previous,
+        };
+        Some((page, rows))
+    }
+
+    /// Appends the rows of the neighbouring page in this direction.
+    pub(super) fn append(&mut self, mut beside: Self, direction: Direction) {
+        if self.met != Some(Met::Hidden) {
+            self.met = beside.met.or(self.met);
+        }
+        match direction {
+            Direction::Forward => self.rows.append(&mut beside.rows),
+            Direction::Backward => {
+                beside.rows.append(&mut self.rows);
+                self.rows = beside.rows;
+            }
+        }
+    }
+
+    /// The JSON of the page, with as many rows as the service sent; `more` tells that the list goes on.
+    pub(super) fn text(
+        mut self,
+        items: &str,
+        asked: &PageRequest,
+        direction: Direction,
+        more: bool,
+    ) -> Bytes {
+        let over = self.rows.len().saturating_sub(self.size);
+        let shown = match direction {
+            Direction::Forward => 0..self.size.min(self.rows.len()),
+            Direction::Backward => over..self.rows.len(),
+        };
+        let rows = std::mem::take(&mut self.rows);
+        let rows = rows.get(shown).unwrap_or_default();
+        let id_of = |row: Option<&Row>| row.and_then(|row| row.id.clone());
+        let (first, last) = (id_of(rows.first()), id_of(rows.last()));
+        self.name_neighbours(direction, more, (first.as_deref(), last.as_deref()));
+        self.restore_query(asked);
+        rows::join(&self.json, items, rows.iter().map(|row| &row.text))
+    }
+
+    /// Takes the fields that the gate added off the links, and puts back the filter that it left out.
+    fn restore_query(&mut self, asked: &PageRequest) {
+        for link in self.links() {
+            for field in &asked.missing {
+                *link = without_query(link, "fields", field);
+            }
+            for (key, value) in asked.left_out() {
+                *link = with_pair(link, key, value);
+            }
+        }
+    }
+
+    /// Where the rest of the list is.
+    pub(super) fn onward(&self, direction: Direction) -> Option<String> {
+        match direction {
+            Direction::Forward => self.next.clone(),
+            Direction::Backward => self.previous.clone(),
+        }
+    }
+
+    /// The links to the pages beside this one, by the first and last row that are shown; to the side where
+    /// the rest of the list is only if there is more.
+    fn name_neighbours(
+        &mut self,
+        direction: Direction,
+        more: bool,
+        (first, last): (Option<&str>, Option<&str>),
+    ) {
+        let goes_on = |side: Direction| side != direction || more;
+        self.name(NEXT, last.filter(|_| goes_on(Direction::Forward)));
+        self.name(PREVIOUS, first.filter(|_| goes_on(Direction::Backward)));
+    }
+
+    /// The page on this side begins beside the marker; without one there is none.
+    fn name(&mut self, rel: &str, marker: Option<&str>) {
+        let object = &mut self.json;
+        match (marker, object.get_mut(rel)) {
+            (Some(marker), Some(Value::String(link))) => {
+                *link = with_query(link, "marker", marker);
+                return;
+            }
+            (None, Some(_)) => {
+                object.remove(rel);
+                return;
+            }
+            (_, _) => {}
+        }
+        let links = object
+            .iter_mut()
+            .find(|(key, _)| key.ends_with("_links"))
+            .and_then(|(_, links)| links.as_array_mut());
+        let Some(links) = links else { return };
+        let is_this = |link: &Value| link.get("rel").and_then(Value::as_str) == Some(rel);
+        match marker {
+            None => links.retain(|link| !is_this(link)),
+            Some(marker) => {
+                let found = links.iter_mut().find(|link| is_this(link));
+                if let Some(Value::String(link)) = found.and_then(|link| link.get_mut("href")) {
+                    *link = with_query(link, "marker", marker);
+                }
+            }
+        }
+    }
+
+    /// Every link, to write in.
+    fn links(&mut self) -> impl Iterator<Item = &mut String> {
+        let written = self
+            .json
+            .iter_mut()
+            .flat_map(|(key, value)| match key.ends_with("_links") {
+                true => {
+                    let links = value.as_array_mut().into_iter().flatten();
+                    links.filter_map(|link| link.get_mut("href")).collect()
+                }
+                false if key == NEXT => vec![value],
+                false => Vec::new(),
+            });
+        written.filter_map(|link| match link {
+            Value::String(link) => Some(link),
+            _ => None,
+        })
+    }
+}
+
+/// What a link to a page beside this one is called.
+const NEXT: &str = "next";
+const PREVIOUS: &str = "previous";
+
+/// Glance's `next`, or a link of Neutron's and Octavia's.
+fn link_of(object: &Map<String, Value>, rel: &str) -> Option<String> {
+    if let Some(Value::String(link)) = object.get(rel) {
+        return Some(link.clone());
+    }
+    let mut links = object.iter().filter(|(key, _)| key.ends_with("_links"));
+    let links = links.find_map(|(_, links)| links.as_array())?;
+    let link = links
+        .iter()
+        .find(|link| link.get("rel").and_then(Value::as_str) == Some(rel))?;
+    link.get("href")?.as_str().map(str::to_owned)
+}
+
+fn path_of(link: &str) -> Option<String> {
+    let uri: Uri = link.parse().ok()?;
+    uri.path_and_query().map(|path| path.as_str().to_owned())
+}
+
+/// The link with this parameter set to this value.
+pub(super) fn with_query(link: &str, key: &str, value: &str) -> String {
+    let (path, query) = link.split_once('?').unwrap_or((link, ""));
+    let kept = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name != key);
+    let mut pairs = form_urlencoded::Serializer::new(String::new());
+    pairs.extend_pairs(kept).append_pair(key, value);
+    format!("{path}?{}", pairs.finish())
+}
+
+fn with_pair(link: &str, key: &str, value: &str) -> String {
+    let (path, query) = link.split_once('?').unwrap_or((link, ""));
+    let kept = form_urlencoded::parse(query.as_bytes());
+    let mut pairs = form_urlencoded::Serializer::new(String::new());
+    pairs.extend_pairs(kept).append_pair(key, value);
+    format!("{path}?{}", pairs.finish())
+}
+
+fn without_query(link: &str, key: &str, value: &str) -> String {
+    let (path, query) = link.split_once('?').unwrap_or((link, ""));
+    let pair = format!("{key}={value}");
+    let kept: Vec<&str> = query.split('&').filter(|it| *it != pair).collect();
+    format!("{path}?{}", kept.join("&"))
+}
+
+/// What a client asks of a list, or of one resource, that the gate must know.
+pub(super) struct PageRequest {
+    /// None: all fields.
+    fields: Option<Vec<String>>,
+    /// Fields that the gate must see and the client did not ask for.
+    pub(super) missing: Vec<String>,
+    filter: Option<StateFilter>,
+}
+
+/// A filter by the very field that shows "deleting".
+struct StateFilter {
+    field: String,
+    wanted: Vec<String>,
+    /// It finds what is shown as deleting, which the service does not know: so the gate itself filters.
+    by_gate: bool,
+}
+
+impl PageRequest {
+    /// With the fields that the gate needs beside the id.
+    pub(super) fn of(uri: &Uri, kind: &Kind, needed: &[&str]) -> Self {
+        let list = kind.spec.list.as_ref();
+        // Where the service cannot, the parameter means something else.
+        let can = list.is_some_and(|list| !list.fields.is_empty());
+        let query = uri.query().unwrap_or_default();
+        let fields: Vec<String> = form_urlencoded::parse(query.as_bytes())
+            .filter(|(key, value)| key == "fields" && !value.is_empty())
+            .flat_map(|(_, value)| value.split(',').map(str::to_owned).collect::<Vec<_>>())
+            .collect();
+        let fields = Some(fields).filter(|fields| can && !fields.is_empty());
+        let filter = StateFilter::of(query, kind);
+        let filtered = filter.iter().filter(|filter| filter.by_gate);
+        let ids = list.map(|list| list.id.clone()).unwrap_or_default();
+        let needed = needed.iter().map(|field| (*field).to_owned());
+        let mut missing: Vec<String> = match &fields {
+            Some(fields) => ids
+                .into_iter()
+                .chain(needed)
+                .chain(filtered.map(|filter| filter.field.clone()))
+                .filter(|field| !fields.contains(field))
+                .collect(),
+            None => Vec::new(),
+        };
+        missing.sort();
+        missing.dedup();
+        Self {
+            fields,
+            missing,
+            filter,
+        }
+    }
+
+    /// The same, with the filter left to the service.
+    pub(super) fn by_the_service(self) -> Self {
+        Self {
+            filter: None,
+            ..self
+        }
+    }
+
+    pub(super) fn wants(&self, field: &str) -> bool {
+        let fields = self.fields.as_ref();
+        fields.is_none_or(|fields| fields.iter().any(|it| it == field))
+    }
+
+    /// As the service is asked: with the fields that the gate needs, and without the filter that is the
+    /// gate's.
+    pub(super) fn asked_of_the_service(&self, uri: &Uri) -> Uri {
+        let by_gate = self.filter.as_ref().filter(|filter| filter.by_gate);
+        if self.missing.is_empty() && by_gate.is_none() {
+            return uri.clone();
+        }
+        let is_left_out = |pair: &&str| {
+            let mut pair = form_urlencoded::parse(pair.as_bytes());
+            let key = pair.next().map(|(key, _)| key);
+            by_gate.is_some_and(|filter| key.as_deref() == Some(filter.field.as_str()))
+        };
+        let query = uri.query().unwrap_or_default().split('&');
+        let kept = query.filter(|pair| !pair.is_empty() && !is_left_out(pair));
+        let added = self.missing.iter().map(|field| format!("fields={field}"));
+        let query: Vec<String> = kept.map(str::to_owned).chain(added).collect();
+        let path = match query.is_empty() {
+            true => uri.path().to_owned(),
+            false => format!("{}?{}", uri.path(), query.join("&")),
+        };
+        let mut parts = uri.clone().into_parts();
+        parts.path_and_query = PathAndQuery::try_from(path).ok().or(parts.path_and_query);
+        Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())
+    }
+
+    /// Whether the answer is the client's only once the gate has rewritten it.
+    pub(super) fn changes_the_request(&self) -> bool {
+        !self.missing.is_empty() || self.filter.as_ref().is_some_and(|filter| filter.by_gate)
+    }
+
+    /// Whether the client's filter by the state finds a row: one that is shown as deleting, or one as the
+    /// service has it (T21).
+    pub(super) fn finds(&self, row: &Value, is_shown_deleting: bool) -> bool {
+        let Some(filter) = &self.filter else {
+            return true;
+        };
+        match (is_shown_deleting, filter.by_gate) {
+            (true, by_gate) => by_gate,
+            (false, false) => true,
+            (false, true) => {
+                let state = row.get(&filter.field).and_then(Value::as_str);
+                state.is_some_and(|state| filter.wants(state))
+            }
+        }
+    }
+
+    fn left_out(&self) -> impl Iterator<Item = (&str, &str)> {
+        let by_gate = self.filter.iter().filter(|filter| filter.by_gate);
+        by_gate.flat_map(|filter| {
+            let given = filter.wanted.iter();
+            given.map(|value| (filter.field.as_str(), value.as_str()))
+        })
+    }
+
+    pub(super) fn strip(&self, row: &mut Value) {
+        if let Some(row) = row.as_object_mut() {
+            for field in &self.missing {
+                row.shift_remove(field);
+            }
+        }
+    }
+}
+
+impl StateFilter {
+    fn of(query: &str, kind: &Kind) -> Option<Self> {
+        kind.spec.deleting.iter().find_map(|(field, deleting)| {
+            let pairs = form_urlencoded::parse(query.as_bytes());
+            let given = pairs.filter(|(key, _)| key == field);
+            let wanted: Vec<String> = given.map(|(_, value)| value.into_owned()).collect();
+            let mut filter = Self {
+                field: field.clone(),
+                wanted,
+                by_gate: false,
+            };
+            filter.by_gate = filter.wants(deleting);
+            (!filter.wanted.is_empty()).then_some(filter)
+        })
+    }
+
+    /// Databases compare without case; `in:A,B` is Glance's list of values.
+    fn wants(&self, state: &str) -> bool {
+        let wanted = self.wanted.iter();
+        let mut values = wanted.flat_map(|value| match value.strip_prefix("in:") {
+            Some(values) => values.split(',').collect(),
+            None => vec![value.as_str()],
+        });
+        values.any(|value| value.eq_ignore_ascii_case(state))
+    }
+}

@@ -1,0 +1,467 @@
+//! GET and lists: passed on, hidden, or shown as deleting (T5, T7, T13).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Response, StatusCode, request};
+use serde_json::{Map, Value, json};
+
+use super::budget::{LargePage, Read};
+use super::page::{Direction, Page, PageRequest, Row, with_query};
+use super::pass::{Admitted, Whole};
+use super::refusal::{Refusal, name_deletion, refused};
+use super::route::{Named, Place};
+use super::rules::{Asker, Operation, Ruling, ruling};
+use super::threads::Yielder;
+use super::{Gate, Out, threads};
+use crate::control::traffic::Met;
+use crate::control::{Page as Answered, Query};
+use crate::domain::kinds::{Bond, Kind, Kinds, Reference};
+use crate::domain::model::{KindName, ResourceKey};
+
+/// Pages that one request may take from the upstream to fill one of its own: 100,000 rows.
+const REFILLS_MAX: usize = 200;
+/// Rows of such a page.
+const REFILL_ROWS: usize = 500;
+
+impl Gate {
+    pub(super) async fn read(
+        self: &Arc<Self>,
+        head: request::Parts,
+        body: Out,
+        place: Place,
+        asker: Asker,
+    ) -> Result<Response<Out>, Refusal> {
+        match place {
+            Place::Elsewhere => self.pass(head, body).await,
+            Place::Collection { kind, parent } => {
+                if let Some(parent) = parent
+                    && self.hides(&head, &parent, asker).await?
+                {
+                    return self.hidden(head, body, &parent, asker).await;
+                }
+                if !self.tombstones.any(&self.site, &kind) && !self.has_parts(&kind, asker) {
+                    return self.pass(head, body).await;
+                }
+                self.list(head, &kind, asker).await
+            }
+            Place::Resource { named, parent } => {
+                if let Some(parent) = parent
+                    && self.hides(&head, &parent, asker).await?
+                {
+                    return self.hidden(head, body, &parent, asker).await;
+                }
+                match self.ruling(&named, asker, Operation::Read) {
+                    Ruling::NotFound => self.hidden(head, body, &named, asker).await,
+                    Ruling::ShowDeleting => self.deleting(head, &named).await,
+                    _ if self.may_be_part(&named, asker) => self.part(head, &named, asker).await,
+                    _ => self.pass(head, body).await,
+                }
+            }
+            Place::Below(named) => match self.hides(&head, &named, asker).await? {
+                true => self.hidden(head, body, &named, asker).await,
+                false => self.pass(head, body).await,
+            },
+        }
+    }
+
+    /// Whether what is below this resource is hidden with it, or with what it is a part of.
+    async fn hides(
+        &self,
+        head: &request::Parts,
+        named: &Named,
+        asker: Asker,
+    ) -> Result<bool, Refusal> {
+        if self.ruling(named, asker, Operation::Read) == Ruling::NotFound {
+            return Ok(true);
+        }
+        if asker != Asker::Local || !self.may_be_part(named, asker) {
+            return Ok(false);
+        }
+        self.is_known(head).await?;
+        let wholes = self
+            .wholes_of(std::slice::from_ref(named), Bond::Part)
+            .await?;
+        let mut wholes = wholes.iter().flatten();
+        Ok(wholes.any(|whole| self.ruling(whole, asker, Operation::Read) == Ruling::NotFound))
+    }
+
+    /// Whether resources of this kind may have to be shown as what they are parts of.
+    fn has_parts(&self, kind: &KindName, asker: Asker) -> bool {
+        asker != Asker::Central && self.may_go_along(kind, Bond::Part)
+    }
+
+    fn may_be_part(&self, named: &Named, asker: Asker) -> bool {
+        self.phase(&named.kind, &named.id).is_none() && self.has_parts(&named.kind, asker)
+    }
+
+    /// One resource, shown as that is which it is a part of (T20).
+    async fn part(
+        &self,
+        head: request::Parts,
+        named: &Named,
+        asker: Asker,
+    ) -> Result<Response<Out>, Refusal> {
+        let Some(kind) = self.kinds.get(&named.kind) else {
+            return Err(self.not_found(named).await);
+        };
+        let asked = PageRequest::of(&head.uri, kind, &fields_of_parts(kind));
+        let is_head = head.method == Method::HEAD;
+        let mut first = head;
+        first.uri = asked.asked_of_the_service(&first.uri);
+        let answered = self.fetch(first).await?;
+        let json = answered.json().await;
+        let json = json.filter(|_| answered.head.status == StatusCode::OK);
+        let Some(mut json) = json else {
+            return self.unfiltered(answered, is_head);
+        };
+        let Some(row) = kind.item_in(&mut json) else {
+            return self.unfiltered(answered, is_head);
+        };
+        let mut shown = row.take();
+        let rows = std::iter::once(shown.clone());
+        let wholes = self.wholes_of_rows(kind, rows, Bond::Part).await?;
+        let whole = wholes.into_iter().flatten().next();
+        let ruling = whole
+            .as_ref()
+            .map(|it| self.ruling(it, asker, Operation::Read));
+        let mut deletion = None;
+        match (whole, ruling) {
+            (Some(whole), Some(Ruling::NotFound)) => {
+                return Err(Refusal {
+                    deletion: self.deletion_of(&whole).await,
+                    ..self.not_found(named).await
+                });
+            }
+            (Some(whole), Some(Ruling::ShowDeleting)) => {
+                self.counter.met(Met::Deleting);
+                deletion = self.deletion_of(&whole).await;
+                if let Some(row) = shown.as_object_mut() {
+                    show_deleting(kind, row, &asked);
+                }
+            }
+            _ if asked.changes_the_request() => {}
+            _ => return Ok(answered.relay()),
+        }
+        asked.strip(&mut shown);
+        if let Some(row) = kind.item_in(&mut json) {
+            *row = shown;
+        }
+        let mut response = answered.with_json(json).await;
+        name_deletion(response.headers_mut(), deletion.as_deref());
+        Ok(response)
+    }
+
+    /// A local is told at once. For all others the upstream says whose token it is: what it refuses, or
+    /// no longer has, is its own answer.
+    pub(super) async fn hidden(
+        &self,
+        head: request::Parts,
+        body: Out,
+        named: &Named,
+        asker: Asker,
+    ) -> Result<Response<Out>, Refusal> {
+        if asker != Asker::Local {
+            let answered = self.pass(head, body).await?;
+            if !answered.status().is_success() {
+                return Ok(answered);
+            }
+        }
+        Err(self.not_found(named).await)
+    }
+
+    pub(super) async fn not_found(&self, named: &Named) -> Refusal {
+        let refusal = match self.kinds.get(&named.kind) {
+            Some(kind) => Refusal::not_found(kind, &named.id),
+            None => Refusal::new(StatusCode::NOT_FOUND, "HTTPNotFound", "not found"),
+        };
+        Refusal {
+            deletion: self.deletion_of(named).await,
+            ..refusal
+        }
+    }
+
+    async fn deleting(
+        &self,
+        head: request::Parts,
+        named: &Named,
+    ) -> Result<Response<Out>, Refusal> {
+        let Some(kind) = self.kinds.get(&named.kind) else {
+            return Err(self.not_found(named).await);
+        };
+        let fields = PageRequest::of(&head.uri, kind, &[]);
+        let mut answered = self.fetch(head.clone()).await?;
+        let deletion = self.deletion_of(named).await;
+        if answered.head.status == StatusCode::NOT_FOUND
+            && let Some(shown) = self.shown_before(&head, kind, named, &fields).await?
+        {
+            answered = shown;
+        }
+        let json = answered.json().await;
+        let Some(mut json) = json.filter(|_| answered.head.status == StatusCode::OK) else {
+            return Ok(answered.relay());
+        };
+        let row = kind.item_in(&mut json).and_then(Value::as_object_mut);
+        if let Some(row) = row {
+            show_deleting(kind, row, &fields);
+        }
+        self.counter.met(Met::Deleting);
+        let mut response = answered.with_json(json).await;
+        name_deletion(response.headers_mut(), deletion.as_deref());
+        Ok(response)
+    }
+
+    /// The resource as it was, once the engine's own delete has taken effect (T7): for its own project and
+    /// for admins, whom the service would have shown it to.
+    async fn shown_before(
+        &self,
+        head: &request::Parts,
+        kind: &Kind,
+        named: &Named,
+        fields: &PageRequest,
+    ) -> Result<Option<Whole>, Refusal> {
+        let key = ResourceKey {
+            site: self.site.clone(),
+            kind: named.kind.clone(),
+            id: named.id.to_lowercase(),
+        };
+        let kept = self.control.query(Query::ShownBefore { key }).await;
+        let mut row = match kept.map_err(refused)? {
+            Answered::ShownBefore { row: Some(row) } => row,
+            Answered::ShownBefore { row: None } => return Ok(None),
+            _ => return Err(Refusal::unavailable("the engine answered something else")),
+        };
+        let caller = self.caller(head).await?;
+        let admin = caller.is_admin;
+        if !admin && caller.project_id != Some(kind.project_of(&row)) {
+            return Ok(None);
+        }
+        if let Some(row) = row.as_object_mut() {
+            // An admin may have asked for the deletion.
+            let hidden = |field: &String| !admin && kind.spec.admin_fields.contains(field);
+            row.retain(|field, _| fields.wants(field) && !hidden(field));
+        }
+        let item = kind.spec.list.as_ref().and_then(|list| list.item.as_ref());
+        Ok(Some(Whole::json_of(&match item {
+            Some(item) => json!({ item: row }),
+            None => row,
+        })))
+    }
+
+    /// A page as the rules leave it: full, and with markers that are seen (T13, T21).
+    async fn list(
+        self: &Arc<Self>,
+        head: request::Parts,
+        kind: &KindName,
+        asker: Asker,
+    ) -> Result<Response<Out>, Refusal> {
+        let Some(kind) = self.kinds.get(kind).filter(|kind| kind.spec.list.is_some()) else {
+            return self.pass(head, super::pass::empty()).await;
+        };
+        let wanted = Arc::new(Wanted::of(self, &head, kind, asker));
+        let mut first = head.clone();
+        first.uri = wanted.asked.asked_of_the_service(&head.uri);
+        let response = self.send(first).await?;
+        let first = self.admit(response, Read::Rows).await?;
+        let (gate, room) = (self.clone(), first.room);
+        let shown = async move { gate.shown(head, first, &wanted).await };
+        threads::offload_if_large(room, shown).await
+    }
+
+    /// Completes a list from its first page.
+    async fn shown(
+        self: &Arc<Self>,
+        head: request::Parts,
+        first: Admitted,
+        wanted: &Arc<Wanted>,
+    ) -> Result<Response<Out>, Refusal> {
+        let is_head = head.method == Method::HEAD;
+        let mut large = None;
+        let (answered, page) = self.page(first, wanted, &mut large).await?;
+        let Some((mut page, (_, items))) = page.zip(wanted.kind_in(&self.kinds)) else {
+            return self.unfiltered(answered, is_head);
+        };
+        let mut onward = page.onward(wanted.direction);
+        let mut refills = 0;
+        while page.rows.len() < page.size
+            && let Some(link) = onward.take()
+        {
+            refills += 1;
+            if refills > REFILLS_MAX {
+                let message = "too much of this list is being deleted; ask with a filter";
+                return Err(Refusal::unavailable(message));
+            }
+            let link = with_query(&link, "limit", &REFILL_ROWS.to_string());
+            let response = self.send_to(&head, &link).await?;
+            let more = self.admit(response, Read::Rows).await?;
+            let (gate, room, wanted) = (self.clone(), more.room, wanted.clone());
+            let direction = wanted.direction;
+            let read = async move {
+                let read = gate.page(more, &wanted, &mut large).await;
+                (large, read)
+            };
+            let (kept, read) = threads::offload_if_large(room, read).await;
+            large = kept;
+            let more = match read? {
+                (_, Some(more)) => more,
+                (fetched, None) => return self.unfiltered(fetched, is_head),
+            };
+            onward = more.onward(direction);
+            page.append(more, direction);
+        }
+        if let Some(met) = page.met {
+            self.counter.met(met);
+        } else if !wanted.asked.changes_the_request() {
+            return Ok(answered.relay());
+        }
+        let more = page.rows.len() > page.size || onward.is_some();
+        Ok(answered.with_text(page.text(items, &wanted.asked, wanted.direction, more)))
+    }
+
+    /// Reads an answer, and the page in it with the rules applied; the page is None if the answer is not one.
+    /// A list takes `large` with its first large page, and keeps it to its end.
+    async fn page(
+        &self,
+        admitted: Admitted,
+        wanted: &Wanted,
+        large: &mut Option<LargePage>,
+    ) -> Result<(Whole, Option<Page>), Refusal> {
+        let answered = self.read_admitted(admitted).await?;
+        if large.is_none() {
+            *large = self.large_page(&answered).await?;
+        }
+        let kind = wanted.kind_in(&self.kinds);
+        let kind = kind.filter(|_| answered.head.status == StatusCode::OK);
+        let read = kind.and_then(|(kind, items)| Some((kind, Page::split(&answered.body, items)?)));
+        let page = match read {
+            Some((kind, (page, rows))) => self.rule(kind, wanted, page, &rows).await?,
+            None => None,
+        };
+        Ok((answered, page))
+    }
+
+    /// An answer that is no page, or no resource. The service's refusals and what has no body pass; a success that
+    /// cannot be read may name what is hidden.
+    fn unfiltered(&self, answered: Whole, is_head: bool) -> Result<Response<Out>, Refusal> {
+        let status = answered.head.status;
+        if is_head || !status.is_success() || status == StatusCode::NO_CONTENT {
+            return Ok(answered.relay());
+        }
+        tracing::warn!(gate = %self.address, %status, "an answer of the upstream cannot be read");
+        let message = format!(
+            "{} answered {status} with what cannot be read, so what is hidden cannot be taken out of it",
+            self.name()
+        );
+        Err(Refusal::new(
+            StatusCode::BAD_GATEWAY,
+            "HTTPBadGateway",
+            message,
+        ))
+    }
+
+    /// Applies the rules to every row of a page. None if a row cannot be read.
+    async fn rule(
+        &self,
+        kind: &Kind,
+        wanted: &Wanted,
+        mut page: Page,
+        rows: &[Bytes],
+    ) -> Result<Option<Page>, Refusal> {
+        let Wanted { asker, asked, .. } = wanted;
+        let mut yielder = Yielder::default();
+        let mut read = |row: &Bytes| {
+            yielder.after(row.len());
+            serde_json::from_slice::<Value>(row).ok()
+        };
+        let wholes = match self.has_parts(&kind.name, *asker) {
+            true => {
+                // The loop below reports a row that cannot be read.
+                let values = rows.iter().map(|row| read(row).unwrap_or_default());
+                self.wholes_of_rows(kind, values, Bond::Part).await?
+            }
+            false => vec![None; rows.len()],
+        };
+        for (text, whole) in rows.iter().zip(wholes) {
+            let Some(mut row) = read(text) else {
+                return Ok(None);
+            };
+            let id = kind.id_of(&row);
+            let own = id.as_ref().and_then(|id| self.phase(&kind.name, id));
+            let of_whole = || whole.and_then(|whole| self.phase(&whole.kind, &whole.id));
+            let ruling = ruling(own.or_else(of_whole), *asker, Operation::Read);
+            let is_deleting = match ruling {
+                Ruling::NotFound => {
+                    page.met = Some(Met::Hidden);
+                    continue;
+                }
+                Ruling::ShowDeleting => {
+                    page.met.get_or_insert(Met::Deleting);
+                    if let Some(row) = row.as_object_mut() {
+                        show_deleting(kind, row, asked);
+                    }
+                    true
+                }
+                Ruling::Pass | Ruling::UnderWay | Ruling::BeingChecked | Ruling::Conflict => false,
+            };
+            if asked.finds(&row, is_deleting) {
+                let is_changed = is_deleting || !asked.missing.is_empty();
+                asked.strip(&mut row);
+                let text = match is_changed {
+                    true => row.to_string().into(),
+                    false => text.clone(),
+                };
+                page.rows.push(Row { text, id });
+            }
+        }
+        Ok(Some(page))
+    }
+}
+
+/// What a client asks of a list.
+struct Wanted {
+    kind: KindName,
+    asker: Asker,
+    asked: PageRequest,
+    direction: Direction,
+}
+
+impl Wanted {
+    fn of(gate: &Gate, head: &request::Parts, kind: &Kind, asker: Asker) -> Self {
+        let needed = match gate.has_parts(&kind.name, asker) {
+            true => fields_of_parts(kind),
+            false => Vec::new(),
+        };
+        let asked = PageRequest::of(&head.uri, kind, &needed);
+        Self {
+            kind: kind.name.clone(),
+            asker,
+            asked: match asker {
+                // It is shown what the service has, and so finds that.
+                Asker::Central => asked.by_the_service(),
+                Asker::User | Asker::Local | Asker::Service => asked,
+            },
+            direction: Direction::of(&head.uri),
+        }
+    }
+
+    /// The kind, and the key of the rows in a page.
+    fn kind_in<'k>(&self, kinds: &'k Kinds) -> Option<(&'k Kind, &'k str)> {
+        let kind = kinds.get(&self.kind)?;
+        let list = kind.spec.list.as_ref()?;
+        Some((kind, &list.items))
+    }
+}
+
+/// What a row must show for the gate to know what it is a part of.
+fn fields_of_parts(kind: &Kind) -> Vec<&str> {
+    let fields = kind.bonds(Bond::Part).flat_map(Reference::row_fields);
+    fields.collect()
+}
+
+fn show_deleting(kind: &Kind, row: &mut Map<String, Value>, asked: &PageRequest) {
+    for (field, value) in &kind.spec.deleting {
+        if asked.wants(field) {
+            row.insert(field.clone(), Value::String(value.clone()));
+        }
+    }
+}

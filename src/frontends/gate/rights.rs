@@ -1,0 +1,220 @@
+//! Whose request it is: what Keystone says of its token.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use http::request;
+use secrecy::SecretString;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+
+use super::refusal::Refusal;
+use super::{Gate, text_of};
+use crate::cloud::openstack::{Identity, TokenScope, Vouched};
+use crate::domain::text::escape;
+
+/// How long Keystone's word counts: a role that was taken away ends here after this time.
+const VOUCHED_FOR: TimeDelta = TimeDelta::seconds(10);
+/// Tokens that are remembered at a time.
+const VOUCHERS_MAX: usize = 10_000;
+
+/// How long a token stays unknown that Keystone does not know: long enough that a client that repeats it
+/// costs one call, short enough for a Keystone that has just learned of it.
+const UNKNOWN_FOR: TimeDelta = TimeDelta::seconds(3);
+/// Questions to Keystone at a time: tokens that nobody issued must not fill it.
+const ASKED_MAX: usize = 16;
+
+/// By the token's hash: what was said of it, and until when that counts.
+type Known<T> = HashMap<[u8; 32], (T, DateTime<Utc>)>;
+
+/// What Keystone has said lately.
+pub(super) struct TokenCache {
+    known: Mutex<Known<Vouched>>,
+    /// Tokens that it does not know. Kept apart: strangers must not push out what is known.
+    unknown: Mutex<Known<()>>,
+    asking: Semaphore,
+}
+
+impl Default for TokenCache {
+    fn default() -> Self {
+        Self {
+            known: Mutex::default(),
+            unknown: Mutex::default(),
+            asking: Semaphore::new(ASKED_MAX),
+        }
+    }
+}
+
+impl TokenCache {
+    /// What was said of the token; `Some(None)`: Keystone does not know it.
+    fn find(&self, hash: &[u8; 32], now: DateTime<Utc>) -> Option<Option<Vouched>> {
+        if let Some(vouched) = find(&self.known, hash, now) {
+            return Some(Some(vouched));
+        }
+        find(&self.unknown, hash, now).map(|()| None)
+    }
+
+    fn keep(&self, hash: [u8; 32], vouched: Option<&Vouched>, now: DateTime<Utc>) {
+        match vouched {
+            Some(vouched) => {
+                let until = vouched.expires_at.min(now + VOUCHED_FOR);
+                keep(&self.known, hash, (vouched.clone(), until), now);
+            }
+            None => keep(&self.unknown, hash, ((), now + UNKNOWN_FOR), now),
+        }
+    }
+}
+
+fn lock<T>(known: &Mutex<Known<T>>) -> MutexGuard<'_, Known<T>> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn find<T: Clone>(known: &Mutex<Known<T>>, hash: &[u8; 32], now: DateTime<Utc>) -> Option<T> {
+    let known = lock(known);
+    let (said, until) = known.get(hash)?;
+    (now < *until).then(|| said.clone())
+}
+
+fn keep<T>(known: &Mutex<Known<T>>, hash: [u8; 32], said: (T, DateTime<Utc>), now: DateTime<Utc>) {
+    let mut known = lock(known);
+    if known.len() >= VOUCHERS_MAX {
+        known.retain(|_, (_, until)| now < *until);
+    }
+    if known.len() < VOUCHERS_MAX {
+        known.insert(hash, said);
+    }
+}
+
+/// Who makes a request, and what the token's scope lets the roles count for (P13).
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    identity: Identity,
+    /// Has a role of `admin_roles` for the whole cloud, or in a project of a domain whose admins are this
+    /// gate's.
+    pub(super) is_admin: bool,
+    /// Whose roles are for a project, or for the whole cloud.
+    has_roles_here: bool,
+    /// Where the request came from, for the audit.
+    pub(super) address: Option<SocketAddr>,
+}
+
+impl Deref for Caller {
+    type Target = Identity;
+
+    fn deref(&self) -> &Identity {
+        &self.identity
+    }
+}
+
+impl Gate {
+    /// Who asks, as Keystone vouches for it (P7).
+    ///
+    /// # Errors
+    /// 401: no good token, or one whose access rules the gate cannot check. 503: Keystone is silent.
+    pub(super) async fn caller(&self, head: &request::Parts) -> Result<Caller, Refusal> {
+        let token = text_of(head, "x-auth-token");
+        let vouched = self.vouched(token).await?;
+        let Some(vouched) = vouched else {
+            let message = "the request needs a token that Keystone knows";
+            return Err(Refusal::unauthorized(message));
+        };
+        if vouched.restricted {
+            let message = "an application credential with access rules is not enough here: the gate \
+                           cannot check its paths";
+            return Err(Refusal::unauthorized(message));
+        }
+        Ok(Caller {
+            is_admin: self.is_admins(&vouched).await?,
+            has_roles_here: matches!(vouched.scope, TokenScope::Project | TokenScope::System),
+            identity: vouched.identity,
+            address: head.extensions.get().copied(),
+        })
+    }
+
+    /// Whether the token is an admin's at this gate. An admin's role for a domain as such counts for none of
+    /// its service's resources, and one in a project of another domain for that project alone.
+    async fn is_admins(&self, vouched: &Vouched) -> Result<bool, Refusal> {
+        if !has_role(&vouched.identity, &self.settings.admin_roles) {
+            return Ok(false);
+        }
+        match vouched.scope {
+            TokenScope::System => Ok(true),
+            TokenScope::Domain | TokenScope::Unscoped => Ok(false),
+            TokenScope::Project => {
+                let domain = &vouched.identity.domain;
+                if self.settings.admin_domains.contains(domain) {
+                    return Ok(true);
+                }
+                let own = self.session.identity().await.map_err(|error| {
+                    tracing::warn!(gate = %self.address, %error, "the engine's own login fails");
+                    Refusal::unavailable("Keystone cannot be asked whose token this is")
+                })?;
+                Ok(own.domain == *domain)
+            }
+        }
+    }
+
+    /// Whether Keystone knows the request's token, whatever its rights are.
+    pub(super) async fn is_vouched_for(&self, head: &request::Parts) -> Result<bool, Refusal> {
+        let vouched = self.vouched(text_of(head, "x-auth-token")).await?;
+        Ok(vouched.is_some())
+    }
+
+    /// Whether a service asks on the caller's behalf: for what is its own.
+    pub(super) async fn is_service(&self, head: &request::Parts) -> Result<bool, Refusal> {
+        let token = text_of(head, "x-service-token");
+        if token.is_empty() {
+            return Ok(false);
+        }
+        let vouched = self.vouched(token).await?;
+        let roles = vouched.map(|it| it.identity.roles).unwrap_or_default();
+        Ok(roles.iter().any(|role| role == "service"))
+    }
+
+    async fn vouched(&self, token: &str) -> Result<Option<Vouched>, Refusal> {
+        if token.is_empty() {
+            return Ok(None);
+        }
+        let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        let now = self.clock.now();
+        if let Some(said) = self.tokens.find(&hash, now) {
+            return Ok(said);
+        }
+        // Never closed.
+        let _asking = self.tokens.asking.acquire().await.ok();
+        // Who waited for a turn may have the answer by now.
+        if let Some(said) = self.tokens.find(&hash, now) {
+            return Ok(said);
+        }
+        let asked = self.session.vouch(&SecretString::from(token)).await;
+        let vouched = asked.map_err(|error| {
+            tracing::warn!(gate = %self.address, %error, "Keystone does not vouch for tokens now");
+            Refusal::unavailable("Keystone cannot be asked whose token this is")
+        })?;
+        self.tokens.keep(hash, vouched.as_ref(), now);
+        Ok(vouched.filter(|vouched| now < vouched.expires_at))
+    }
+
+    /// Who may cascade at all; into what, his project says (P7).
+    pub(super) fn may_cascade(&self, caller: &Caller) -> Result<(), Refusal> {
+        let may = caller.has_roles_here && has_role(caller, &self.settings.cascade_roles);
+        // An admin of elsewhere may do what any member may, in the own project.
+        let member = caller.has_roles_here && has_role(caller, &self.settings.admin_roles);
+        if caller.is_admin || may || member {
+            return Ok(());
+        }
+        let message = format!(
+            "none of the roles {} may delete here (of {})",
+            caller.roles.join(", "),
+            escape(&caller.user_name),
+        );
+        Err(Refusal::forbidden(message))
+    }
+}
+
+fn has_role(caller: &Identity, roles: &[String]) -> bool {
+    caller.roles.iter().any(|role| roles.contains(role))
+}

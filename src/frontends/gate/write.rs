@@ -1,0 +1,554 @@
+//! Creates and updates: refused where they refer to what is being deleted (T17, N9).
+
+use std::collections::BTreeSet;
+use std::slice;
+use std::time::Duration;
+
+use crate::system::listener::Arriving;
+use bytes::{Bytes, BytesMut};
+use http::{Response, StatusCode, header, request};
+use http_body_util::{BodyExt as _, Either, Full};
+use serde_json::{Map, Value};
+
+use super::budget::{Read, Share};
+use super::pass::streamed;
+use super::refusal::Refusal;
+use super::route::{Creates, Named, Place};
+use super::rules::{Asker, Operation, Ruling, ruling};
+use super::{Gate, Out, body, text_of};
+use crate::control::{Command, Page, Query};
+use crate::domain::kinds::Bond;
+use crate::domain::mapping::COPY_TAG;
+use crate::domain::model::{KindName, Phase, ResourceKey, Site, Tombstone};
+use crate::domain::text::escape;
+
+/// What names resources is small.
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// Who sends a small body more slowly is not waited for.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The type of a refusal to touch what is being deleted.
+const BEING_DELETED: &str = "ResourceBeingDeleted";
+
+impl Gate {
+    pub(super) async fn write(
+        &self,
+        head: request::Parts,
+        body: Arriving,
+        place: Place,
+        asker: Asker,
+    ) -> Result<Response<Out>, Refusal> {
+        let touched = place.names();
+        if self.is_upload(&head, &place) {
+            // It names nothing, and may take long: no fence waits for it.
+            self.guard(&head, &touched, asker).await?;
+            return self.pass(head, streamed(body)).await;
+        }
+        let routes = &self.upstream().await?.routes;
+        let creates = routes.creates(&head.method, head.uri.path());
+        // Whole before a fence waits for it: a client that sends nothing more holds up no deletion (P12).
+        let (bytes, _share) = self.whole(body).await?;
+        if creates.is_empty() {
+            // First this, then the look: a fence that is raised in between waits for this write (T14).
+            let _write = self.tombstones.begin_write(&self.site);
+            let mut sites = self.copied_from.iter();
+            if !sites.any(|site| self.tombstones.any_at(site)) {
+                let body = Either::Right(Full::new(bytes));
+                return self.pass_soon(head, body).await;
+            }
+        }
+        let parsed = parsed(&bytes)?;
+        let mut referred = touched;
+        referred.extend(body::referred(routes, &parsed));
+        let made: Vec<Named> = creates.iter().flat_map(|it| it.named(&parsed)).collect();
+        let _turn = self.key_locks.take(self.keys_of(&made)).await;
+        let _write = self.tombstones.begin_write(&self.site);
+        if let Place::Collection { kind, .. } = &place {
+            let copies = copied(&parsed).into_iter().map(|id| Named {
+                kind: kind.clone(),
+                id,
+            });
+            self.guard_creates(&head, copies.collect(), &self.copied_from, asker)
+                .await?;
+            self.guard_copies_of_parts(&head, kind, &parsed, asker)
+                .await?;
+            self.guard_namesakes(&head, kind, &parsed, asker).await?;
+        }
+        self.guard_creates(&head, made.clone(), slice::from_ref(&self.site), asker)
+            .await?;
+        self.guard(&head, &referred, asker).await?;
+        let detaches = routes.detaches(&head.method, head.uri.path());
+        self.guard_parts(&head, referred, asker, detaches).await?;
+        let body = Either::Right(Full::new(bytes));
+        if creates.is_empty() {
+            return self.pass_soon(head, body).await;
+        }
+        self.create(head, body, creates, made).await
+    }
+
+    /// Under natural keys. What succeeds is alive again in the ledger before the client hears of it (M1).
+    async fn create(
+        &self,
+        head: request::Parts,
+        body: Out,
+        creates: Vec<Creates<'_>>,
+        mut made: Vec<Named>,
+    ) -> Result<Response<Out>, Refusal> {
+        let asked = head.clone();
+        let mut response = self.pass_soon(head, body).await?;
+        if !response.status().is_success() {
+            return Ok(response);
+        }
+        if made.is_empty() {
+            let answered = self.read_whole(response, Read::Tree).await?;
+            match answered.json().await {
+                Some(said) => made = creates.iter().flat_map(|it| it.named(&said)).collect(),
+                None => {
+                    tracing::warn!(gate = %self.address, "the service's answer to a create is not JSON: the tombstones of what it created stay as they are");
+                }
+            }
+            response = answered.relay();
+        }
+        let mut keys = self.keys_of(&made);
+        keys.retain(|key| {
+            let phase = self.tombstones.phase(&key.site, &key.kind, &key.id);
+            matches!(phase, Some(Phase::Gone | Phase::Purged))
+        });
+        if keys.is_empty() {
+            return Ok(response);
+        }
+        let caller = self.caller(&asked).await;
+        let command = Command::Revive {
+            keys: keys.into_iter().collect(),
+        };
+        let revived = match caller {
+            Ok(caller) => self.submit(&caller, command).await,
+            Err(refusal) => Err(refusal),
+        };
+        if let Err(refusal) = revived {
+            // It is there all the same, and the gate shows it; the next create tells the ledger again.
+            let made = made.iter().map(|it| escape(&it.id)).collect::<Vec<_>>();
+            tracing::warn!(gate = %self.address, made = made.join(" "), ?refusal, "what was created anew is still gone in the ledger");
+        }
+        Ok(response)
+    }
+
+    fn keys_of(&self, named: &[Named]) -> BTreeSet<ResourceKey> {
+        let keys = named.iter().map(|named| ResourceKey {
+            site: self.site.clone(),
+            kind: named.kind.clone(),
+            id: named.id.to_lowercase(),
+        });
+        keys.collect()
+    }
+
+    /// A body of a request, and its share of the memory. While there is none left, those whose clients send
+    /// nothing more give theirs back.
+    async fn whole(&self, mut body: Arriving) -> Result<(Bytes, Vec<Share>), Refusal> {
+        let read = async {
+            let mut read = BytesMut::new();
+            let mut shares = Vec::new();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| {
+                    Refusal::bad_request(format!("the body was not read: {error}"))
+                })?;
+                let Ok(data) = frame.into_data() else {
+                    continue;
+                };
+                if read.len() + data.len() > BODY_BYTES_MAX {
+                    return Err(Refusal::new(
+                        StatusCode::PAYLOAD_TOO_LARGE,
+                        "HTTPRequestEntityTooLarge",
+                        "the body is larger than 1 MiB",
+                    ));
+                }
+                let mut share = self.budget.body(data.len());
+                if share.is_none() {
+                    self.crowd.relieve_of_bodies();
+                    share = self.budget.body_later(data.len()).await;
+                }
+                shares.extend(share);
+                read.extend_from_slice(&data);
+            }
+            Ok((read.freeze(), shares))
+        };
+        match tokio::time::timeout(BODY_TIMEOUT, read).await {
+            Ok(read) => read,
+            Err(_) => Err(Refusal::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "HTTPRequestTimeout",
+                "the body did not come in time",
+            )),
+        }
+    }
+
+    /// One that goes refuses the whole request.
+    async fn guard(
+        &self,
+        head: &request::Parts,
+        referred: &[Named],
+        asker: Asker,
+    ) -> Result<(), Refusal> {
+        for named in referred {
+            match self.ruled(head, named, asker, Operation::Refer).await? {
+                Ruling::Conflict => {
+                    self.caller(head).await?;
+                    // What the caller does not see, the service itself refuses, in its own words.
+                    if self.sees(head, named).await? {
+                        return Err(self.being_deleted(&self.site, named).await);
+                    }
+                }
+                Ruling::NotFound => {
+                    self.caller(head).await?;
+                    return Err(self.not_found(named).await);
+                }
+                Ruling::Pass | Ruling::ShowDeleting | Ruling::UnderWay | Ruling::BeingChecked => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is made anew while it goes, nor, but by who means it, after it went (M); nor what names
+    /// such a one of these sites as its original (T12, T14).
+    async fn guard_creates(
+        &self,
+        head: &request::Parts,
+        creates: Vec<Named>,
+        sites: &[Site],
+        asker: Asker,
+    ) -> Result<(), Refusal> {
+        for named in creates {
+            for site in sites {
+                let phase = self.tombstones.phase(site, &named.kind, &named.id);
+                if ruling(phase, asker, Operation::Create) == Ruling::Conflict {
+                    self.caller(head).await?;
+                    return Err(self.being_deleted(site, &named).await);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn original(&self, query: Query) -> Result<Option<Tombstone>, Refusal> {
+        match self.control.query(query).await {
+            Ok(Page::Original { row }) => Ok(row),
+            Ok(_) | Err(_) => Err(Refusal::unavailable(
+                "the engine cannot tell now whether the original of this is being deleted",
+            )),
+        }
+    }
+
+    /// The same for copies of what goes with another resource, without a tombstone of its own (T20).
+    async fn guard_copies_of_parts(
+        &self,
+        head: &request::Parts,
+        kind: &KindName,
+        body: &Value,
+        asker: Asker,
+    ) -> Result<(), Refusal> {
+        let centrals = self.copied_from.iter();
+        let centrals: Vec<&Site> = centrals.filter(|it| self.tombstones.any_at(it)).collect();
+        for id in copied(body) {
+            for site in &centrals {
+                if self.tombstones.phase(site, kind, &id).is_some() {
+                    continue;
+                }
+                let part = ResourceKey {
+                    site: (*site).clone(),
+                    kind: kind.clone(),
+                    id: id.clone(),
+                };
+                let Some(whole) = self.original(Query::WholeOf { part }).await? else {
+                    continue;
+                };
+                if ruling(Some(whole.phase), asker, Operation::Create) == Ruling::Conflict {
+                    self.caller(head).await?;
+                    let named = Named {
+                        kind: whole.key.kind.clone(),
+                        id: whole.key.id.clone(),
+                    };
+                    return Err(self.being_deleted(site, &named).await);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for what would be a copy by its name and project alone.
+    async fn guard_namesakes(
+        &self,
+        head: &request::Parts,
+        kind: &KindName,
+        body: &Value,
+        asker: Asker,
+    ) -> Result<(), Refusal> {
+        let mut centrals = self.named_from.iter();
+        let Some(kind) = self.kinds.get(kind) else {
+            return Ok(());
+        };
+        if !centrals.any(|central| self.tombstones.any(central, &kind.name)) {
+            return Ok(());
+        }
+        for row in created_rows(body) {
+            let name = row.get("name").and_then(Value::as_str).unwrap_or_default();
+            if name.is_empty() {
+                continue;
+            }
+            let caller = self.caller(head).await?;
+            let project = match kind.project_of(&Value::Object(row.clone())) {
+                project if project.is_empty() => caller.project_id.clone().unwrap_or_default(),
+                project => project,
+            };
+            let query = Query::Namesake {
+                site: self.site.clone(),
+                kind: kind.name.clone(),
+                name: name.to_owned(),
+                project_id: project,
+            };
+            let Some(original) = self.original(query).await? else {
+                continue;
+            };
+            if ruling(Some(original.phase), asker, Operation::Create) == Ruling::Conflict {
+                let named = Named {
+                    kind: kind.name.clone(),
+                    id: original.key.id.clone(),
+                };
+                return Err(self.being_deleted(&original.key.site, &named).await);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a request refers to without a tombstone of its own may go along with what is being deleted: it
+    /// is guarded as that is (N9, T20). While a deletion waits for a person to detach what is in its way, it
+    /// does not stop that.
+    async fn guard_parts(
+        &self,
+        head: &request::Parts,
+        mut referred: Vec<Named>,
+        asker: Asker,
+        detaches: bool,
+    ) -> Result<(), Refusal> {
+        referred.retain(|named| {
+            self.phase(&named.kind, &named.id).is_none()
+                && self.may_go_along(&named.kind, Bond::Child)
+        });
+        if referred.is_empty() {
+            return Ok(());
+        }
+        self.is_known(head).await?;
+        let wholes = self.wholes_of(&referred, Bond::Child).await?;
+        for (named, whole) in referred.iter().zip(wholes) {
+            let Some(whole) = whole else { continue };
+            if detaches && !self.cascades(&whole).await {
+                continue;
+            }
+            if self.ruled(head, &whole, asker, Operation::Refer).await? != Ruling::Pass {
+                self.caller(head).await?;
+                if self.sees(head, named).await? {
+                    return Err(self.goes_along(named, &whole).await);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for a DELETE of what has no tombstone of its own.
+    pub(super) async fn guard_delete_of_part(
+        &self,
+        head: &request::Parts,
+        named: &Named,
+        asker: Asker,
+    ) -> Result<(), Refusal> {
+        if self.phase(&named.kind, &named.id).is_some()
+            || !self.may_go_along(&named.kind, Bond::Child)
+        {
+            return Ok(());
+        }
+        self.is_known(head).await?;
+        let wholes = self
+            .wholes_of(std::slice::from_ref(named), Bond::Child)
+            .await?;
+        let Some(whole) = wholes.into_iter().flatten().next() else {
+            return Ok(());
+        };
+        // What waits for its dependents to go takes none of them along.
+        if !self.cascades(&whole).await {
+            return Ok(());
+        }
+        match self.ruled(head, &whole, asker, Operation::Delete).await? {
+            Ruling::Pass => Ok(()),
+            Ruling::NotFound => Err(self.not_found(named).await),
+            Ruling::Conflict | Ruling::UnderWay | Ruling::BeingChecked | Ruling::ShowDeleting => {
+                self.caller(head).await?;
+                match self.sees(head, named).await? {
+                    true => Err(self.goes_along(named, &whole).await),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Whether the deletion of what goes takes along what belongs to it; it does unless it is known not
+    /// to.
+    async fn cascades(&self, named: &Named) -> bool {
+        let Some(id) = self.deletion_of(named).await else {
+            return true;
+        };
+        let deletion = self.read_deletion(&id).await;
+        deletion.map_or(true, |deletion| deletion.options.cascade)
+    }
+
+    /// Whether the service shows it to the caller. What is another service's it cannot be asked for: that
+    /// counts as seen, since a balancer on a network that goes is as wrong.
+    async fn sees(&self, head: &request::Parts, named: &Named) -> Result<bool, Refusal> {
+        let theirs = self.kinds.get(&named.kind).map(|kind| &kind.service);
+        if theirs != Some(&self.service) {
+            return Ok(true);
+        }
+        Ok(self.row_for(head, named).await?.is_some())
+    }
+
+    /// The resource as the service shows it to the caller; none where it says 403 or 404.
+    pub(super) async fn row_for(
+        &self,
+        head: &request::Parts,
+        named: &Named,
+    ) -> Result<Option<Value>, Refusal> {
+        let upstream = self.upstream().await?;
+        let kind = self.kinds.get(&named.kind);
+        let Some((kind, path)) =
+            kind.and_then(|kind| Some((kind, upstream.routes.path_of(named)?)))
+        else {
+            return Ok(None);
+        };
+        let answered = self.fetch_at(head, &path).await?;
+        match answered.head.status {
+            StatusCode::OK => {
+                let mut json = answered.json().await;
+                let item = json.as_mut().and_then(|json| kind.item_in(json));
+                match item.filter(|item| item.is_object()) {
+                    Some(item) => Ok(Some(item.take())),
+                    // An answer that cannot be read does not mean that the resource is absent (P7).
+                    None => Err(Refusal::unavailable(format!(
+                        "the gate had to read {path} first, and could not read the service's answer; send the \
+                         request again"
+                    ))),
+                }
+            }
+            StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(None),
+            StatusCode::UNAUTHORIZED => Err(Refusal::unauthorized(
+                "the request needs a token that the service takes",
+            )),
+            status => Err(Refusal::unavailable(format!(
+                "the service answered {status} where the gate had to look"
+            ))),
+        }
+    }
+
+    async fn goes_along(&self, named: &Named, whole: &Named) -> Refusal {
+        if named == whole {
+            return self.being_deleted(&self.site, whole).await;
+        }
+        let deletion = self.deletion_of(whole).await;
+        let by = deletion.as_deref().unwrap_or("(unknown)");
+        let message = format!(
+            "{} {} goes along with {} {}, which is being deleted by deletion {by}; nothing may change it \
+             or refer to it any more.",
+            named.kind,
+            escape(&named.id),
+            whole.kind,
+            escape(&whole.id),
+        );
+        Refusal {
+            deletion,
+            ..Refusal::new(StatusCode::CONFLICT, BEING_DELETED, message)
+        }
+    }
+
+    async fn being_deleted(&self, site: &Site, named: &Named) -> Refusal {
+        let deletion = self.deletion_at(site, named).await;
+        let by = deletion.as_deref().unwrap_or("(unknown)");
+        let named_so = format!("{} {}", named.kind, escape(&named.id));
+        let message = match self.tombstones.phase(site, &named.kind, &named.id) {
+            Some(Phase::Gone | Phase::Purged) => {
+                format!("{named_so} was deleted, by deletion {by}; this does not bring it back.")
+            }
+            _ => format!(
+                "{named_so} is being deleted, by deletion {by}; nothing may refer to it any more."
+            ),
+        };
+        Refusal {
+            deletion,
+            ..Refusal::new(StatusCode::CONFLICT, BEING_DELETED, message)
+        }
+    }
+
+    /// The deletion behind a tombstone, as the ledger has it.
+    pub(super) async fn deletion_of(&self, named: &Named) -> Option<String> {
+        self.deletion_at(&self.site, named).await
+    }
+
+    async fn deletion_at(&self, site: &Site, named: &Named) -> Option<String> {
+        let query = Query::Tombstones {
+            site: Some(site.clone()),
+            kind: Some(named.kind.clone()),
+            phases: Vec::new(),
+            id: Some(named.id.to_lowercase()),
+            cursor: None,
+            limit: 1,
+        };
+        match self.control.query(query).await {
+            Ok(Page::Tombstones { rows, .. }) => rows.into_iter().next().map(|it| it.deletion_id),
+            _ => None,
+        }
+    }
+
+    /// Data of any size, and no JSON.
+    fn is_upload(&self, head: &request::Parts, place: &Place) -> bool {
+        let kind = match place {
+            Place::Below(named) => self.kinds.get(&named.kind),
+            _ => None,
+        };
+        let media = text_of(head, header::CONTENT_TYPE.as_str());
+        kind.and_then(|kind| kind.uploads.as_deref())
+            .is_some_and(|uploads| media.starts_with(uploads))
+    }
+}
+
+fn parsed(bytes: &[u8]) -> Result<Value, Refusal> {
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    body::parse(bytes).map_err(|error| {
+        let message = format!("the body is no JSON that can be read in one way: {error}");
+        Refusal::bad_request(message)
+    })
+}
+
+/// The originals of what is to be created, one or many: those that their tags name, or whose id they
+/// are to have. A tag that is set later is let through: without it what was created would be left there,
+/// and the sweep could not tell what it is (T14).
+fn copied(body: &Value) -> Vec<String> {
+    let mut originals = Vec::new();
+    for row in created_rows(body) {
+        originals.extend(row.get("id").and_then(Value::as_str).map(str::to_owned));
+        let tags = row.get("tags").and_then(Value::as_array);
+        let tags = tags.into_iter().flatten().filter_map(Value::as_str);
+        originals.extend(tags.filter_map(|tag| tag.strip_prefix(COPY_TAG).map(str::to_owned)));
+    }
+    originals
+}
+
+/// The resources that a body creates, one or many.
+fn created_rows(body: &Value) -> Vec<&Map<String, Value>> {
+    let objects: Vec<&Value> = match body {
+        Value::Object(fields) => fields.values().chain([body]).collect(),
+        _ => return Vec::new(),
+    };
+    let rows = objects.into_iter().flat_map(|value| match value {
+        Value::Array(rows) => rows.as_slice(),
+        one => std::slice::from_ref(one),
+    });
+    rows.filter_map(Value::as_object).collect()
+}

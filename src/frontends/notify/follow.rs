@@ -1,0 +1,367 @@
+//! One channel: follows the events from its mark on, and moves the mark when a message was taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio_util::sync::CancellationToken;
+
+use super::Channel;
+use super::message::{Message, Part, TOPICS_MAX};
+use crate::control::{Command, Control, ControlError, Envelope, Page, Query};
+use crate::domain::model::{Actor, Deletion, Event, EventKind, Left, Origin, Step};
+use crate::domain::news::{Gathered, Mark, NotificationCursor, Pace, Subject, wait_after};
+use crate::system::clock::Clock;
+
+/// What [`Control::events`] gives at once; fewer means that there are no more.
+const PAGE: usize = 500;
+/// After a long rest all that was missed is read first, so that it is one message. An engine that writes
+/// as fast as one can read must not put it off for ever: so many pages (100,000 events) and no more.
+const PAGES_MAX: usize = 200;
+/// Longest wait for the next event.
+const WAIT_MS_MAX: u64 = 60_000;
+/// Between two looks at events that come one by one: an engine at work has better things to do.
+const LULL: Duration = Duration::from_millis(250);
+/// A mark over events that are nothing to tell is kept this often: what lies between is read again
+/// after a crash.
+const QUIET_EVENTS: i64 = 1_000;
+/// After the ledger could not be read or written.
+const LEDGER_RETRY: Duration = Duration::from_secs(5);
+
+pub(super) struct Follower {
+    control: Arc<dyn Control>,
+    channel: Channel,
+    pace: Pace,
+    clock: Clock,
+    host: String,
+    ledger_id: String,
+    mark: Mark,
+    /// The ledger does not have the mark yet.
+    unsaved: bool,
+    /// When it began to follow.
+    since: DateTime<Utc>,
+    /// When each subject was last told of, for as long as that holds back more of it.
+    told: BTreeMap<Subject, DateTime<Utc>>,
+}
+
+/// A mark of a channel that is not configured any more would tell a whole history if it came back.
+pub(super) async fn forget(control: &dyn Control, channel: &str) -> Result<(), ControlError> {
+    match notification_cursor(control, channel).await?.mark {
+        Some(_) => save(control, channel, None).await,
+        None => Ok(()),
+    }
+}
+
+async fn notification_cursor(
+    control: &dyn Control,
+    channel: &str,
+) -> Result<NotificationCursor, ControlError> {
+    let channel = channel.to_owned();
+    match control.query(Query::NotificationCursor { channel }).await? {
+        Page::NotificationCursor { told } => Ok(told),
+        _ => Err(unexpected()),
+    }
+}
+
+async fn save(
+    control: &dyn Control,
+    channel: &str,
+    mark: Option<Mark>,
+) -> Result<(), ControlError> {
+    let envelope = Envelope {
+        command: Command::MoveNotificationCursor {
+            channel: channel.to_owned(),
+            mark,
+        },
+        actor: Actor {
+            name: "gone".to_owned(),
+            origin: Origin::Engine,
+        },
+        reason: String::new(),
+        idempotency_key: None,
+        deadline: None,
+    };
+    control.submit(envelope).await.map(drop)
+}
+
+fn unexpected() -> ControlError {
+    ControlError::Internal {
+        message: "the engine answered something else than what was asked".to_owned(),
+    }
+}
+
+impl Follower {
+    pub(super) async fn new(
+        control: Arc<dyn Control>,
+        channel: Channel,
+        pace: Pace,
+        clock: Clock,
+        host: String,
+    ) -> Result<Self, ControlError> {
+        let found = notification_cursor(control.as_ref(), channel.name()).await?;
+        let mut follower = Self {
+            control,
+            channel,
+            pace,
+            since: clock.now(),
+            clock,
+            host,
+            ledger_id: found.ledger_id,
+            mark: Mark::default(),
+            unsaved: false,
+            told: BTreeMap::new(),
+        };
+        match found.mark {
+            Some(mark) => follower.mark = mark,
+            None => {
+                follower.mark.through = found.newest;
+                follower.save().await?;
+            }
+        }
+        Ok(follower)
+    }
+
+    /// Until it is told to stop; what is being sent is answered first.
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            if let Err(error) = self.follow(&stop).await {
+                let channel = self.channel.name();
+                tracing::warn!(channel, %error, "nobody can be told just now; tried again");
+                pause(LEDGER_RETRY, &stop).await;
+            }
+        }
+    }
+
+    /// Begins at the mark; ends only with an error, or when it is told to stop.
+    async fn follow(&mut self, stop: &CancellationToken) -> Result<(), ControlError> {
+        if self.unsaved {
+            self.save().await?;
+        }
+        if let Some(through) = self.mark.telling {
+            // An engine ended between sending and recording: the same once more.
+            let gathered = self.gather_to(through).await?;
+            self.tell(gathered, stop).await?;
+        }
+        let mut gathered = Gathered::after(self.mark.through);
+        let mut full_pages = 0;
+        while !stop.is_cancelled() {
+            let wait_ms = self.until_due(&gathered);
+            let events = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                events = self.events(gathered.through, wait_ms) => events?,
+            };
+            self.take(&mut gathered, &events).await?;
+            if events.len() >= PAGE && full_pages < PAGES_MAX {
+                full_pages += 1;
+                continue;
+            }
+            full_pages = 0;
+            match gathered.due(self.pace, &self.told, self.since) {
+                Some(due) if due <= self.clock.now() => {
+                    self.tell(gathered, stop).await?;
+                    gathered = Gathered::after(self.mark.through);
+                }
+                None if gathered.through - self.mark.through >= QUIET_EVENTS => {
+                    self.mark.through = gathered.through;
+                    self.save().await?;
+                }
+                _ if !events.is_empty() => pause(LULL, stop).await,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn until_due(&self, gathered: &Gathered) -> u64 {
+        let Some(due) = gathered.due(self.pace, &self.told, self.since) else {
+            return WAIT_MS_MAX;
+        };
+        let left = (due - self.clock.now()).num_milliseconds().max(0);
+        u64::try_from(left).unwrap_or_default().min(WAIT_MS_MAX)
+    }
+
+    /// What a message that reached to this event is about.
+    async fn gather_to(&self, through: i64) -> Result<Gathered, ControlError> {
+        let mut gathered = Gathered::after(self.mark.through);
+        while gathered.through < through {
+            let mut events = self.events(gathered.through, 0).await?;
+            events.retain(|event| event.seq <= through);
+            if events.is_empty() {
+                break;
+            }
+            self.take(&mut gathered, &events).await?;
+        }
+        gathered.through = through;
+        Ok(gathered)
+    }
+
+    /// The next events. Those that are no longer kept cannot be told: that is said, and passed over.
+    async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
+        match self.control.events(after, wait_ms).await {
+            Err(ControlError::Expired { oldest, .. }) => {
+                let channel = self.channel.name();
+                tracing::error!(
+                    channel,
+                    after,
+                    oldest,
+                    "events were dropped before anybody was told"
+                );
+                self.control.events(oldest - 1, wait_ms).await
+            }
+            events => events,
+        }
+    }
+
+    async fn take(&self, gathered: &mut Gathered, events: &[Event]) -> Result<(), ControlError> {
+        for event in events {
+            let refused = match (event.kind, &event.deletion_id) {
+                (EventKind::DeletionRefused, Some(id)) => self.deletion(id).await?,
+                _ => None,
+            };
+            gathered.take(event, refused.as_ref());
+        }
+        Ok(())
+    }
+
+    /// Sends until it is taken. The mark says so before and after; an engine that ends in between leaves
+    /// it to the next.
+    async fn tell(
+        &mut self,
+        gathered: Gathered,
+        stop: &CancellationToken,
+    ) -> Result<(), ControlError> {
+        if self.mark.telling != Some(gathered.through) {
+            self.mark.telling = Some(gathered.through);
+            self.save().await?;
+        }
+        if !gathered.topics.is_empty() && !self.send(&gathered, stop).await? {
+            return Ok(());
+        }
+        self.mark = Mark {
+            through: gathered.through,
+            telling: None,
+            failing: String::new(),
+        };
+        self.save().await?;
+        let now = self.clock.now();
+        self.told.retain(|_, told| *told + self.pace.again > now);
+        let subjects = gathered.topics.into_keys();
+        self.told.extend(subjects.map(|subject| (subject, now)));
+        Ok(())
+    }
+
+    /// False if it was told to stop before anybody took it.
+    async fn send(
+        &mut self,
+        gathered: &Gathered,
+        stop: &CancellationToken,
+    ) -> Result<bool, ControlError> {
+        let message = self.message(gathered).await?;
+        let (channel, to) = (self.channel.name(), self.channel.shown());
+        let (mut failures, mut had) = (0, BTreeSet::new());
+        while !stop.is_cancelled() {
+            match self.channel.send(&message, &self.host, &mut had).await {
+                Ok(answer) => {
+                    tracing::info!(channel, to, id = message.id, answer, "told");
+                    return Ok(true);
+                }
+                Err(error) => {
+                    failures += 1;
+                    let wait = wait_after(failures);
+                    let again_seconds = wait.as_secs();
+                    tracing::warn!(channel, to, id = message.id, %error, again_seconds, "nobody was told; tried again");
+                    if self.mark.failing != error.why {
+                        self.mark.failing = error.why;
+                        self.save().await?;
+                    }
+                    pause(wait, stop).await;
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    async fn message(&self, gathered: &Gathered) -> Result<Message, ControlError> {
+        let mut parts = Vec::new();
+        for (subject, topic) in gathered.topics.iter().take(TOPICS_MAX) {
+            let deletion = match subject {
+                Subject::Stuck(id) | Subject::Refused(id) => self.deletion(id).await?,
+                Subject::Paused(_) => None,
+            };
+            let mut steps = Vec::new();
+            for id in &topic.steps {
+                steps.extend(self.step(*id).await?);
+            }
+            let left = match subject {
+                Subject::Stuck(id) => self.left(id).await?,
+                Subject::Refused(_) | Subject::Paused(_) => Vec::new(),
+            };
+            parts.push(Part {
+                subject: subject.clone(),
+                topic: topic.clone(),
+                deletion,
+                steps,
+                left,
+            });
+        }
+        let more = gathered.topics.len() - parts.len();
+        let id = format!("gone-{}-{}", self.ledger_id, gathered.through);
+        Ok(Message::write(
+            &self.host,
+            id,
+            &parts,
+            more,
+            self.clock.now(),
+        ))
+    }
+
+    /// None if there is no such deletion (any more): then there is less to say.
+    async fn deletion(&self, id: &str) -> Result<Option<Deletion>, ControlError> {
+        let id = id.to_owned();
+        match self.control.query(Query::Deletion { id }).await {
+            Ok(Page::Deletion { row }) => Ok(Some(*row)),
+            Err(ControlError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+            Ok(_) => Err(unexpected()),
+        }
+    }
+
+    async fn step(&self, id: i64) -> Result<Option<Step>, ControlError> {
+        match self.control.query(Query::Step { id }).await {
+            Ok(Page::Step { row }) => Ok(Some(*row)),
+            Err(ControlError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+            Ok(_) => Err(unexpected()),
+        }
+    }
+
+    /// What the approved plan leaves in the cloud (N19).
+    async fn left(&self, deletion_id: &str) -> Result<Vec<Left>, ControlError> {
+        let query = Query::FrozenPlan {
+            deletion_id: deletion_id.to_owned(),
+            without_steps: true,
+        };
+        match self.control.query(query).await {
+            Ok(Page::Plan { plan }) => Ok(plan.left.clone()),
+            Err(ControlError::NotFound { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error),
+            Ok(_) => Err(unexpected()),
+        }
+    }
+
+    async fn save(&mut self) -> Result<(), ControlError> {
+        self.unsaved = true;
+        let mark = Some(self.mark.clone());
+        save(self.control.as_ref(), self.channel.name(), mark).await?;
+        self.unsaved = false;
+        Ok(())
+    }
+}
+
+async fn pause(wait: Duration, stop: &CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = tokio::time::sleep(wait) => {}
+    }
+}

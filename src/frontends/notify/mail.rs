@@ -1,0 +1,183 @@
+//! A message by mail: the same to each who is to be told, in plain text, by SMTP.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use lettre::address::Envelope;
+use lettre::message::header::{ContentType, Header, HeaderName, HeaderValue};
+use lettre::message::{Mailbox, MessageBuilder};
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Tls, TlsParameters};
+use lettre::transport::smtp::extension::ClientId;
+use lettre::transport::smtp::response::Response;
+use lettre::transport::smtp::{AsyncSmtpTransport, Error};
+use lettre::{Address, AsyncTransport as _, Tokio1Executor};
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::message::{Message, cut};
+use super::webhook::without;
+use super::{DeliveryErrorKind, NotTaken};
+use crate::domain::text::escape;
+use crate::system::config::{MailSettings, MailTls, secret_in};
+
+/// For one command of SMTP, and for all together.
+const COMMAND_MAX: Duration = Duration::from_secs(30);
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+const ANSWER_CHARS_MAX: usize = 200;
+
+/// Answers what the server said when it took the mail for the last of those who did not have it: each
+/// recipient by himself, and `had` are those who had it from an earlier try. An address that the server
+/// will never take does not keep the others from being told.
+///
+/// # Errors
+/// The password's file cannot be used, the server does not answer, its certificate is not trusted, or
+/// it does not take the mail for anybody, or not yet for somebody. The password is not in the error.
+pub(super) async fn send(
+    settings: &MailSettings,
+    message: &Message,
+    host: &str,
+    had: &mut BTreeSet<String>,
+) -> Result<String, NotTaken> {
+    let password = settings.password_file.as_deref().map(secret_in);
+    let password = password.transpose().map_err(bad_settings)?;
+    let mail = mail(settings, message)?;
+    let transport = transport(settings, password.as_ref(), host)
+        .map_err(|error| not_taken(&error, password.as_ref()))?;
+    let mut said = String::new();
+    let (mut refused, mut later) = (None, None);
+    for to in &settings.to {
+        if had.contains(to) {
+            continue;
+        }
+        match send_to(&transport, to, &mail).await {
+            Ok(answer) => {
+                said = answered(&answer, password.as_ref());
+                had.insert(to.clone());
+            }
+            Err(Some(error)) => {
+                let why = not_taken(&error, password.as_ref());
+                match why.trouble {
+                    DeliveryErrorKind::Unreachable if error.is_permanent() => {
+                        tracing::warn!(to = %escape(to), error = %why, "a mail server refuses this address");
+                        refused = Some(why);
+                    }
+                    DeliveryErrorKind::Unreachable if error.is_transient() => later = Some(why),
+                    _ => return Err(why),
+                }
+            }
+            Err(None) => {
+                return Err(NotTaken::new(
+                    DeliveryErrorKind::Unreachable,
+                    "no answer in time",
+                ));
+            }
+        }
+    }
+    match (later, refused) {
+        (Some(why), _) => Err(why),
+        (None, Some(why)) if had.is_empty() => Err(why),
+        (None, Some(why)) => Ok(format!("{said}; for another address: {why}")),
+        (None, None) => Ok(said),
+    }
+}
+
+/// None: there was no answer in time.
+async fn send_to(
+    transport: &AsyncSmtpTransport<Tokio1Executor>,
+    to: &str,
+    mail: &lettre::Message,
+) -> Result<Response, Option<Error>> {
+    let to: Vec<Address> = to
+        .parse::<Mailbox>()
+        .map(|to| to.email)
+        .into_iter()
+        .collect();
+    let from = mail.envelope().from().cloned();
+    // The settings were checked: there is an address.
+    let envelope = Envelope::new(from, to).unwrap_or_else(|_| mail.envelope().clone());
+    let text = mail.formatted();
+    let sent = transport.send_raw(&envelope, &text);
+    let sent = tokio::time::timeout(ANSWER_MAX, sent).await;
+    sent.map_err(|_| None)?.map_err(Some)
+}
+
+fn answered(answer: &Response, password: Option<&SecretString>) -> String {
+    let said: Vec<&str> = answer.message().collect();
+    let said = without(&said.join(" "), password);
+    let said = cut(&said, ANSWER_CHARS_MAX);
+    format!("answered {} {}", answer.code(), escape(&said))
+}
+
+fn bad_settings(why: impl ToString) -> NotTaken {
+    NotTaken::new(DeliveryErrorKind::Configuration, why.to_string())
+}
+
+/// The subject is one line without control characters, whatever a cloud calls its resources.
+fn mail(settings: &MailSettings, message: &Message) -> Result<lettre::Message, NotTaken> {
+    let from: Mailbox = settings.from.parse().map_err(bad_settings)?;
+    let id = format!("<{}@{}>", message.id, from.email.domain());
+    let mut mail: MessageBuilder = lettre::Message::builder()
+        .from(from)
+        .subject(message.subject.clone())
+        .message_id(Some(id))
+        .date(SystemTime::from(message.at))
+        .header(AutoSubmitted)
+        .header(ContentType::TEXT_PLAIN);
+    for to in &settings.to {
+        mail = mail.to(to.parse().map_err(bad_settings)?);
+    }
+    mail.body(message.body.clone()).map_err(bad_settings)
+}
+
+fn transport(
+    settings: &MailSettings,
+    password: Option<&SecretString>,
+    host: &str,
+) -> Result<AsyncSmtpTransport<Tokio1Executor>, Error> {
+    let server = settings.server.as_str();
+    let tls = match settings.tls {
+        MailTls::Starttls => Tls::Required(TlsParameters::new(server.to_owned())?),
+        MailTls::Tls => Tls::Wrapper(TlsParameters::new(server.to_owned())?),
+        MailTls::None => Tls::None,
+    };
+    let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(server)
+        .port(settings.port())
+        .tls(tls)
+        .timeout(Some(COMMAND_MAX));
+    if !host.is_empty() {
+        builder = builder.hello_name(ClientId::Domain(host.to_owned()));
+    }
+    if let (Some(user), Some(password)) = (&settings.user, password) {
+        let password = password.expose_secret().to_owned();
+        builder = builder.credentials(Credentials::new(user.clone(), password));
+    }
+    Ok(builder.build())
+}
+
+fn not_taken(error: &Error, password: Option<&SecretString>) -> NotTaken {
+    let trouble = match error.status().map(u16::from) {
+        // Credentials invalid, needed, too weak; the mechanism refused.
+        Some(530 | 534 | 535 | 538) => DeliveryErrorKind::Auth,
+        _ => DeliveryErrorKind::Unreachable,
+    };
+    let why = without(&error.to_string(), password);
+    NotTaken::new(trouble, escape(&cut(&why, ANSWER_CHARS_MAX)))
+}
+
+/// So that no holiday answers (RFC 3834).
+#[derive(Clone)]
+struct AutoSubmitted;
+
+impl Header for AutoSubmitted {
+    fn name() -> HeaderName {
+        HeaderName::new_from_ascii_str("Auto-Submitted")
+    }
+
+    fn parse(_: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Self)
+    }
+
+    fn display(&self) -> HeaderValue {
+        HeaderValue::new(Self::name(), "auto-generated".to_owned())
+    }
+}

@@ -1,0 +1,116 @@
+//! A message by webhook: one POST of JSON.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::message::{Message, cut};
+use super::{DeliveryErrorKind, NotTaken};
+use crate::domain::text::escape;
+use crate::system::config::{WebhookSettings, secret_in};
+
+/// A receiver that has not answered by then is down.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// Of an answer's body: enough for its reason.
+const BODY_BYTES_MAX: usize = 1024;
+const BODY_CHARS_MAX: usize = 200;
+
+/// Answers what the receiver said when it took it.
+///
+/// # Errors
+/// The token's file cannot be used, nobody answered, or with something else than 2xx. Neither the
+/// token nor the path of the address, which often is a secret too, is in the error.
+pub(super) async fn send(
+    settings: &WebhookSettings,
+    message: &Message,
+) -> Result<String, NotTaken> {
+    let token = token(settings)?;
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("gone/", env!("CARGO_PKG_VERSION")))
+        .timeout(ANSWER_MAX)
+        .connect_timeout(CONNECT_MAX)
+        // A token must not go to another host, and a redirected POST becomes a GET.
+        .redirect(reqwest::redirect::Policy::none());
+    if settings.is_local() {
+        builder = builder.no_proxy();
+    }
+    let client = builder.build().map_err(|error| unsent(&error))?;
+    let mut request = client
+        .post(&settings.url)
+        .header("idempotency-key", &message.id)
+        .header(CONTENT_TYPE, "application/json")
+        .body(message.json.to_string());
+    if let Some(token) = &token {
+        let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()));
+        let mut bearer = bearer.map_err(|_| {
+            let why = "the token holds what no header may hold";
+            NotTaken::new(DeliveryErrorKind::Configuration, why)
+        })?;
+        bearer.set_sensitive(true);
+        request = request.header(reqwest::header::AUTHORIZATION, bearer);
+    }
+    let answer = request.send().await.map_err(|error| unsent(&error))?;
+    let status = answer.status();
+    let body = excerpt(answer, token.as_ref()).await;
+    let said = match body.as_str() {
+        "" => format!("answered {status}"),
+        body => format!("answered {status}: {body}"),
+    };
+    match status.as_u16() {
+        200..=299 => Ok(said),
+        300..=399 => Err(NotTaken::new(
+            DeliveryErrorKind::Unreachable,
+            format!("{said}; redirects are not followed: write where it leads as url"),
+        )),
+        401 | 403 | 407 => Err(NotTaken::new(DeliveryErrorKind::Auth, said)),
+        _ => Err(NotTaken::new(DeliveryErrorKind::Unreachable, said)),
+    }
+}
+
+fn token(settings: &WebhookSettings) -> Result<Option<SecretString>, NotTaken> {
+    let token = settings.token_file.as_deref().map(secret_in).transpose();
+    token.map_err(|why| NotTaken::new(DeliveryErrorKind::Configuration, why))
+}
+
+/// The beginning of the answer, safe to show, and without the token if it was echoed.
+async fn excerpt(mut answer: reqwest::Response, token: Option<&SecretString>) -> String {
+    let mut body = Vec::new();
+    // What does not come is not missed: the status has come.
+    while let Ok(Some(chunk)) = answer.chunk().await {
+        body.extend_from_slice(&chunk);
+        if body.len() >= BODY_BYTES_MAX {
+            body.truncate(BODY_BYTES_MAX);
+            break;
+        }
+    }
+    let text = String::from_utf8_lossy(&body);
+    let text = without(text.trim(), token);
+    escape(&cut(&text, BODY_CHARS_MAX)).into_owned()
+}
+
+pub(super) fn without(text: &str, secret: Option<&SecretString>) -> String {
+    match secret {
+        Some(secret) => text.replace(secret.expose_secret(), "…"),
+        None => text.to_owned(),
+    }
+}
+
+/// The cause at the end of the chain: the outer ones repeat the address.
+fn unsent(error: &reqwest::Error) -> NotTaken {
+    if error.is_timeout() {
+        return NotTaken::new(DeliveryErrorKind::Unreachable, "no answer in time");
+    }
+    let Some(mut innermost) = error.source() else {
+        return NotTaken::new(DeliveryErrorKind::Unreachable, "the request cannot be sent");
+    };
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+    }
+    NotTaken::new(
+        DeliveryErrorKind::Unreachable,
+        escape(&innermost.to_string()),
+    )
+}

@@ -1,0 +1,509 @@
+//! `gone doctor`: what was found on this machine, whether it is well, and what to do.
+//!
+//! [`examine`] is pure: it judges [`Facts`], which the caller has gathered (the functions at the end
+//! gather those that need no other room than this one may use).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::cloud::{Cloud, Fields, Freshness, ListRows};
+use crate::domain::kinds::{Kind, Kinds};
+use crate::domain::mapping::Mapping;
+use crate::domain::model::{ErrorClass, Site};
+use crate::system::private::{Trusted, check_way};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Health {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// What kind of failure a failed check is; it decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckFailure {
+    Configuration,
+    Auth,
+    Unreachable,
+    /// The ledger is not what was written.
+    Damage,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    pub name: String,
+    pub health: Health,
+    pub found: String,
+    /// What to do; empty if nothing.
+    pub advice: String,
+    /// Set exactly where the health is `Fail`.
+    pub trouble: Option<CheckFailure>,
+}
+
+/// What was gathered.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// The settings file that was read, none for the defaults; or what is wrong with it.
+    pub settings: Option<Result<Option<PathBuf>, String>>,
+    pub clouds: Option<Result<Vec<FoundCloud>, String>>,
+    pub mapping: Vec<Mapping>,
+    /// What works, but should be known: permissions, unknown fields. Each says what to do.
+    pub warnings: Vec<String>,
+    pub logins: Vec<Login>,
+    pub ledger: Option<LedgerFacts>,
+    pub engine: Option<EngineFacts>,
+    /// Each way by which people are told of what needs them; none if that is not known.
+    pub notify: Option<Vec<NotifyFacts>>,
+    /// What this engine is called as a deployment, if the settings say that it is one.
+    pub deployment: Option<String>,
+    /// The other deployments of the settings.
+    pub peers: Vec<PeerFacts>,
+    pub terminal: Option<TerminalFacts>,
+}
+
+#[derive(Clone, Debug)]
+pub struct PeerFacts {
+    /// By service and region.
+    pub peer: String,
+    pub url: String,
+    /// The token's file with its mode, or its certificate.
+    pub known_by: String,
+    /// Whether it answers in our protocol, or what was tried and why it failed.
+    pub answer: Result<(), String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct NotifyFacts {
+    /// Which, and where it leads.
+    pub channel: String,
+    /// Why it does not take what it was sent last; empty if it does.
+    pub failing: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundCloud {
+    pub name: String,
+    pub regions: Vec<String>,
+    /// Files, or `environment`.
+    pub found_in: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Login {
+    pub site: Site,
+    /// As whom; or the class of the failure, and what was tried, on what, why it failed.
+    pub result: Result<String, (ErrorClass, String)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct LedgerFacts {
+    pub path: PathBuf,
+    /// Whether it, or its folder while there is none, can be written.
+    pub writable: Result<(), String>,
+    /// Whether this program can read it; none while there is no ledger.
+    pub readable: Option<Result<(), String>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct EngineFacts {
+    pub socket: PathBuf,
+    /// The process that holds the ledger's lock.
+    pub owner_pid: Option<u32>,
+    /// Whether the socket answered: the engine's version and pid, or why not.
+    pub answer: Result<String, String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct TerminalFacts {
+    pub name: Option<String>,
+    pub is_terminal: bool,
+    /// Columns and rows.
+    pub size: Option<(u16, u16)>,
+    pub colour: bool,
+    pub utf8: bool,
+}
+
+/// The console needs no less.
+const COLUMNS_MIN: u16 = 40;
+const ROWS_MIN: u16 = 10;
+
+/// Judges what was found; in the order in which it is to be put right.
+pub fn examine(facts: &Facts) -> Vec<Check> {
+    let mut checks = Vec::new();
+    if let Some(settings) = &facts.settings {
+        checks.push(settings_check(settings));
+    }
+    if let Some(clouds) = &facts.clouds {
+        checks.extend(cloud_checks(clouds, facts.deployment.as_ref()));
+        if let Ok(clouds) = clouds {
+            checks.extend(mapping_checks(&facts.mapping, clouds));
+        }
+    }
+    for warning in &facts.warnings {
+        checks.push(warn("files", warning, ""));
+    }
+    checks.extend(facts.logins.iter().map(login_check));
+    if let Some(ledger) = &facts.ledger {
+        checks.extend(ledger_checks(ledger));
+    }
+    checks.extend(facts.engine.as_ref().map(engine_check));
+    checks.extend(facts.peers.iter().map(peer_check));
+    if let Some(channels) = &facts.notify {
+        checks.extend(notify_checks(channels));
+    }
+    checks.extend(facts.terminal.as_ref().map(terminal_check));
+    checks
+}
+
+fn settings_check(settings: &Result<Option<PathBuf>, String>) -> Check {
+    match settings {
+        Ok(Some(file)) => ok("settings", &format!("{}", file.display())),
+        Ok(None) => ok("settings", "no file; the defaults, see gone --print-config"),
+        Err(error) => fail(
+            "settings",
+            CheckFailure::Configuration,
+            error,
+            "Correct the file; `gone --print-config` shows every key.",
+        ),
+    }
+}
+
+fn cloud_checks(
+    clouds: &Result<Vec<FoundCloud>, String>,
+    deployment: Option<&String>,
+) -> Vec<Check> {
+    let clouds = match clouds {
+        Ok(clouds) => clouds,
+        Err(error) => {
+            let advice = "Correct it; without it no cloud can be reached.";
+            return vec![fail("clouds", CheckFailure::Configuration, error, advice)];
+        }
+    };
+    if let (true, Some(name)) = (clouds.is_empty(), deployment) {
+        let found = format!("none; {name} keeps resources of its own");
+        return vec![ok("clouds", &found)];
+    }
+    if clouds.is_empty() {
+        let advice = "Write ~/.config/openstack/clouds.yaml or set OS_* variables; \
+                      `gone --sandbox` needs neither.";
+        return vec![fail(
+            "clouds",
+            CheckFailure::Configuration,
+            "no cloud",
+            advice,
+        )];
+    }
+    clouds
+        .iter()
+        .map(|cloud| {
+            let regions = match cloud.regions.as_slice() {
+                [] => "no region named".to_owned(),
+                regions => regions.join(", "),
+            };
+            let found = format!("{regions}; in {}", cloud.found_in.join(", "));
+            ok(&format!("cloud {}", cloud.name), &found)
+        })
+        .collect()
+}
+
+/// The sites of each mapping are regions of configured clouds: else what has copies there cannot be
+/// deleted.
+fn mapping_checks(mapping: &[Mapping], clouds: &[FoundCloud]) -> Vec<Check> {
+    let known = |site: &Site| {
+        clouds.iter().any(|cloud| match site {
+            Site::Region {
+                cloud: name,
+                region,
+            } => {
+                *cloud.name == **name
+                    && (cloud.regions.is_empty() || cloud.regions.iter().any(|it| **it == **region))
+            }
+            Site::Deployment { .. } => false,
+        })
+    };
+    let check = |mapping: &Mapping| {
+        let sites = || std::iter::once(&mapping.central).chain(&mapping.locals);
+        let name = format!("mapping of {}", mapping.central);
+        let locals: Vec<String> = mapping.locals.iter().map(Site::to_string).collect();
+        match sites().find(|site| !known(site)) {
+            None => ok(&name, &format!("copies at {}", locals.join(", "))),
+            Some(missing) => fail(
+                &name,
+                CheckFailure::Configuration,
+                &format!("{missing} is no region of a configured cloud"),
+                "Correct [[mapping]] in the settings, or add the cloud to clouds.yaml.",
+            ),
+        }
+    };
+    mapping.iter().map(check).collect()
+}
+
+fn login_check(login: &Login) -> Check {
+    let name = format!("login {}", login.site);
+    match &login.result {
+        Ok(user) => ok(&name, user),
+        Err((ErrorClass::Auth, message)) => fail(
+            &name,
+            CheckFailure::Auth,
+            message,
+            "Check user, password, project and domains in clouds.yaml; a service that refuses a good login \
+             wants another role, or other access rules of the application credential.",
+        ),
+        Err((ErrorClass::Fatal, message)) => fail(
+            &name,
+            CheckFailure::Configuration,
+            message,
+            "Correct this cloud's entry in clouds.yaml.",
+        ),
+        Err((_, message)) => fail(
+            &name,
+            CheckFailure::Unreachable,
+            message,
+            "Check the network, the proxy and auth_url.",
+        ),
+    }
+}
+
+fn ledger_checks(ledger: &LedgerFacts) -> Vec<Check> {
+    let path = ledger.path.display();
+    let mut checks = vec![match &ledger.writable {
+        Ok(()) => ok("ledger", &format!("{path} can be written")),
+        Err(error) => fail(
+            "ledger",
+            CheckFailure::Configuration,
+            &format!("{path} cannot be written: {error}"),
+            "Give this user the right to write there, or choose another file with --ledger.",
+        ),
+    }];
+    match &ledger.readable {
+        None | Some(Ok(())) => {}
+        // The ledger's own errors say what to do.
+        Some(Err(error)) => checks.push(fail(
+            "ledger content",
+            CheckFailure::Configuration,
+            error,
+            "Until then --ledger can name another file.",
+        )),
+    }
+    checks
+}
+
+fn engine_check(engine: &EngineFacts) -> Check {
+    let socket = engine.socket.display();
+    match (&engine.answer, engine.owner_pid) {
+        (Ok(answer), _) => ok("engine", &format!("{answer}; answers at {socket}")),
+        (Err(error), Some(pid)) => fail(
+            "engine",
+            CheckFailure::Unreachable,
+            &format!("process {pid} holds the ledger, but does not answer at {socket}: {error}"),
+            "Wait a moment if it starts or ends just now; else look into its log, and end it.",
+        ),
+        (Err(_), None) => ok(
+            "engine",
+            &format!("none runs; `gone` brings its own, and serves {socket}"),
+        ),
+    }
+}
+
+fn peer_check(facts: &PeerFacts) -> Check {
+    let name = format!("peer {}", facts.peer);
+    let known_by = &facts.known_by;
+    match &facts.answer {
+        Ok(()) => ok(
+            &name,
+            &format!("{} answers; known by {known_by}", facts.url),
+        ),
+        Err(why) => fail(
+            &name,
+            CheckFailure::Unreachable,
+            &format!("{why}; known by {known_by}"),
+            "See whether it runs and listens there, and its ca_file; nothing that it may refer to goes \
+             before it has answered.",
+        ),
+    }
+}
+
+fn notify_checks(channels: &[NotifyFacts]) -> Vec<Check> {
+    if channels.is_empty() {
+        let found = "nobody is told of what needs a person; [notify] in the settings says whom";
+        return vec![ok("notify", found)];
+    }
+    let check = |facts: &NotifyFacts| match facts.failing.as_str() {
+        "" => ok("notify", &facts.channel),
+        why => warn(
+            "notify",
+            &format!("{} takes nothing: {why}", facts.channel),
+            "It is tried again, and nothing is lost; `gone notify test` says more.",
+        ),
+    };
+    channels.iter().map(check).collect()
+}
+
+fn terminal_check(terminal: &TerminalFacts) -> Check {
+    if !terminal.is_terminal {
+        return ok("terminal", "none at standard output; the verbs need none");
+    }
+    let name = terminal.name.as_deref().unwrap_or("unknown");
+    let size = terminal
+        .size
+        .map_or_else(String::new, |(columns, rows)| format!(", {columns}x{rows}"));
+    let colour = if terminal.colour {
+        "colour"
+    } else {
+        "no colour"
+    };
+    let letters = if terminal.utf8 { "UTF-8" } else { "ASCII" };
+    let found = format!("{name}{size}, {colour}, {letters}");
+    let small = terminal
+        .size
+        .is_some_and(|(columns, rows)| columns < COLUMNS_MIN || rows < ROWS_MIN);
+    if small {
+        let advice = format!("The console needs {COLUMNS_MIN}x{ROWS_MIN} at least.");
+        return warn("terminal", &found, &advice);
+    }
+    if !terminal.utf8 {
+        let advice = "Lines are drawn in ASCII; set LANG to a UTF-8 locale for more.";
+        return warn("terminal", &found, advice);
+    }
+    ok("terminal", &found)
+}
+
+fn ok(name: &str, found: &str) -> Check {
+    check(name, Health::Ok, None, found, "")
+}
+
+fn warn(name: &str, found: &str, advice: &str) -> Check {
+    check(name, Health::Warn, None, found, advice)
+}
+
+fn fail(name: &str, trouble: CheckFailure, found: &str, advice: &str) -> Check {
+    check(name, Health::Fail, Some(trouble), found, advice)
+}
+
+fn check(
+    name: &str,
+    health: Health,
+    trouble: Option<CheckFailure>,
+    found: &str,
+    advice: &str,
+) -> Check {
+    Check {
+        name: name.to_owned(),
+        health,
+        found: found.to_owned(),
+        advice: advice.to_owned(),
+        trouble,
+    }
+}
+
+/// Logs in at every site, all at once.
+pub async fn log_in(cloud: &dyn Cloud, kinds: &Kinds) -> Vec<Login> {
+    let logins = cloud.sites().into_iter().map(|site| async {
+        let result = match cloud.identity(&site, Freshness::ByLoggingIn).await {
+            Ok(signed_in) => match shows_nothing(cloud, &site, kinds).await {
+                None => Ok(signed_in.shown),
+                Some((class, why)) => Err((class, format!("{}: {why}", signed_in.shown))),
+            },
+            Err(failure) => Err((failure.class, failure.message)),
+        };
+        Login { site, result }
+    });
+    futures_util::future::join_all(logins).await
+}
+
+/// What the services say that show the login nothing: each is asked for one row of a kind.
+async fn shows_nothing(
+    cloud: &dyn Cloud,
+    site: &Site,
+    kinds: &Kinds,
+) -> Option<(ErrorClass, String)> {
+    let mut services: BTreeMap<&str, &Kind> = BTreeMap::new();
+    for kind in kinds.iter() {
+        let list = kind.spec.list.as_ref();
+        let is_plain = list.is_some_and(|list| list.within.is_none() && !list.own_only);
+        if is_plain && kind.spec.requires_extension.is_none() && !kind.is_native() {
+            services.entry(&kind.service).or_insert(kind);
+        }
+    }
+    let asked = services.values().map(|kind| async move {
+        let rows = ListRows {
+            site,
+            kind,
+            filter: None,
+            fields: Fields::Id,
+            rows_max: Some(1),
+        };
+        cloud.list(rows).await.err()
+    });
+    let failures = futures_util::future::join_all(asked).await;
+    let failures: Vec<_> = failures.into_iter().flatten().collect();
+    let class = match failures.first()? {
+        failure if failure.status == Some(403) => ErrorClass::Auth,
+        failure => failure.class,
+    };
+    let messages: BTreeSet<String> = failures.into_iter().map(|it| it.message).collect();
+    Some((class, messages.into_iter().collect::<Vec<_>>().join("; ")))
+}
+
+/// Whether the ledger, or while there is none the nearest folder above it, takes a write from this
+/// user. Writes nothing.
+pub fn can_write(ledger: &Path) -> Result<(), String> {
+    use rustix::fs::{Access, access};
+    let mut path = ledger;
+    while !path.exists() {
+        match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => path = parent,
+            _ => path = Path::new("."),
+        }
+    }
+    if path != ledger && !path.is_dir() {
+        return Err(format!("{} is no folder", path.display()));
+    }
+    let wanted = if path.is_dir() {
+        Access::WRITE_OK | Access::EXEC_OK
+    } else {
+        Access::READ_OK | Access::WRITE_OK
+    };
+    access(path, wanted).map_err(|error| {
+        let error = io::Error::from(error);
+        format!("{}: {error}", path.display())
+    })
+}
+
+/// A warning if others than its owner and root can write the settings: they say which clouds are asked, where
+/// messages go and what is protected.
+pub fn writable_by_others(settings: &Path) -> Option<String> {
+    let path = settings.display();
+    let mode = std::fs::metadata(settings).ok()?.permissions().mode() & 0o777;
+    if mode & 0o022 != 0 {
+        let why = format!("{path} may be written by others (mode {mode:03o}): chmod go-w {path}");
+        return Some(why);
+    }
+    let way = check_way(settings, Trusted::us()).err()?;
+    Some(format!("{path} may be replaced by others: {way}"))
+}
+
+/// A warning if others than its owner can read the ledger's file.
+pub fn readable_by_others(ledger: &Path) -> Option<String> {
+    let mode = std::fs::metadata(ledger).ok()?.permissions().mode() & 0o777;
+    let path = ledger.display();
+    (mode & 0o077 != 0)
+        .then(|| format!("{path} may be read by others (mode {mode:03o}): chmod 600 {path}"))
+}

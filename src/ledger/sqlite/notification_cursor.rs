@@ -1,0 +1,107 @@
+//! What people are told of (I7): one event for each step that is stuck by itself, and how far each
+//! channel is with them.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::{Value, json};
+
+use super::batch::{Batch, Sql};
+use super::rows;
+use crate::domain::model::{EventKind, StepState, short_id};
+use crate::domain::news::{Mark, NotificationCursor};
+use crate::ledger::Applied;
+
+impl Batch<'_> {
+    /// A step is stuck by itself: a person is told, once until a person puts it to work again. So a
+    /// repeated DELETE (T6), which wakes it for one attempt, is no news.
+    pub(super) fn tell_person(&mut self, num: i64, step: i64, now: DateTime<Utc>) -> Sql<()> {
+        let untold = self.execute(
+            "UPDATE steps SET told = 1 WHERE id = ?1 AND told = 0",
+            &[&step],
+        )?;
+        if untold == 0 {
+            return Ok(());
+        }
+        let deletion = self.deletion(num)?.id.clone();
+        let (message, data) = self
+            .db
+            .prepare_cached(
+                "SELECT site, kind, resource, name, coalesce(last_error ->> 'message', '')
+                 FROM steps WHERE id = ?1",
+            )?
+            .query_row([step], |row| {
+                let key = rows::key(row, 0)?;
+                let (name, why): (String, String) = (row.get(3)?, row.get(4)?);
+                let called = if name.is_empty() { &key.id } else { &name };
+                let message = format!(
+                    "deletion {}: {} {called} is stuck: {why}",
+                    short_id(&deletion),
+                    key.kind
+                );
+                let data = json!({
+                    "state": StepState::Stuck.as_str(),
+                    "site": key.site, "kind": key.kind, "id": key.id, "name": name,
+                });
+                Ok((message, data))
+            })?;
+        self.event(
+            Some(num),
+            Some(step),
+            EventKind::NeedsPerson,
+            &message,
+            &data,
+            now,
+        )
+    }
+
+    /// Whether a site's state is another one than was written last, by any engine. One that works is no
+    /// news if it was never lost.
+    pub(super) fn site_changed(&self, data: &Value) -> Sql<bool> {
+        let (Some(site), Some(state)) = (data["site"].as_str(), data["state"].as_str()) else {
+            return Ok(true);
+        };
+        let changed = match state {
+            "reachable" => self.execute(
+                "UPDATE sites SET state = ?2 WHERE site = ?1 AND state <> ?2",
+                &[&site, &state],
+            )?,
+            _ => self.execute(
+                "INSERT INTO sites(site, state) VALUES(?1, ?2)
+                 ON CONFLICT(site) DO UPDATE SET state = excluded.state
+                     WHERE state <> excluded.state",
+                &[&site, &state],
+            )?,
+        };
+        Ok(changed > 0)
+    }
+
+    pub(super) fn move_notification_cursor(
+        &self,
+        channel: &str,
+        mark: Option<&Mark>,
+    ) -> Sql<Applied> {
+        match mark {
+            Some(mark) => self.execute(
+                "INSERT OR REPLACE INTO told(channel, mark) VALUES(?1, ?2)",
+                &[&channel, &rows::json(mark)?],
+            )?,
+            None => self.execute("DELETE FROM told WHERE channel = ?1", &[&channel])?,
+        };
+        Ok(Applied::Done)
+    }
+}
+
+pub(super) fn read(db: &Connection, channel: &str) -> Sql<NotificationCursor> {
+    let mark = db
+        .prepare_cached("SELECT mark FROM told WHERE channel = ?1")?
+        .query_row(params![channel], |row| rows::from_json(row, 0))
+        .optional()?;
+    let (ledger_id, newest) = db
+        .prepare_cached("SELECT id, coalesce((SELECT max(seq) FROM events), 0) FROM identity")?
+        .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(NotificationCursor {
+        ledger_id,
+        newest,
+        mark,
+    })
+}

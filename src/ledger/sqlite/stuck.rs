@@ -1,0 +1,291 @@
+//! What follows from a step for those that depend on it: they become ready when it has ended, and
+//! stuck when it is stuck, so that nothing waits forever without saying for what (N12).
+
+use chrono::{DateTime, Utc};
+use rusqlite::{OptionalExtension, params};
+use serde_json::json;
+
+use super::batch::{Batch, Sql};
+use super::rows;
+use crate::domain::ladder::HELD;
+use crate::domain::model::{ErrorClass, EventKind, StepError, StepState};
+
+impl Batch<'_> {
+    /// A step has ended: those that waited for nothing else are ready. Of a cancelled deletion only
+    /// what was sent waits still: it is looked at (P8).
+    pub(super) fn release_dependents(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<()> {
+        // Row by row: for an `UPDATE` of many, or one with `RETURNING`, SQLite makes a table of its own,
+        // which costs more than all else in an outcome.
+        let dependents: Vec<(i64, bool)> = self
+            .db
+            .prepare_cached(
+                "SELECT s.id, s.waits = 1 AND s.state = 'waiting' AND s.left_to IS NULL
+                 FROM edges e JOIN steps s ON s.id = e.dependent
+                 WHERE e.dependency = ?1 AND s.ended_at IS NULL",
+            )?
+            .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Sql<_>>()?;
+        let (to, due) = match self.deletion(num)?.cancelled {
+            true => (StepState::Verifying, Some(rows::micros(now))),
+            false => (StepState::Ready, None),
+        };
+        let mut free = 0;
+        for (dependent, waits_for_no_other) in dependents {
+            self.execute(
+                "UPDATE steps SET waits = waits - 1 WHERE id = ?1",
+                &[&dependent],
+            )?;
+            if waits_for_no_other {
+                self.execute(
+                    "UPDATE steps SET state = ?2, since = ?3, next_attempt_at = ?4 WHERE id = ?1",
+                    &[&dependent, &to.as_str(), &rows::micros(now), &due],
+                )?;
+                free += 1;
+            }
+        }
+        self.moved(num, StepState::Waiting, to, free, now)
+    }
+
+    /// A step is tried again: what made it ready is done again first. The cloud may have answered
+    /// 2xx and ignored it, or have been told otherwise since. A plan enables for one step each time;
+    /// what several wait for stays as it is, and so does what another deletion is enabling. Answers
+    /// for how many steps it waits anew.
+    pub(super) fn enable_again(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<u64> {
+        // By its few dependencies: SQLite would go through all that is gone, for each retry.
+        let enables: Vec<(i64, Option<i64>)> = self
+            .db
+            .prepare_cached(
+                "SELECT s.id, s.left_to FROM edges e JOIN steps s ON s.id = e.dependency
+                 WHERE e.dependent = ?1 AND s.action = 'enable' AND s.state = 'gone'
+                     AND NOT EXISTS (SELECT 1 FROM edges
+                         WHERE dependency = s.id AND dependent <> ?1)
+                     AND NOT EXISTS (SELECT 1 FROM steps live WHERE live.resource = s.resource
+                         AND live.kind = s.kind AND live.site = s.site
+                         AND live.action = 'enable' AND live.ended_at IS NULL)",
+            )?
+            .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Sql<_>>()?;
+        for (enable, left_to) in &enables {
+            self.execute(
+                "UPDATE steps SET state = 'ready', since = ?2, ended_at = NULL, left_to = NULL,
+                     attempts = 0, looks = 0, last_error = NULL WHERE id = ?1",
+                &[enable, &rows::micros(now)],
+            )?;
+            self.execute("UPDATE steps SET waits = waits + 1 WHERE id = ?1", &[&id])?;
+            let mut data = json!({"state": StepState::Ready.as_str()});
+            if let Some(owner) = left_to {
+                data["was_left_to"] = json!(owner);
+            }
+            self.event(
+                Some(num),
+                Some(*enable),
+                EventKind::StepState,
+                "done again, for what is tried again after it",
+                &data,
+                now,
+            )?;
+        }
+        let again = enables.len() as u64;
+        self.moved(num, StepState::Gone, StepState::Ready, again, now)?;
+        Ok(again)
+    }
+
+    /// A step is stuck: what waits for it, and what waits for that, is stuck too. With
+    /// `on_failure = stop` so is everything that was not sent (N11).
+    pub(super) fn propagate_stuck(&mut self, num: i64, root: i64, now: DateTime<Utc>) -> Sql<()> {
+        let error = self.held_error(root, now)?;
+        let mut held = self.hold_dependents(num, root, root, &error, now)?;
+        if self.deletion(num)?.stops {
+            for state in [StepState::Waiting, StepState::Ready] {
+                let n = self
+                    .db
+                    .prepare_cached(
+                        "UPDATE steps SET state = 'stuck', since = ?3, held_by = ?4,
+                             last_error = ?5, next_attempt_at = NULL
+                         WHERE deletion = ?1 AND state = ?2 AND sent = 0",
+                    )?
+                    .execute(params![num, state.as_str(), rows::micros(now), root, error])?;
+                self.moved(num, state, StepState::Stuck, n as u64, now)?;
+                held += n as u64;
+            }
+        }
+        if held > 0 {
+            self.event(
+                Some(num),
+                Some(root),
+                EventKind::StepState,
+                &format!("{held} steps wait for it, and are stuck too"),
+                &json!({"state": "stuck", "held": held}),
+                now,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn hold_dependents(
+        &mut self,
+        num: i64,
+        from: i64,
+        root: i64,
+        error: &str,
+        now: DateTime<Utc>,
+    ) -> Sql<u64> {
+        let mut held = 0;
+        {
+            let mut dependents = self.db.prepare_cached(
+                "SELECT s.id FROM edges e JOIN steps s ON s.id = e.dependent
+                 WHERE e.dependency = ?1 AND s.state = 'waiting'",
+            )?;
+            let mut put = self.db.prepare_cached(
+                "UPDATE steps SET state = 'stuck', since = ?2, held_by = ?3, last_error = ?4
+                 WHERE id = ?1",
+            )?;
+            // Each step is held once, so the work is bounded by the edges, also around diamonds.
+            let mut reached = vec![from];
+            while let Some(id) = reached.pop() {
+                let waiting: Vec<i64> = dependents
+                    .query_map([id], |row| row.get(0))?
+                    .collect::<Sql<_>>()?;
+                for dependent in waiting {
+                    put.execute(params![dependent, rows::micros(now), root, error])?;
+                    held += 1;
+                    reached.push(dependent);
+                }
+            }
+        }
+        self.moved(num, StepState::Waiting, StepState::Stuck, held, now)?;
+        Ok(held)
+    }
+
+    /// `port web (4fdb…)`
+    pub(super) fn called(&self, id: i64) -> Sql<String> {
+        self.db
+            .prepare_cached("SELECT kind, name, resource FROM steps WHERE id = ?1")?
+            .query_row([id], |row| {
+                let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
+                let resource: String = row.get(2)?;
+                Ok(match name.is_empty() {
+                    true => format!("{kind} {resource}"),
+                    false => format!("{kind} {name} ({resource})"),
+                })
+            })
+    }
+
+    /// Says for which step a held one waits; as the JSON of its `last_error`.
+    pub(super) fn held_error(&self, root: i64, now: DateTime<Utc>) -> Sql<String> {
+        let called = self.called(root)?;
+        rows::json(&StepError {
+            class: ErrorClass::Blocked,
+            status: None,
+            kind: HELD.to_owned(),
+            message: format!("waits for step {root}, {called}, which does not go"),
+            request_id: String::new(),
+            at: now,
+        })
+    }
+
+    /// Steps that were stuck are not any more: what only they held goes on waiting, the rest stays
+    /// held by what is stuck still.
+    pub(super) fn release_stuck(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
+        if self.deletion(num)?.stops {
+            return self.unhold_all(num, roots, now);
+        }
+        let mut freed = Vec::new();
+        {
+            let mut held = self.db.prepare_cached(
+                "SELECT s.id FROM edges e JOIN steps s ON s.id = e.dependent
+                 WHERE e.dependency = ?1 AND s.state = 'stuck' AND s.held_by IS NOT NULL",
+            )?;
+            let mut reached = roots.to_vec();
+            while let Some(id) = reached.pop() {
+                let dependents: Vec<i64> = held
+                    .query_map([id], |row| row.get(0))?
+                    .collect::<Sql<_>>()?;
+                for dependent in dependents {
+                    self.free(dependent, now)?;
+                    freed.push(dependent);
+                    reached.push(dependent);
+                }
+            }
+        }
+        for id in &freed {
+            let state = self.state_of(*id)?;
+            self.moved(num, StepState::Stuck, state, 1, now)?;
+        }
+        for id in freed {
+            if let Some((dependency, root)) = self.stuck_dependency(id)? {
+                let error = self.held_error(root, now)?;
+                self.hold_dependents(num, dependency, root, &error, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `on_failure = stop`: one failure that is left is enough to stay stopped, by that.
+    fn unhold_all(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
+        let failed = self
+            .db
+            .prepare_cached(
+                "SELECT id FROM steps WHERE deletion = ?1 AND state = 'stuck' AND held_by IS NULL
+                 LIMIT 1",
+            )?
+            .query_row([num], |row| row.get(0))
+            .optional()?;
+        if let Some(failed) = failed {
+            for root in roots {
+                self.hold_by(num, *root, failed, now)?;
+            }
+            return Ok(());
+        }
+        let held: Vec<i64> = self
+            .db
+            .prepare_cached("SELECT id FROM steps WHERE deletion = ?1 AND state = 'stuck'")?
+            .query_map([num], |row| row.get(0))?
+            .collect::<Sql<_>>()?;
+        for id in held {
+            self.free(id, now)?;
+            let state = self.state_of(id)?;
+            self.moved(num, StepState::Stuck, state, 1, now)?;
+        }
+        Ok(())
+    }
+
+    /// What a step held is held by another one, and so is the step itself while it is stuck.
+    pub(super) fn hold_by(&self, num: i64, before: i64, root: i64, now: DateTime<Utc>) -> Sql<()> {
+        let error = self.held_error(root, now)?;
+        self.execute(
+            "UPDATE steps SET held_by = ?3, last_error = ?4
+             WHERE deletion = ?1 AND state = 'stuck' AND (held_by = ?2 OR id = ?2)",
+            &[&num, &before, &root, &error],
+        )
+        .map(drop)
+    }
+
+    fn free(&self, id: i64, now: DateTime<Utc>) -> Sql<()> {
+        self.execute(
+            "UPDATE steps SET state = iif(waits = 0 AND left_to IS NULL, 'ready', 'waiting'),
+                 since = ?2, held_by = NULL, last_error = NULL WHERE id = ?1",
+            &[&id, &rows::micros(now)],
+        )
+        .map(drop)
+    }
+
+    pub(super) fn state_of(&self, id: i64) -> Sql<StepState> {
+        self.db
+            .prepare_cached("SELECT state FROM steps WHERE id = ?1")?
+            .query_row([id], |row| rows::word(row, 0))
+    }
+
+    /// A stuck step that this one depends on directly, and the one that holds that, or itself. What is
+    /// stuck because of this one is not in its way: where a failure stops the deletion, that is everything.
+    pub(super) fn stuck_dependency(&self, id: i64) -> Sql<Option<(i64, i64)>> {
+        self.db
+            .prepare_cached(
+                "SELECT s.id, coalesce(s.held_by, s.id) FROM edges e JOIN steps s ON s.id = e.dependency
+                 WHERE e.dependent = ?1 AND s.state = 'stuck'
+                     AND s.held_by IS NOT ?1 LIMIT 1",
+            )?
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+    }
+}

@@ -1,0 +1,975 @@
+//! One of everything that the control can be asked and can answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeZone, Utc};
+use gone::control::*;
+use gone::domain::attention::{Cause, CauseGroup};
+use gone::domain::gantt::{Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
+use gone::domain::ladder::{Ladder, Offer, PurgeScope, Rung};
+use gone::domain::model::*;
+use gone::domain::news::{Mark, NotificationCursor};
+use gone::domain::outline::{Branch, BranchRead, Outline, Place};
+use serde_json::json;
+
+pub fn noon() -> DateTime<Utc> {
+    Utc.with_ymd_and_hms(2026, 1, 2, 12, 0, 0).unwrap()
+}
+
+pub fn site() -> Site {
+    Site::region("prod", "RegionOne")
+}
+
+pub fn key(kind: &str, id: &str) -> ResourceKey {
+    ResourceKey {
+        site: site(),
+        kind: KindName::new(kind),
+        id: id.to_owned(),
+    }
+}
+
+pub fn wanted(kind: &str, id: &str) -> Target {
+    Target {
+        key: key(kind, id),
+        name: format!("{id}-name"),
+    }
+}
+
+pub fn actor() -> Actor {
+    Actor {
+        name: "alice".into(),
+        origin: Origin::Console,
+    }
+}
+
+pub fn blocker() -> Blocker {
+    Blocker {
+        kind: KindName::new("port"),
+        id: "p9".into(),
+        name: "\u{1b}[31mhostile".into(),
+        site: site(),
+        owner: "other".into(),
+        owner_name: "demo".into(),
+        since: Some(noon()),
+        in_plan: false,
+        holds: None,
+    }
+}
+
+pub fn refusal(rule: RefusalRule) -> Refusal {
+    Refusal {
+        resource: wanted("network", "n1"),
+        rule,
+        reason: "network n1 is in use by port p9".into(),
+        blocker: Some(blocker()),
+        changes: Vec::new(),
+    }
+}
+
+pub fn deletion(id: &str) -> Deletion {
+    Deletion {
+        id: id.into(),
+        targets: vec![wanted("network", "n1")],
+        state: DeletionState::Running,
+        requested_by: actor(),
+        requested_at: noon(),
+        reason: "ticket 7".into(),
+        cause: None,
+        options: PlanOptions {
+            cascade: true,
+            ..PlanOptions::default()
+        },
+        plan_hash: Some("abc".into()),
+        counts: Counts {
+            gone: 1,
+            stuck: 1,
+            total: 2,
+            ..Counts::default()
+        },
+        eta_seconds: Some(30),
+        finished_at: None,
+        refused: Vec::new(),
+        note: String::new(),
+        deadline: Some(noon()),
+    }
+}
+
+pub fn step(id: i64, kind: &str, depends_on: &[i64], state: StepState) -> Step {
+    Step {
+        id,
+        deletion_id: "d1".into(),
+        resource: StepResource {
+            key: key(kind, &format!("{kind}-{id}")),
+            name: format!("name-{id}"),
+        },
+        action: Action::Delete,
+        state,
+        depends_on: depends_on.to_vec(),
+        attempts: 2,
+        max_attempts: 8,
+        next_attempt_at: Some(noon()),
+        blocked_since: None,
+        blockers: vec![blocker()],
+        last_error: Some(StepError {
+            class: ErrorClass::Blocked,
+            status: Some(409),
+            kind: "NetworkInUse".into(),
+            message: "There are one or more ports still in use".into(),
+            request_id: "req-1".into(),
+            at: noon(),
+        }),
+        held_by: None,
+        recreated: 0,
+        project_id: "proj".into(),
+        why: "target".into(),
+    }
+}
+
+pub fn tombstone() -> Tombstone {
+    Tombstone {
+        record_id: 1,
+        key: key("network", "n1"),
+        phase: Phase::Deleting,
+        deleted_at: Some(noon()),
+        gone_at: None,
+        incarnation: 1,
+        recreated: 0,
+        deletion_id: "d1".into(),
+    }
+}
+
+pub fn event(seq: i64) -> Event {
+    Event {
+        seq,
+        at: noon(),
+        deletion_id: Some("d1".into()),
+        step_id: Some(7),
+        kind: EventKind::StepState,
+        message: format!("event {seq}\nwith two lines"),
+        data: json!({"state": "gone"}),
+    }
+}
+
+pub fn plan_step(id: u32, kind: &str, depends_on: &[u32], action: Action) -> PlanStep {
+    PlanStep {
+        id,
+        site: site(),
+        kind: KindName::new(kind),
+        resource_id: format!("{kind}-{id}"),
+        name: String::new(),
+        project_id: "proj".into(),
+        action,
+        depends_on: depends_on.to_vec(),
+        automatic: false,
+        why: "port on network web".into(),
+        fingerprint: "f".into(),
+        compared: Default::default(),
+        vars: Arc::new(BTreeMap::from([("router_id".into(), "r1".into())])),
+    }
+}
+
+pub fn plan() -> Plan {
+    Plan {
+        hash: "abc".into(),
+        targets: vec![wanted("network", "n1")],
+        options: PlanOptions {
+            cascade: true,
+            ..PlanOptions::default()
+        },
+        endpoints: BTreeMap::from([("prod/RegionOne network".into(), "http://c:9696".into())]),
+        identities: BTreeMap::from([(
+            "prod/RegionOne".into(),
+            Identity {
+                user_id: "u".into(),
+                project_id: "p".into(),
+                roles: vec!["admin".into()],
+            },
+        )]),
+        steps: vec![
+            plan_step(0, "network", &[1], Action::Delete),
+            plan_step(1, "port", &[], Action::Delete),
+        ],
+        automatic: vec![plan_step(2, "port", &[], Action::Delete)],
+        unset: vec![plan_step(3, "floatingip", &[], Action::Unset)],
+        kept: Vec::new(),
+        left: vec![gone::domain::model::Left {
+            resource: wanted("network", "n2"),
+            project_id: "p1".into(),
+            reason: "it is shared".into(),
+        }],
+        mapping: Vec::new(),
+        refused: vec![refusal(RefusalRule::InUse)],
+        warnings: vec!["trunk t1 is enabled first".into()],
+        calls_estimate: 2,
+    }
+}
+
+pub fn gate() -> GateStatus {
+    GateStatus {
+        listen: "127.0.0.1:9696".into(),
+        source: "user".into(),
+        site: site(),
+        service: "network".into(),
+        traffic: GateTraffic {
+            requests: 70,
+            hidden: 5,
+            deleting: 4,
+            refused: 3,
+            accepted: 2,
+            failed: 1,
+        },
+    }
+}
+
+pub fn site_status(state: SiteState) -> SiteStatus {
+    SiteStatus {
+        site: site(),
+        state,
+        reason: "connection refused".into(),
+        latency_ms: Some(250),
+        error_percent: Some(2),
+        in_flight: 3,
+        concurrency_limit: 8,
+        read_only: false,
+        as_user: "admin".into(),
+        reason_wanted: Some("OPS-*".into()),
+        paused_by: Some(SitePause {
+            site: site(),
+            by: deletion("d1").requested_by,
+            reason: "upgrade".into(),
+            at: noon(),
+        }),
+    }
+}
+
+pub fn ladder() -> Ladder {
+    Ladder {
+        sites: vec![site()],
+        deletion_id: "d1".into(),
+        step_id: Some(7),
+        subject: "port p1".into(),
+        confirm: "d1".into(),
+        offers: vec![Offer {
+            rung: Rung::Forget,
+            why_not: None,
+            does: vec!["sends nothing".into()],
+            leaves: "p1".into(),
+        }],
+    }
+}
+
+pub fn orphan() -> Orphan {
+    Orphan {
+        resource: step(7, "port", &[], StepState::Purged).resource,
+        project_id: "demo".into(),
+        since: noon(),
+        why: "in use".into(),
+        deletion_id: "d1".into(),
+        step_id: 7,
+        there: Presence::Unclear,
+    }
+}
+
+pub fn snapshot(version: u64) -> Snapshot {
+    Snapshot {
+        version,
+        at: Some(noon()),
+        engine: EngineStatus {
+            version: "0.1.0".into(),
+            pid: 42,
+            epoch: 1,
+            started_at: Some(noon()),
+            read_only: false,
+            fault: None,
+            ledger: "/tmp/ledger.db".into(),
+        },
+        sites: vec![site_status(SiteState::Reachable)],
+        deletions_by_state: BTreeMap::from([("running".into(), 1)]),
+        steps: Counts {
+            waiting: 2,
+            gone: 3,
+            total: 5,
+            ..Counts::default()
+        },
+        deletions: vec![deletion("d1")],
+        attention: vec![step(7, "port", &[], StepState::Stuck)],
+        last_event: 0,
+        rate_per_second: 1.5,
+    }
+}
+
+pub fn spec() -> TargetSpec {
+    TargetSpec {
+        kind: "network".into(),
+        id_or_name: "web".into(),
+        site: SiteSpec::Region(site()),
+    }
+}
+
+pub fn commands() -> Vec<Command> {
+    let deletion_id = || "d1".to_owned();
+    let targets = || {
+        let everywhere = SiteSpec::All;
+        let cloud = SiteSpec::Cloud("prod".into());
+        vec![
+            spec(),
+            TargetSpec {
+                site: everywhere,
+                ..spec()
+            },
+            TargetSpec {
+                site: cloud,
+                ..spec()
+            },
+        ]
+    };
+    let options = PlanOptions {
+        cascade: true,
+        on_failure: OnFailure::Stop,
+        drift: DriftPolicy::Refuse,
+        release_floating_ips: true,
+        include_public: true,
+        with_project: true,
+        park: true,
+        chained: true,
+    };
+    let all = vec![
+        Command::Plan {
+            targets: targets(),
+            options,
+        },
+        Command::Delete {
+            targets: targets(),
+            options,
+        },
+        Command::DeletePlan {
+            plan_hash: "abc".into(),
+        },
+        Command::DeletePlanFile {
+            plan: Box::new(plan()),
+        },
+        Command::Retry {
+            deletion_id: deletion_id(),
+        },
+        Command::RetryStep { step_id: 7 },
+        Command::RetryMatching {
+            filter: Box::new(RetryFilter {
+                deletion_id: Some("d1".into()),
+                site: Some(site()),
+                kind: Some(KindName::new("port")),
+                state: Some(StepState::Stuck),
+                class: Some(ErrorClass::Fatal),
+                status: Some(403),
+                error_type: Some("PolicyNotAuthorized".into()),
+                older_than: Some(noon()),
+                causes: vec![triage().cause],
+            }),
+            dry_run: true,
+        },
+        Command::Cancel {
+            deletion_id: deletion_id(),
+        },
+        Command::Pause {
+            deletion_id: deletion_id(),
+        },
+        Command::Resume {
+            deletion_id: deletion_id(),
+        },
+        Command::Purge {
+            what: PurgeScope::Step(7),
+            rung: Rung::Unpin,
+            confirm: "d1".into(),
+        },
+        Command::Release {
+            key: key("port", "p1"),
+        },
+        Command::Prune {
+            before: Some(noon()),
+        },
+        Command::PauseSite { site: site() },
+        Command::ResumeSite { site: site() },
+        Command::Create {
+            kind: "invoice".into(),
+            body: json!({"id": "i1"}),
+        },
+        Command::Update {
+            kind: "invoice".into(),
+            id: "i1".into(),
+            body: json!({"name": null}),
+        },
+        Command::ReleaseImporter {
+            name: "d0-1".into(),
+        },
+        Command::Drift {
+            deletion_id: deletion_id(),
+            accept: true,
+        },
+        Command::SetOptions {
+            deletion_id: deletion_id(),
+            drift: Some(DriftPolicy::Absorb),
+            on_failure: Some(OnFailure::Stop),
+        },
+    ];
+    covers_all(&all, 20, |command| match command {
+        Command::Plan { .. } => 0,
+        Command::Delete { .. } => 1,
+        Command::DeletePlan { .. } => 2,
+        Command::DeletePlanFile { .. } => 3,
+        Command::Retry { .. } => 4,
+        Command::RetryStep { .. } => 5,
+        Command::Cancel { .. } => 6,
+        Command::Pause { .. } => 7,
+        Command::Resume { .. } => 8,
+        Command::RetryMatching { .. } => 9,
+        Command::Purge { .. } => 10,
+        Command::Release { .. } => 11,
+        Command::PauseSite { .. } => 12,
+        Command::ResumeSite { .. } => 13,
+        Command::Prune { .. } => 14,
+        Command::Create { .. } => 15,
+        Command::Update { .. } => 16,
+        Command::ReleaseImporter { .. } => 17,
+        Command::Drift { .. } => 18,
+        Command::SetOptions { .. } => 19,
+        // These cross no socket.
+        Command::MoveNotificationCursor { .. }
+        | Command::DeleteSeen { .. }
+        | Command::Wake { .. }
+        | Command::Revive { .. }
+        | Command::Seek { .. }
+        | Command::Watch { .. }
+        | Command::Hint { .. } => 20,
+    });
+    all
+}
+
+pub fn receipts() -> Vec<Receipt> {
+    let all = vec![
+        Receipt::Planned {
+            plan: Arc::new(plan()),
+        },
+        Receipt::Accepted {
+            deletion_id: "d1".into(),
+            existing: true,
+        },
+        Receipt::Done { moved: 3 },
+        Receipt::Bulk(Retried {
+            eligible: 1480,
+            not_eligible: vec![NotEligible {
+                reason: "it is protected: tag keep".into(),
+                steps: 20,
+            }],
+            moved: 1480,
+        }),
+        purged(Rung::Runbook),
+        Receipt::Resource { row: native() },
+    ];
+    covers_all(&all, 6, |receipt| match receipt {
+        Receipt::Planned { .. } => 0,
+        Receipt::Accepted { .. } => 1,
+        Receipt::Done { .. } => 2,
+        Receipt::Bulk(_) => 3,
+        Receipt::Purged { .. } => 4,
+        Receipt::Resource { .. } => 5,
+        // Crosses no socket.
+        Receipt::News(_) => 6,
+    });
+    all
+}
+
+pub fn deployment() -> DeploymentStatus {
+    DeploymentStatus {
+        service: "s1".into(),
+        region: "r1".into(),
+        name: Some("d1-1".into()),
+        watch: Some(WatchStatus {
+            kinds: vec![KindName::new("rx")],
+            seq: 7,
+            heard_at: Some(noon()),
+            fresh: true,
+            reason: String::new(),
+        }),
+        importer: Some(ImporterStatus {
+            kinds: vec![KindName::new("network")],
+            since: Some(noon()),
+            seen_at: Some(noon()),
+            seq: 5,
+            lag: 2,
+            awaited: 1,
+            reason: "it does not answer".into(),
+        }),
+    }
+}
+
+pub fn native() -> serde_json::Value {
+    json!({
+        "id": "i1", "incarnation": 1, "status": "ACTIVE", "created_at": noon(), "updated_at": noon(),
+        "network": "n1@prod/RegionOne",
+    })
+}
+
+pub fn purged(rung: Rung) -> Receipt {
+    Receipt::Purged {
+        rung,
+        moved: 1,
+        deletion_id: Some("d2".into()),
+        runbook: Some("1. look".into()),
+    }
+}
+
+pub fn queries() -> Vec<Query> {
+    let all = vec![
+        Query::Deletions {
+            states: DeletionState::ALL.to_vec(),
+            site: Some(site()),
+            kind: Some(KindName::new("network")),
+            older_than: Some(noon()),
+            cursor: Some("c".into()),
+            limit: 5,
+        },
+        Query::Deletion { id: "d1".into() },
+        Query::Steps {
+            deletion_id: Some("d1".into()),
+            states: StepState::ALL.to_vec(),
+            site: Some(site()),
+            kind: None,
+            older_than: None,
+            cursor: None,
+            cause: Some(triage().cause),
+            filter: "web age>1h".into(),
+            limit: 500,
+        },
+        Query::StepCount {
+            deletion_id: Some("d1".into()),
+            states: vec![StepState::Stuck],
+            cause: Some(triage().cause),
+            filter: "!lab".into(),
+            cursor: Some("1:2".into()),
+        },
+        Query::Outline {
+            deletion_id: "d1".into(),
+            below: vec![None, Some(7)],
+        },
+        Query::BranchSteps {
+            deletion_id: "d1".into(),
+            branch: 3,
+            counts: Counts::default(),
+            from: 1_000,
+            limit: 500,
+        },
+        Query::Step { id: 7 },
+        Query::Progress {
+            deletion_id: "d1".into(),
+        },
+        Query::Timeline {
+            deletion_id: None,
+            step_id: Some(7),
+            after: 3,
+        },
+        Query::Tombstones {
+            site: Some(site()),
+            kind: Some(KindName::new("network")),
+            phases: vec![Phase::Checking, Phase::Deleting, Phase::Gone],
+            id: Some("a/b@c%".into()),
+            cursor: None,
+            limit: 1,
+        },
+        Query::Plan { hash: "abc".into() },
+        Query::FrozenPlan {
+            deletion_id: "d1".into(),
+            without_steps: true,
+        },
+        Query::Resources {
+            kind: "port".into(),
+            site: Some(site()),
+        },
+        Query::Explain { target: spec() },
+        Query::Sites,
+        Query::Gates,
+        Query::Causes { sites: Vec::new() },
+        Query::Gantt {
+            deletion_id: "d1".into(),
+            columns: 80,
+        },
+        Query::Upcoming,
+        Query::Kinds,
+        Query::Audit { after: 9 },
+        Query::NotificationCursor {
+            channel: "mail".into(),
+        },
+        Query::Ladder {
+            what: PurgeScope::Deletion("d1".into()),
+        },
+        Query::Orphans {
+            cursor: Some("1:2".into()),
+            limit: 5,
+        },
+        Query::Native {
+            kind: "invoice".into(),
+            by: vec![("network".into(), "n1@prod/RegionOne".into())],
+            cursor: Some("7".into()),
+            limit: 5,
+        },
+        Query::Deployments,
+    ];
+    covers_all(&all, 26, |query| match query {
+        Query::Deletions { .. } => 0,
+        Query::Deletion { .. } => 1,
+        Query::Steps { .. } => 2,
+        Query::Step { .. } => 3,
+        Query::Timeline { .. } => 4,
+        Query::Tombstones { .. } => 5,
+        Query::Plan { .. } => 6,
+        Query::FrozenPlan { .. } => 7,
+        Query::Resources { .. } => 8,
+        Query::Explain { .. } => 9,
+        Query::Sites => 10,
+        Query::Kinds => 11,
+        Query::Audit { .. } => 12,
+        Query::Progress { .. } => 13,
+        Query::NotificationCursor { .. } => 14,
+        Query::Ladder { .. } => 15,
+        Query::Orphans { .. } => 16,
+        Query::Gates => 17,
+        Query::Causes { .. } => 18,
+        // They cross no socket.
+        Query::ShownBefore { .. }
+        | Query::Namesake { .. }
+        | Query::WholeOf { .. }
+        | Query::PointsAt { .. } => 26,
+        Query::Native { .. } => 24,
+        Query::Deployments => 25,
+        Query::Gantt { .. } => 22,
+        Query::Upcoming => 23,
+        Query::StepCount { .. } => 19,
+        Query::Outline { .. } => 20,
+        Query::BranchSteps { .. } => 21,
+    });
+    all
+}
+
+fn gantt() -> Gantt {
+    Gantt {
+        from: noon(),
+        until: noon(),
+        columns: 80,
+        rows: vec![GanttRow {
+            site: site(),
+            kind: KindName::new("port"),
+            action: Action::Delete,
+            steps: 2,
+            ended: 1,
+            cells: vec![GanttCell {
+                column: 1,
+                sent: 2,
+                refused: 1,
+                ended: 1,
+            }],
+            last: Last {
+                name: "p1".into(),
+                ended_at: Some(noon()),
+                waited_for: Some(WaitedFor {
+                    kind: KindName::new("trunk"),
+                    name: "t1".into(),
+                    ended_at: None,
+                }),
+            },
+        }],
+    }
+}
+
+fn triage() -> CauseGroup {
+    CauseGroup {
+        cause: Cause {
+            state: StepState::Stuck,
+            kind: KindName::new("port"),
+            class: Some(ErrorClass::Fatal),
+            status: Some(403),
+            error_type: Some("PolicyNotAuthorized".into()),
+        },
+        steps: 500,
+        since: noon(),
+        message: "not yours".into(),
+    }
+}
+
+pub fn pages() -> Vec<Page> {
+    let next = || Some("c2".to_owned());
+    let listing = SiteListing {
+        site: site(),
+        rows: vec![Resource {
+            key: key("port", "p1"),
+            name: "p".into(),
+            project_id: String::new(),
+            tags: vec!["t".into()],
+            attributes: json!({"fixed_ips": [{"ip_address": "10.0.0.1"}]}),
+        }],
+        error: Some("timed out".into()),
+        class: None,
+        at: noon(),
+    };
+    let explanation = Explanation {
+        target: wanted("network", "n1"),
+        deletion: Some(deletion("d1")),
+        step: Some(step(7, "port", &[1], StepState::Blocked)),
+        tombstone: Some(tombstone()),
+        lines: vec!["blocked by port p9".into()],
+        blockers: vec![blocker()],
+        refused: vec![refusal(RefusalRule::Cycle)],
+        next_action: "delete port p9".into(),
+    };
+    let kind = KindInfo {
+        name: KindName::new("network"),
+        aliases: vec!["net".into()],
+        columns: vec![("NAME".into(), "name".into())],
+        has_dependents: true,
+    };
+    let steps = vec![step(7, "port", &[1, 2], StepState::Stuck)];
+    let all = vec![
+        Page::Deletions {
+            rows: vec![deletion("d1")],
+            next: next(),
+        },
+        Page::Deletion {
+            row: Box::new(deletion("d1")),
+        },
+        Page::Steps {
+            rows: steps,
+            next: next(),
+        },
+        Page::Step {
+            row: Box::new(step(7, "port", &[], StepState::Gone)),
+        },
+        Page::Events {
+            rows: vec![event(1)],
+        },
+        Page::Tombstones {
+            rows: vec![tombstone()],
+            next: None,
+        },
+        Page::Plan {
+            plan: Arc::new(plan()),
+        },
+        Page::Resources {
+            listings: vec![listing],
+        },
+        Page::Explanation {
+            explanation: Box::new(explanation),
+        },
+        Page::Sites {
+            rows: vec![site_status(SiteState::Paused)],
+        },
+        Page::Kinds { rows: vec![kind] },
+        Page::Audit {
+            rows: vec![json!({
+                "seq": 1, "at": noon(), "actor": actor(), "action": "delete",
+                "target": "network/n1@prod/RegionOne", "reason": "ticket 7", "detail": {},
+                "hash": "abc",
+            })],
+        },
+        Page::Progress {
+            rows: vec![SiteProgress {
+                site: site(),
+                counts: deletion("d1").counts,
+            }],
+        },
+        Page::NotificationCursor {
+            told: NotificationCursor {
+                ledger_id: "9f86".into(),
+                newest: 9,
+                mark: Some(Mark {
+                    through: 7,
+                    telling: Some(8),
+                    failing: "no answer in time".into(),
+                }),
+            },
+        },
+        Page::Ladder {
+            ladder: Box::new(ladder()),
+        },
+        Page::Orphans {
+            rows: vec![orphan()],
+            next: next(),
+        },
+        Page::Gates { rows: vec![gate()] },
+        Page::Causes {
+            rows: vec![triage()],
+        },
+        Page::StepCount {
+            steps: 12,
+            next: next(),
+        },
+        Page::Outline { outline: outline() },
+        Page::Gantt { chart: gantt() },
+        Page::Upcoming {
+            upcoming: Upcoming {
+                at: noon(),
+                now: 3,
+                columns: vec![0, 1, 2],
+                next: Some(noon()),
+            },
+        },
+        Page::Native {
+            rows: vec![native()],
+            next: next(),
+        },
+        Page::Deployments {
+            rows: vec![deployment()],
+        },
+    ];
+    covers_all(&all, 24, |page| match page {
+        Page::Deletions { .. } => 0,
+        Page::Deletion { .. } => 1,
+        Page::Steps { .. } => 2,
+        Page::Step { .. } => 3,
+        Page::Events { .. } => 4,
+        Page::Tombstones { .. } => 5,
+        Page::Plan { .. } => 6,
+        Page::Resources { .. } => 7,
+        Page::Explanation { .. } => 8,
+        Page::Sites { .. } => 9,
+        Page::Kinds { .. } => 10,
+        Page::Audit { .. } => 11,
+        Page::Progress { .. } => 12,
+        Page::NotificationCursor { .. } => 13,
+        Page::Ladder { .. } => 14,
+        Page::Orphans { .. } => 15,
+        Page::Gates { .. } => 16,
+        Page::Causes { .. } => 17,
+        Page::StepCount { .. } => 18,
+        Page::Outline { .. } => 19,
+        Page::Gantt { .. } => 20,
+        Page::Upcoming { .. } => 21,
+        Page::Native { .. } => 22,
+        Page::Deployments { .. } => 23,
+        Page::ShownBefore { .. } | Page::Original { .. } | Page::Answers { .. } => 24,
+    });
+    all
+}
+
+/// With the status and the type of problem that each is for a program.
+pub fn errors() -> Vec<(ControlError, u16, &'static str)> {
+    let message = || "what and why".to_owned();
+    let refused = |rules: &[RefusalRule]| ControlError::Refused {
+        message: message(),
+        refused: rules.iter().map(|rule| refusal(*rule)).collect(),
+    };
+    let changes = vec!["port p2 is new".to_owned()];
+    let candidates = vec![wanted("network", "n1"), wanted("network", "n2")];
+    let all = vec![
+        (
+            ControlError::Usage { message: message() },
+            422,
+            "unprocessable",
+        ),
+        (
+            ControlError::NotFound { message: message() },
+            404,
+            "not-found",
+        ),
+        (
+            ControlError::Ambiguous {
+                message: message(),
+                candidates,
+            },
+            409,
+            "ambiguous",
+        ),
+        (ControlError::Auth { message: message() }, 502, "cloud-auth"),
+        (
+            ControlError::Forbidden { message: message() },
+            403,
+            "forbidden",
+        ),
+        (
+            ControlError::Unreachable { message: message() },
+            503,
+            "unreachable",
+        ),
+        (refused(&[]), 403, "guarded"),
+        (refused(&[RefusalRule::Protected]), 403, "guarded"),
+        (
+            refused(&[RefusalRule::Protected, RefusalRule::InUse]),
+            409,
+            "blocked",
+        ),
+        (refused(&[RefusalRule::OtherProject]), 409, "blocked"),
+        (
+            ControlError::Drifted {
+                message: message(),
+                changes,
+            },
+            409,
+            "drifted",
+        ),
+        (
+            ControlError::Conflict { message: message() },
+            409,
+            "conflict",
+        ),
+        (
+            ControlError::Expired {
+                message: message(),
+                oldest: 12,
+            },
+            410,
+            "expired",
+        ),
+        (
+            ControlError::Internal { message: message() },
+            500,
+            "internal",
+        ),
+    ];
+    covers_all(&all, 11, |(error, ..)| match error {
+        ControlError::Usage { .. } => 0,
+        ControlError::NotFound { .. } => 1,
+        ControlError::Ambiguous { .. } => 2,
+        ControlError::Auth { .. } => 3,
+        ControlError::Unreachable { .. } => 4,
+        ControlError::Refused { .. } => 5,
+        ControlError::Drifted { .. } => 6,
+        ControlError::Conflict { .. } => 7,
+        ControlError::Expired { .. } => 8,
+        ControlError::Internal { .. } => 9,
+        ControlError::Forbidden { .. } => 10,
+    });
+    all
+}
+
+/// A variant that is added later does not compile in `index_of`, and then fails here until a sample
+/// stands for it.
+fn outline() -> Outline {
+    let step = step(7, "port", &[], StepState::Running);
+    let branch = Branch {
+        id: 3,
+        below: Some(9),
+        site: site(),
+        kind: step.resource.key.kind.clone(),
+        action: step.action,
+        leaf: true,
+        counts: Counts::default(),
+    };
+    let place = Place {
+        branch: 4,
+        index: 12,
+        step: step.clone(),
+    };
+    Outline {
+        branches: vec![BranchRead {
+            branch,
+            steps: vec![step],
+        }],
+        places: vec![place],
+    }
+}
+
+fn covers_all<T>(samples: &[T], variants: usize, index_of: impl Fn(&T) -> usize) {
+    for index in 0..variants {
+        assert!(
+            samples.iter().any(|sample| index_of(sample) == index),
+            "no sample of variant {index}"
+        );
+    }
+}

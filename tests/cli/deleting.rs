@@ -1,0 +1,572 @@
+//! `plan` and `delete`, on a paused clock.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use gone::control::{Command, ControlError, Receipt, SiteSpec, SiteState, Snapshot};
+use gone::domain::model::*;
+use gone::frontends::cli::Exit;
+use serde_json::Value;
+
+use crate::fake::*;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn terminal(runner: &mut Runner) {
+    runner.style.in_terminal = true;
+    runner.style.err_terminal = true;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_is_shown_and_kept_as_json_too() {
+    let ran = run(World::new(), "plan network/web@prod --cascade -o json").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let shown = json(&ran.out);
+    for member in [
+        "hash",
+        "targets",
+        "steps",
+        "automatic",
+        "unset",
+        "refused",
+        "warnings",
+        "calls_estimate",
+    ] {
+        assert!(shown.get(member).is_some(), "{member}");
+    }
+    assert_eq!(shown["hash"], plan().hash);
+}
+
+#[tokio::test(start_paused = true)]
+async fn check_ends_with_6_when_something_refuses() {
+    for (line, exit) in [
+        ("plan network/web --check", Exit::Refused),
+        ("plan network/web", Exit::Done),
+    ] {
+        let mut world = World::new();
+        world.plan = Ok(Plan {
+            refused: vec![refusal()],
+            ..plan()
+        });
+        let ran = run(world, line).await;
+        assert_eq!(ran.exit, exit, "{line}");
+        assert!(
+            ran.out.contains("blocked by floatingip fip-1"),
+            "{}",
+            ran.out
+        );
+        assert!(ran.out.contains("project demo"), "{}", ran.out);
+    }
+    let ran = run(World::new(), "plan network/web --check").await;
+    assert_eq!(ran.exit, Exit::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn targets_are_looked_for_where_the_options_say() {
+    let region = |cloud, region| SiteSpec::Region(Site::region(cloud, region));
+    for (line, sites) in [
+        ("plan network/web", vec![SiteSpec::All]),
+        (
+            "plan network/web@lab --cloud prod",
+            vec![SiteSpec::Cloud("lab".into())],
+        ),
+        (
+            "plan network/web --cloud prod",
+            vec![SiteSpec::Cloud("prod".into())],
+        ),
+        (
+            "plan network/web --cloud prod --region one --region two",
+            vec![region("prod", "one"), region("prod", "two")],
+        ),
+        ("plan network/web --region two", vec![region("prod", "two")]),
+    ] {
+        let runner = Runner::new(World::new());
+        assert_eq!(runner.run(line).await.exit, Exit::Done, "{line}");
+        let Command::Plan { targets, .. } = runner.fake.submitted().remove(0).command else {
+            panic!("{line}")
+        };
+        let found: Vec<SiteSpec> = targets.into_iter().map(|target| target.site).collect();
+        assert_eq!(found, sites, "{line}");
+    }
+    for (line, near) in [
+        ("plan network/web --cloud prot", "did you mean \"prod\"?"),
+        ("plan network/web --region twoo", "did you mean \"two\"?"),
+        ("list network --cloud prot", "did you mean \"prod\"?"),
+    ] {
+        let ran = run(World::new(), line).await;
+        assert_eq!(ran.exit, Exit::Usage);
+        assert!(ran.err.contains(near), "{}", ran.err);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_that_fit_are_listed() {
+    let ambiguous = ControlError::Ambiguous {
+        message: "2 networks are called web".into(),
+        candidates: vec![
+            target("network", "n-1", "web"),
+            target("network", "n-2", "web"),
+        ],
+    };
+    let mut world = World::new();
+    world.plan = Err(ambiguous.clone());
+    let ran = run(world, "plan network/web").await;
+    assert_eq!(ran.exit, Exit::Usage);
+    assert!(
+        ran.err.contains("cannot plan network/web: 2 networks"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("network/n-2@prod/one"), "{}", ran.err);
+    assert_eq!(ran.out, "");
+
+    let mut world = World::new();
+    world.plan = Err(ambiguous);
+    let ran = run(world, "plan network/web -o json").await;
+    let error = json(&ran.err);
+    assert_eq!(error["error"], "ambiguous");
+    assert_eq!(error["exit_code"], 2);
+    assert_eq!(error["candidates"][1]["id"], "n-2");
+    assert_eq!(error["tried"], "plan network/web");
+}
+
+#[tokio::test(start_paused = true)]
+async fn p01_a_kept_plan_is_private_and_a_changed_one_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("p.json");
+    let path = file.display();
+    let ran = run(World::new(), &format!("plan network/web --out {path}")).await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+
+    let line = format!("delete --plan {path} --yes");
+    let runner = Runner::new(World::new());
+    assert_eq!(runner.run(&line).await.exit, Exit::Done);
+    let Command::DeletePlanFile { plan: sent } = runner.fake.submitted().remove(0).command else {
+        panic!()
+    };
+    assert_eq!(*sent, plan());
+
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("vm-1", "vm-2")).unwrap();
+    let runner = Runner::new(World::new());
+    let ran = runner.run(&line).await;
+    assert_eq!(ran.exit, Exit::Usage);
+    assert!(
+        ran.err.contains("changed after it was frozen"),
+        "{}",
+        ran.err
+    );
+    assert!(runner.fake.submitted().is_empty());
+
+    for (content, word) in [("{}", "missing field"), ("nonsense", "expected")] {
+        std::fs::write(&file, content).unwrap();
+        let ran = run(World::new(), &line).await;
+        assert_eq!(ran.exit, Exit::Usage);
+        assert!(ran.err.contains(word), "{}", ran.err);
+    }
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(run(World::new(), &line).await.exit, Exit::Usage);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_terminal_and_without_yes_nothing_is_sent() {
+    let runner = Runner::new(World::new());
+    let ran = runner.run("delete network/web --cascade").await;
+    assert_eq!(ran.exit, Exit::Usage);
+    assert!(ran.err.contains("--yes"), "{}", ran.err);
+    assert!(runner.fake.submitted().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn p01_what_was_shown_and_typed_is_what_is_deleted() {
+    for typed in ["web\n", "4fdb1c2d\n", "network-3-4fdb1c2d\n"] {
+        let mut runner = Runner::new(World::new());
+        terminal(&mut runner);
+        runner.typed = typed.into();
+        let ran = runner.run("delete network/web --cascade").await;
+        assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+        assert!(
+            ran.err.contains("(4 steps), type its name or short id"),
+            "{}",
+            ran.err
+        );
+        assert!(ran.err.contains("Automatic"), "{}", ran.err);
+        let submitted = runner.fake.submitted();
+        let Command::DeletePlan { plan_hash } = &submitted[1].command else {
+            panic!("{submitted:?}")
+        };
+        assert_eq!(*plan_hash, plan().hash);
+        assert_eq!(submitted[1].actor.name, "ada");
+    }
+    for typed in ["", "y\n", "yes\n", "Web\n", "web2\n"] {
+        let mut runner = Runner::new(World::new());
+        terminal(&mut runner);
+        runner.typed = typed.into();
+        let ran = runner.run("delete network/web --cascade").await;
+        assert_eq!(ran.exit, Exit::Usage, "{typed:?}");
+        assert!(ran.err.contains("nothing was sent"));
+        assert_eq!(runner.fake.submitted().len(), 1, "the plan, and no more");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_plan_is_not_asked_about() {
+    let mut world = World::new();
+    world.plan = Ok(Plan {
+        refused: vec![refusal()],
+        ..plan()
+    });
+    let mut runner = Runner::new(world);
+    terminal(&mut runner);
+    runner.typed = "web\n".into();
+    let ran = runner.run("delete network/web").await;
+    assert_eq!(ran.exit, Exit::Refused);
+    assert!(!ran.err.contains("type its name"), "{}", ran.err);
+    assert_eq!(runner.fake.submitted().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn p05_read_only_sends_nothing() {
+    for line in [
+        "delete network/web --yes --read-only",
+        "retry deadbeef --read-only",
+        "resume deadbeef --read-only",
+    ] {
+        let runner = Runner::new(World::new());
+        assert_eq!(runner.run(line).await.exit, Exit::Refused, "{line}");
+        assert!(runner.fake.submitted().is_empty(), "{line}");
+    }
+    let runner = Runner::new(World::new());
+    assert_eq!(
+        runner.run("plan network/web --read-only").await.exit,
+        Exit::Done
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn accepted_is_0_with_an_engine_and_waited_for_without() {
+    let runner = Runner::new(World::new());
+    let ran = runner
+        .run("delete network/web --yes --reason why -o json")
+        .await;
+    assert_eq!(ran.exit, Exit::Done);
+    let shown = json(&ran.out);
+    assert_eq!(shown["id"], DELETION);
+    assert_eq!(shown["state"], "running");
+    assert_eq!(shown["existing"], false);
+    assert_eq!(runner.fake.submitted()[0].reason, "why");
+
+    let mut world = World::new();
+    world.deletions = [
+        deletion(DeletionState::Running),
+        deletion(DeletionState::Gone),
+    ]
+    .into();
+    world.steps = vec![step(1, "network", StepState::Gone, &[])];
+    let mut runner = Runner::new(world);
+    runner.embedded = true;
+    let ran = runner.run("delete network/web --yes -o json").await;
+    assert_eq!(ran.exit, Exit::Done);
+    let shown = json(&ran.out);
+    assert_eq!(shown["state"], "gone");
+    assert_eq!(shown["steps"][0]["resource"]["id"], "network-1");
+}
+
+/// A large deletion beside it tells something all the time.
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_when_its_deletion_does_whatever_others_tell() {
+    let event = |seq, deletion_id: &str, kind| Event {
+        seq,
+        at: start(),
+        deletion_id: Some(deletion_id.into()),
+        step_id: None,
+        kind,
+        message: String::new(),
+        data: serde_json::Value::Null,
+    };
+    let mut world = World::new();
+    world.deletions = [
+        deletion(DeletionState::Running),
+        deletion(DeletionState::Gone),
+    ]
+    .into();
+    world.news = [
+        event(1, "another", EventKind::Attempt),
+        event(2, "another", EventKind::DeletionState),
+        event(3, DELETION, EventKind::DeletionState),
+    ]
+    .into();
+    let began = tokio::time::Instant::now();
+    let ran = run(world, "delete network/web --yes --wait").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    assert_eq!(began.elapsed().as_millis(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_is_not_taken_ends_with_its_code() {
+    let message = || "no".to_owned();
+    for (error, code) in [
+        (
+            ControlError::Drifted {
+                message: message(),
+                changes: vec!["port p changed".into()],
+            },
+            7,
+        ),
+        (
+            ControlError::Refused {
+                message: message(),
+                refused: vec![refusal()],
+            },
+            6,
+        ),
+        (ControlError::Auth { message: message() }, 3),
+        (ControlError::Forbidden { message: message() }, 3),
+        (ControlError::Unreachable { message: message() }, 5),
+    ] {
+        let mut world = World::new();
+        world.accept = Err(error);
+        let ran = run(world, "delete network/web --yes --wait").await;
+        assert_eq!(ran.exit.code(), code);
+        assert!(
+            ran.err.starts_with("gone: cannot delete network/web: no"),
+            "{}",
+            ran.err
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_refused_after_it_was_accepted_says_why() {
+    for (rule, exit) in [
+        (RefusalRule::InUse, Exit::Refused),
+        (RefusalRule::Drift, Exit::Drifted),
+        (RefusalRule::Unreadable, Exit::Unreachable),
+    ] {
+        for line in [
+            "delete network/web --yes",
+            "delete network/web --yes --wait",
+        ] {
+            let mut world = World::new();
+            let mut refused = deletion(DeletionState::Refused);
+            refused.refused = vec![Refusal { rule, ..refusal() }];
+            world.deletions = [refused].into();
+            let ran = run(world, line).await;
+            assert_eq!(ran.exit, exit, "{line} {rule:?}");
+            assert!(
+                ran.out.contains("blocked by floatingip fip-1"),
+                "{}",
+                ran.out
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_reports_each_result_and_4_for_what_is_stuck() {
+    let mut stuck = deletion(DeletionState::Stuck);
+    stuck.counts.stuck = 1;
+    let mut held = step(2, "port", StepState::Stuck, &[]);
+    held.last_error = Some(error(ErrorClass::Blocked));
+    held.blockers = vec![blocker()];
+    let mut world = World::new();
+    world.deletions = [deletion(DeletionState::Running), stuck].into();
+    world.steps = vec![step(1, "network", StepState::Gone, &[]), held];
+    world.page_rows = 1;
+    let ran = run(world, "delete network/web --yes --wait=30m").await;
+    assert_eq!(ran.exit, Exit::Stuck);
+    assert!(ran.out.contains("network-1"), "{}", ran.out);
+    assert!(
+        ran.out.contains("blocked by floatingip fip-1"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.err.contains(&format!("gone show {SHORT}")),
+        "{}",
+        ran.err
+    );
+}
+
+fn blocked_for(minutes: i64) -> World {
+    let mut blocked = deletion(DeletionState::Running);
+    blocked.counts = Counts {
+        blocked: 1,
+        total: 1,
+        ..Counts::default()
+    };
+    let mut held = step(2, "port", StepState::Blocked, &[]);
+    held.next_attempt_at = Some(start() + TimeDelta::minutes(minutes));
+    let mut world = World::new();
+    world.deletions = [blocked].into();
+    world.steps = vec![held];
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_gives_up_at_once_when_nothing_can_run_in_time() {
+    for (line, minutes) in [
+        ("delete network/web --yes --wait=5m", 6),
+        ("delete network/web --yes --wait", 61),
+    ] {
+        let began = tokio::time::Instant::now();
+        let ran = run(blocked_for(minutes), line).await;
+        assert_eq!(ran.exit, Exit::Stuck, "{line}");
+        assert!(began.elapsed() < Duration::from_secs(1), "{line}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_goes_on_when_what_was_blocked_moves_between_two_looks() {
+    let mut world = blocked_for(6);
+    world.steps.clear();
+    world.deletions.push_back(deletion(DeletionState::Gone));
+    let ran = run(world, "delete network/web --yes --wait=5m").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_with_8_at_its_deadline() {
+    let began = tokio::time::Instant::now();
+    let ran = run(World::new(), "delete network/web --yes --wait=90s").await;
+    assert_eq!(ran.exit, Exit::StillRunning);
+    assert_eq!(began.elapsed().as_secs(), 90);
+
+    // The next attempt comes in time, but changes nothing.
+    let ran = run(blocked_for(2), "delete network/web --yes --wait=5m").await;
+    assert_eq!(ran.exit, Exit::StillRunning);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_at_sites_that_are_all_paused_ends_with_3_unless_a_person_paused_them() {
+    for (paused_by, exit) in [
+        (None, Exit::Auth),
+        (Some(paused_by_hand()), Exit::StillRunning),
+    ] {
+        let mut world = World::new();
+        let mut ready = deletion(DeletionState::Running);
+        ready.counts = Counts {
+            ready: 1,
+            total: 1,
+            ..Counts::default()
+        };
+        world.deletions = [ready].into();
+        world.sites[0].state = SiteState::Paused;
+        world.sites[0].paused_by = paused_by;
+        let ran = run(world, "delete network/web --yes --wait").await;
+        assert_eq!(ran.exit, exit);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_outlives_a_restart_of_the_engine_but_not_its_end() {
+    let mut world = World::new();
+    world.deletions = [deletion(DeletionState::Gone)].into();
+    world.lost_looks = 20;
+    assert_eq!(
+        run(world, "delete network/web --yes --wait").await.exit,
+        Exit::Done
+    );
+
+    let mut world = World::new();
+    world.lost_looks = usize::MAX;
+    let ran = run(world, "delete network/web --yes --wait").await;
+    assert_eq!(ran.exit, Exit::Unreachable);
+    assert!(
+        ran.err.contains("Nothing that was accepted is lost"),
+        "{}",
+        ran.err
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctrl_c_says_that_the_deletion_goes_on() {
+    for (embedded, word) in [
+        (false, "goes on in the engine"),
+        (true, "stays in the ledger"),
+    ] {
+        let mut runner = Runner::new(World::new());
+        runner.embedded = embedded;
+        let interrupt = runner.interrupt.clone();
+        let later = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            interrupt.cancel();
+        });
+        let ran = runner.run("delete network/web --yes --wait").await;
+        later.await.unwrap();
+        assert_eq!(ran.exit, Exit::Interrupted);
+        assert!(ran.err.contains(word), "{}", ran.err);
+        assert!(
+            ran.err.contains(&format!("gone show {SHORT}")),
+            "{}",
+            ran.err
+        );
+        assert_eq!(runner.fake.submitted().len(), 1, "no cancel");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_is_for_terminals() {
+    let world = || {
+        let mut world = World::new();
+        let mut second = deletion(DeletionState::Running);
+        second.counts.gone = 2;
+        second.eta_seconds = Some(28);
+        world.deletions = [
+            deletion(DeletionState::Running),
+            second,
+            deletion(DeletionState::Gone),
+        ]
+        .into();
+        world
+    };
+    let mut runner = Runner::new(world());
+    terminal(&mut runner);
+    let ran = runner.run("delete network/web --yes --wait").await;
+    assert!(
+        ran.err.contains("running: gone 1 of 2, running 1"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("28s left"), "{}", ran.err);
+    assert!(!ran.out.contains('\r'));
+
+    let ran = run(world(), "delete network/web --yes --wait").await;
+    assert_eq!(ran.err, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_takes_no_work_is_named_while_waiting() {
+    let mut world = World::new();
+    world.deletions = [
+        deletion(DeletionState::Running),
+        deletion(DeletionState::Gone),
+    ]
+    .into();
+    let mut runner = Runner::new(world);
+    terminal(&mut runner);
+    let mut snapshot = Snapshot::default();
+    snapshot.engine.fault = Some("the disk is full".into());
+    runner.fake.snapshot.send_replace(Arc::new(snapshot));
+    let ran = runner.run("delete network/web --yes --wait").await;
+    assert!(ran.err.contains("the disk is full"), "{}", ran.err);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t06_a_deletion_that_stood_already_is_said_to() {
+    let mut world = World::new();
+    world.accept = Ok(Receipt::Accepted {
+        deletion_id: DELETION.into(),
+        existing: true,
+    });
+    let ran = run(world, "delete network/web --yes").await;
+    assert_eq!(ran.exit, Exit::Done);
+    assert!(ran.out.contains("was deleting already"), "{}", ran.out);
+}

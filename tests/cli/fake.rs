@@ -1,0 +1,561 @@
+//! A control that is scripted: what it holds is data, and every command is kept for the test to see.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeZone as _, Utc};
+use clap::Parser as _;
+use gone::control::{
+    Command, Control, ControlError, DeploymentStatus, Envelope, Explanation, GateStatus,
+    ImporterStatus, KindInfo, Page, Query, Receipt, SiteListing, SiteState, SiteStatus, Snapshot,
+    WatchStatus,
+};
+use gone::domain::attention::CauseGroup;
+use gone::domain::ladder::{Ladder, Offer, Rung};
+use gone::domain::model::*;
+use gone::frontends::cli::args::Cli;
+use gone::frontends::cli::output::Style;
+use gone::frontends::cli::{self, Exit, Session};
+use gone::system::clock::Clock;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub fn start() -> DateTime<Utc> {
+    Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap()
+}
+
+pub const DELETION: &str = "0195d3c0-0000-7000-8000-0000deadbeef";
+pub const SHORT: &str = "deadbeef";
+
+/// What the engine holds. `deletions` are versions of one deletion: each look takes the next, and
+/// the last one stays.
+pub struct World {
+    pub plan: Result<Plan, ControlError>,
+    pub accept: Result<Receipt, ControlError>,
+    pub deletions: VecDeque<Deletion>,
+    pub steps: Vec<Step>,
+    pub events: Vec<Event>,
+    /// What happens while one follows, each as soon as it is asked for; then nothing more.
+    pub news: VecDeque<Event>,
+    pub tombstones: Vec<Tombstone>,
+    pub orphans: Vec<Orphan>,
+    pub gates: Vec<GateStatus>,
+    pub deployments: Vec<DeploymentStatus>,
+    pub causes: Vec<CauseGroup>,
+    /// The sites that causes were asked for last.
+    pub causes_asked: Arc<Mutex<Vec<Site>>>,
+    pub listings: Vec<SiteListing>,
+    pub kinds: Vec<KindInfo>,
+    pub explanation: Option<Explanation>,
+    pub sites: Vec<SiteStatus>,
+    /// Rows of one page.
+    pub page_rows: usize,
+    pub submitted: Vec<Envelope>,
+    pub queries: usize,
+    pub lost_looks: usize,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self {
+            plan: Ok(plan()),
+            accept: Ok(Receipt::Accepted {
+                deletion_id: DELETION.into(),
+                existing: false,
+            }),
+            deletions: [deletion(DeletionState::Running)].into(),
+            steps: Vec::new(),
+            events: Vec::new(),
+            news: VecDeque::new(),
+            tombstones: Vec::new(),
+            orphans: Vec::new(),
+            gates: Vec::new(),
+            deployments: Vec::new(),
+            causes: Vec::new(),
+            causes_asked: Arc::default(),
+            listings: Vec::new(),
+            kinds: Vec::new(),
+            explanation: None,
+            sites: vec![site("prod", "one"), site("prod", "two"), site("lab", "one")],
+            page_rows: 500,
+            submitted: Vec::new(),
+            queries: 0,
+            lost_looks: 0,
+        }
+    }
+}
+
+pub struct Fake {
+    pub world: Mutex<World>,
+    pub snapshot: watch::Sender<Arc<Snapshot>>,
+}
+
+impl Fake {
+    pub fn new(world: World) -> Arc<Self> {
+        let snapshot = Snapshot {
+            sites: world.sites.clone(),
+            ..Snapshot::default()
+        };
+        Arc::new(Self {
+            world: Mutex::new(world),
+            snapshot: watch::channel(Arc::new(snapshot)).0,
+        })
+    }
+
+    pub fn submitted(&self) -> Vec<Envelope> {
+        self.world.lock().unwrap().submitted.clone()
+    }
+}
+
+fn page<T: Clone>(rows: &[T], cursor: Option<String>, size: usize) -> (Vec<T>, Option<String>) {
+    let from: usize = cursor.map_or(0, |cursor| cursor.parse().unwrap());
+    let to = (from + size).min(rows.len());
+    (
+        rows[from..to].to_vec(),
+        (to < rows.len()).then(|| to.to_string()),
+    )
+}
+
+#[async_trait]
+impl Control for Fake {
+    async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
+        let mut world = self.world.lock().unwrap();
+        world.submitted.push(envelope.clone());
+        match envelope.command {
+            Command::Plan { .. } => world.plan.clone().map(|plan| Receipt::Planned {
+                plan: Arc::new(plan),
+            }),
+            Command::Delete { .. }
+            | Command::DeletePlan { .. }
+            | Command::DeletePlanFile { .. } => world.accept.clone(),
+            Command::Purge { rung, .. } => Ok(Receipt::Purged {
+                rung,
+                moved: 2,
+                deletion_id: (rung == Rung::Unpin).then(|| DELETION.to_owned()),
+                runbook: (rung == Rung::Runbook).then(|| "1. Look.\n2. Act.\n".to_owned()),
+            }),
+            _ => Ok(Receipt::Done { moved: 3 }),
+        }
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, ControlError> {
+        let mut world = self.world.lock().unwrap();
+        world.queries += 1;
+        let size = world.page_rows;
+        Ok(match query {
+            Query::Deletion { id } => {
+                if world.lost_looks > 0 {
+                    world.lost_looks -= 1;
+                    return Err(ControlError::Unreachable {
+                        message: "the engine restarts".into(),
+                    });
+                }
+                if !DELETION.ends_with(&id) {
+                    return Err(ControlError::NotFound {
+                        message: format!("no deletion ends with {id}"),
+                    });
+                }
+                let row = if world.deletions.len() > 1 {
+                    world.deletions.pop_front().unwrap()
+                } else {
+                    world.deletions[0].clone()
+                };
+                Page::Deletion { row: Box::new(row) }
+            }
+            Query::Deletions { states, cursor, .. } => {
+                let fits = |row: &&Deletion| states.is_empty() || states.contains(&row.state);
+                let all: Vec<Deletion> = world.deletions.iter().filter(fits).cloned().collect();
+                let (rows, next) = page(&all, cursor, size);
+                Page::Deletions { rows, next }
+            }
+            Query::Steps { states, cursor, .. } => {
+                let fits = |step: &&Step| states.is_empty() || states.contains(&step.state);
+                let all: Vec<Step> = world.steps.iter().filter(fits).cloned().collect();
+                let (rows, next) = page(&all, cursor, size);
+                Page::Steps { rows, next }
+            }
+            Query::Progress { .. } => Page::Progress { rows: Vec::new() },
+            Query::Timeline { after, .. } => Page::Events {
+                rows: world
+                    .events
+                    .iter()
+                    .filter(|e| e.seq > after)
+                    .cloned()
+                    .collect(),
+            },
+            Query::Tombstones { cursor, .. } => {
+                let (rows, next) = page(&world.tombstones, cursor, size);
+                Page::Tombstones { rows, next }
+            }
+            Query::Ladder { .. } => Page::Ladder {
+                ladder: Box::new(ladder()),
+            },
+            Query::Orphans { cursor, .. } => {
+                let (rows, next) = page(&world.orphans, cursor, size);
+                Page::Orphans { rows, next }
+            }
+            Query::Causes { sites } => {
+                world.causes_asked.lock().unwrap().clone_from(&sites);
+                Page::Causes {
+                    rows: world.causes.clone(),
+                }
+            }
+            Query::Gates => Page::Gates {
+                rows: world.gates.clone(),
+            },
+            Query::Deployments => Page::Deployments {
+                rows: world.deployments.clone(),
+            },
+            Query::Resources { .. } => Page::Resources {
+                listings: world.listings.clone(),
+            },
+            Query::Explain { .. } => Page::Explanation {
+                explanation: Box::new(world.explanation.clone().unwrap()),
+            },
+            Query::Sites => Page::Sites {
+                rows: world.sites.clone(),
+            },
+            Query::Kinds => Page::Kinds {
+                rows: world.kinds.clone(),
+            },
+            other => panic!("not asked by the command line: {other:?}"),
+        })
+    }
+
+    async fn events(&self, _after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
+        let news = self.world.lock().unwrap().news.pop_front();
+        if news.is_none() {
+            tokio::time::sleep(std::time::Duration::from_millis(wait_ms)).await;
+        }
+        Ok(news.into_iter().collect())
+    }
+
+    fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshot.subscribe()
+    }
+}
+
+/// How a verb ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub exit: Exit,
+    pub out: String,
+    pub err: String,
+}
+
+pub struct Runner {
+    pub fake: Arc<Fake>,
+    pub embedded: bool,
+    pub style: Style,
+    pub typed: String,
+    pub interrupt: CancellationToken,
+}
+
+impl Runner {
+    pub fn new(world: World) -> Self {
+        Self {
+            fake: Fake::new(world),
+            embedded: false,
+            style: Style::default(),
+            typed: String::new(),
+            interrupt: CancellationToken::new(),
+        }
+    }
+
+    /// On tokio's paused clock, which the session's clock follows.
+    pub async fn run(&self, line: &str) -> Ran {
+        let mut out = Vec::new();
+        let exit = self.run_into(line, &mut out).await;
+        let (exit, err) = exit;
+        Ran {
+            exit,
+            out: String::from_utf8(out).unwrap(),
+            err,
+        }
+    }
+
+    pub async fn run_into(&self, line: &str, out: &mut dyn Write) -> (Exit, String) {
+        let words = std::iter::once("gone").chain(line.split_whitespace());
+        let cli = Cli::try_parse_from(words).unwrap();
+        let mut err = Vec::new();
+        let typed = self.typed.clone();
+        let session = Session {
+            control: self.fake.clone(),
+            embedded: self.embedded,
+            actor: Actor {
+                name: "ada".into(),
+                origin: Origin::Cli,
+            },
+            global: &cli.global,
+            clock: Clock::simulated(start(), 1),
+            out,
+            err: &mut err,
+            style: self.style,
+            read_line: Arc::new(move || Ok::<_, io::Error>(typed.clone())),
+            interrupt: self.interrupt.clone(),
+        };
+        let exit = cli::run(session, cli.verb.unwrap()).await;
+        (exit, String::from_utf8(err).unwrap())
+    }
+}
+
+pub async fn run(world: World, line: &str) -> Ran {
+    Runner::new(world).run(line).await
+}
+
+pub fn site(cloud: &str, region: &str) -> SiteStatus {
+    SiteStatus {
+        site: Site::region(cloud, region),
+        state: SiteState::Reachable,
+        reason: String::new(),
+        latency_ms: Some(12),
+        error_percent: None,
+        in_flight: 0,
+        concurrency_limit: 8,
+        read_only: false,
+        as_user: "admin".into(),
+        paused_by: None,
+        reason_wanted: None,
+    }
+}
+
+/// One whose word is waited for, and one that only this refers to, and that was not heard for long.
+pub fn deployments() -> Vec<DeploymentStatus> {
+    let seconds_ago = |seconds| Some(start() - chrono::TimeDelta::seconds(seconds));
+    vec![
+        DeploymentStatus {
+            service: "s0".into(),
+            region: "r1".into(),
+            name: Some("d0-1".into()),
+            watch: None,
+            importer: Some(ImporterStatus {
+                kinds: vec![KindName::new("network")],
+                since: seconds_ago(86_400),
+                seen_at: seconds_ago(42),
+                seq: 5,
+                lag: 2,
+                awaited: 3,
+                reason: "it does not answer".into(),
+            }),
+        },
+        DeploymentStatus {
+            service: "s1".into(),
+            region: "r1".into(),
+            name: Some("d1-1".into()),
+            watch: Some(WatchStatus {
+                kinds: vec![KindName::new("zone")],
+                seq: 7,
+                heard_at: seconds_ago(7_300),
+                fresh: false,
+                reason: "connection refused".into(),
+            }),
+            importer: None,
+        },
+    ]
+}
+
+pub fn paused_by_hand() -> SitePause {
+    SitePause {
+        site: Site::region("prod", "one"),
+        by: Actor {
+            name: "ada".into(),
+            origin: Origin::Cli,
+        },
+        reason: "upgrade".into(),
+        at: start(),
+    }
+}
+
+/// A dead balancer's: what is offered once the cloud's own limit has passed.
+pub fn ladder() -> Ladder {
+    let offer = |rung, why_not: Option<&str>, does: &[&str], leaves: &str| Offer {
+        rung,
+        why_not: why_not.map(str::to_owned),
+        does: does.iter().map(|it| (*it).to_owned()).collect(),
+        leaves: leaves.to_owned(),
+    };
+    Ladder {
+        sites: vec![Site::region("prod", "RegionOne")],
+        deletion_id: DELETION.to_owned(),
+        step_id: Some(7),
+        subject: "load_balancer api (lb-1) at prod/one".to_owned(),
+        confirm: "deadbeef".to_owned(),
+        offers: vec![
+            offer(
+                Rung::Retry,
+                None,
+                &["DELETE /v2.0/lbaas/loadbalancers/lb-1"],
+                "",
+            ),
+            offer(Rung::Unpin, Some("nothing is known that pins it"), &[], ""),
+            offer(
+                Rung::Runbook,
+                None,
+                &["sends nothing: tells what to do"],
+                "",
+            ),
+            offer(
+                Rung::Forget,
+                None,
+                &["sends nothing: gives it up"],
+                "lb-1, as an orphan",
+            ),
+        ],
+    }
+}
+
+pub fn key(kind: &str, id: &str) -> ResourceKey {
+    ResourceKey {
+        site: Site::region("prod", "one"),
+        kind: KindName::new(kind),
+        id: id.into(),
+    }
+}
+
+pub fn target(kind: &str, id: &str, name: &str) -> Target {
+    Target {
+        key: key(kind, id),
+        name: name.into(),
+    }
+}
+
+pub fn plan_step(id: u32, kind: &str, name: &str, depends_on: &[u32]) -> PlanStep {
+    PlanStep {
+        id,
+        site: Site::region("prod", "one"),
+        kind: KindName::new(kind),
+        resource_id: format!("{kind}-{id}"),
+        name: name.into(),
+        project_id: "demo".into(),
+        action: Action::Delete,
+        depends_on: depends_on.to_vec(),
+        automatic: false,
+        why: format!("{kind} on network web").into(),
+        fingerprint: "f".into(),
+        vars: Default::default(),
+        compared: Default::default(),
+    }
+}
+
+/// A network with a subnet, two ports, a dhcp port and a floating IP.
+pub fn plan() -> Plan {
+    let mut dhcp = plan_step(4, "port", "", &[]);
+    dhcp.automatic = true;
+    let mut floating = plan_step(5, "floatingip", "203.0.113.9", &[]);
+    floating.action = Action::Unset;
+    let mut plan = Plan {
+        hash: String::new(),
+        targets: vec![target("network", "network-3-4fdb1c2d", "web")],
+        options: PlanOptions {
+            cascade: true,
+            ..PlanOptions::default()
+        },
+        endpoints: Default::default(),
+        identities: Default::default(),
+        steps: vec![
+            plan_step(0, "network", "web", &[1, 2, 3]),
+            plan_step(1, "subnet", "web-v4", &[2, 3]),
+            plan_step(2, "port", "vm-1", &[]),
+            plan_step(3, "port", "=cmd|' /C calc'!A0", &[]),
+        ],
+        automatic: vec![dhcp],
+        unset: vec![floating],
+        kept: Vec::new(),
+        left: Vec::new(),
+        mapping: Vec::new(),
+        refused: Vec::new(),
+        warnings: vec!["trunk t1 is disabled and will be enabled first".into()],
+        calls_estimate: 9,
+    };
+    plan.hash = gone::domain::plan::plan_hash(&plan);
+    plan
+}
+
+pub fn blocker() -> Blocker {
+    Blocker {
+        kind: KindName::new("floatingip"),
+        id: "fip-1".into(),
+        name: "203.0.113.9".into(),
+        site: Site::region("prod", "one"),
+        owner: "ca9eacfc65d3".into(),
+        owner_name: "demo".into(),
+        since: Some(start()),
+        in_plan: false,
+        holds: None,
+    }
+}
+
+pub fn refusal() -> Refusal {
+    Refusal {
+        resource: target("port", "port-2", "vm-1"),
+        rule: RefusalRule::InUse,
+        reason: "a floating IP of another project uses it".into(),
+        blocker: Some(blocker()),
+        changes: Vec::new(),
+    }
+}
+
+pub fn deletion(state: DeletionState) -> Deletion {
+    Deletion {
+        id: DELETION.into(),
+        targets: vec![target("network", "network-3-4fdb1c2d", "web")],
+        state,
+        requested_by: Actor {
+            name: "ada".into(),
+            origin: Origin::Cli,
+        },
+        requested_at: start(),
+        reason: "ticket 4711".into(),
+        cause: None,
+        options: PlanOptions::default(),
+        plan_hash: None,
+        counts: Counts {
+            running: u64::from(state == DeletionState::Running),
+            gone: 1,
+            total: 2,
+            ..Counts::default()
+        },
+        eta_seconds: None,
+        finished_at: None,
+        refused: Vec::new(),
+        note: String::new(),
+        deadline: None,
+    }
+}
+
+pub fn step(id: i64, kind: &str, state: StepState, depends_on: &[i64]) -> Step {
+    Step {
+        id,
+        deletion_id: DELETION.into(),
+        resource: StepResource {
+            key: key(kind, &format!("{kind}-{id}")),
+            name: format!("{kind}{id}"),
+        },
+        action: Action::Delete,
+        state,
+        depends_on: depends_on.to_vec(),
+        attempts: 2,
+        max_attempts: 8,
+        next_attempt_at: None,
+        blocked_since: None,
+        blockers: Vec::new(),
+        last_error: None,
+        held_by: None,
+        recreated: 0,
+        project_id: "demo".into(),
+        why: String::new(),
+    }
+}
+
+pub fn error(class: ErrorClass) -> StepError {
+    StepError {
+        class,
+        status: Some(409),
+        kind: "PortInUse".into(),
+        message: "port is in use".into(),
+        request_id: "req-1".into(),
+        at: start(),
+    }
+}

@@ -1,0 +1,845 @@
+//! `list`, `show`, `tree`, `explain`, `retry` and the others; and how rows are written.
+
+use std::io::{self, Write};
+
+use gone::control::{Command, Explanation, GateStatus, GateTraffic, KindInfo, SiteListing};
+use gone::domain::attention::{Cause, CauseGroup};
+use gone::domain::model::*;
+use gone::frontends::cli::Exit;
+use gone::frontends::cli::args::Format;
+use gone::frontends::cli::output::{Sheet, Style, Tolerant, write_rows};
+use gone::frontends::cli::plan_view::{in_order, write_plan};
+use gone::frontends::cli::tree::{nest, write_tree};
+use serde_json::{Value, json};
+
+use crate::fake::*;
+
+const HOSTILE: &str = "a\u{1b}]2;x\u{7}\u{9b}31m\u{202e}\u{200b}b\r\n";
+
+fn rows(format: Format, style: Style, sheet: &Sheet, values: &[Value]) -> String {
+    let mut out = Vec::new();
+    write_rows(&mut out, style, format, sheet, values).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn assert_inert(text: &str) {
+    let live = |c: char| gone::domain::text::is_hostile(c) && c != '\n';
+    assert!(!text.chars().any(live), "{text:?}");
+}
+
+#[test]
+fn hostile_names_are_inert_in_every_format() {
+    let mut sheet = Sheet::new(["NAME"]);
+    sheet.push([HOSTILE.to_owned()]);
+    let values = [json!({ "name": HOSTILE })];
+    for format in [
+        Format::Table,
+        Format::Csv,
+        Format::Json,
+        Format::Jsonl,
+        Format::Yaml,
+    ] {
+        let text = rows(format, Style::default(), &sheet, &values);
+        assert_inert(&text);
+        assert!(text.contains("202e"), "{format:?} shows it: {text}");
+    }
+    // JSON is for programs: it gives back exactly what the cloud said.
+    let text = rows(Format::Jsonl, Style::default(), &sheet, &values);
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["name"], HOSTILE);
+}
+
+#[test]
+fn with_ascii_nothing_else_is_written() {
+    let style = Style {
+        ascii: true,
+        ..Style::default()
+    };
+    let mut sheet = Sheet::new(["NAME"]);
+    sheet.push(["名前 é 🙂".to_owned()]);
+    let values = [json!({ "name": "名前 é 🙂" })];
+    for format in [Format::Table, Format::Csv, Format::Json, Format::Yaml] {
+        let text = rows(format, style, &sheet, &values);
+        assert!(text.is_ascii(), "{text}");
+    }
+    let text = rows(Format::Json, style, &sheet, &values);
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value[0]["name"], "名前 é 🙂");
+}
+
+#[test]
+fn csv_formulas_are_neutral() {
+    let mut sheet = Sheet::new(["A"]);
+    for cell in ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "x=1", "a,\"b\"", ""] {
+        sheet.push([cell.to_owned()]);
+    }
+    let text = rows(Format::Csv, Style::default(), &sheet, &[]);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let cells: Vec<String> = reader
+        .records()
+        .map(|record| record.unwrap()[0].to_owned())
+        .collect();
+    assert_eq!(
+        cells,
+        [
+            "'=1+1", "'+1", "'-1", "'@x", "'\\tx", "'\\rx", "x=1", "a,\"b\"", ""
+        ]
+    );
+}
+
+#[test]
+fn columns_align_by_width_and_only_a_terminal_cuts() {
+    let mut sheet = Sheet::new(["NAME", "NOTE"]);
+    sheet.push(["日本".to_owned(), "x".repeat(60)]);
+    sheet.push(["ab".to_owned(), String::new()]);
+    let text = rows(Format::Table, Style::default(), &sheet, &[]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "NAME  NOTE");
+    assert_eq!(lines[1], format!("日本  {}", "x".repeat(60)));
+    assert_eq!(lines[2], "ab    -");
+
+    let style = Style {
+        width: Some(30),
+        ..Style::default()
+    };
+    let text = rows(Format::Table, style, &sheet, &[]);
+    assert_eq!(
+        text.lines().nth(1).unwrap(),
+        format!("日本  {}…", "x".repeat(23))
+    );
+}
+
+#[test]
+fn colour_only_where_it_is_allowed_and_beside_the_word() {
+    let mut sheet = Sheet::new(["STATE", "NAME"]);
+    sheet.push(["stuck".to_owned(), "gone".to_owned()]);
+    let plain = rows(Format::Table, Style::default(), &sheet, &[]);
+    assert!(!plain.contains('\u{1b}'));
+    let style = Style {
+        colour: true,
+        ..Style::default()
+    };
+    let text = rows(Format::Table, style, &sheet, &[]);
+    assert!(text.contains("\u{1b}[31mstuck\u{1b}[0m  gone"), "{text:?}");
+}
+
+/// Takes some bytes, then its reader leaves.
+struct Leaving(usize);
+
+impl Write for Leaving {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.checked_sub(1) {
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+            Some(left) => {
+                self.0 = left;
+                Ok(bytes.len())
+            }
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.write(&[]).map(drop)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_leaves_changes_no_exit_code() {
+    for writes in 0..4 {
+        let mut world = World::new();
+        world.deletions = [deletion(DeletionState::Stuck)].into();
+        let mut out = Tolerant::new(Leaving(writes));
+        let runner = Runner::new(world);
+        let (exit, err) = runner
+            .run_into("delete network/web --yes --wait", &mut out)
+            .await;
+        assert_eq!(exit, Exit::Stuck, "{err}");
+    }
+    // Any other error is one.
+    let mut full: &mut [u8] = &mut [];
+    let runner = Runner::new(World::new());
+    let (exit, err) = runner.run_into("list sites", &mut full).await;
+    assert_eq!(exit, Exit::Internal);
+    assert!(err.contains("cannot write the output"), "{err}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_page_to_the_end() {
+    let mut world = World::new();
+    world.page_rows = 2;
+    world.steps = (0..5)
+        .map(|id| step(id, "port", StepState::Stuck, &[]))
+        .collect();
+    world.steps.push(step(9, "port", StepState::Blocked, &[]));
+    let ran = run(world, "list stuck -o jsonl").await;
+    assert_eq!(ran.exit, Exit::Done);
+    assert_eq!(ran.out.lines().count(), 5);
+    for line in ran.out.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(row["state"], "stuck");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn p02_what_is_stuck_says_why() {
+    let mut world = World::new();
+    let mut held = step(7, "port", StepState::Stuck, &[]);
+    held.blockers = vec![blocker()];
+    held.last_error = Some(error(ErrorClass::Blocked));
+    world.steps = vec![held];
+    let ran = run(world, "list stuck").await;
+    for word in [
+        SHORT,
+        "2026-03-01T12:00:00Z",
+        "2/8",
+        "floatingip fip-1 \"203.0.113.9\" at prod/one (project demo",
+        "not in this plan",
+        "409 PortInUse: port is in use (req-1)",
+    ] {
+        assert!(ran.out.contains(word), "{word}: {}", ran.out);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn n12_what_was_refused_is_listed_with_what_is_stuck_and_says_why() {
+    let world = || {
+        let mut world = World::new();
+        let mut refused = deletion(DeletionState::Refused);
+        refused.refused = vec![refusal()];
+        world.deletions = [refused, deletion(DeletionState::Running)].into();
+        // Tried again by itself, until a person frees what holds the second.
+        let mut held = step(8, "port", StepState::Blocked, &[]);
+        held.blockers = vec![blocker()];
+        world.steps = vec![
+            step(6, "port", StepState::Blocked, &[]),
+            held,
+            step(9, "port", StepState::Stuck, &[]),
+        ];
+        world
+    };
+    let reason = refusal().reason;
+    for format in ["table", "csv", "json", "jsonl", "yaml"] {
+        let ran = run(world(), &format!("list stuck -o {format}")).await;
+        assert_eq!(ran.exit, Exit::Done);
+        assert!(ran.out.contains(&reason), "{format}: {}", ran.out);
+    }
+    let ran = run(world(), "list stuck -o csv").await;
+    let mut rows = csv::Reader::from_reader(ran.out.as_bytes());
+    let heads: Vec<String> = rows
+        .records()
+        .map(|row| row.unwrap().iter().take(3).collect::<Vec<_>>().join(" "))
+        .collect();
+    let wanted = [
+        format!("9 {SHORT} stuck"),
+        format!("8 {SHORT} blocked"),
+        format!(" {SHORT} refused"),
+    ];
+    assert_eq!(heads, wanted);
+    let ran = run(world(), "list stuck -o jsonl").await;
+    let last: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["id"], &last["state"]), (&json!(0), &json!("stuck")));
+    assert_eq!(last["last_error"]["type"], "Refused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lists_of_deletions_tombstones_and_sites_have_their_columns() {
+    let ran = run(World::new(), "list").await;
+    assert!(
+        ran.out
+            .lines()
+            .nth(1)
+            .unwrap()
+            .starts_with("deadbeef  running"),
+        "{}",
+        ran.out
+    );
+    let mut world = World::new();
+    world.tombstones = vec![Tombstone {
+        record_id: 5,
+        key: key("network", "n-1"),
+        phase: Phase::Gone,
+        deleted_at: Some(start()),
+        gone_at: Some(start()),
+        incarnation: 1,
+        recreated: 2,
+        deletion_id: DELETION.into(),
+    }];
+    let ran = run(world, "list tombstones -o csv").await;
+    assert!(
+        ran.out
+            .contains("5,gone,network,n-1,prod/one,2026-03-01T12:00:00Z"),
+        "{}",
+        ran.out
+    );
+    let ran = run(World::new(), "list sites --cloud lab").await;
+    assert!(
+        ran.out.contains("lab/one") && !ran.out.contains("prod/one"),
+        "{}",
+        ran.out
+    );
+    let ran = run(World::new(), "list orphans --older-than 1h").await;
+    assert_eq!(ran.exit, Exit::Usage);
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_tombstones_are_those_that_are_long_in_their_phase() {
+    let hours_ago = |hours: i64| start() - chrono::TimeDelta::hours(hours);
+    let tombstone = |id: &str, phase, gone_at| Tombstone {
+        record_id: 5,
+        key: key("network", id),
+        phase,
+        deleted_at: Some(hours_ago(30)),
+        gone_at,
+        incarnation: 1,
+        recreated: 0,
+        deletion_id: DELETION.into(),
+    };
+    let mut world = World::new();
+    world.tombstones = vec![
+        tombstone("deleting-30h", Phase::Deleting, None),
+        tombstone("gone-29h", Phase::Gone, Some(hours_ago(29))),
+        tombstone("gone-1h", Phase::Gone, Some(hours_ago(1))),
+        Tombstone {
+            deleted_at: None,
+            ..tombstone("lives", Phase::Released, None)
+        },
+    ];
+    let ran = run(world, "list tombstones --older-than -o json").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let rows: Value = serde_json::from_str(&ran.out).unwrap();
+    let ids: Vec<&str> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, ["deleting-30h", "gone-29h"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_site_that_cannot_be_listed_never_looks_empty() {
+    let mut world = World::new();
+    world.kinds = vec![KindInfo {
+        name: KindName::new("network"),
+        aliases: vec!["net".into()],
+        columns: vec![
+            ("Status".into(), "status".into()),
+            ("Subnets".into(), "subnets[]".into()),
+        ],
+        has_dependents: true,
+    }];
+    let resource = Resource {
+        key: key("network", "n-1"),
+        name: "web".into(),
+        project_id: "demo".into(),
+        tags: vec![],
+        attributes: json!({"status": "ACTIVE", "subnets": ["s-1", "s-2"]}),
+    };
+    let listing = |region: &str, rows, error: Option<&str>| SiteListing {
+        site: Site::region("prod", region),
+        rows,
+        error: error.map(str::to_owned),
+        class: None,
+        at: start(),
+    };
+    world.listings = vec![
+        listing("one", vec![resource], None),
+        listing("two", vec![], Some("503 from neutron")),
+    ];
+    let ran = run(world, "list net").await;
+    assert_eq!(ran.exit, Exit::Unreachable);
+    assert!(
+        ran.out
+            .contains("NAME  ID   STATUS  SUBNETS   PROJECT  SITE"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out
+            .contains("web   n-1  ACTIVE  s-1, s-2  demo     prod/one"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.err.contains("prod/two: 503 from neutron"),
+        "{}",
+        ran.err
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_a_site_did_not_answer_ends_by_the_table() {
+    let table = [
+        (ErrorClass::Auth, Exit::Auth),
+        (ErrorClass::Fatal, Exit::Usage),
+        (ErrorClass::Unavailable, Exit::Unreachable),
+    ];
+    for (class, exit) in table {
+        let mut world = World::new();
+        world.kinds = vec![KindInfo {
+            name: KindName::new("network"),
+            aliases: vec![],
+            columns: vec![],
+            has_dependents: true,
+        }];
+        world.listings = vec![SiteListing {
+            site: Site::region("prod", "one"),
+            rows: vec![],
+            error: Some("why".into()),
+            class: Some(class),
+            at: start(),
+        }];
+        assert_eq!(run(world, "list network").await.exit, exit, "{class:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn show_tells_what_waits_and_what_happened() {
+    let mut world = World::new();
+    let mut held = step(7, "port", StepState::Blocked, &[]);
+    held.blockers = vec![blocker()];
+    world.steps = vec![held, step(8, "port", StepState::Gone, &[])];
+    world.events = (1..=30)
+        .map(|seq| Event {
+            seq,
+            at: start(),
+            deletion_id: Some(DELETION.into()),
+            step_id: Some(7),
+            kind: EventKind::Attempt,
+            message: format!("attempt {seq}."),
+            data: Value::Null,
+        })
+        .collect();
+    let runner = Runner::new(world);
+    let ran = runner.run("show deadbeef").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    for word in [
+        DELETION,
+        "ticket 4711",
+        "ada",
+        "port-7",
+        "attempt 30.",
+        "attempt 11.",
+    ] {
+        assert!(ran.out.contains(word), "{word}: {}", ran.out);
+    }
+    assert!(
+        !ran.out.contains("attempt 10.") && !ran.out.contains("port-8"),
+        "{}",
+        ran.out
+    );
+    let ran = runner.run("show deadbeef -o json").await;
+    let shown: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(shown["id"], DELETION);
+    assert_eq!(shown["attention"][0]["id"], 7);
+
+    let ran = runner.run("show cafebabe").await;
+    assert_eq!(ran.exit, Exit::Usage);
+    assert!(
+        ran.err.contains("no deletion ends with cafebabe"),
+        "{}",
+        ran.err
+    );
+}
+
+fn network_steps() -> Vec<Step> {
+    let mut steps = vec![
+        step(1, "network", StepState::Waiting, &[2, 3, 4, 5, 6, 7]),
+        step(2, "subnet", StepState::Waiting, &[3, 4, 5, 6, 7]),
+    ];
+    steps.extend((3..=6).map(|id| step(id, "port", StepState::Gone, &[])));
+    let mut held = step(7, "port", StepState::Blocked, &[]);
+    held.blockers = vec![blocker()];
+    steps.push(held);
+    steps
+}
+
+#[test]
+fn a_tree_puts_each_step_once_and_folds_what_is_alike() {
+    let steps = network_steps();
+    let mut out = Vec::new();
+    let style = Style {
+        ascii: true,
+        ..Style::default()
+    };
+    write_tree(&mut out, style, &nest(&steps)).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert_eq!(
+        text,
+        "delete network network1 (network-1) [waiting]\n\
+         `- delete subnet subnet2 (subnet-2) [waiting]\n   \
+            |- delete 4 ports [gone]\n   \
+            `- delete port port7 (port-7) [blocked] blocked by floatingip fip-1 \"203.0.113.9\" \
+            at prod/one (project demo, since 2026-03-01T12:00:00Z, not in this plan)\n"
+    );
+}
+
+#[test]
+fn a_tree_of_a_circle_ends_and_hides_nothing() {
+    let mut steps = network_steps();
+    steps.push(step(8, "router", StepState::Waiting, &[9]));
+    steps.push(step(9, "router", StepState::Waiting, &[8]));
+    fn count(nodes: &[gone::frontends::cli::tree::Node<'_>]) -> usize {
+        nodes.iter().map(|node| 1 + count(&node.children)).sum()
+    }
+    assert_eq!(count(&nest(&steps)), steps.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_is_nested_in_json() {
+    let mut world = World::new();
+    world.steps = network_steps();
+    let ran = run(world, "tree deadbeef -o json").await;
+    let roots: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(roots[0]["id"], 1);
+    assert_eq!(roots[0]["children"][0]["id"], 2);
+    assert_eq!(
+        roots[0]["children"][0]["children"]
+            .as_array()
+            .unwrap()
+            .len(),
+        5
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn p02_explain_names_the_blocker_and_the_next_action() {
+    let mut world = World::new();
+    world.explanation = Some(Explanation {
+        target: target("network", "n-1", "web"),
+        deletion: Some(deletion(DeletionState::Running)),
+        step: None,
+        tombstone: None,
+        lines: vec!["a floating IP holds port vm-1".into()],
+        blockers: vec![blocker()],
+        refused: vec![],
+        next_action: "ask project demo to free it".into(),
+    });
+    let runner = Runner::new(world);
+    let ran = runner.run("explain network/web@prod/one").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    for word in [
+        "holds port vm-1",
+        "blocked by floatingip fip-1",
+        "Next: ask project demo",
+        SHORT,
+    ] {
+        assert!(ran.out.contains(word), "{word}: {}", ran.out);
+    }
+    let ran = runner.run("explain network/web@prod/one -o json").await;
+    let shown: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(shown["blockers"][0]["id"], "fip-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn p02_explain_of_a_deletions_id_leads_to_show() {
+    for id in [DELETION, SHORT] {
+        let ran = Runner::new(World::new())
+            .run(&format!("explain {id}"))
+            .await;
+        assert_eq!(ran.exit, Exit::Usage, "{}", ran.err);
+        for said in [id, "KIND/ID-or-NAME", "`gone show ID` shows a deletion"] {
+            assert!(ran.err.contains(said), "{said}: {}", ran.err);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_ids_serve_wherever_an_id_does() {
+    let runner = Runner::new(World::new());
+    for verb in ["retry", "cancel", "pause", "resume"] {
+        let ran = runner.run(&format!("{verb} deadbeef")).await;
+        assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+        assert!(
+            ran.out.contains("deadbeef") && ran.out.contains('3'),
+            "{}",
+            ran.out
+        );
+    }
+    let commands = runner
+        .fake
+        .submitted()
+        .into_iter()
+        .map(|envelope| match envelope.command {
+            Command::Retry { deletion_id } => ("retry", deletion_id),
+            Command::Cancel { deletion_id } => ("cancel", deletion_id),
+            Command::Pause { deletion_id } => ("pause", deletion_id),
+            Command::Resume { deletion_id } => ("resume", deletion_id),
+            other => panic!("{other:?}"),
+        });
+    let expected = ["retry", "cancel", "pause", "resume"].map(|verb| (verb, DELETION.to_owned()));
+    assert_eq!(commands.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_takes_step_numbers_and_goes_on_after_a_wrong_id() {
+    let runner = Runner::new(World::new());
+    let ran = runner.run("retry cafebabe 1742 deadbeef").await;
+    assert_eq!(ran.exit, Exit::Usage);
+    assert!(ran.err.contains("cannot retry cafebabe"), "{}", ran.err);
+    let submitted = runner.fake.submitted();
+    assert!(matches!(
+        submitted[0].command,
+        Command::RetryStep { step_id: 1742 }
+    ));
+    assert!(matches!(submitted[1].command, Command::Retry { .. }));
+    assert_eq!(submitted.len(), 2);
+}
+
+fn drawn(format: Format) -> String {
+    let mut out = Vec::new();
+    let mut plan = plan();
+    plan.steps[2].name = "say \"hi\" \\ <b>#1".into();
+    write_plan(&mut out, Style::default(), format, &plan).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn a_plan_is_in_order_whatever_order_it_has() {
+    let plan = plan();
+    let order: Vec<u32> = in_order(&plan.steps).iter().map(|step| step.id).collect();
+    assert_eq!(order, [2, 3, 1, 0]);
+    let mut circle = plan.steps.clone();
+    circle[2].depends_on = vec![0];
+    assert_eq!(in_order(&circle).len(), 4);
+}
+
+#[test]
+fn n05_a_plan_shows_what_is_automatic_and_unset() {
+    let text = drawn(Format::Table);
+    let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("{word}: {text}"));
+    assert!(at("4 steps, 1 automatic, 1 unset, at most 9 calls") < at("ORDER"));
+    assert!(at("ORDER") < at("Automatic"));
+    assert!(at("Automatic") < at("port-4"));
+    assert!(at("port-4") < at("Unset"));
+    assert!(at("Unset") < at("floatingip-5"));
+    assert!(at("floatingip-5") < at("trunk t1 is disabled"));
+    assert!(!text.contains("Refused"));
+}
+
+#[test]
+fn a_plan_is_drawn_with_what_goes_first_before_what_waits() {
+    let dot = drawn(Format::Dot);
+    assert!(dot.starts_with("digraph plan {") && dot.trim_end().ends_with('}'));
+    assert!(
+        dot.contains("s1 -> s0;") && dot.contains("s2 -> s1;"),
+        "{dot}"
+    );
+    assert!(
+        dot.contains("s2 [label=\"delete port say \\\"hi\\\" \\\\ <b>#1\"];"),
+        "{dot}"
+    );
+    assert!(dot.contains("style=dotted") && dot.contains("style=dashed"));
+    let mermaid = drawn(Format::Mermaid);
+    assert!(mermaid.starts_with("flowchart LR\n"));
+    assert!(
+        mermaid.contains("s2[\"delete port say #quot;hi#quot; \\ #lt;b#gt;#35;1\"]"),
+        "{mermaid}"
+    );
+    assert!(mermaid.contains("s1 --> s0"));
+    let csv = drawn(Format::Csv);
+    assert!(csv.contains("automatic,"), "{csv}");
+    assert!(csv.contains("'=cmd|' /C calc'!A0"), "{csv}");
+}
+
+#[test]
+fn many_refusals_are_counted_and_not_all_written() {
+    let mut out = Vec::new();
+    let plan = Plan {
+        refused: vec![refusal(); 10_000],
+        ..plan()
+    };
+    write_plan(&mut out, Style::default(), Format::Table, &plan).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert_eq!(text.matches("blocked by").count(), 10);
+    assert!(text.contains("and 9990 more"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_plans_are_drawn() {
+    let runner = Runner::new(World::new());
+    let ran = runner.run("list -o dot").await;
+    assert_eq!(ran.exit, Exit::Usage);
+    assert_eq!(runner.fake.world.lock().unwrap().queries, 0);
+}
+
+#[tokio::test]
+async fn causes_are_listed_with_what_finds_their_steps() {
+    let mut world = World::new();
+    world.causes = vec![CauseGroup {
+        cause: Cause {
+            state: StepState::Stuck,
+            kind: KindName::new("port"),
+            class: Some(ErrorClass::Fatal),
+            status: Some(403),
+            error_type: Some("PolicyNotAuthorized".into()),
+        },
+        steps: 500,
+        since: chrono::DateTime::UNIX_EPOCH,
+        message: "rule:delete_port is disallowed".into(),
+    }];
+    let ran = run(world, "list causes").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let row: Vec<&str> = ran.out.lines().nth(1).unwrap().split_whitespace().collect();
+    let shown = [
+        "stuck",
+        "500",
+        "port",
+        "403",
+        "PolicyNotAuthorized",
+        "fatal",
+    ];
+    assert_eq!(row[..6], shown, "{}", ran.out);
+}
+
+/// The fake answers with what it was asked for.
+#[tokio::test]
+async fn causes_are_those_of_the_chosen_sites() {
+    let asked = |line: &str| {
+        let world = World::new();
+        let asked = world.causes_asked.clone();
+        let line = format!("list causes {line}");
+        async move {
+            let ran = run(world, &line).await;
+            assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+            let sites = asked.lock().unwrap().clone();
+            sites.iter().map(ToString::to_string).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(asked("").await, Vec::<String>::new());
+    assert_eq!(asked("--cloud lab").await, ["lab/one"]);
+    assert_eq!(asked("--region two").await, ["prod/two"]);
+    let ran = run(World::new(), "list causes --cloud lba").await;
+    assert_eq!(ran.exit, Exit::Usage);
+}
+
+#[tokio::test]
+async fn gates_are_listed_with_what_became_of_their_requests() {
+    let world = || {
+        let mut world = World::new();
+        world.gates = vec![GateStatus {
+            listen: "127.0.0.1:9696".into(),
+            source: "local".into(),
+            site: Site::region("prod", "RegionOne"),
+            service: "network".into(),
+            traffic: GateTraffic {
+                requests: 70,
+                hidden: 5,
+                refused: 3,
+                ..GateTraffic::default()
+            },
+        }];
+        world
+    };
+    let ran = run(world(), "list gates").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let cells: Vec<Vec<&str>> = ran
+        .out
+        .lines()
+        .map(|it| it.split_whitespace().collect())
+        .collect();
+    let shown = [
+        "127.0.0.1:9696",
+        "local",
+        "network",
+        "prod/RegionOne",
+        "70",
+        "5",
+        "0",
+        "3",
+        "0",
+        "0",
+    ];
+    assert_eq!(cells[1], shown, "{}", ran.out);
+    let ran = run(world(), "list gates -o json").await;
+    let rows: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        (&rows[0]["requests"], &rows[0]["hidden"]),
+        (&json!(70), &json!(5))
+    );
+    let ran = run(world(), "list gates --cloud lab -o json").await;
+    assert_eq!(ran.out.trim(), "[]");
+}
+
+#[tokio::test]
+async fn g12_deployments_are_listed_with_who_hears_whom() {
+    let world = || {
+        let mut world = World::new();
+        world.deployments = deployments();
+        world
+    };
+    let ran = run(world(), "list deployments").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let expected = "\
+NAME  SERVICE/REGION  WE WATCH             IT WATCHES                                       WAITED FOR  REASON
+d0-1  s0/r1           no                   since 2026-02-28T12:00:00Z, seen 42s ago, lag 2  3           it does not answer
+d1-1  s1/r1           stale, heard 2h ago  no                                               -           connection refused
+";
+    assert_eq!(ran.out, expected);
+    let ran = run(world(), "list deployments -o json").await;
+    let rows: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(rows[0]["importer"]["awaited"], 3);
+    assert_eq!(rows[1]["watch"]["fresh"], false);
+    let ran = run(world(), "list deployments -o csv").await;
+    assert!(ran.out.contains("\"stale, heard 2h ago\""), "{}", ran.out);
+    for format in ["jsonl", "yaml"] {
+        let ran = run(world(), &format!("list deployments -o {format}")).await;
+        assert!(ran.out.contains("d1-1"), "{}", ran.out);
+    }
+    let ran = run(world(), "list deployments --region r1 -o json").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let ran = run(world(), "list deployments --region r2 -o json").await;
+    assert_eq!(ran.out.trim(), "[]");
+    let ran = run(world(), "list deployments --cloud prod").await;
+    assert_eq!(ran.exit, Exit::Usage);
+    assert!(ran.err.contains("belong to no cloud"), "{}", ran.err);
+}
+
+/// What holds a step in other deployments stands below it, and below that what holds it there.
+#[test]
+fn g11_a_tree_shows_what_other_deployments_hold() {
+    let there = |name: &str| Site::Deployment { name: name.into() };
+    let key = |kind: &str, id: &str, at: &str| ResourceKey {
+        site: there(at),
+        kind: KindName::new(kind),
+        id: id.into(),
+    };
+    let holder = |kind: &str, id: &str, at: &str| Blocker {
+        kind: KindName::new(kind),
+        id: id.into(),
+        name: String::new(),
+        site: there(at),
+        owner: String::new(),
+        owner_name: String::new(),
+        since: None,
+        in_plan: true,
+        holds: None,
+    };
+    let mut held = step(1, "zone", StepState::Blocked, &[2]);
+    held.blockers = vec![
+        Blocker {
+            holds: Some(key("c", "c1", "d0-1").into()),
+            in_plan: false,
+            ..holder("d", "d1", "d0-3")
+        },
+        holder("deployment", "d0-2", "d0-2"),
+        holder("c", "c1", "d0-1"),
+    ];
+    held.last_error = Some(StepError {
+        class: ErrorClass::Blocked,
+        status: None,
+        kind: "AwaitingImporters".into(),
+        message: "deployment d0-1 still has c c1".into(),
+        request_id: String::new(),
+        at: start(),
+    });
+    let steps = [held, step(2, "record", StepState::Gone, &[])];
+    let mut out = Vec::new();
+    write_tree(&mut out, Style::default(), &nest(&steps)).unwrap();
+    let expected = "\
+delete zone zone1 (zone-1) [blocked] awaits the word of d0-1, d0-2
+└─ delete record record2 (record-2) [gone]
+◂─ held by deployment d0-2 (its word is awaited)
+◂─ held by c c1 at d0-1 (goes too)
+   ◂─ held by d d1 at d0-3 (not being deleted)
+";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+}

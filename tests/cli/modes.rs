@@ -1,0 +1,539 @@
+//! The words of the command line, which engine is spoken to, and `doctor`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{CommandFactory as _, Parser as _};
+use clap_complete::Shell;
+use gone::app::{EngineSource, Mode, Places, mode, places, way};
+use gone::domain::mapping::{CopiedBy, Mapping};
+use gone::domain::model::{ErrorClass, Site};
+use gone::frontends::cli::args::{Cli, Format, Global, Verb, Wait};
+use gone::frontends::cli::output::Style;
+use gone::frontends::cli::{Exit, describe, doctor as view};
+use gone::frontends::offline::doctor::{
+    EngineFacts, Facts, FoundCloud, Health, LedgerFacts, Login, NotifyFacts, PeerFacts,
+    TerminalFacts, can_write, examine,
+};
+use gone::system::config::{self, Settings, Surroundings};
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(std::iter::once("gone").chain(line.split_whitespace()))
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_verb_helps_with_examples() {
+    let mut command = Cli::command();
+    for verb in command.get_subcommands_mut() {
+        let name = verb.get_name().to_owned();
+        let help = verb.render_long_help().to_string();
+        assert!(help.contains("Examples:"), "{name}");
+        assert!(help.contains(&format!("gone {name}")), "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_names_the_nearest_and_is_2() {
+    for (line, near) in [
+        ("delet network/x", "'delete'"),
+        ("plan network/x --cascad", "'--cascade'"),
+        ("list -o jsn", "'json'"),
+        ("--sandbo", "'--sandbox'"),
+    ] {
+        let error = parse(line).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{line}");
+        assert!(error.to_string().contains(near), "{error}");
+    }
+    for line in [
+        "delete",
+        "plan",
+        "retry",
+        "show",
+        "delete x --plan p",
+        "delete --plan p --cascade",
+    ] {
+        assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+}
+
+#[test]
+fn global_options_stand_before_or_after_the_verb() {
+    for line in [
+        "-o json --cloud c --region a --region b --read-only list stuck",
+        "list stuck -o json --cloud c --region a --region b --read-only",
+    ] {
+        let global = parse(line).unwrap().global;
+        assert_eq!(global.output, Format::Json);
+        assert_eq!(global.region, ["a", "b"]);
+        assert!(global.read_only);
+    }
+}
+
+#[test]
+fn waits_are_as_the_contract_writes_them() {
+    let wait = |line: &str| match parse(line).unwrap().verb {
+        Some(Verb::Delete(args)) => args.wait,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(wait("delete a/b --yes"), None);
+    assert_eq!(wait("delete a/b --yes --wait"), Some(Wait(None)));
+    let half_an_hour = std::time::Duration::from_secs(1800);
+    assert_eq!(
+        wait("delete a/b --wait=30m"),
+        Some(Wait(Some(half_an_hour)))
+    );
+    assert_eq!(wait("delete --wait a/b"), Some(Wait(None)));
+    assert!(parse("delete a/b --wait=soon").is_err());
+    let Some(Verb::List(list)) = parse("list stuck --older-than").unwrap().verb else {
+        panic!()
+    };
+    assert_eq!(
+        list.older_than,
+        Some(std::time::Duration::from_secs(86_400))
+    );
+}
+
+#[test]
+fn each_mode_is_one() {
+    let of = |line: &str| {
+        let cli = parse(line).unwrap();
+        mode(cli.engine, cli.print_config, cli.verb)
+    };
+    assert!(matches!(of(""), Ok(Mode::Console)));
+    assert!(matches!(of("--sandbox=busy"), Ok(Mode::Console)));
+    assert!(matches!(of("--engine --sandbox"), Ok(Mode::Engine)));
+    assert!(matches!(of("--print-config"), Ok(Mode::PrintConfig)));
+    assert!(matches!(of("doctor"), Ok(Mode::Doctor)));
+    assert!(matches!(of("check kinds"), Ok(Mode::CheckKinds)));
+    assert!(matches!(
+        of("sandbox --listen 127.0.0.1:0"),
+        Ok(Mode::SandboxServer(_))
+    ));
+    assert!(matches!(of("list"), Ok(Mode::Client(_))));
+    assert_eq!(of("--engine list").unwrap_err().exit, Exit::Usage);
+}
+
+fn around() -> Surroundings {
+    Surroundings {
+        state_home: Some("/s".into()),
+        socket: Some("/env.sock".into()),
+        ..Surroundings::default()
+    }
+}
+
+fn placed(line: &str, settings: &Settings) -> Places {
+    let global = parse(line).unwrap().global;
+    places(&global, settings, &around(), |_| false).unwrap()
+}
+
+#[test]
+fn the_state_is_where_the_contract_says() {
+    let mut settings = Settings::default();
+    let usual = placed("list", &settings);
+    assert_eq!(usual.ledger, Path::new("/s/gone/ledger.db"));
+    assert_eq!(usual.reach, Path::new("/env.sock"));
+    settings.ledger.path = Some("/set.db".into());
+    assert_eq!(placed("list", &settings).ledger, Path::new("/set.db"));
+    let named = placed("list --ledger /opt.db --socket /opt.sock", &settings);
+    assert_eq!(named.ledger, Path::new("/opt.db"));
+    assert_eq!(
+        (named.serve.as_path(), named.reach.as_path()),
+        (Path::new("/opt.sock"), Path::new("/opt.sock"))
+    );
+    // The practice cloud shares nothing with the real ones.
+    let sandbox = placed("list --sandbox", &settings);
+    assert_eq!(sandbox.ledger, Path::new("/s/gone/sandbox/ledger.db"));
+    assert_eq!(sandbox.reach, Path::new("/s/gone/sandbox/gone.sock"));
+
+    let global = parse("list --ledger postgres://h/d").unwrap().global;
+    let refused = places(&global, &settings, &around(), |_| false).unwrap_err();
+    assert_eq!(refused.exit, Exit::Usage);
+    let homeless = places(
+        &Global::default(),
+        &settings,
+        &Surroundings::default(),
+        |_| false,
+    );
+    assert_eq!(homeless.unwrap_err().exit, Exit::Usage);
+}
+
+#[test]
+fn the_engine_is_the_one_that_owns_the_ledger() {
+    let settings = Settings::default();
+    let usual = placed("list", &settings);
+    let named = placed("list --ledger /l", &settings);
+    let at = |path: &str| EngineSource::Attach(PathBuf::from(path));
+    assert_eq!(
+        way(&named, Some(Some("/own.sock".into())), |_| true),
+        at("/own.sock")
+    );
+    assert_eq!(way(&usual, Some(None), |_| false), at("/env.sock"));
+    assert_eq!(way(&usual, None, |_| true), at("/env.sock"));
+    assert_eq!(way(&usual, None, |_| false), EngineSource::Embed);
+    // Another engine that listens is not this ledger's.
+    assert_eq!(way(&named, None, |_| true), EngineSource::Embed);
+}
+
+fn well() -> Facts {
+    Facts {
+        settings: Some(Ok(None)),
+        clouds: Some(Ok(vec![FoundCloud {
+            name: "prod".into(),
+            regions: vec!["one".into()],
+            found_in: vec!["/etc/openstack/clouds.yaml".into()],
+        }])),
+        mapping: vec![],
+        warnings: vec![],
+        logins: vec![Login {
+            site: Site::region("prod", "one"),
+            result: Ok("admin in project admin".into()),
+        }],
+        ledger: Some(LedgerFacts {
+            path: "/s/ledger.db".into(),
+            writable: Ok(()),
+            readable: Some(Ok(())),
+        }),
+        engine: Some(EngineFacts {
+            socket: "/s/gone.sock".into(),
+            owner_pid: None,
+            answer: Err("no such file".into()),
+        }),
+        notify: Some(vec![NotifyFacts {
+            channel: "mail to ops".into(),
+            failing: String::new(),
+        }]),
+        deployment: None,
+        peers: vec![PeerFacts {
+            peer: "orders/eu-1".into(),
+            url: "https://o.example".into(),
+            known_by: "/etc/gone/o.token (mode 600)".into(),
+            answer: Ok(()),
+        }],
+        terminal: Some(TerminalFacts {
+            name: Some("xterm".into()),
+            is_terminal: true,
+            size: Some((80, 24)),
+            colour: true,
+            utf8: true,
+        }),
+    }
+}
+
+type Change = fn(&mut Facts);
+
+fn mapping(cloud: &str, region: &str) -> Mapping {
+    Mapping {
+        central: Site::region("prod", "one"),
+        locals: vec![Site::region(cloud, region)],
+        by: CopiedBy::Tag,
+    }
+}
+
+#[test]
+fn doctor_judges_what_it_finds() {
+    let table: [(&str, Change, Health, Exit, &str); 19] = [
+        (
+            "peer orders/eu-1",
+            |_| {},
+            Health::Ok,
+            Exit::Done,
+            "https://o.example answers; known by /etc/gone/o.token (mode 600)",
+        ),
+        (
+            "peer orders/eu-1",
+            |facts| facts.peers[0].answer = Err("GET https://o.example/peer/v1: refused".into()),
+            Health::Fail,
+            Exit::Unreachable,
+            "/peer/v1: refused",
+        ),
+        ("terminal", |_| {}, Health::Ok, Exit::Done, "xterm, 80x24"),
+        ("notify", |_| {}, Health::Ok, Exit::Done, "mail to ops"),
+        (
+            "notify",
+            |f| f.notify = Some(vec![]),
+            Health::Ok,
+            Exit::Done,
+            "nobody is told",
+        ),
+        (
+            "notify",
+            |f| f.notify.as_mut().unwrap()[0].failing = "answered 503".into(),
+            Health::Warn,
+            Exit::Done,
+            "answered 503",
+        ),
+        (
+            "cloud prod",
+            |_| {},
+            Health::Ok,
+            Exit::Done,
+            "/etc/openstack/clouds.yaml",
+        ),
+        (
+            "clouds",
+            |f| f.clouds = Some(Ok(vec![])),
+            Health::Fail,
+            Exit::Usage,
+            "no cloud",
+        ),
+        (
+            "clouds",
+            |f| f.clouds = Some(Err("line 3".into())),
+            Health::Fail,
+            Exit::Usage,
+            "line 3",
+        ),
+        (
+            "mapping of prod/one",
+            |f| f.mapping = vec![mapping("prod", "one")],
+            Health::Ok,
+            Exit::Done,
+            "copies at prod/one",
+        ),
+        (
+            "mapping of prod/one",
+            |f| f.mapping = vec![mapping("prod", "two")],
+            Health::Fail,
+            Exit::Usage,
+            "prod/two is no region of a configured cloud",
+        ),
+        (
+            "settings",
+            |f| f.settings = Some(Err("line 9".into())),
+            Health::Fail,
+            Exit::Usage,
+            "line 9",
+        ),
+        (
+            "files",
+            |f| f.warnings = vec!["mode 644".into()],
+            Health::Warn,
+            Exit::Done,
+            "644",
+        ),
+        (
+            "login prod/one",
+            |f| f.logins[0].result = Err((ErrorClass::Auth, "401".into())),
+            Health::Fail,
+            Exit::Auth,
+            "401",
+        ),
+        (
+            "login prod/one",
+            |f| f.logins[0].result = Err((ErrorClass::Unavailable, "refused".into())),
+            Health::Fail,
+            Exit::Unreachable,
+            "refused",
+        ),
+        (
+            "ledger",
+            |f| f.ledger.as_mut().unwrap().writable = Err("denied".into()),
+            Health::Fail,
+            Exit::Usage,
+            "denied",
+        ),
+        (
+            "ledger content",
+            |f| f.ledger.as_mut().unwrap().readable = Some(Err("newer".into())),
+            Health::Fail,
+            Exit::Usage,
+            "newer",
+        ),
+        (
+            "engine",
+            |f| f.engine.as_mut().unwrap().owner_pid = Some(7),
+            Health::Fail,
+            Exit::Unreachable,
+            "process 7",
+        ),
+        (
+            "terminal",
+            |f| f.terminal.as_mut().unwrap().size = Some((20, 5)),
+            Health::Warn,
+            Exit::Done,
+            "20x5",
+        ),
+    ];
+    for (name, change, health, exit, word) in table {
+        let mut facts = well();
+        change(&mut facts);
+        let checks = examine(&facts);
+        let check = checks.iter().find(|check| check.name == name).expect(name);
+        assert_eq!(check.health, health, "{name}");
+        assert!(check.found.contains(word), "{name}: {}", check.found);
+        assert_eq!(view::exit(&checks), exit, "{name}");
+        assert_eq!(check.trouble.is_some(), health == Health::Fail, "{name}");
+        if health == Health::Fail {
+            assert!(!check.advice.is_empty(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn doctor_is_shown_with_the_next_step() {
+    let show = |facts: &Facts, format| {
+        let mut out = Vec::new();
+        let checks = examine(facts);
+        let exit =
+            view::report(&mut out, Style::default(), format, &checks, "Next: `gone`").unwrap();
+        (exit, String::from_utf8(out).unwrap())
+    };
+    let (exit, text) = show(&well(), Format::Table);
+    assert_eq!(exit, Exit::Done);
+    assert!(text.contains("Next: `gone`"), "{text}");
+    let mut facts = well();
+    facts.clouds = Some(Ok(vec![]));
+    let (exit, text) = show(&facts, Format::Table);
+    assert_eq!(exit, Exit::Usage);
+    assert!(
+        text.contains("clouds.yaml") && !text.contains("Next:"),
+        "{text}"
+    );
+    let (_, text) = show(&facts, Format::Json);
+    let checks: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(
+        checks
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|check| check["trouble"] == "configuration")
+    );
+}
+
+#[test]
+fn a_ledger_is_writable_where_its_folder_can_be_made() {
+    let base = tempfile::tempdir().unwrap();
+    assert_eq!(can_write(&base.path().join("a/b/ledger.db")), Ok(()));
+    assert!(!base.path().join("a").exists(), "doctor writes nothing");
+    let file = base.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(can_write(&file), Ok(()));
+    assert!(can_write(&file.join("ledger.db")).is_err());
+}
+
+fn written(by: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut text = Vec::new();
+    by(&mut text);
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn shells_are_told_every_verb() {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let script = written(|out| describe::completions(shell, out).unwrap());
+        for verb in Cli::command().get_subcommands() {
+            assert!(
+                script.contains(verb.get_name()),
+                "{shell}: {}",
+                verb.get_name()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_verb_has_a_page_with_its_examples() {
+    let program = written(|out| describe::man(None, out).unwrap());
+    for verb in Cli::command().get_subcommands() {
+        let name = verb.get_name();
+        assert!(
+            program.contains(&format!("gone\\-{name}(1)")),
+            "{name}: {program}"
+        );
+        let page = written(|out| describe::man(Some(name), out).unwrap());
+        assert!(page.contains("Examples:"), "{name}");
+    }
+    let failure = describe::man(Some("delte"), &mut Vec::new()).unwrap_err();
+    assert_eq!(failure.exit, Exit::Usage);
+    assert!(
+        failure.message.contains("did you mean \"delete\"?"),
+        "{failure:?}"
+    );
+}
+
+/// The pages for tasks, by name.
+const TASKS: [(&str, &str); 7] = [
+    (
+        "free-what-is-stuck",
+        include_str!("../../assets/tasks/free-what-is-stuck.md"),
+    ),
+    (
+        "clean-up-every-night",
+        include_str!("../../assets/tasks/clean-up-every-night.md"),
+    ),
+    (
+        "keep-it-deleted",
+        include_str!("../../assets/tasks/keep-it-deleted.md"),
+    ),
+    (
+        "run-it-as-a-service",
+        include_str!("../../assets/tasks/run-it-as-a-service.md"),
+    ),
+    (
+        "look-after-the-ledger",
+        include_str!("../../assets/tasks/look-after-the-ledger.md"),
+    ),
+    (
+        "find-out-what-happened",
+        include_str!("../../assets/tasks/find-out-what-happened.md"),
+    ),
+    (
+        "delete-across-deployments",
+        include_str!("../../assets/tasks/delete-across-deployments.md"),
+    ),
+];
+
+#[test]
+fn every_command_and_setting_of_the_tasks_is_understood() {
+    for (page, text) in TASKS {
+        let commands = text.lines().filter(|line| line.starts_with("    gone"));
+        let mut seen = 0;
+        for line in commands {
+            // As a shell takes them: what is quoted is one word.
+            let mut words: Vec<String> = Vec::new();
+            for (at, part) in line.trim().split('\'').enumerate() {
+                match at % 2 {
+                    0 => words.extend(part.split_whitespace().map(str::to_owned)),
+                    _ => words.push(part.to_owned()),
+                }
+            }
+            let parsed = Cli::try_parse_from(&words);
+            assert!(parsed.is_ok(), "{page}: {line}: {}", parsed.err().unwrap());
+            seen += 1;
+        }
+        assert!(seen > 0, "{page} has no command");
+        for block in text.split("```toml\n").skip(1) {
+            let (settings, _) = block.split_once("```").unwrap();
+            let parsed = config::parse(settings, Path::new(page));
+            assert!(parsed.is_ok(), "{page}: {}", parsed.unwrap_err());
+        }
+    }
+}
+
+/// What the examples start is what this version understands.
+#[test]
+fn the_examples_of_a_service_and_of_its_users_are_understood() {
+    let service = include_str!("../../assets/examples/gone.service");
+    let keys = include_str!("../../assets/examples/authorized_keys");
+    let of_service = service
+        .lines()
+        .filter_map(|line| line.strip_prefix("ExecStart="));
+    let of_users = keys.lines().filter_map(|line| {
+        let (_, command) = line.split_once("command=\"env USER=")?;
+        let (command, _) = command.split_once('"')?;
+        Some(command.split_once(' ')?.1)
+    });
+    let lines: Vec<&str> = of_service.chain(of_users).collect();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    for line in &lines {
+        let cli = Cli::try_parse_from(line.split_whitespace());
+        let global = cli.unwrap_or_else(|error| panic!("{line}: {error}")).global;
+        let (ledger, socket) = (global.ledger.unwrap(), global.socket.unwrap());
+        assert_eq!(ledger.to_str(), Some("/var/lib/gone/ledger.db"), "{line}");
+        assert_eq!(socket.to_str(), Some("/run/gone/engine.sock"), "{line}");
+    }
+}
