@@ -32,8 +32,8 @@ use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::{
-    AuditWork, CheckWork, Cli, CompletionsArgs, Format, Global, LedgerWork, ManArgs, NotifyWork,
-    OnOff, ReplayArgs, SandboxArgs, Verb,
+    AuditWork, CheckWork, Cli, CompletionsArgs, EngineVerb, Format, Global, LedgerFileWork,
+    LedgerWork, LocalVerb, ManArgs, NotifyWork, OnOff, ReplayArgs, SandboxArgs, Verb,
 };
 use crate::frontends::cli::output::{Style, Tolerant};
 use crate::frontends::cli::{self, Exit, Failure, ReadLine, Session, describe};
@@ -105,14 +105,14 @@ pub enum Mode {
     SandboxServer(SandboxArgs),
     CheckKinds,
     Doctor,
-    Ledger(LedgerWork),
+    Ledger(LedgerFileWork),
     Audit(AuditWork),
     Replay(ReplayArgs),
     Notify(NotifyWork),
     Completions(CompletionsArgs),
     Man(ManArgs),
     /// A client of an engine.
-    Client(Verb),
+    Client(EngineVerb),
 }
 
 /// # Errors
@@ -122,21 +122,23 @@ pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode
         (false, true, None) => Ok(Mode::PrintConfig),
         (true, false, None) => Ok(Mode::Engine),
         (false, false, None) => Ok(Mode::Console),
-        (false, false, Some(Verb::Sandbox(args))) => Ok(Mode::SandboxServer(args)),
-        (false, false, Some(Verb::Check(args))) => Ok(match args.work {
-            CheckWork::Kinds => Mode::CheckKinds,
+        (false, false, Some(Verb::Engine(verb))) => Ok(Mode::Client(verb)),
+        (false, false, Some(Verb::Local(verb))) => Ok(match verb {
+            LocalVerb::Sandbox(args) => Mode::SandboxServer(args),
+            LocalVerb::Check(args) => match args.work {
+                CheckWork::Kinds => Mode::CheckKinds,
+            },
+            LocalVerb::Doctor => Mode::Doctor,
+            LocalVerb::Ledger(args) => match args.work {
+                LedgerWork::Prune(args) => Mode::Client(EngineVerb::Prune(args)),
+                LedgerWork::File(work) => Mode::Ledger(work),
+            },
+            LocalVerb::Audit(args) => Mode::Audit(args.work),
+            LocalVerb::Replay(args) => Mode::Replay(args),
+            LocalVerb::Notify(args) => Mode::Notify(args.work),
+            LocalVerb::Completions(args) => Mode::Completions(args),
+            LocalVerb::Man(args) => Mode::Man(args),
         }),
-        (false, false, Some(Verb::Doctor)) => Ok(Mode::Doctor),
-        (false, false, Some(Verb::Ledger(args))) => Ok(match args.work {
-            LedgerWork::Prune(_) => Mode::Client(Verb::Ledger(args)),
-            work => Mode::Ledger(work),
-        }),
-        (false, false, Some(Verb::Audit(args))) => Ok(Mode::Audit(args.work)),
-        (false, false, Some(Verb::Replay(args))) => Ok(Mode::Replay(args)),
-        (false, false, Some(Verb::Notify(args))) => Ok(Mode::Notify(args.work)),
-        (false, false, Some(Verb::Completions(args))) => Ok(Mode::Completions(args)),
-        (false, false, Some(Verb::Man(args))) => Ok(Mode::Man(args)),
-        (false, false, Some(verb)) => Ok(Mode::Client(verb)),
         _ => Err(Failure::usage(
             "understand the command line",
             "--engine, --print-config and a verb are each a mode of their own",
@@ -387,7 +389,7 @@ async fn client(
     global: &Global,
     around: &Surroundings,
     style: Style,
-    verb: Verb,
+    verb: EngineVerb,
 ) -> Result<Exit, Failure> {
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;

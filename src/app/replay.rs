@@ -17,7 +17,7 @@ use crate::control::Control;
 use crate::domain::model::Origin;
 use crate::domain::moment;
 use crate::engine::replay::Replay;
-use crate::frontends::cli::args::{Global, ListArgs, ReplayArgs, Verb};
+use crate::frontends::cli::args::{EngineVerb, Global, ListArgs, ReplayArgs};
 use crate::frontends::cli::output::{Style, Tolerant};
 use crate::frontends::cli::{self, Exit, Failure, Session};
 use crate::ledger::sqlite::rewind::{Rewind, Unplayable};
@@ -106,7 +106,7 @@ async fn list(
         what: "deletions".to_owned(),
         older_than: None,
     };
-    cli::run(session, Verb::List(list)).await
+    cli::run(session, EngineVerb::List(list)).await
 }
 
 fn from(

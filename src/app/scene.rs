@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::embedded::{ledger_failure, open_anew};
 use crate::cloud::Registry;
-use crate::control::{Command, Control, ControlError, Envelope, Page, Query, Receipt};
+use crate::control::{Command, Control, ControlError, Envelope, Receipt, query};
 use crate::domain::kinds::{Home, Kinds, Source};
 use crate::domain::model::{Actor, Origin};
 use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
@@ -283,10 +283,6 @@ fn failed(error: ControlError) -> PeerFailure {
     PeerFailure::new(error.to_string())
 }
 
-fn unexpected(peer: &Peer) -> PeerFailure {
-    PeerFailure::new(format!("{peer} answered something else"))
-}
-
 #[async_trait]
 impl Peers for InProcessPeers {
     fn known(&self) -> Vec<Peer> {
@@ -296,22 +292,16 @@ impl Peers for InProcessPeers {
     async fn watch(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {
         let there = self.neighbourhood.reach(peer)?;
         let watch = envelope(Command::Watch { watch }, "a deployment");
-        match there.submit(watch).await.map_err(failed)? {
-            Receipt::News(news) => Ok(*news),
-            _ => Err(unexpected(peer)),
-        }
+        let receipt = there.submit(watch).await;
+        receipt.and_then(Receipt::into_news).map_err(failed)
     }
 
     async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure> {
         let there = self.neighbourhood.reach(peer)?;
-        match there
-            .query(Query::PointsAt { question })
+        there
+            .ask(query::PointsAt { question })
             .await
-            .map_err(failed)?
-        {
-            Page::Answers { answers } => Ok(answers),
-            _ => Err(unexpected(peer)),
-        }
+            .map_err(failed)
     }
 
     async fn hint(&self, peer: &Peer, from: Deployment) -> Result<(), PeerFailure> {

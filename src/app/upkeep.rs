@@ -6,7 +6,7 @@ use std::path::Path;
 use super::embedded::ledger_failure;
 use super::{Places, places, settings};
 use crate::domain::model::Origin;
-use crate::frontends::cli::args::{AuditWork, Format, Global, LedgerWork};
+use crate::frontends::cli::args::{AuditWork, Format, Global, LedgerFileWork};
 use crate::frontends::cli::output::{Style, Tolerant};
 use crate::frontends::cli::{self, Exit, Failure, doctor};
 use crate::frontends::offline::ledger;
@@ -19,19 +19,19 @@ pub(super) fn run(
     global: &Global,
     around: &Surroundings,
     style: Style,
-    work: &LedgerWork,
+    work: &LedgerFileWork,
 ) -> Result<Exit, Failure> {
     let places = found(global, around)?;
     let path = places.ledger;
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
     let exit = match work {
-        LedgerWork::Check => {
+        LedgerFileWork::Check => {
             let checks =
                 ledger::check(&path, &places.seal_keys).map_err(|error| ledger_failure(&error))?;
             let well = format!("{} is whole, and every rule holds.", path.display());
             doctor::report(&mut out, style, global.output, &checks, &well)?
         }
-        LedgerWork::Backup { to } => {
+        LedgerFileWork::Backup { to } => {
             let bytes = upkeep::backup(&path, to).map_err(|error| {
                 let tried = format!("copy the ledger {} to {}", path.display(), to.display());
                 Failure::usage(
@@ -46,8 +46,7 @@ pub(super) fn run(
             }
             Exit::Done
         }
-        LedgerWork::Prune(_) => return Err(Failure::unexpected("run by an engine")),
-        LedgerWork::Export => {
+        LedgerFileWork::Export => {
             upkeep::export(&path, &mut out).map_err(|error| ledger_failure(&error))?;
             Exit::Done
         }

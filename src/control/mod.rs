@@ -5,10 +5,12 @@
 //! bounded picture that a screen needs at once. The embedded engine and the one across a socket
 //! differ in one `Arc<dyn Control>`.
 
+pub mod query;
 pub mod remote;
 pub mod target;
 pub mod traffic;
 
+pub use query::{Page, Pages, Query, Request};
 pub use target::{SiteSpec, TargetSpec};
 pub use traffic::{GateStatus, GateTraffic};
 
@@ -17,20 +19,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::domain::attention::{Cause, CauseGroup};
-use crate::domain::gantt::{Gantt, Upcoming};
-use crate::domain::ladder::{Ladder, PurgeScope, Rung};
+use crate::domain::attention::Cause;
+use crate::domain::ladder::{PurgeScope, Rung};
 use crate::domain::model::{
-    Actor, Blocker, Counts, Deletion, DeletionState, DriftPolicy, ErrorClass, Event, KindName,
-    OnFailure, Orphan, Phase, Plan, PlanOptions, Refusal, Resource, ResourceKey, Scope, Site,
-    SitePause, Step, StepState, Target, Tombstone,
+    Actor, Blocker, Counts, Deletion, DriftPolicy, ErrorClass, Event, KindName, OnFailure, Paged,
+    Plan, PlanOptions, Refusal, Resource, ResourceKey, Scope, Site, SitePause, Step, StepState,
+    Target, Tombstone,
 };
-use crate::domain::news::{Mark, NotificationCursor};
-use crate::domain::outline::Outline;
-use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
+use crate::domain::news::Mark;
+use crate::domain::peers::{Deployment, News, Watch};
 
 /// The engine, as a front end sees it.
 #[async_trait]
@@ -42,6 +43,31 @@ pub trait Control: Send + Sync {
     async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError>;
     /// Slow readers skip versions and never hold the engine.
     fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>>;
+}
+
+impl dyn Control + '_ {
+    /// Asks one question.
+    ///
+    /// # Errors
+    /// What the engine answers in place of an answer.
+    pub async fn ask<R: Request>(&self, request: R) -> Result<R::Answer, ControlError> {
+        R::answer(self.query(request.into()).await?)
+    }
+
+    /// All rows of a question whose answer comes in pages, a page at a time, each asked for when it is wanted.
+    pub fn pages<R: Pages>(
+        &self,
+        request: R,
+    ) -> impl Stream<Item = Result<Vec<R::Row>, ControlError>> {
+        stream::try_unfold(Some(request), async |request| {
+            let Some(request) = request else {
+                return Ok(None);
+            };
+            let Paged { rows, next } = self.ask(request.clone()).await?;
+            let further = next.map(|next| request.at_cursor(Some(next)));
+            Ok(Some((rows, further)))
+        })
+    }
 }
 
 /// A command, and who asks for it.
@@ -276,11 +302,7 @@ pub enum Receipt {
     Planned {
         plan: Arc<Plan>,
     },
-    /// `existing`: the resource was being deleted already, by this deletion (T6).
-    Accepted {
-        deletion_id: String,
-        existing: bool,
-    },
+    Accepted(Accepted),
     Done {
         moved: u64,
     },
@@ -292,16 +314,71 @@ pub enum Receipt {
     Resource {
         row: serde_json::Value,
     },
-    /// The rung was taken.
-    Purged {
-        rung: Rung,
-        /// How many steps it put to work, or gave up.
-        moved: u64,
-        /// With `unpin`: the deletion of what pins it.
-        deletion_id: Option<String>,
-        /// With `runbook`: what to do by hand.
-        runbook: Option<String>,
-    },
+    Purged(Purged),
+}
+
+macro_rules! receipts {
+    ($($(#[$doc:meta])* $method:ident: $pattern:pat => $value:expr, $type:ty;)*) => {
+        impl Receipt {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// [`ControlError::Internal`] if it is the receipt of another command.
+                pub fn $method(self) -> Result<$type, ControlError> {
+                    match self {
+                        $pattern => Ok($value),
+                        _ => Err(unexpected_reply()),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+receipts! {
+    /// The receipt of [`Command::Plan`].
+    into_plan: Self::Planned { plan } => plan, Arc<Plan>;
+    /// The receipt of a command that asks for a deletion.
+    into_accepted: Self::Accepted(accepted) => accepted, Accepted;
+    /// How many steps, or rows of the ledger, a command has moved.
+    into_moved: Self::Done { moved } => moved, u64;
+    /// The receipt of [`Command::RetryMatching`].
+    into_retried: Self::Bulk(retried) => retried, Retried;
+    /// The receipt of [`Command::Watch`].
+    into_news: Self::News(news) => *news, News;
+    /// The receipt of [`Command::Create`] and [`Command::Update`].
+    into_resource: Self::Resource { row } => row, serde_json::Value;
+    /// The receipt of [`Command::Purge`].
+    into_purged: Self::Purged(purged) => purged, Purged;
+}
+
+/// The engine answered another question, or carried out another command: it is of another version.
+pub(crate) fn unexpected_reply() -> ControlError {
+    ControlError::Internal {
+        message: "unexpected reply from the engine; its version may differ from this program's"
+            .to_owned(),
+    }
+}
+
+/// A deletion that was accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    pub deletion_id: String,
+    /// The resource was being deleted already, by this deletion (T6).
+    pub existing: bool,
+}
+
+/// A rung of the purge ladder that was taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purged {
+    pub rung: Rung,
+    /// How many steps were put to work, or abandoned.
+    pub moved: u64,
+    /// With `unpin`: the deletion of the resource that pins this one.
+    pub deletion_id: Option<String>,
+    /// With `runbook`: what to do by hand.
+    pub runbook: Option<String>,
 }
 
 /// What became of many steps that were to be tried again.
@@ -359,287 +436,6 @@ impl RetryFilter {
 pub struct NotEligible {
     pub reason: String,
     pub steps: u64,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "ask")]
-pub enum Query {
-    Deletions {
-        #[serde(default)]
-        states: Vec<DeletionState>,
-        #[serde(default)]
-        site: Option<Site>,
-        #[serde(default)]
-        kind: Option<KindName>,
-        #[serde(default)]
-        older_than: Option<DateTime<Utc>>,
-        #[serde(default)]
-        cursor: Option<String>,
-        #[serde(default)]
-        limit: usize,
-    },
-    /// By id, or by the short id.
-    Deletion {
-        id: String,
-    },
-    /// How far a deletion is at each site (T19).
-    Progress {
-        deletion_id: String,
-    },
-    Steps {
-        #[serde(default)]
-        deletion_id: Option<String>,
-        #[serde(default)]
-        states: Vec<StepState>,
-        #[serde(default)]
-        site: Option<Site>,
-        #[serde(default)]
-        kind: Option<KindName>,
-        #[serde(default)]
-        older_than: Option<DateTime<Utc>>,
-        /// Only those that need a person, for just this.
-        #[serde(default)]
-        cause: Option<Cause>,
-        /// As [`crate::domain::filter`] reads it; empty: all. Of many steps one page looks through some:
-        /// it may be short, and have another one behind it.
-        #[serde(default)]
-        filter: String,
-        #[serde(default)]
-        cursor: Option<String>,
-        #[serde(default)]
-        limit: usize,
-    },
-    /// How many steps of a stretch fit, and where the next stretch begins.
-    StepCount {
-        deletion_id: Option<String>,
-        states: Vec<StepState>,
-        cause: Option<Cause>,
-        filter: String,
-        cursor: Option<String>,
-    },
-    /// The branches of a deletion's tree below these steps; none: those that go last. At most 500.
-    Outline {
-        deletion_id: String,
-        below: Vec<Option<i64>>,
-    },
-    /// Of a branch that was counted so the steps from this index on, in the order of
-    /// [`crate::domain::outline`].
-    BranchSteps {
-        deletion_id: String,
-        branch: i64,
-        counts: Counts,
-        from: u64,
-        limit: usize,
-    },
-    /// What of a deletion ran when, in so many columns of time (at most 1,000).
-    Gantt {
-        deletion_id: String,
-        columns: u32,
-    },
-    /// When what is blocked is tried again.
-    Upcoming,
-    /// What needs a person, by why it does not move; the largest group first. Only at these sites;
-    /// without any at all.
-    Causes {
-        #[serde(default)]
-        sites: Vec<Site>,
-    },
-    Step {
-        id: i64,
-    },
-    /// What happened to one step or deletion, oldest first.
-    Timeline {
-        deletion_id: Option<String>,
-        step_id: Option<i64>,
-        after: i64,
-    },
-    Tombstones {
-        #[serde(default)]
-        site: Option<Site>,
-        #[serde(default)]
-        kind: Option<KindName>,
-        #[serde(default)]
-        phases: Vec<Phase>,
-        #[serde(default)]
-        id: Option<String>,
-        #[serde(default)]
-        cursor: Option<String>,
-        #[serde(default)]
-        limit: usize,
-    },
-    /// What is being deleted, as its cloud showed it when that was asked for (T7). Only from within.
-    #[serde(skip)]
-    ShownBefore {
-        key: ResourceKey,
-    },
-    /// What this goes with, without a tombstone of its own, where it has copies at other sites (T20). Only
-    /// from within.
-    #[serde(skip)]
-    WholeOf {
-        part: ResourceKey,
-    },
-    /// The original, being deleted or gone, of which what is to be created at this site would be a copy by
-    /// its name and project alone (T14). Only from within.
-    #[serde(skip)]
-    Namesake {
-        site: Site,
-        kind: KindName,
-        name: String,
-        project_id: String,
-    },
-    Plan {
-        hash: String,
-    },
-    /// What the frozen plan of a deletion said.
-    FrozenPlan {
-        deletion_id: String,
-        /// All but its steps, which may be many.
-        #[serde(default)]
-        without_steps: bool,
-    },
-    /// A fresh listing of one kind at one site, or at all.
-    Resources {
-        kind: String,
-        site: Option<Site>,
-    },
-    /// What this deployment keeps of one of our own kinds: all, or what has this value in a field.
-    Native {
-        kind: String,
-        #[serde(default)]
-        by: Vec<(String, String)>,
-        #[serde(default)]
-        cursor: Option<String>,
-        #[serde(default)]
-        limit: usize,
-    },
-    /// Why a resource does not go, or what would hold it (P2).
-    Explain {
-        target: TargetSpec,
-    },
-    /// What can be done about what is stuck (P3). Reads the cloud; sends no write.
-    Ladder {
-        what: PurgeScope,
-    },
-    /// What was left behind by `forget`, and whether it is there still: each is looked at.
-    Orphans {
-        #[serde(default)]
-        cursor: Option<String>,
-        #[serde(default)]
-        limit: usize,
-    },
-    Sites,
-    /// What becomes of what comes through each gate.
-    Gates,
-    Kinds,
-    Audit {
-        after: i64,
-    },
-    /// How far a channel has told people of what needs them (I7).
-    NotificationCursor {
-        channel: String,
-    },
-    /// What here points at resources of the deployment that asks (G5). Only from within.
-    #[serde(skip)]
-    PointsAt {
-        question: Question,
-    },
-    /// The deployments that refer to ours, and those that we refer to.
-    Deployments,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "page")]
-pub enum Page {
-    Deletions {
-        rows: Vec<Deletion>,
-        next: Option<String>,
-    },
-    Deletion {
-        row: Box<Deletion>,
-    },
-    Progress {
-        rows: Vec<SiteProgress>,
-    },
-    Steps {
-        rows: Vec<Step>,
-        next: Option<String>,
-    },
-    StepCount {
-        steps: u64,
-        next: Option<String>,
-    },
-    Outline {
-        outline: Outline,
-    },
-    Gantt {
-        chart: Gantt,
-    },
-    Upcoming {
-        upcoming: Upcoming,
-    },
-    Causes {
-        rows: Vec<CauseGroup>,
-    },
-    Step {
-        row: Box<Step>,
-    },
-    Events {
-        rows: Vec<Event>,
-    },
-    Tombstones {
-        rows: Vec<Tombstone>,
-        next: Option<String>,
-    },
-    #[serde(skip)]
-    ShownBefore {
-        row: Option<serde_json::Value>,
-    },
-    #[serde(skip)]
-    Original {
-        row: Option<Tombstone>,
-    },
-    Plan {
-        plan: Arc<Plan>,
-    },
-    Resources {
-        listings: Vec<SiteListing>,
-    },
-    Native {
-        rows: Vec<serde_json::Value>,
-        next: Option<String>,
-    },
-    Explanation {
-        explanation: Box<Explanation>,
-    },
-    Ladder {
-        ladder: Box<Ladder>,
-    },
-    Orphans {
-        rows: Vec<Orphan>,
-        next: Option<String>,
-    },
-    Sites {
-        rows: Vec<SiteStatus>,
-    },
-    Gates {
-        rows: Vec<GateStatus>,
-    },
-    Kinds {
-        rows: Vec<KindInfo>,
-    },
-    Audit {
-        rows: Vec<serde_json::Value>,
-    },
-    NotificationCursor {
-        told: NotificationCursor,
-    },
-    #[serde(skip)]
-    Answers {
-        answers: Answers,
-    },
-    Deployments {
-        rows: Vec<DeploymentStatus>,
-    },
 }
 
 /// Another deployment, or what this one refers to of its own.

@@ -924,3 +924,11 @@ pub fn short_id(id: &str) -> &str {
     let cut = id.len().saturating_sub(8);
     id.get(cut..).unwrap_or(id)
 }
+
+/// A page of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paged<T> {
+    pub rows: Vec<T>,
+    /// Where the next page begins; none: this is the last.
+    pub next: Option<String>,
+}

@@ -12,7 +12,7 @@ use super::requests;
 use super::{PAGE_MAX, Shared};
 use crate::cloud::CloudFailure;
 use crate::control::{
-    Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot, TargetSpec,
+    Accepted, Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot, TargetSpec,
 };
 use crate::domain::mapping::Mapped;
 use crate::domain::model::{
@@ -339,10 +339,10 @@ impl Shared {
             };
             self.commit(vec![wake]).await.map_err(ledger_error)?;
         }
-        Ok(Receipt::Accepted {
+        Ok(Receipt::Accepted(Accepted {
             deletion_id,
             existing: true,
-        })
+        }))
     }
 
     async fn revive(
@@ -415,10 +415,10 @@ impl Shared {
                     self.absorb_in_earlier(envelope, &wanted, &deletion_id)
                         .await?;
                 }
-                Ok(Receipt::Accepted {
+                Ok(Receipt::Accepted(Accepted {
                     deletion_id,
                     existing,
-                })
+                }))
             }
             Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
             Some(Applied::KeyReused(why)) => Err(ControlError::Usage { message: why }),

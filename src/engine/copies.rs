@@ -1,5 +1,6 @@
 //! Copies at other sites: found when their original is to go, and swept when they come back (T14b).
 
+use crate::control::query;
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
@@ -371,12 +372,12 @@ impl Shared {
     /// be a copy. Of a project that is not known yet, or cannot be told, it counts as one.
     pub(super) async fn namesake(
         &self,
-        local: &Site,
-        kind: &KindName,
-        name: &str,
-        project_id: &str,
+        request: query::Namesake,
     ) -> Result<Option<Tombstone>, ControlError> {
-        let Some(kind) = self.kinds.get(kind) else {
+        let query::Namesake {
+            site: local, name, ..
+        } = &request;
+        let Some(kind) = self.kinds.get(&request.kind) else {
             return Ok(None);
         };
         let copy = as_planned(
@@ -386,15 +387,15 @@ impl Shared {
                 id: String::new(),
             },
             &OriginalName {
-                name: name.to_owned(),
-                project_id: project_id.to_owned(),
+                name: name.clone(),
+                project_id: request.project_id.clone(),
             },
         );
         for mapping in self.by_name(local) {
             let central = mapping.central.clone();
             let found = self
                 .ledger
-                .namesakes(central, kind.name.clone(), name.to_owned())
+                .namesakes(central, kind.name.clone(), name.clone())
                 .await
                 .map_err(ledger_error)?;
             for (tombstone, named) in found {

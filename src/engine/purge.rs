@@ -11,7 +11,7 @@ use super::control_service::{audit, ledger_error};
 use super::planning::protected;
 use super::resolve::By;
 use super::{PAGE_MAX, Shared};
-use crate::control::{ControlError, Envelope, Receipt};
+use crate::control::{ControlError, Envelope, Purged, Receipt};
 use crate::domain::ladder::{self, Facts, Ladder, PurgeScope, Rung};
 use crate::domain::mapping::Mapped;
 use crate::domain::model::{
@@ -352,12 +352,12 @@ impl Shared {
             let kind = self.kinds.get(&step.resource.key.kind)?;
             ladder::runbook(kind, step)
         });
-        Ok(Receipt::Purged {
+        Ok(Receipt::Purged(Purged {
             rung,
             moved,
             deletion_id,
             runbook,
-        })
+        }))
     }
 
     /// The deletion of what pins a step: exactly what was offered, or nothing (P1).

@@ -1,11 +1,25 @@
-//! Queries become pages: of the ledger, and of fresh listings of the clouds.
+//! Answers to queries: from the ledger, and from fresh listings of the clouds.
+
+use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::control_service::ledger_error;
 use super::{PAGE_MAX, Shared};
 use crate::cloud::{CloudFailure, Fields, ListRows};
-use crate::control::{ControlError, KindInfo, Page, Query, SiteListing, SiteProgress};
+use crate::control::query::{self, Counted};
+use crate::control::{
+    ControlError, Explanation, KindInfo, Page, Query, Request, SiteListing, SiteProgress, SiteSpec,
+};
+use crate::domain::attention::CauseGroup;
 use crate::domain::filter::SearchQuery;
-use crate::domain::model::{ErrorClass, Phase, Resource, Site};
+use crate::domain::gantt::{Gantt, Upcoming};
+use crate::domain::ladder::Ladder;
+use crate::domain::model::{
+    Deletion, ErrorClass, Event, Orphan, Paged, Phase, Plan, Resource, Step, Tombstone,
+};
+use crate::domain::news::NotificationCursor;
+use crate::domain::outline::Outline;
 use crate::ledger::{
     Cursor, DeletionFilter, EventFilter, LedgerError, StepFilter, TombstoneFilter,
 };
@@ -16,289 +30,237 @@ const COLUMNS_MAX: u32 = 1_000;
 impl Shared {
     pub(super) async fn answer(&self, query: Query) -> Result<Page, ControlError> {
         match query {
-            Query::Deletions {
-                states,
-                site,
-                kind,
-                older_than,
-                cursor,
-                limit,
-            } => {
-                let filter = DeletionFilter {
-                    states,
-                    site,
-                    kind,
-                    older_than,
-                    oldest_first: false,
-                };
-                let page = self
-                    .ledger
-                    .deletions(filter, page_of(cursor, limit))
-                    .await
-                    .map_err(ledger_error)?;
-                Ok(Page::Deletions {
-                    rows: page.rows,
-                    next: page.next,
-                })
-            }
-            Query::PointsAt { question } => Ok(Page::Answers {
-                answers: self.points_at(question).await?,
-            }),
-            Query::Deployments => Ok(Page::Deployments {
-                rows: self.deployment_statuses().await?,
-            }),
-            Query::Deletion { id } => Ok(Page::Deletion {
-                row: Box::new(self.deletion(&id).await?),
-            }),
-            Query::Steps {
-                deletion_id,
-                states,
-                site,
-                kind,
-                older_than,
-                cursor,
-                cause,
-                filter,
-                limit,
-            } => {
-                let deletion_id = match deletion_id {
-                    Some(id) => Some(self.deletion(&id).await?.id),
-                    None => None,
-                };
-                let filter = StepFilter {
-                    deletion_id,
-                    states,
-                    site,
-                    kind,
-                    older_than,
-                    cause,
-                    text: self.text(&filter),
-                };
-                let page = self
-                    .ledger
-                    .steps(filter, page_of(cursor, limit))
-                    .await
-                    .map_err(ledger_error)?;
-                Ok(Page::Steps {
-                    rows: page.rows,
-                    next: page.next,
-                })
-            }
-            Query::StepCount {
-                deletion_id,
-                states,
-                cause,
-                filter,
-                cursor,
-            } => {
-                let filter = StepFilter {
-                    deletion_id,
-                    states,
-                    cause,
-                    text: self.text(&filter),
-                    ..StepFilter::default()
-                };
-                let counted = self.ledger.count_steps(filter, cursor).await;
-                let (steps, next) = counted.map_err(ledger_error)?;
-                Ok(Page::StepCount { steps, next })
-            }
-            Query::Outline {
-                deletion_id,
-                mut below,
-            } => {
-                let deletion = self.deletion(&deletion_id).await?;
-                below.truncate(PAGE_MAX);
-                let outline = self.ledger.outline(&deletion.id, below).await;
-                Ok(Page::Outline {
-                    outline: outline.map_err(ledger_error)?,
-                })
-            }
-            Query::BranchSteps {
-                deletion_id,
-                branch,
-                counts,
-                from,
-                limit,
-            } => {
-                let deletion = self.deletion(&deletion_id).await?;
-                let steps = self
-                    .ledger
-                    .branch_steps(&deletion.id, branch, counts, from, limit);
-                Ok(Page::Steps {
-                    rows: steps.await.map_err(ledger_error)?,
-                    next: None,
-                })
-            }
-            Query::Native {
-                kind,
-                by,
-                cursor,
-                limit,
-            } => self.kept(&kind, by, cursor, limit).await,
-            Query::Progress { deletion_id } => {
-                let deletion = self.deletion(&deletion_id).await?;
-                let progress = self.ledger.progress(&deletion.id).await;
-                let progress = progress.map_err(ledger_error)?.into_iter();
-                Ok(Page::Progress {
-                    rows: progress
-                        .map(|(site, counts)| SiteProgress { site, counts })
-                        .collect(),
-                })
-            }
-            Query::Gantt {
-                deletion_id,
-                columns,
-            } => {
-                let deletion = self.deletion(&deletion_id).await?;
-                let (columns, now) = (columns.min(COLUMNS_MAX), self.clock.now());
-                let chart = self.ledger.gantt(&deletion.id, columns, now).await;
-                let chart = chart.map_err(ledger_error)?;
-                Ok(Page::Gantt {
-                    chart: chart.ok_or_else(|| ControlError::NotFound {
-                        message: format!("no deletion {}", deletion.id),
-                    })?,
-                })
-            }
-            Query::Upcoming => {
-                let upcoming = self.ledger.upcoming(self.clock.now()).await;
-                Ok(Page::Upcoming {
-                    upcoming: upcoming.map_err(ledger_error)?,
-                })
-            }
-            Query::Causes { sites } => Ok(Page::Causes {
-                rows: self.ledger.causes(sites).await.map_err(ledger_error)?,
-            }),
-            Query::Step { id } => {
-                let step = self.ledger.step(id).await.map_err(ledger_error)?;
-                let row = step.ok_or_else(|| ControlError::NotFound {
-                    message: format!("no step {id}"),
-                })?;
-                Ok(Page::Step { row: Box::new(row) })
-            }
-            Query::Timeline {
-                deletion_id,
-                step_id,
-                after,
-            } => {
-                let deletion_id = match deletion_id {
-                    Some(id) => Some(self.deletion(&id).await?.id),
-                    None => None,
-                };
-                let filter = EventFilter {
-                    deletion_id,
-                    step_id,
-                };
-                let page = self
-                    .ledger
-                    .events(after, filter, PAGE_MAX)
-                    .await
-                    .map_err(ledger_error)?;
-                Ok(Page::Events { rows: page.events })
-            }
-            Query::Tombstones {
-                site,
-                kind,
-                phases,
-                id,
-                cursor,
-                limit,
-            } => {
-                let filter = TombstoneFilter {
-                    site,
-                    kind,
-                    phases,
-                    id,
-                };
-                let page = self
-                    .ledger
-                    .tombstones(filter, page_of(cursor, limit))
-                    .await
-                    .map_err(ledger_error)?;
-                Ok(Page::Tombstones {
-                    rows: page.rows,
-                    next: page.next,
-                })
-            }
-            Query::Plan { hash } => Ok(Page::Plan {
-                plan: self.saved_plan(&hash).await?,
-            }),
-            Query::FrozenPlan {
-                deletion_id,
-                without_steps,
-            } => {
-                let deletion = self.deletion(&deletion_id).await?;
-                let plan = self
-                    .ledger
-                    .frozen(&deletion.id, !without_steps)
-                    .await
-                    .map_err(ledger_error)?;
-                let plan = plan.ok_or_else(|| ControlError::NotFound {
-                    message: format!(
-                        "deletion {} has no plan: it is {}",
-                        deletion.id,
-                        deletion.state.as_str()
-                    ),
-                })?;
-                Ok(Page::Plan { plan })
-            }
-            Query::Resources { kind, site } => Ok(Page::Resources {
-                listings: self.resources(&kind, site).await?,
-            }),
-            Query::Explain { target } => Ok(Page::Explanation {
-                explanation: Box::new(self.explain(&target).await?),
-            }),
-            Query::Ladder { what } => Ok(Page::Ladder {
-                ladder: Box::new(self.ladder(&what).await?.ladder),
-            }),
-            Query::Orphans { cursor, limit } => {
-                let (rows, next) = self.orphans(page_of(cursor, limit)).await?;
-                Ok(Page::Orphans { rows, next })
-            }
-            Query::Sites => Ok(Page::Sites {
-                rows: self.sites.statuses(),
-            }),
-            Query::Gates => Ok(Page::Gates {
-                rows: self.gates.statuses(),
-            }),
-            Query::Kinds => Ok(Page::Kinds {
-                rows: self.kind_infos(),
-            }),
-            Query::ShownBefore { key } => Ok(Page::ShownBefore {
-                row: self.ledger.shown_before(key).await.map_err(ledger_error)?,
-            }),
-            Query::Namesake {
-                site,
-                kind,
-                name,
-                project_id,
-            } => Ok(Page::Original {
-                row: self.namesake(&site, &kind, &name, &project_id).await?,
-            }),
-            Query::WholeOf { part } => Ok(Page::Original {
-                row: self.ledger.whole_of(part).await.map_err(ledger_error)?,
-            }),
-            Query::NotificationCursor { channel } => Ok(Page::NotificationCursor {
-                told: self
-                    .ledger
-                    .notification_cursor(&channel)
-                    .await
-                    .map_err(ledger_error)?,
-            }),
-            Query::Audit { after } => {
-                let rows = self
-                    .ledger
-                    .audit(after, PAGE_MAX)
-                    .await
-                    .map_err(ledger_error)?;
-                let rows = rows
-                    .iter()
-                    .map(serde_json::to_value)
-                    .collect::<Result<_, _>>();
-                rows.map(|rows| Page::Audit { rows })
-                    .map_err(|error| ControlError::Internal {
-                        message: error.to_string(),
-                    })
-            }
+            Query::Deletions(request) => page(request, |it| self.list_deletions(it)).await,
+            Query::Deletion(request) => page(request, |it| self.get_deletion(it)).await,
+            Query::Progress(request) => page(request, |it| self.progress(it)).await,
+            Query::Steps(request) => page(request, |it| self.list_steps(it)).await,
+            Query::StepCount(request) => page(request, |it| self.count_steps(it)).await,
+            Query::Outline(request) => page(request, |it| self.outline(it)).await,
+            Query::BranchSteps(request) => page(request, |it| self.branch_steps(it)).await,
+            Query::Chart(request) => page(request, |it| self.chart(it)).await,
+            Query::Upcoming(request) => page(request, |_| self.upcoming()).await,
+            Query::Causes(request) => page(request, |it| self.causes(it)).await,
+            Query::Step(request) => page(request, |it| self.get_step(it)).await,
+            Query::Timeline(request) => page(request, |it| self.timeline(it)).await,
+            Query::Tombstones(request) => page(request, |it| self.list_tombstones(it)).await,
+            Query::ShownBefore(request) => page(request, |it| self.shown_before(it)).await,
+            Query::WholeOf(request) => page(request, |it| self.whole_of(it)).await,
+            Query::Namesake(request) => page(request, |it| self.namesake(it)).await,
+            Query::Plan(request) => page(request, |it| self.get_plan(it)).await,
+            Query::FrozenPlan(request) => page(request, |it| self.frozen_plan(it)).await,
+            Query::Resources(request) => page(request, |it| self.list_resources(it)).await,
+            Query::Native(request) => page(request, |it| self.list_native(it)).await,
+            Query::Explain(request) => page(request, |it| self.explain_target(it)).await,
+            Query::Ladder(request) => page(request, |it| self.get_ladder(it)).await,
+            Query::Orphans(request) => page(request, |it| self.list_orphans(it)).await,
+            Query::Sites(_) => Ok(Page::Sites(self.sites.statuses())),
+            Query::Gates(_) => Ok(Page::Gates(self.gates.statuses())),
+            Query::Kinds(_) => Ok(Page::Kinds(self.kind_infos())),
+            Query::Audit(request) => page(request, |it| self.audit_rows(it)).await,
+            Query::NotificationCursor(request) => page(request, |it| self.notified(it)).await,
+            Query::PointsAt(request) => page(request, |it| self.points_at(it.question)).await,
+            Query::Deployments(request) => page(request, |_| self.deployment_statuses()).await,
+        }
+    }
+
+    async fn list_deletions(
+        &self,
+        request: query::Deletions,
+    ) -> Result<Paged<Deletion>, ControlError> {
+        let filter = DeletionFilter {
+            states: request.states,
+            site: request.site,
+            kind: request.kind,
+            older_than: request.older_than,
+            oldest_first: false,
+        };
+        let page = page_of(request.cursor, request.limit);
+        let found = self.ledger.deletions(filter, page).await;
+        found.map_err(ledger_error)
+    }
+
+    async fn get_deletion(&self, request: query::Deletion) -> Result<Box<Deletion>, ControlError> {
+        self.deletion(&request.id).await.map(Box::new)
+    }
+
+    async fn progress(&self, request: query::Progress) -> Result<Vec<SiteProgress>, ControlError> {
+        let id = self.full_id(&request.deletion_id).await?;
+        let progress = self.ledger.progress(&id).await.map_err(ledger_error)?;
+        let progress = progress.into_iter();
+        Ok(progress
+            .map(|(site, counts)| SiteProgress { site, counts })
+            .collect())
+    }
+
+    async fn list_steps(&self, request: query::Steps) -> Result<Paged<Step>, ControlError> {
+        let filter = StepFilter {
+            deletion_id: self.full_id_if_any(request.deletion_id).await?,
+            states: request.states,
+            site: request.site,
+            kind: request.kind,
+            older_than: request.older_than,
+            cause: request.cause,
+            text: self.search(&request.filter),
+        };
+        let page = page_of(request.cursor, request.limit);
+        self.ledger.steps(filter, page).await.map_err(ledger_error)
+    }
+
+    async fn count_steps(&self, request: query::StepCount) -> Result<Counted, ControlError> {
+        let filter = StepFilter {
+            deletion_id: request.deletion_id,
+            states: request.states,
+            cause: request.cause,
+            text: self.search(&request.filter),
+            ..StepFilter::default()
+        };
+        let counted = self.ledger.count_steps(filter, request.cursor).await;
+        let (steps, next) = counted.map_err(ledger_error)?;
+        Ok(Counted { steps, next })
+    }
+
+    async fn outline(&self, request: query::Outline) -> Result<Outline, ControlError> {
+        let id = self.full_id(&request.deletion_id).await?;
+        let mut below = request.below;
+        below.truncate(PAGE_MAX);
+        self.ledger.outline(&id, below).await.map_err(ledger_error)
+    }
+
+    async fn branch_steps(&self, request: query::BranchSteps) -> Result<Vec<Step>, ControlError> {
+        let id = self.full_id(&request.deletion_id).await?;
+        let (counts, from, limit) = (request.counts, request.from, request.limit);
+        let steps = self
+            .ledger
+            .branch_steps(&id, request.branch, counts, from, limit);
+        steps.await.map_err(ledger_error)
+    }
+
+    async fn chart(&self, request: query::Chart) -> Result<Gantt, ControlError> {
+        let id = self.full_id(&request.deletion_id).await?;
+        let (columns, now) = (request.columns.min(COLUMNS_MAX), self.clock.now());
+        let chart = self.ledger.gantt(&id, columns, now).await;
+        chart
+            .map_err(ledger_error)?
+            .ok_or_else(|| not_found(format!("no deletion {id}")))
+    }
+
+    async fn upcoming(&self) -> Result<Upcoming, ControlError> {
+        let upcoming = self.ledger.upcoming(self.clock.now()).await;
+        upcoming.map_err(ledger_error)
+    }
+
+    async fn causes(&self, request: query::Causes) -> Result<Vec<CauseGroup>, ControlError> {
+        self.ledger
+            .causes(request.sites)
+            .await
+            .map_err(ledger_error)
+    }
+
+    async fn get_step(&self, query::Step { id }: query::Step) -> Result<Box<Step>, ControlError> {
+        let step = self.ledger.step(id).await.map_err(ledger_error)?;
+        let step = step.ok_or_else(|| not_found(format!("no step {id}")))?;
+        Ok(Box::new(step))
+    }
+
+    async fn timeline(&self, request: query::Timeline) -> Result<Vec<Event>, ControlError> {
+        let filter = EventFilter {
+            deletion_id: self.full_id_if_any(request.deletion_id).await?,
+            step_id: request.step_id,
+        };
+        let page = self.ledger.events(request.after, filter, PAGE_MAX).await;
+        Ok(page.map_err(ledger_error)?.events)
+    }
+
+    async fn list_tombstones(
+        &self,
+        request: query::Tombstones,
+    ) -> Result<Paged<Tombstone>, ControlError> {
+        let filter = TombstoneFilter {
+            site: request.site,
+            kind: request.kind,
+            phases: request.phases,
+            id: request.id,
+        };
+        let page = page_of(request.cursor, request.limit);
+        let found = self.ledger.tombstones(filter, page).await;
+        found.map_err(ledger_error)
+    }
+
+    async fn shown_before(
+        &self,
+        request: query::ShownBefore,
+    ) -> Result<Option<Value>, ControlError> {
+        let row = self.ledger.shown_before(request.key).await;
+        row.map_err(ledger_error)
+    }
+
+    async fn whole_of(&self, request: query::WholeOf) -> Result<Option<Tombstone>, ControlError> {
+        let whole = self.ledger.whole_of(request.part).await;
+        whole.map_err(ledger_error)
+    }
+
+    async fn get_plan(&self, request: query::Plan) -> Result<Arc<Plan>, ControlError> {
+        self.saved_plan(&request.hash).await
+    }
+
+    async fn frozen_plan(&self, request: query::FrozenPlan) -> Result<Arc<Plan>, ControlError> {
+        let deletion = self.deletion(&request.deletion_id).await?;
+        let plan = self
+            .ledger
+            .frozen(&deletion.id, !request.without_steps)
+            .await;
+        plan.map_err(ledger_error)?.ok_or_else(|| {
+            let state = deletion.state.as_str();
+            not_found(format!(
+                "deletion {} has no plan: it is {state}",
+                deletion.id
+            ))
+        })
+    }
+
+    async fn explain_target(
+        &self,
+        request: query::Explain,
+    ) -> Result<Box<Explanation>, ControlError> {
+        self.explain(&request.target).await.map(Box::new)
+    }
+
+    async fn get_ladder(&self, request: query::Ladder) -> Result<Box<Ladder>, ControlError> {
+        Ok(Box::new(self.ladder(&request.what).await?.ladder))
+    }
+
+    async fn list_orphans(&self, request: query::Orphans) -> Result<Paged<Orphan>, ControlError> {
+        let (rows, next) = self.orphans(page_of(request.cursor, request.limit)).await?;
+        Ok(Paged { rows, next })
+    }
+
+    async fn notified(
+        &self,
+        request: query::NotificationCursor,
+    ) -> Result<NotificationCursor, ControlError> {
+        let cursor = self.ledger.notification_cursor(&request.channel).await;
+        cursor.map_err(ledger_error)
+    }
+
+    async fn audit_rows(&self, request: query::Audit) -> Result<Vec<Value>, ControlError> {
+        let rows = self.ledger.audit(request.after, PAGE_MAX).await;
+        let rows = rows.map_err(ledger_error)?;
+        let rows = rows.iter().map(serde_json::to_value);
+        rows.collect::<Result<_, _>>()
+            .map_err(|error| ControlError::Internal {
+                message: error.to_string(),
+            })
+    }
+
+    /// The whole id of a deletion, by its id or its short id.
+    async fn full_id(&self, id: &str) -> Result<String, ControlError> {
+        Ok(self.deletion(id).await?.id)
+    }
+
+    async fn full_id_if_any(&self, id: Option<String>) -> Result<Option<String>, ControlError> {
+        match id {
+            Some(id) => self.full_id(&id).await.map(Some),
+            None => Ok(None),
         }
     }
 
@@ -315,19 +277,15 @@ impl Shared {
     }
 
     /// A fresh listing at each site; what is being deleted is shown so (T7).
-    async fn resources(
+    async fn list_resources(
         &self,
-        word: &str,
-        site: Option<Site>,
+        request: query::Resources,
     ) -> Result<Vec<SiteListing>, ControlError> {
         let kind = self
             .kinds
-            .resolve(word)
+            .resolve(&request.kind)
             .map_err(|message| ControlError::Usage { message })?;
-        let spec = site.map_or(
-            crate::control::SiteSpec::All,
-            crate::control::SiteSpec::Region,
-        );
+        let spec = request.site.map_or(SiteSpec::All, SiteSpec::Region);
         let sites = self.sites_with(kind, &spec)?;
         let listed = self.kinds.listed(kind);
         let listings = sites.iter().map(|site| async move {
@@ -411,12 +369,24 @@ impl Shared {
 }
 
 impl Shared {
-    /// What a person looks for, with ages counted from now.
-    fn text(&self, filter: &str) -> SearchQuery {
+    /// A search as a person typed it, with ages counted from now.
+    fn search(&self, filter: &str) -> SearchQuery {
         let mut filter = SearchQuery::parse(filter);
         filter.at(self.clock.now());
         filter
     }
+}
+
+/// Answers a request, as the page that goes over the socket.
+async fn page<R: Request, A: Future<Output = Result<R::Answer, ControlError>>>(
+    request: R,
+    answer: impl FnOnce(R) -> A,
+) -> Result<Page, ControlError> {
+    answer(request).await.map(R::page)
+}
+
+fn not_found(message: String) -> ControlError {
+    ControlError::NotFound { message }
 }
 
 /// That a service does not show something to a login is a matter of its rights.

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::Shared;
 use super::control_service::{audit, ledger_error};
 use super::planning::control_error;
-use crate::control::{ControlError, Envelope, Page, Receipt};
+use crate::control::{ControlError, Envelope, Receipt, query};
 use crate::domain::kinds::{Home, Kind};
-use crate::domain::model::{ResourceKey, Site, Target};
+use crate::domain::model::{Paged, ResourceKey, Site, Target};
 use crate::domain::native::{self, Native, NativeReference};
 use crate::domain::text::escape;
 use crate::ledger::{Applied, Change, Cursor, NativeBy, NativeFilter, NewNative};
@@ -81,15 +81,12 @@ impl Shared {
     }
 
     /// A page of what is kept of a kind: all, one by its id, or what has these values.
-    pub(super) async fn kept(
+    pub(super) async fn list_native(
         &self,
-        kind: &str,
-        by: Vec<(String, String)>,
-        cursor: Option<String>,
-        limit: usize,
-    ) -> Result<Page, ControlError> {
-        let (kind, home) = self.own_kind(kind)?;
-        let by = match by.as_slice() {
+        request: query::Native,
+    ) -> Result<Paged<Value>, ControlError> {
+        let (kind, home) = self.own_kind(&request.kind)?;
+        let by = match request.by.as_slice() {
             [] => NativeBy::All,
             [(field, value)] if field == "id" => NativeBy::Ids(vec![value.clone()]),
             [(field, value)] => NativeBy::of(kind, field, vec![value.clone()], &home.site),
@@ -105,12 +102,12 @@ impl Shared {
             by,
         };
         let page = Cursor {
-            after: cursor,
-            limit,
+            after: request.cursor,
+            limit: request.limit,
         };
         let found = self.ledger.native(filter, page).await;
         let found = found.map_err(ledger_error)?;
-        Ok(Page::Native {
+        Ok(Paged {
             rows: found.rows.iter().map(Native::row).collect(),
             next: found.next,
         })

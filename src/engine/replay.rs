@@ -11,7 +11,7 @@ use super::control_service::{ControlService, ledger_error};
 use super::{Engine, Parts, Shared};
 use crate::cloud::Cloud;
 use crate::control::{
-    Command, Control, ControlError, Envelope, Moment, Page, Query, Receipt, Snapshot,
+    Command, Control, ControlError, Envelope, Moment, Page, Query, Receipt, Snapshot, query,
 };
 use crate::domain::kinds::Kinds;
 use crate::domain::model::Event;
@@ -112,10 +112,10 @@ impl Control for Replay {
 
     async fn query(&self, query: Query) -> Result<Page, ControlError> {
         match query {
-            Query::Resources { .. } | Query::Ladder { .. } => Err(ControlError::Forbidden {
+            Query::Resources(_) | Query::Ladder(_) => Err(ControlError::Forbidden {
                 message: "a replay asks no cloud: it shows what the ledger knew".into(),
             }),
-            Query::Explain { target } => {
+            Query::Explain(query::Explain { target }) => {
                 let mut explanation = self.shared().explain_remembered(&target).await;
                 if let Ok(explanation) = &mut explanation {
                     let told = "a replay asks no cloud: this is what the ledger knew".to_owned();
@@ -123,9 +123,7 @@ impl Control for Replay {
                     // Nothing of it can be done here.
                     explanation.next_action.clear();
                 }
-                self.of_then(explanation.map(|explanation| Page::Explanation {
-                    explanation: Box::new(explanation),
-                }))
+                self.of_then(explanation.map(|explanation| Page::Explain(Box::new(explanation))))
             }
             query => self.of_then(self.shared().answer(query).await),
         }

@@ -25,8 +25,8 @@ use crate::domain::kinds::Kind;
 use crate::domain::ladder::Rung;
 use crate::domain::model::{
     Action, Actor, Answer, Blocker, Counts, Deletion, DeletionState, DriftPolicy, Event, Identity,
-    KindName, OnFailure, Phase, Plan, PlanOptions, Refusal, ResourceKey, Site, SitePause, Step,
-    StepError, StepState, Target, Tombstone, short_id,
+    KindName, OnFailure, Paged, Phase, Plan, PlanOptions, Refusal, ResourceKey, Site, SitePause,
+    Step, StepError, StepState, Target, Tombstone, short_id,
 };
 use crate::domain::native::{self, Native, NativeReference};
 use crate::domain::news::{Mark, NotificationCursor};
@@ -844,12 +844,6 @@ pub struct Cursor {
     pub after: Option<String>,
     /// At most 500.
     pub limit: usize,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Paged<T> {
-    pub rows: Vec<T>,
-    pub next: Option<String>,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::admission::Admission;
 use super::problem::Problem;
 use super::{Hint, PROTOCOL, PROTOCOL_HEADER, Peer, Spoken};
-use crate::control::{Command, Control, Envelope, Page, Query, Receipt};
+use crate::control::{Command, Control, Envelope, Receipt, query};
 use crate::domain::model::{Actor, Origin};
 use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
 use crate::domain::text::escape;
@@ -85,10 +85,7 @@ async fn protocol() -> Json<Spoken> {
     Json(Spoken { protocol: PROTOCOL })
 }
 
-async fn watch(
-    State(calls): State<Arc<Calls>>,
-    request: Request,
-) -> Result<Json<Box<News>>, Problem> {
+async fn watch(State(calls): State<Arc<Calls>>, request: Request) -> Result<Json<News>, Problem> {
     let watch: Watch = calls.message(request).await?;
     let actor = actor(&watch.from);
     let heard = calls.submit(Command::Watch { watch }, actor);
@@ -96,10 +93,7 @@ async fn watch(
         receipt = heard => receipt?,
         () = calls.stop.cancelled() => return Err(Problem::unavailable("this deployment ends")),
     };
-    match receipt {
-        Receipt::News(news) => Ok(Json(news)),
-        _ => Err(Problem::unexpected()),
-    }
+    Ok(Json(receipt.into_news()?))
 }
 
 async fn points_at(
@@ -107,10 +101,8 @@ async fn points_at(
     request: Request,
 ) -> Result<Json<Answers>, Problem> {
     let question: Question = calls.message(request).await?;
-    match calls.control.query(Query::PointsAt { question }).await? {
-        Page::Answers { answers } => Ok(Json(answers)),
-        _ => Err(Problem::unexpected()),
-    }
+    let answers = calls.control.ask(query::PointsAt { question }).await?;
+    Ok(Json(answers))
 }
 
 async fn hint(State(calls): State<Arc<Calls>>, request: Request) -> Result<StatusCode, Problem> {

@@ -42,12 +42,6 @@ impl Problem {
     pub(super) fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
     }
-
-    /// An answer of the engine that does not fit the call.
-    pub(super) fn unexpected() -> Self {
-        let detail = "the engine answered something else than what was asked; please report this";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
-    }
 }
 
 /// The statuses that the API gives.

@@ -1,5 +1,8 @@
 //! A control that answers what it was told to, and remembers what it was asked.
 
+use gone::control::Accepted;
+use gone::control::query;
+use gone::domain::model::Paged;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -113,10 +116,10 @@ impl Control for Fake {
             },
             Command::Delete { .. }
             | Command::DeletePlan { .. }
-            | Command::DeletePlanFile { .. } => Receipt::Accepted {
+            | Command::DeletePlanFile { .. } => Receipt::Accepted(Accepted {
                 deletion_id: "d1".into(),
                 existing: false,
-            },
+            }),
             Command::Purge { rung, .. } => samples::purged(*rung),
             _ => Receipt::Done { moved: 1 },
         };
@@ -157,51 +160,50 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         })
     };
     let at = match query {
-        Query::Deletion { id } if id != "d1" => return nothing("such deletion"),
-        Query::Step { id } if *id != 7 => return nothing("such step"),
-        Query::Plan { hash } if hash != "abc" => {
+        Query::Deletion(query::Deletion { id }) if id != "d1" => return nothing("such deletion"),
+        Query::Step(query::Step { id }) if *id != 7 => return nothing("such step"),
+        Query::Plan(query::Plan { hash }) if hash != "abc" => {
             return Err(ControlError::Expired {
                 message: "plans are kept 24 h".into(),
                 oldest: 0,
             });
         }
-        Query::Tombstones { id: Some(id), .. } if id == "none" => {
-            return Ok(Page::Tombstones {
+        Query::Tombstones(query::Tombstones { id: Some(id), .. }) if id == "none" => {
+            return Ok(Page::Tombstones(Paged {
                 rows: vec![],
                 next: None,
-            });
+            }));
         }
         // Crosses no socket.
-        Query::ShownBefore { .. }
-        | Query::Namesake { .. }
-        | Query::WholeOf { .. }
-        | Query::PointsAt { .. } => {
+        Query::ShownBefore(_) | Query::Namesake(_) | Query::WholeOf(_) | Query::PointsAt(_) => {
             return nothing("resource");
         }
-        Query::Deletions { .. } => 0,
-        Query::Deletion { .. } => 1,
-        Query::Steps { .. } | Query::BranchSteps { .. } => 2,
-        Query::Step { .. } => 3,
-        Query::Timeline { .. } => 4,
-        Query::Tombstones { .. } => 5,
-        Query::Plan { .. } | Query::FrozenPlan { .. } => 6,
-        Query::Resources { .. } => 7,
-        Query::Explain { .. } => 8,
-        Query::Sites => 9,
-        Query::Kinds => 10,
-        Query::Audit { .. } => 11,
-        Query::Progress { .. } => 12,
-        Query::NotificationCursor { .. } => 13,
-        Query::Ladder { .. } => 14,
-        Query::Orphans { .. } => 15,
-        Query::Gates => 16,
-        Query::Causes { .. } => 17,
-        Query::StepCount { .. } => 18,
-        Query::Outline { .. } => 19,
-        Query::Gantt { .. } => 20,
-        Query::Upcoming => 21,
-        Query::Native { .. } => 22,
-        Query::Deployments => 23,
+        Query::Deletions(_) => 0,
+        Query::Deletion(_) => 1,
+        Query::Steps(_) => 2,
+        Query::Step(_) => 3,
+        Query::Timeline(_) => 4,
+        Query::Tombstones(_) => 5,
+        Query::Plan(_) => 6,
+        Query::Resources(_) => 7,
+        Query::Explain(_) => 8,
+        Query::Sites(query::Sites {}) => 9,
+        Query::Kinds(query::Kinds {}) => 10,
+        Query::Audit(_) => 11,
+        Query::Progress(_) => 12,
+        Query::NotificationCursor(_) => 13,
+        Query::Ladder(_) => 14,
+        Query::Orphans(_) => 15,
+        Query::Gates(query::Gates {}) => 16,
+        Query::Causes(_) => 17,
+        Query::StepCount(_) => 18,
+        Query::Outline(_) => 19,
+        Query::Chart(_) => 20,
+        Query::Upcoming(query::Upcoming {}) => 21,
+        Query::Native(_) => 22,
+        Query::Deployments(query::Deployments {}) => 23,
+        Query::BranchSteps(_) => 24,
+        Query::FrozenPlan(_) => 25,
     };
     Ok(samples::pages().swap_remove(at))
 }

@@ -156,9 +156,9 @@ async fn a_cursor_that_no_page_gave_is_an_invalid_parameter_of_every_list() {
         "resources/customer",
     ] {
         if list == "deletions/d1/steps" {
-            bench.fake.will_page(Ok(Page::Deletion {
-                row: Box::new(samples::deletion("d1")),
-            }));
+            bench
+                .fake
+                .will_page(Ok(Page::Deletion(Box::new(samples::deletion("d1")))));
         }
         // The audit's is the number of a row, which the API itself reads.
         if list != "audit" {

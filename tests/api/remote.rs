@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gone::control::remote::RemoteControl;
-use gone::control::{Control, ControlError, Envelope, Query};
+use gone::control::{Control, ControlError, Envelope, Query, query};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -32,7 +32,7 @@ async fn every_query_and_page_passes_unchanged() {
     for page in samples::pages() {
         let expected = as_json(&page);
         bench.fake.will_page(Ok(page));
-        let page = remote.query(Query::Sites).await.unwrap();
+        let page = remote.query(Query::Sites(query::Sites {})).await.unwrap();
         assert_eq!(as_json(&page), expected);
     }
 }
@@ -68,7 +68,10 @@ async fn every_error_passes_with_its_type() {
     let remote = attach(&bench).await;
     for (error, ..) in samples::errors() {
         bench.fake.will_page(Err(error.clone()));
-        let found = remote.query(Query::Sites).await.unwrap_err();
+        let found = remote
+            .query(Query::Sites(query::Sites {}))
+            .await
+            .unwrap_err();
         assert_eq!(as_json(&found), as_json(&error));
         assert_eq!(found.to_string(), "what and why");
 
@@ -166,7 +169,10 @@ async fn a_restart_of_the_engine_is_survived() {
             })
             .await;
             assert_eq!(snapshots.borrow().version, 1, "the last picture stands");
-            let error = remote.query(Query::Sites).await.unwrap_err();
+            let error = remote
+                .query(Query::Sites(query::Sites {}))
+                .await
+                .unwrap_err();
             assert!(
                 matches!(error, ControlError::Unreachable { .. }),
                 "{error:?}"
@@ -182,8 +188,11 @@ async fn a_restart_of_the_engine_is_survived() {
         **snapshots.borrow() == samples::snapshot(1000)
     })
     .await;
-    remote.query(Query::Sites).await.unwrap();
-    assert!(matches!(bench.fake.last_queried(), Query::Sites));
+    remote.query(Query::Sites(query::Sites {})).await.unwrap();
+    assert!(matches!(
+        bench.fake.last_queried(),
+        Query::Sites(query::Sites {})
+    ));
 }
 
 #[tokio::test]

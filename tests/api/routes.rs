@@ -1,6 +1,6 @@
 //! Each route: what it asks the control, its status and the shape of its answer.
 
-use gone::control::{Command, ControlError, Page, Query, Receipt, SiteSpec};
+use gone::control::{Command, ControlError, Page, Query, Receipt, SiteSpec, query};
 use gone::domain::model::{DeletionState, DriftPolicy, OnFailure, Origin, RefusalRule};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -118,9 +118,7 @@ async fn n07_a_check_that_ended_at_once_answers_with_the_refusal() {
     let mut deletion = samples::deletion("d1");
     deletion.state = DeletionState::Refused;
     deletion.refused = vec![samples::refusal(RefusalRule::InUse)];
-    bench.fake.will_page(Ok(Page::Deletion {
-        row: Box::new(deletion),
-    }));
+    bench.fake.will_page(Ok(Page::Deletion(Box::new(deletion))));
     let (status, problem) = bench
         .post("/api/v1/deletions", json!({"targets": ["network/web"]}))
         .await;
@@ -337,9 +335,9 @@ async fn t10_stuck_deletions_are_listed_by_age() {
     ] {
         let (status, list) = bench.get(path).await;
         assert_eq!((status, &list["items"][0]["id"]), (200, &json!("d1")));
-        let Query::Deletions {
+        let Query::Deletions(query::Deletions {
             states, older_than, ..
-        } = bench.fake.last_queried()
+        }) = bench.fake.last_queried()
         else {
             panic!("asked something else");
         };
@@ -386,10 +384,10 @@ async fn the_panes_lists_share_one_shape() {
     let (_, audit) = bench.get("/api/v1/audit?cursor=9").await;
     assert!(matches!(
         bench.fake.last_queried(),
-        Query::Audit { after: 9 }
+        Query::Audit(query::Audit { after: 9 })
     ));
     assert_eq!(audit["next"], "1");
-    bench.fake.will_page(Ok(Page::Audit { rows: vec![] }));
+    bench.fake.will_page(Ok(Page::Audit(vec![])));
     let (_, end) = bench.get("/api/v1/audit?cursor=1").await;
     assert_eq!(end, json!({"items": [], "next": null}));
 }
@@ -476,9 +474,9 @@ async fn m02_our_own_resources_are_created_read_changed_and_deleted() {
         .get("/api/v1/resources/invoice?network=n1@prod/RegionOne&limit=5")
         .await;
     assert_eq!((status, &list["items"][0]["id"]), (200, &json!("i1")));
-    let Query::Native {
+    let Query::Native(query::Native {
         kind, by, limit, ..
-    } = bench.fake.last_queried()
+    }) = bench.fake.last_queried()
     else {
         panic!("another query");
     };

@@ -1,5 +1,9 @@
 //! One of everything that the control can be asked and can answer.
 
+use gone::control::Accepted;
+use gone::control::Purged;
+use gone::control::query;
+use gone::domain::model::Paged;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -449,10 +453,10 @@ pub fn receipts() -> Vec<Receipt> {
         Receipt::Planned {
             plan: Arc::new(plan()),
         },
-        Receipt::Accepted {
+        Receipt::Accepted(Accepted {
             deletion_id: "d1".into(),
             existing: true,
-        },
+        }),
         Receipt::Done { moved: 3 },
         Receipt::Bulk(Retried {
             eligible: 1480,
@@ -467,10 +471,10 @@ pub fn receipts() -> Vec<Receipt> {
     ];
     covers_all(&all, 6, |receipt| match receipt {
         Receipt::Planned { .. } => 0,
-        Receipt::Accepted { .. } => 1,
+        Receipt::Accepted(_) => 1,
         Receipt::Done { .. } => 2,
         Receipt::Bulk(_) => 3,
-        Receipt::Purged { .. } => 4,
+        Receipt::Purged(_) => 4,
         Receipt::Resource { .. } => 5,
         // Crosses no socket.
         Receipt::News(_) => 6,
@@ -510,26 +514,26 @@ pub fn native() -> serde_json::Value {
 }
 
 pub fn purged(rung: Rung) -> Receipt {
-    Receipt::Purged {
+    Receipt::Purged(Purged {
         rung,
         moved: 1,
         deletion_id: Some("d2".into()),
         runbook: Some("1. look".into()),
-    }
+    })
 }
 
 pub fn queries() -> Vec<Query> {
     let all = vec![
-        Query::Deletions {
+        Query::Deletions(query::Deletions {
             states: DeletionState::ALL.to_vec(),
             site: Some(site()),
             kind: Some(KindName::new("network")),
             older_than: Some(noon()),
             cursor: Some("c".into()),
             limit: 5,
-        },
-        Query::Deletion { id: "d1".into() },
-        Query::Steps {
+        }),
+        Query::Deletion(query::Deletion { id: "d1".into() }),
+        Query::Steps(query::Steps {
             deletion_id: Some("d1".into()),
             states: StepState::ALL.to_vec(),
             site: Some(site()),
@@ -539,112 +543,109 @@ pub fn queries() -> Vec<Query> {
             cause: Some(triage().cause),
             filter: "web age>1h".into(),
             limit: 500,
-        },
-        Query::StepCount {
+        }),
+        Query::StepCount(query::StepCount {
             deletion_id: Some("d1".into()),
             states: vec![StepState::Stuck],
             cause: Some(triage().cause),
             filter: "!lab".into(),
             cursor: Some("1:2".into()),
-        },
-        Query::Outline {
+        }),
+        Query::Outline(query::Outline {
             deletion_id: "d1".into(),
             below: vec![None, Some(7)],
-        },
-        Query::BranchSteps {
+        }),
+        Query::BranchSteps(query::BranchSteps {
             deletion_id: "d1".into(),
             branch: 3,
             counts: Counts::default(),
             from: 1_000,
             limit: 500,
-        },
-        Query::Step { id: 7 },
-        Query::Progress {
+        }),
+        Query::Step(query::Step { id: 7 }),
+        Query::Progress(query::Progress {
             deletion_id: "d1".into(),
-        },
-        Query::Timeline {
+        }),
+        Query::Timeline(query::Timeline {
             deletion_id: None,
             step_id: Some(7),
             after: 3,
-        },
-        Query::Tombstones {
+        }),
+        Query::Tombstones(query::Tombstones {
             site: Some(site()),
             kind: Some(KindName::new("network")),
             phases: vec![Phase::Checking, Phase::Deleting, Phase::Gone],
             id: Some("a/b@c%".into()),
             cursor: None,
             limit: 1,
-        },
-        Query::Plan { hash: "abc".into() },
-        Query::FrozenPlan {
+        }),
+        Query::Plan(query::Plan { hash: "abc".into() }),
+        Query::FrozenPlan(query::FrozenPlan {
             deletion_id: "d1".into(),
             without_steps: true,
-        },
-        Query::Resources {
+        }),
+        Query::Resources(query::Resources {
             kind: "port".into(),
             site: Some(site()),
-        },
-        Query::Explain { target: spec() },
-        Query::Sites,
-        Query::Gates,
-        Query::Causes { sites: Vec::new() },
-        Query::Gantt {
+        }),
+        Query::Explain(query::Explain { target: spec() }),
+        Query::Sites(query::Sites {}),
+        Query::Gates(query::Gates {}),
+        Query::Causes(query::Causes { sites: Vec::new() }),
+        Query::Chart(query::Chart {
             deletion_id: "d1".into(),
             columns: 80,
-        },
-        Query::Upcoming,
-        Query::Kinds,
-        Query::Audit { after: 9 },
-        Query::NotificationCursor {
+        }),
+        Query::Upcoming(query::Upcoming {}),
+        Query::Kinds(query::Kinds {}),
+        Query::Audit(query::Audit { after: 9 }),
+        Query::NotificationCursor(query::NotificationCursor {
             channel: "mail".into(),
-        },
-        Query::Ladder {
+        }),
+        Query::Ladder(query::Ladder {
             what: PurgeScope::Deletion("d1".into()),
-        },
-        Query::Orphans {
+        }),
+        Query::Orphans(query::Orphans {
             cursor: Some("1:2".into()),
             limit: 5,
-        },
-        Query::Native {
+        }),
+        Query::Native(query::Native {
             kind: "invoice".into(),
             by: vec![("network".into(), "n1@prod/RegionOne".into())],
             cursor: Some("7".into()),
             limit: 5,
-        },
-        Query::Deployments,
+        }),
+        Query::Deployments(query::Deployments {}),
     ];
     covers_all(&all, 26, |query| match query {
-        Query::Deletions { .. } => 0,
-        Query::Deletion { .. } => 1,
-        Query::Steps { .. } => 2,
-        Query::Step { .. } => 3,
-        Query::Timeline { .. } => 4,
-        Query::Tombstones { .. } => 5,
-        Query::Plan { .. } => 6,
-        Query::FrozenPlan { .. } => 7,
-        Query::Resources { .. } => 8,
-        Query::Explain { .. } => 9,
-        Query::Sites => 10,
-        Query::Kinds => 11,
-        Query::Audit { .. } => 12,
-        Query::Progress { .. } => 13,
-        Query::NotificationCursor { .. } => 14,
-        Query::Ladder { .. } => 15,
-        Query::Orphans { .. } => 16,
-        Query::Gates => 17,
-        Query::Causes { .. } => 18,
+        Query::Deletions(_) => 0,
+        Query::Deletion(_) => 1,
+        Query::Steps(_) => 2,
+        Query::Step(_) => 3,
+        Query::Timeline(_) => 4,
+        Query::Tombstones(_) => 5,
+        Query::Plan(_) => 6,
+        Query::FrozenPlan(_) => 7,
+        Query::Resources(_) => 8,
+        Query::Explain(_) => 9,
+        Query::Sites(query::Sites {}) => 10,
+        Query::Kinds(query::Kinds {}) => 11,
+        Query::Audit(_) => 12,
+        Query::Progress(_) => 13,
+        Query::NotificationCursor(_) => 14,
+        Query::Ladder(_) => 15,
+        Query::Orphans(_) => 16,
+        Query::Gates(query::Gates {}) => 17,
+        Query::Causes(_) => 18,
         // They cross no socket.
-        Query::ShownBefore { .. }
-        | Query::Namesake { .. }
-        | Query::WholeOf { .. }
-        | Query::PointsAt { .. } => 26,
-        Query::Native { .. } => 24,
-        Query::Deployments => 25,
-        Query::Gantt { .. } => 22,
-        Query::Upcoming => 23,
-        Query::StepCount { .. } => 19,
-        Query::Outline { .. } => 20,
-        Query::BranchSteps { .. } => 21,
+        Query::ShownBefore(_) | Query::Namesake(_) | Query::WholeOf(_) | Query::PointsAt(_) => 26,
+        Query::Native(_) => 24,
+        Query::Deployments(query::Deployments {}) => 25,
+        Query::Chart(_) => 22,
+        Query::Upcoming(query::Upcoming {}) => 23,
+        Query::StepCount(_) => 19,
+        Query::Outline(_) => 20,
+        Query::BranchSteps(_) => 21,
     });
     all
 }
@@ -727,123 +728,99 @@ pub fn pages() -> Vec<Page> {
     };
     let steps = vec![step(7, "port", &[1, 2], StepState::Stuck)];
     let all = vec![
-        Page::Deletions {
+        Page::Deletions(Paged {
             rows: vec![deletion("d1")],
             next: next(),
-        },
-        Page::Deletion {
-            row: Box::new(deletion("d1")),
-        },
-        Page::Steps {
-            rows: steps,
+        }),
+        Page::Deletion(Box::new(deletion("d1"))),
+        Page::Steps(Paged {
+            rows: steps.clone(),
             next: next(),
-        },
-        Page::Step {
-            row: Box::new(step(7, "port", &[], StepState::Gone)),
-        },
-        Page::Events {
-            rows: vec![event(1)],
-        },
-        Page::Tombstones {
+        }),
+        Page::Step(Box::new(step(7, "port", &[], StepState::Gone))),
+        Page::Timeline(vec![event(1)]),
+        Page::Tombstones(Paged {
             rows: vec![tombstone()],
             next: None,
-        },
-        Page::Plan {
-            plan: Arc::new(plan()),
-        },
-        Page::Resources {
-            listings: vec![listing],
-        },
-        Page::Explanation {
-            explanation: Box::new(explanation),
-        },
-        Page::Sites {
-            rows: vec![site_status(SiteState::Paused)],
-        },
-        Page::Kinds { rows: vec![kind] },
-        Page::Audit {
-            rows: vec![json!({
-                "seq": 1, "at": noon(), "actor": actor(), "action": "delete",
-                "target": "network/n1@prod/RegionOne", "reason": "ticket 7", "detail": {},
-                "hash": "abc",
-            })],
-        },
-        Page::Progress {
-            rows: vec![SiteProgress {
-                site: site(),
-                counts: deletion("d1").counts,
-            }],
-        },
-        Page::NotificationCursor {
-            told: NotificationCursor {
-                ledger_id: "9f86".into(),
-                newest: 9,
-                mark: Some(Mark {
-                    through: 7,
-                    telling: Some(8),
-                    failing: "no answer in time".into(),
-                }),
-            },
-        },
-        Page::Ladder {
-            ladder: Box::new(ladder()),
-        },
-        Page::Orphans {
+        }),
+        Page::Plan(Arc::new(plan())),
+        Page::Resources(vec![listing]),
+        Page::Explain(Box::new(explanation)),
+        Page::Sites(vec![site_status(SiteState::Paused)]),
+        Page::Kinds(vec![kind]),
+        Page::Audit(vec![json!({
+            "seq": 1, "at": noon(), "actor": actor(), "action": "delete",
+            "target": "network/n1@prod/RegionOne", "reason": "ticket 7", "detail": {},
+            "hash": "abc",
+        })]),
+        Page::Progress(vec![SiteProgress {
+            site: site(),
+            counts: deletion("d1").counts,
+        }]),
+        Page::NotificationCursor(NotificationCursor {
+            ledger_id: "9f86".into(),
+            newest: 9,
+            mark: Some(Mark {
+                through: 7,
+                telling: Some(8),
+                failing: "no answer in time".into(),
+            }),
+        }),
+        Page::Ladder(Box::new(ladder())),
+        Page::Orphans(Paged {
             rows: vec![orphan()],
             next: next(),
-        },
-        Page::Gates { rows: vec![gate()] },
-        Page::Causes {
-            rows: vec![triage()],
-        },
-        Page::StepCount {
+        }),
+        Page::Gates(vec![gate()]),
+        Page::Causes(vec![triage()]),
+        Page::StepCount(query::Counted {
             steps: 12,
             next: next(),
-        },
-        Page::Outline { outline: outline() },
-        Page::Gantt { chart: gantt() },
-        Page::Upcoming {
-            upcoming: Upcoming {
-                at: noon(),
-                now: 3,
-                columns: vec![0, 1, 2],
-                next: Some(noon()),
-            },
-        },
-        Page::Native {
+        }),
+        Page::Outline(outline()),
+        Page::Chart(gantt()),
+        Page::Upcoming(Upcoming {
+            at: noon(),
+            now: 3,
+            columns: vec![0, 1, 2],
+            next: Some(noon()),
+        }),
+        Page::Native(Paged {
             rows: vec![native()],
             next: next(),
-        },
-        Page::Deployments {
-            rows: vec![deployment()],
-        },
+        }),
+        Page::Deployments(vec![deployment()]),
+        Page::BranchSteps(steps),
+        Page::FrozenPlan(Arc::new(plan())),
     ];
-    covers_all(&all, 24, |page| match page {
-        Page::Deletions { .. } => 0,
-        Page::Deletion { .. } => 1,
-        Page::Steps { .. } => 2,
-        Page::Step { .. } => 3,
-        Page::Events { .. } => 4,
-        Page::Tombstones { .. } => 5,
-        Page::Plan { .. } => 6,
-        Page::Resources { .. } => 7,
-        Page::Explanation { .. } => 8,
-        Page::Sites { .. } => 9,
-        Page::Kinds { .. } => 10,
-        Page::Audit { .. } => 11,
-        Page::Progress { .. } => 12,
-        Page::NotificationCursor { .. } => 13,
-        Page::Ladder { .. } => 14,
-        Page::Orphans { .. } => 15,
-        Page::Gates { .. } => 16,
-        Page::Causes { .. } => 17,
-        Page::StepCount { .. } => 18,
-        Page::Outline { .. } => 19,
-        Page::Gantt { .. } => 20,
-        Page::Upcoming { .. } => 21,
-        Page::Native { .. } => 22,
-        Page::Deployments { .. } => 23,
-        Page::ShownBefore { .. } | Page::Original { .. } | Page::Answers { .. } => 24,
+    covers_all(&all, 26, |page| match page {
+        Page::Deletions(_) => 0,
+        Page::Deletion(_) => 1,
+        Page::Steps(_) => 2,
+        Page::Step(_) => 3,
+        Page::Timeline(_) => 4,
+        Page::Tombstones(_) => 5,
+        Page::Plan(_) => 6,
+        Page::Resources(_) => 7,
+        Page::Explain(_) => 8,
+        Page::Sites(_) => 9,
+        Page::Kinds(_) => 10,
+        Page::Audit(_) => 11,
+        Page::Progress(_) => 12,
+        Page::NotificationCursor(_) => 13,
+        Page::Ladder(_) => 14,
+        Page::Orphans(_) => 15,
+        Page::Gates(_) => 16,
+        Page::Causes(_) => 17,
+        Page::StepCount(_) => 18,
+        Page::Outline(_) => 19,
+        Page::Chart(_) => 20,
+        Page::Upcoming(_) => 21,
+        Page::Native(_) => 22,
+        Page::Deployments(_) => 23,
+        Page::BranchSteps(_) => 24,
+        Page::FrozenPlan(_) => 25,
+        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 26,
     });
     all
 }

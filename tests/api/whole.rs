@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gone::control::Page;
-use gone::domain::model::{Deletion, DeletionState, RefusalRule, Step, StepState};
+use gone::domain::model::{Deletion, DeletionState, Paged, RefusalRule, Step, StepState};
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
@@ -12,16 +12,14 @@ use crate::samples::{self, step};
 /// What the control answers to a tree or a report: the deletion, its plan and its steps in pages.
 async fn ask(path: &str, deletion: Deletion, pages: Vec<Vec<Step>>) -> Value {
     let bench = Bench::new().await;
-    let plan = || Page::Plan {
-        plan: Arc::new(samples::plan()),
-    };
-    bench.fake.will_page(Ok(Page::Deletion {
-        row: Box::new(deletion),
-    }));
+    let plan = || Page::FrozenPlan(Arc::new(samples::plan()));
+    bench.fake.will_page(Ok(Page::Deletion(Box::new(deletion))));
     let last = pages.len() - 1;
-    let steps = pages.into_iter().enumerate().map(|(at, rows)| Page::Steps {
-        rows,
-        next: (at < last).then(|| at.to_string()),
+    let steps = pages.into_iter().enumerate().map(|(at, rows)| {
+        Page::Steps(Paged {
+            rows,
+            next: (at < last).then(|| at.to_string()),
+        })
     });
     let answers: Vec<Page> = match path {
         "tree" => steps.chain([plan()]).collect(),
@@ -152,16 +150,14 @@ async fn the_report_of_a_refused_deletion_names_the_refusals() {
 async fn a_report_is_empty_but_whole_while_planning() {
     let bench = Bench::new().await;
     let deletion = samples::deletion("d1");
-    bench.fake.will_page(Ok(Page::Deletion {
-        row: Box::new(deletion),
-    }));
+    bench.fake.will_page(Ok(Page::Deletion(Box::new(deletion))));
     let message = "no plan yet".to_owned();
     let no_plan = gone::control::ControlError::NotFound { message };
     bench.fake.will_page(Err(no_plan));
-    bench.fake.will_page(Ok(Page::Steps {
+    bench.fake.will_page(Ok(Page::Steps(Paged {
         rows: vec![],
         next: None,
-    }));
+    })));
     let answer = bench.get("/api/v1/deletions/d1/report").await;
     assert_eq!(answer, (200, json!({"data": []})));
 }

@@ -25,9 +25,9 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use gone::control::{ControlError, Page, Query};
+use gone::control::{ControlError, Page, Query, query};
 use gone::domain::filter::SearchQuery;
-use gone::domain::model::{Action, Plan};
+use gone::domain::model::{Action, Paged, Plan};
 use gone::frontends::console::render;
 use gone::ledger::sqlite::{Options, SqliteLedger};
 use gone::ledger::{Cursor, DeletionFilter, Ledger, StepFilter};
@@ -159,9 +159,9 @@ fn desk(path: &Path) -> (Desk, Answers) {
         let began = Instant::now();
         let page = runtime.block_on(answer(&ledger, query))?;
         let name = match query {
-            Query::Steps { .. } => "steps",
-            Query::StepCount { .. } => "count",
-            Query::Gantt { .. } => "chart",
+            Query::Steps(_) => "steps",
+            Query::StepCount(_) => "count",
+            Query::Chart(_) => "chart",
             _ => "tree",
         };
         log.lock().unwrap().push((name, began.elapsed()));
@@ -178,63 +178,60 @@ async fn answer(ledger: &SqliteLedger, query: &Query) -> Option<Result<Page, Con
         ..StepFilter::default()
     };
     let page = match query {
-        Query::Deletion { id } => Page::Deletion {
-            row: Box::new(ledger.deletion(id).await.unwrap()?),
-        },
-        Query::FrozenPlan { deletion_id, .. } => Page::Plan {
-            plan: ledger.frozen(deletion_id, false).await.unwrap()?,
-        },
-        Query::Gantt {
+        Query::Deletion(query::Deletion { id }) => {
+            Page::Deletion(Box::new(ledger.deletion(id).await.unwrap()?))
+        }
+        Query::FrozenPlan(query::FrozenPlan { deletion_id, .. }) => {
+            Page::FrozenPlan(ledger.frozen(deletion_id, false).await.unwrap()?)
+        }
+        Query::Chart(query::Chart {
             deletion_id,
             columns,
-        } => Page::Gantt {
-            chart: ledger
+        }) => Page::Chart(
+            ledger
                 .gantt(deletion_id, *columns, support::at(60))
                 .await
                 .unwrap()?,
-        },
-        Query::Outline { deletion_id, below } => Page::Outline {
-            outline: ledger.outline(deletion_id, below.clone()).await.unwrap(),
-        },
-        Query::BranchSteps {
+        ),
+        Query::Outline(query::Outline { deletion_id, below }) => {
+            Page::Outline(ledger.outline(deletion_id, below.clone()).await.unwrap())
+        }
+        Query::BranchSteps(query::BranchSteps {
             deletion_id,
             branch,
             counts,
             from,
             limit,
-        } => {
+        }) => {
             let steps = ledger.branch_steps(deletion_id, *branch, *counts, *from, *limit);
-            Page::Steps {
-                rows: steps.await.unwrap(),
-                next: None,
-            }
+            Page::BranchSteps(steps.await.unwrap())
         }
-        Query::Steps {
+        Query::Steps(query::Steps {
             deletion_id,
             filter,
             cursor,
             limit,
             ..
-        } => {
+        }) => {
             let page = Cursor {
                 after: cursor.clone(),
                 limit: *limit,
             };
             let page = ledger.steps(of(deletion_id, filter), page).await.unwrap();
-            Page::Steps {
+            Page::Steps(Paged {
                 rows: page.rows,
                 next: page.next,
-            }
+            })
         }
-        Query::StepCount {
+        Query::StepCount(query::StepCount {
             deletion_id,
             filter,
             cursor,
             ..
-        } => {
+        }) => {
             let counted = ledger.count_steps(of(deletion_id, filter), cursor.clone());
             let (steps, next) = counted.await.unwrap();
-            Page::StepCount { steps, next }
+            Page::StepCount(query::Counted { steps, next })
         }
         _ => return None,
     };

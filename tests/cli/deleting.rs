@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use gone::control::{Command, ControlError, Receipt, SiteSpec, SiteState, Snapshot};
+use gone::control::{Accepted, Command, ControlError, Receipt, SiteSpec, SiteState, Snapshot};
 use gone::domain::model::*;
 use gone::frontends::cli::Exit;
 use serde_json::Value;
@@ -562,10 +562,10 @@ async fn an_engine_that_takes_no_work_is_named_while_waiting() {
 #[tokio::test(start_paused = true)]
 async fn t06_a_deletion_that_stood_already_is_said_to() {
     let mut world = World::new();
-    world.accept = Ok(Receipt::Accepted {
+    world.accept = Ok(Receipt::Accepted(Accepted {
         deletion_id: DELETION.into(),
         existing: true,
-    });
+    }));
     let ran = run(world, "delete network/web --yes").await;
     assert_eq!(ran.exit, Exit::Done);
     assert!(ran.out.contains("was deleting already"), "{}", ran.out);

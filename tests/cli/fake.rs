@@ -1,5 +1,6 @@
 //! A control that is scripted: what it holds is data, and every command is kept for the test to see.
 
+use gone::domain::model::Paged;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -7,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeZone as _, Utc};
 use clap::Parser as _;
+use gone::app::{self, Mode};
 use gone::control::{
-    Command, Control, ControlError, DeploymentStatus, Envelope, Explanation, GateStatus,
-    ImporterStatus, KindInfo, Page, Query, Receipt, SiteListing, SiteState, SiteStatus, Snapshot,
-    WatchStatus,
+    Accepted, Command, Control, ControlError, DeploymentStatus, Envelope, Explanation, GateStatus,
+    ImporterStatus, KindInfo, Page, Purged, Query, Receipt, SiteListing, SiteState, SiteStatus,
+    Snapshot, WatchStatus, query,
 };
 use gone::domain::attention::CauseGroup;
 use gone::domain::ladder::{Ladder, Offer, Rung};
@@ -61,10 +63,10 @@ impl World {
     pub fn new() -> Self {
         Self {
             plan: Ok(plan()),
-            accept: Ok(Receipt::Accepted {
+            accept: Ok(Receipt::Accepted(Accepted {
                 deletion_id: DELETION.into(),
                 existing: false,
-            }),
+            })),
             deletions: [deletion(DeletionState::Running)].into(),
             steps: Vec::new(),
             events: Vec::new(),
@@ -130,12 +132,12 @@ impl Control for Fake {
             Command::Delete { .. }
             | Command::DeletePlan { .. }
             | Command::DeletePlanFile { .. } => world.accept.clone(),
-            Command::Purge { rung, .. } => Ok(Receipt::Purged {
+            Command::Purge { rung, .. } => Ok(Receipt::Purged(Purged {
                 rung,
                 moved: 2,
                 deletion_id: (rung == Rung::Unpin).then(|| DELETION.to_owned()),
                 runbook: (rung == Rung::Runbook).then(|| "1. Look.\n2. Act.\n".to_owned()),
-            }),
+            })),
             _ => Ok(Receipt::Done { moved: 3 }),
         }
     }
@@ -145,7 +147,7 @@ impl Control for Fake {
         world.queries += 1;
         let size = world.page_rows;
         Ok(match query {
-            Query::Deletion { id } => {
+            Query::Deletion(query::Deletion { id }) => {
                 if world.lost_looks > 0 {
                     world.lost_looks -= 1;
                     return Err(ControlError::Unreachable {
@@ -162,64 +164,50 @@ impl Control for Fake {
                 } else {
                     world.deletions[0].clone()
                 };
-                Page::Deletion { row: Box::new(row) }
+                Page::Deletion(Box::new(row))
             }
-            Query::Deletions { states, cursor, .. } => {
+            Query::Deletions(query::Deletions { states, cursor, .. }) => {
                 let fits = |row: &&Deletion| states.is_empty() || states.contains(&row.state);
                 let all: Vec<Deletion> = world.deletions.iter().filter(fits).cloned().collect();
                 let (rows, next) = page(&all, cursor, size);
-                Page::Deletions { rows, next }
+                Page::Deletions(Paged { rows, next })
             }
-            Query::Steps { states, cursor, .. } => {
+            Query::Steps(query::Steps { states, cursor, .. }) => {
                 let fits = |step: &&Step| states.is_empty() || states.contains(&step.state);
                 let all: Vec<Step> = world.steps.iter().filter(fits).cloned().collect();
                 let (rows, next) = page(&all, cursor, size);
-                Page::Steps { rows, next }
+                Page::Steps(Paged { rows, next })
             }
-            Query::Progress { .. } => Page::Progress { rows: Vec::new() },
-            Query::Timeline { after, .. } => Page::Events {
-                rows: world
+            Query::Progress(_) => Page::Progress(Vec::new()),
+            Query::Timeline(query::Timeline { after, .. }) => Page::Timeline(
+                world
                     .events
                     .iter()
                     .filter(|e| e.seq > after)
                     .cloned()
                     .collect(),
-            },
-            Query::Tombstones { cursor, .. } => {
+            ),
+            Query::Tombstones(query::Tombstones { cursor, .. }) => {
                 let (rows, next) = page(&world.tombstones, cursor, size);
-                Page::Tombstones { rows, next }
+                Page::Tombstones(Paged { rows, next })
             }
-            Query::Ladder { .. } => Page::Ladder {
-                ladder: Box::new(ladder()),
-            },
-            Query::Orphans { cursor, .. } => {
+            Query::Ladder(_) => Page::Ladder(Box::new(ladder())),
+            Query::Orphans(query::Orphans { cursor, .. }) => {
                 let (rows, next) = page(&world.orphans, cursor, size);
-                Page::Orphans { rows, next }
+                Page::Orphans(Paged { rows, next })
             }
-            Query::Causes { sites } => {
+            Query::Causes(query::Causes { sites }) => {
                 world.causes_asked.lock().unwrap().clone_from(&sites);
-                Page::Causes {
-                    rows: world.causes.clone(),
-                }
+                Page::Causes(world.causes.clone())
             }
-            Query::Gates => Page::Gates {
-                rows: world.gates.clone(),
-            },
-            Query::Deployments => Page::Deployments {
-                rows: world.deployments.clone(),
-            },
-            Query::Resources { .. } => Page::Resources {
-                listings: world.listings.clone(),
-            },
-            Query::Explain { .. } => Page::Explanation {
-                explanation: Box::new(world.explanation.clone().unwrap()),
-            },
-            Query::Sites => Page::Sites {
-                rows: world.sites.clone(),
-            },
-            Query::Kinds => Page::Kinds {
-                rows: world.kinds.clone(),
-            },
+            Query::Gates(query::Gates {}) => Page::Gates(world.gates.clone()),
+            Query::Deployments(query::Deployments {}) => {
+                Page::Deployments(world.deployments.clone())
+            }
+            Query::Resources(_) => Page::Resources(world.listings.clone()),
+            Query::Explain(_) => Page::Explain(Box::new(world.explanation.clone().unwrap())),
+            Query::Sites(query::Sites {}) => Page::Sites(world.sites.clone()),
+            Query::Kinds(query::Kinds {}) => Page::Kinds(world.kinds.clone()),
             other => panic!("not asked by the command line: {other:?}"),
         })
     }
@@ -296,7 +284,10 @@ impl Runner {
             read_line: Arc::new(move || Ok::<_, io::Error>(typed.clone())),
             interrupt: self.interrupt.clone(),
         };
-        let exit = cli::run(session, cli.verb.unwrap()).await;
+        let Ok(Mode::Client(verb)) = app::mode(false, false, cli.verb) else {
+            panic!("no verb of an engine: {line}");
+        };
+        let exit = cli::run(session, verb).await;
         (exit, String::from_utf8(err).unwrap())
     }
 }

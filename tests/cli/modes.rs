@@ -7,7 +7,7 @@ use clap_complete::Shell;
 use gone::app::{EngineSource, Mode, Places, mode, places, way};
 use gone::domain::mapping::{CopiedBy, Mapping};
 use gone::domain::model::{ErrorClass, Site};
-use gone::frontends::cli::args::{Cli, Format, Global, Verb, Wait};
+use gone::frontends::cli::args::{Cli, EngineVerb, Format, Global, Verb, Wait};
 use gone::frontends::cli::output::Style;
 use gone::frontends::cli::{Exit, describe, doctor as view};
 use gone::frontends::offline::doctor::{
@@ -76,7 +76,7 @@ fn global_options_stand_before_or_after_the_verb() {
 #[test]
 fn waits_are_as_the_contract_writes_them() {
     let wait = |line: &str| match parse(line).unwrap().verb {
-        Some(Verb::Delete(args)) => args.wait,
+        Some(Verb::Engine(EngineVerb::Delete(args))) => args.wait,
         other => panic!("{other:?}"),
     };
     assert_eq!(wait("delete a/b --yes"), None);
@@ -88,7 +88,8 @@ fn waits_are_as_the_contract_writes_them() {
     );
     assert_eq!(wait("delete --wait a/b"), Some(Wait(None)));
     assert!(parse("delete a/b --wait=soon").is_err());
-    let Some(Verb::List(list)) = parse("list stuck --older-than").unwrap().verb else {
+    let Some(Verb::Engine(EngineVerb::List(list))) = parse("list stuck --older-than").unwrap().verb
+    else {
         panic!()
     };
     assert_eq!(

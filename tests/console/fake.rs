@@ -7,9 +7,9 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, TimeZone, Utc};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gone::control::{
-    Command, ControlError, DeploymentStatus, EngineStatus, Explanation, GateStatus, GateTraffic,
-    ImporterStatus, KindInfo, NotEligible, Page, Query, Receipt, Retried, SiteListing, SiteState,
-    SiteStatus, Snapshot, WatchStatus,
+    Accepted, Command, ControlError, DeploymentStatus, EngineStatus, Explanation, GateStatus,
+    GateTraffic, ImporterStatus, KindInfo, NotEligible, Page, Purged, Query, Receipt, Retried,
+    SiteListing, SiteState, SiteStatus, Snapshot, WatchStatus, query,
 };
 use gone::domain::attention::{Cause, CauseGroup};
 use gone::domain::filter::{Facts, SearchQuery};
@@ -17,8 +17,9 @@ use gone::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming
 use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
-    EventKind, KindName, OnFailure, Origin, Orphan, Plan, PlanOptions, PlanStep, Presence, Refusal,
-    RefusalRule, Resource, ResourceKey, Site, Step, StepError, StepResource, StepState, Target,
+    EventKind, KindName, OnFailure, Origin, Orphan, Paged, Plan, PlanOptions, PlanStep, Presence,
+    Refusal, RefusalRule, Resource, ResourceKey, Site, Step, StepError, StepResource, StepState,
+    Target,
 };
 use gone::domain::outline::{self, BY_URGENCY, Branch, BranchRead, Outline, Place};
 use gone::domain::peers::{
@@ -588,24 +589,20 @@ impl World {
         };
         let find = |id: &str| self.deletions.iter().find(|d| d.id == *id);
         Ok(match query {
-            Query::Kinds => Page::Kinds {
-                rows: self.kinds.clone(),
-            },
-            Query::Resources { .. } => Page::Resources {
-                listings: self.listings.clone(),
-            },
-            Query::Deletions { states, .. } => {
+            Query::Kinds(query::Kinds {}) => Page::Kinds(self.kinds.clone()),
+            Query::Resources(_) => Page::Resources(self.listings.clone()),
+            Query::Deletions(query::Deletions { states, .. }) => {
                 let rows = self.deletions.iter();
                 let rows = rows.filter(|d| states.is_empty() || states.contains(&d.state));
-                Page::Deletions {
+                Page::Deletions(Paged {
                     rows: rows.cloned().collect(),
                     next: None,
-                }
+                })
             }
-            Query::Deletion { id } => Page::Deletion {
-                row: Box::new(find(id).ok_or_else(missing)?.clone()),
-            },
-            Query::Steps {
+            Query::Deletion(query::Deletion { id }) => {
+                Page::Deletion(Box::new(find(id).ok_or_else(missing)?.clone()))
+            }
+            Query::Steps(query::Steps {
                 states,
                 cursor,
                 limit,
@@ -613,7 +610,7 @@ impl World {
                 cause,
                 filter,
                 ..
-            } => {
+            }) => {
                 let filter = SearchQuery::parse(filter);
                 let from: usize = cursor.as_deref().map_or(0, |c| c.parse().unwrap());
                 let rows = self
@@ -625,17 +622,17 @@ impl World {
                     .filter(|s| deletion_id.is_none() || is_of_deletion(s));
                 let rows: Vec<Step> = rows.skip(from).take(limit + 1).cloned().collect();
                 let next = (rows.len() > *limit).then(|| (from + limit).to_string());
-                Page::Steps {
+                Page::Steps(Paged {
                     rows: rows.into_iter().take(*limit).collect(),
                     next,
-                }
+                })
             }
-            Query::StepCount {
+            Query::StepCount(query::StepCount {
                 deletion_id,
                 states,
                 filter,
                 ..
-            } => {
+            }) => {
                 let filter = SearchQuery::parse(filter);
                 let fitting = self
                     .steps
@@ -643,94 +640,76 @@ impl World {
                     .filter(|s| states.is_empty() || states.contains(&s.state))
                     .filter(|s| fits(&filter, s))
                     .filter(|s| deletion_id.is_none() || is_of_deletion(s));
-                Page::StepCount {
+                Page::StepCount(query::Counted {
                     steps: fitting.count() as u64,
                     next: None,
-                }
+                })
             }
-            Query::Outline { below, .. } => Page::Outline {
-                outline: self.outline(below),
-            },
-            Query::BranchSteps {
+            Query::Outline(query::Outline { below, .. }) => Page::Outline(self.outline(below)),
+            Query::BranchSteps(query::BranchSteps {
                 branch,
                 from,
                 limit,
                 ..
-            } => {
+            }) => {
                 let (_, members) = self.tree();
                 let rows = members[usize::try_from(*branch).unwrap()].iter();
                 let from = usize::try_from(*from).unwrap();
-                Page::Steps {
-                    rows: rows.skip(from).take(*limit).map(|s| (*s).clone()).collect(),
-                    next: None,
-                }
+                Page::BranchSteps(rows.skip(from).take(*limit).map(|s| (*s).clone()).collect())
             }
-            Query::Step { id } => Page::Step {
-                row: Box::new(
-                    self.steps
-                        .iter()
-                        .find(|s| s.id == *id)
-                        .ok_or_else(missing)?
-                        .clone(),
-                ),
-            },
-            Query::Timeline { after, .. } => Page::Events {
-                rows: self
-                    .events
+            Query::Step(query::Step { id }) => Page::Step(Box::new(
+                self.steps
+                    .iter()
+                    .find(|s| s.id == *id)
+                    .ok_or_else(missing)?
+                    .clone(),
+            )),
+            Query::Timeline(query::Timeline { after, .. }) => Page::Timeline(
+                self.events
                     .iter()
                     .filter(|e| e.seq > *after)
                     .cloned()
                     .collect(),
-            },
-            Query::Explain { target } => Page::Explanation {
-                explanation: Box::new(Explanation {
-                    target: Target {
-                        key: key(&target.kind, &target.id_or_name),
-                        name: "web".to_owned(),
-                    },
-                    deletion: None,
-                    step: None,
-                    tombstone: None,
-                    lines: vec![
-                        "no deletion is at it".to_owned(),
-                        "a deletion with its cascade would take 6 steps".to_owned(),
-                    ],
-                    blockers: vec![blocker()],
-                    refused: Vec::new(),
-                    next_action: "free the floating IP, or ask its owner".to_owned(),
-                }),
-            },
-            Query::Ladder { .. } => Page::Ladder {
-                ladder: Box::new(ladder()),
-            },
-            Query::Orphans { .. } => Page::Orphans {
+            ),
+            Query::Explain(query::Explain { target }) => Page::Explain(Box::new(Explanation {
+                target: Target {
+                    key: key(&target.kind, &target.id_or_name),
+                    name: "web".to_owned(),
+                },
+                deletion: None,
+                step: None,
+                tombstone: None,
+                lines: vec![
+                    "no deletion is at it".to_owned(),
+                    "a deletion with its cascade would take 6 steps".to_owned(),
+                ],
+                blockers: vec![blocker()],
+                refused: Vec::new(),
+                next_action: "free the floating IP, or ask its owner".to_owned(),
+            })),
+            Query::Ladder(_) => Page::Ladder(Box::new(ladder())),
+            Query::Orphans(_) => Page::Orphans(Paged {
                 rows: self.orphans.clone(),
                 next: None,
-            },
-            Query::Gantt { deletion_id, .. } => Page::Gantt {
-                chart: match find(deletion_id).ok_or_else(missing)?.counts.total {
+            }),
+            Query::Chart(query::Chart { deletion_id, .. }) => {
+                Page::Chart(match find(deletion_id).ok_or_else(missing)?.counts.total {
                     0 => Gantt {
                         rows: Vec::new(),
                         ..gantt()
                     },
                     _ => gantt(),
-                },
-            },
-            Query::Upcoming => Page::Upcoming {
-                upcoming: self.upcoming(),
-            },
-            Query::Causes { .. } => Page::Causes {
-                rows: self.causes(),
-            },
-            Query::Gates => Page::Gates {
-                rows: self.gates.clone(),
-            },
-            Query::Deployments => Page::Deployments {
-                rows: self.deployments.clone(),
-            },
-            Query::FrozenPlan { .. } => Page::Plan {
-                plan: Arc::new(self.plan.clone().map_err(|_| missing())?),
-            },
+                })
+            }
+            Query::Upcoming(query::Upcoming {}) => Page::Upcoming(self.upcoming()),
+            Query::Causes(_) => Page::Causes(self.causes()),
+            Query::Gates(query::Gates {}) => Page::Gates(self.gates.clone()),
+            Query::Deployments(query::Deployments {}) => {
+                Page::Deployments(self.deployments.clone())
+            }
+            Query::FrozenPlan(_) => {
+                Page::FrozenPlan(Arc::new(self.plan.clone().map_err(|_| missing())?))
+            }
             _ => return Err(missing()),
         })
     }
@@ -827,17 +806,17 @@ impl World {
                     plan: Arc::new(plan),
                 }
             }),
-            Command::DeletePlan { .. } => Ok(Receipt::Accepted {
+            Command::DeletePlan { .. } => Ok(Receipt::Accepted(Accepted {
                 deletion_id: deletion(1, DeletionState::Running, 0, 1).id,
                 existing: false,
-            }),
-            Command::Purge { rung, .. } => Ok(Receipt::Purged {
+            })),
+            Command::Purge { rung, .. } => Ok(Receipt::Purged(Purged {
                 rung: *rung,
                 moved: 1,
                 deletion_id: None,
                 runbook: (*rung == Rung::Runbook)
                     .then(|| "1. RenderContext at the log.\n".to_owned()),
-            }),
+            })),
             Command::RetryMatching { filter, dry_run } => {
                 let fits = self.steps.iter().filter(|step| filter.fits(step));
                 let all = fits.count() as u64;

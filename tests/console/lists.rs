@@ -1,7 +1,7 @@
 //! Lists of resources, and the keys that work on them.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gone::control::{Command, Page, Query, SiteListing};
+use gone::control::{Command, Page, Query, SiteListing, query};
 use gone::domain::model::Resource;
 use gone::frontends::console::{ConsoleOptions, Event, Keymap};
 use serde_json::json;
@@ -291,10 +291,10 @@ fn a_filter_takes_projects_by_name_and_asks_for_the_names_once() {
         .collect();
     world.listings.truncate(1);
     world.answers = Some(Box::new(|query| match query {
-        Query::Resources {
+        Query::Resources(query::Resources {
             kind,
             site: Some(at),
-        } if kind == "project" => {
+        }) if kind == "project" => {
             let project = |id: &str, name: &str| {
                 let mut row = resource("project", 1, name);
                 row.key.id = id.to_owned();
@@ -307,9 +307,7 @@ fn a_filter_takes_projects_by_name_and_asks_for_the_names_once() {
                 class: None,
                 at: super::fake::now(),
             };
-            Some(Ok(Page::Resources {
-                listings: vec![listing],
-            }))
+            Some(Ok(Page::Resources(vec![listing])))
         }
         _ => None,
     }));
@@ -328,6 +326,8 @@ fn a_filter_takes_projects_by_name_and_asks_for_the_names_once() {
     let text = desk.text();
     assert!(text.contains("net-a1") && text.contains("net-b2"), "{text}");
     let asked = desk.asked.iter();
-    let asked = asked.filter(|it| matches!(it, Query::Resources { kind, .. } if kind == "project"));
+    let asked = asked.filter(
+        |it| matches!(it, Query::Resources(query::Resources { kind, .. }) if kind == "project"),
+    );
     assert_eq!(asked.count(), 1, "one cloud, one question");
 }

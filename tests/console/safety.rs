@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use gone::control::{Command, ControlError, Query, Receipt, SiteState};
+use gone::control::{Accepted, Command, ControlError, Query, Receipt, SiteState, query};
 use gone::domain::ladder::{PurgeScope, Rung};
 use gone::domain::model::{DeletionState, ErrorClass, EventKind, SitePause, StepError, StepState};
 use gone::frontends::console::{ConsoleOptions, Effect, EngineMode, Event, Exit, State, update};
@@ -534,7 +534,7 @@ fn rows_are_asked_again_when_the_engine_moved_but_at_most_once_a_second() {
     let mut desk = Desk::new(World::busy(), (80, 24));
     desk.press(":stuck enter");
     let stuck = |desk: &Desk| {
-        let steps = |q: &&Query| matches!(q, Query::Steps { .. });
+        let steps = |q: &&Query| matches!(q, Query::Steps(_));
         desk.asked.iter().filter(steps).count()
     };
     let before = stuck(&desk);
@@ -559,7 +559,7 @@ fn a_filtered_tree_of_a_deletion_that_moved_comes_to_rest() {
     desk.press("enter / p o r t enter");
     assert!(!desk.state.wants_tick());
     let outlines = |desk: &Desk| {
-        let outlines = |q: &&Query| matches!(q, Query::Outline { .. });
+        let outlines = |q: &&Query| matches!(q, Query::Outline(_));
         desk.asked.iter().filter(outlines).count()
     };
     let before = outlines(&desk);
@@ -601,7 +601,7 @@ fn a_word_typed_before_the_kinds_are_known_waits_for_them() {
         &mut state,
         Event::Answer {
             ticket: 1,
-            answer: world.answer(&Query::Kinds),
+            answer: world.answer(&Query::Kinds(query::Kinds {})),
             now: now(),
         },
     );
@@ -909,10 +909,10 @@ fn a_plan_that_was_left_while_it_started_is_the_deletion_when_it_is_shown_again(
     desk.press("[");
     desk.take(Event::Receipt {
         ticket: ticket.unwrap(),
-        receipt: Ok(Receipt::Accepted {
+        receipt: Ok(Receipt::Accepted(Accepted {
             deletion_id: deletion(1, DeletionState::Running, 0, 1).id,
             existing: false,
-        }),
+        })),
         now: now(),
     });
     assert!(

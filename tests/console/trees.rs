@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gone::control::{Page, Query, SiteListing};
+use gone::control::{Page, Query, SiteListing, query};
 use gone::domain::model::{EventKind, PlanStep, Step, StepState};
 use gone::frontends::console::{ConsoleOptions, Event};
 
@@ -137,7 +137,7 @@ fn a_long_branch_is_read_only_where_someone_looks() {
         assert!(!desk.text().contains("├ …"), "{}", desk.text());
     }
     let limits = desk.asked.iter().map(|query| match query {
-        Query::BranchSteps { limit, .. } => *limit,
+        Query::BranchSteps(query::BranchSteps { limit, .. }) => *limit,
         other => panic!("{other:?}"),
     });
     let limits: Vec<usize> = limits.collect();
@@ -238,7 +238,7 @@ fn a_refresh_is_not_forgotten_while_more_of_the_tree_is_opened() {
     desk.now += chrono::TimeDelta::seconds(6);
     desk.take(Event::Answer {
         ticket: u64::MAX,
-        answer: desk.world.answer(&Query::Kinds),
+        answer: desk.world.answer(&Query::Kinds(query::Kinds {})),
         now: desk.now,
     });
     desk.press("right");
@@ -286,7 +286,7 @@ fn what_needs_a_person_is_not_counted_by_looking_through_it() {
     desk.press(":stuck enter");
     // Besides them there is one that was refused.
     assert!(desk.text().contains("── stuck 501+"), "{}", desk.text());
-    let counts = |query: &&Query| matches!(query, Query::StepCount { .. });
+    let counts = |query: &&Query| matches!(query, Query::StepCount(_));
     assert_eq!(desk.asked.iter().filter(counts).count(), 0);
     desk.press("end");
     desk.publish();
@@ -345,7 +345,7 @@ fn a_chart_draws_what_ran_when_and_says_what_each_waited_for() {
 fn the_engine_is_asked_for_projects_by_their_ids() {
     let mut world = World::busy();
     world.answers = Some(Box::new(|query| match query {
-        Query::Resources { kind, .. } if kind == "project" => {
+        Query::Resources(query::Resources { kind, .. }) if kind == "project" => {
             let mut row = resource("project", 1, "shop");
             row.key.id = "a1".to_owned();
             let listing = SiteListing {
@@ -355,9 +355,7 @@ fn the_engine_is_asked_for_projects_by_their_ids() {
                 class: None,
                 at: super::fake::now(),
             };
-            Some(Ok(Page::Resources {
-                listings: vec![listing],
-            }))
+            Some(Ok(Page::Resources(vec![listing])))
         }
         _ => None,
     }));
@@ -365,7 +363,7 @@ fn the_engine_is_asked_for_projects_by_their_ids() {
     desk.press(":deletions enter / project=shop enter");
     desk.press("esc enter / project=shop enter");
     let last = desk.asked.iter().rev().find_map(|query| match query {
-        Query::Steps { filter, .. } => Some(filter.as_str()),
+        Query::Steps(query::Steps { filter, .. }) => Some(filter.as_str()),
         _ => None,
     });
     assert_eq!(last, Some("project=shop,a1"));

@@ -1,15 +1,17 @@
 //! A front end of the engine, as tests use it: commands, queries, and waits on the paused clock.
 
+use futures_util::TryStreamExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use gone::control::{
-    Command, Control, ControlError, Envelope, Explanation, Page, Query, Receipt, SiteStatus,
-    TargetSpec,
+    Accepted, Command, Control, ControlError, Envelope, Explanation, Page, Query, Receipt,
+    SiteStatus, TargetSpec, query,
 };
 use gone::domain::model::{
-    Actor, Deletion, DeletionState, Event, Origin, Plan, PlanOptions, Step, StepState, Tombstone,
+    Actor, Deletion, DeletionState, Event, Origin, Paged, Plan, PlanOptions, Step, StepState,
+    Tombstone,
 };
 
 /// No wait of the engine is longer, but for those of the collector's whole schedule.
@@ -87,7 +89,7 @@ impl Client {
     ) -> Result<String, ControlError> {
         let targets = vec![target(kind, word)];
         match self.submit(Command::Delete { targets, options }).await? {
-            Receipt::Accepted { deletion_id, .. } => Ok(deletion_id),
+            Receipt::Accepted(Accepted { deletion_id, .. }) => Ok(deletion_id),
             other => panic!("{other:?}"),
         }
     }
@@ -96,7 +98,7 @@ impl Client {
     pub async fn delete_plan(&self, hash: &str) -> String {
         let plan_hash = hash.to_owned();
         match self.submit(Command::DeletePlan { plan_hash }).await {
-            Ok(Receipt::Accepted { deletion_id, .. }) => deletion_id,
+            Ok(Receipt::Accepted(Accepted { deletion_id, .. })) => deletion_id,
             other => panic!("{other:?}"),
         }
     }
@@ -110,7 +112,7 @@ impl Client {
     pub async fn delete_each(&self, targets: Vec<TargetSpec>) -> String {
         let options = cascade();
         match self.submit(Command::Delete { targets, options }).await {
-            Ok(Receipt::Accepted { deletion_id, .. }) => deletion_id,
+            Ok(Receipt::Accepted(Accepted { deletion_id, .. })) => deletion_id,
             other => panic!("{other:?}"),
         }
     }
@@ -124,23 +126,23 @@ impl Client {
             .await
             .unwrap()
         {
-            Receipt::Accepted { deletion_id, .. } => deletion_id,
+            Receipt::Accepted(Accepted { deletion_id, .. }) => deletion_id,
             other => panic!("{other:?}"),
         }
     }
 
     /// The deletions that another one caused.
     pub async fn caused_by(&self, id: &str) -> Vec<Deletion> {
-        let query = Query::Deletions {
+        let query = Query::Deletions(query::Deletions {
             states: Vec::new(),
             site: None,
             kind: None,
             older_than: None,
             cursor: None,
             limit: 500,
-        };
+        });
         match self.control.query(query).await.unwrap() {
-            Page::Deletions { rows, .. } => rows
+            Page::Deletions(Paged { rows, .. }) => rows
                 .into_iter()
                 .filter(|row| row.cause.as_deref() == Some(id))
                 .collect(),
@@ -149,43 +151,18 @@ impl Client {
     }
 
     pub async fn deletion(&self, id: &str) -> Deletion {
-        match self
-            .control
-            .query(Query::Deletion { id: id.to_owned() })
-            .await
-            .unwrap()
-        {
-            Page::Deletion { row } => *row,
-            other => panic!("{other:?}"),
-        }
+        let id = id.to_owned();
+        *self.control.ask(query::Deletion { id }).await.unwrap()
     }
 
     pub async fn steps(&self, id: &str) -> Vec<Step> {
-        let mut steps = Vec::new();
-        let mut cursor = None;
-        loop {
-            let query = Query::Steps {
-                deletion_id: Some(id.to_owned()),
-                states: Vec::new(),
-                site: None,
-                kind: None,
-                older_than: None,
-                cursor,
-                cause: None,
-                filter: String::new(),
-                limit: 500,
-            };
-            match self.control.query(query).await.unwrap() {
-                Page::Steps { rows, next } => {
-                    steps.extend(rows);
-                    cursor = next;
-                }
-                other => panic!("{other:?}"),
-            }
-            if cursor.is_none() {
-                return steps;
-            }
-        }
+        let steps = query::Steps {
+            deletion_id: Some(id.to_owned()),
+            limit: 500,
+            ..query::Steps::default()
+        };
+        let pages: Vec<Vec<Step>> = self.control.pages(steps).try_collect().await.unwrap();
+        pages.concat()
     }
 
     /// Waits, on the paused clock, until the deletion fits.
@@ -301,55 +278,59 @@ impl Client {
     }
 
     pub async fn timeline(&self, deletion_id: Option<&str>, step_id: Option<i64>) -> Vec<Event> {
-        let query = Query::Timeline {
+        let events = query::Timeline {
             deletion_id: deletion_id.map(str::to_owned),
             step_id,
             after: 0,
         };
-        match self.control.query(query).await.unwrap() {
-            Page::Events { rows } => rows,
-            other => panic!("{other:?}"),
-        }
+        self.control.ask(events).await.unwrap()
     }
 
     pub async fn frozen(&self, id: &str) -> Arc<Plan> {
         let deletion_id = id.to_owned();
-        let query = Query::FrozenPlan {
+        let plan = query::FrozenPlan {
             deletion_id,
             without_steps: false,
         };
-        match self.control.query(query).await.unwrap() {
-            Page::Plan { plan } => plan,
-            other => panic!("{other:?}"),
-        }
+        self.control.ask(plan).await.unwrap()
     }
 
     pub async fn tombstone(&self, id: &str) -> Option<Tombstone> {
-        let query = Query::Tombstones {
+        let query = Query::Tombstones(query::Tombstones {
             site: None,
             kind: None,
             phases: Vec::new(),
             id: Some(id.to_owned()),
             cursor: None,
             limit: 10,
-        };
+        });
         match self.control.query(query).await.unwrap() {
-            Page::Tombstones { rows, .. } => rows.into_iter().next(),
+            Page::Tombstones(Paged { rows, .. }) => rows.into_iter().next(),
             other => panic!("{other:?}"),
         }
     }
 
     pub async fn site_status(&self) -> SiteStatus {
-        match self.control.query(Query::Sites).await.unwrap() {
-            Page::Sites { rows } => rows.into_iter().next().unwrap(),
+        match self
+            .control
+            .query(Query::Sites(query::Sites {}))
+            .await
+            .unwrap()
+        {
+            Page::Sites(rows) => rows.into_iter().next().unwrap(),
             other => panic!("{other:?}"),
         }
     }
 
     pub async fn explain(&self, kind: &str, word: &str) -> Explanation {
         let target = target(kind, word);
-        match self.control.query(Query::Explain { target }).await.unwrap() {
-            Page::Explanation { explanation } => *explanation,
+        match self
+            .control
+            .query(Query::Explain(query::Explain { target }))
+            .await
+            .unwrap()
+        {
+            Page::Explain(explanation) => *explanation,
             other => panic!("{other:?}"),
         }
     }
@@ -360,16 +341,16 @@ impl Client {
         states: Vec<DeletionState>,
         older_than: Option<DateTime<Utc>>,
     ) -> Vec<Deletion> {
-        let query = Query::Deletions {
+        let query = Query::Deletions(query::Deletions {
             states,
             site: None,
             kind: None,
             older_than,
             cursor: None,
             limit: 500,
-        };
+        });
         match self.control.query(query).await.unwrap() {
-            Page::Deletions { rows, .. } => rows,
+            Page::Deletions(Paged { rows, .. }) => rows,
             other => panic!("{other:?}"),
         }
     }

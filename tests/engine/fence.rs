@@ -1,8 +1,8 @@
 //! The tombstone stands before anything is sent, and until it is known what became of it.
 
 use super::harness::*;
-use gone::control::{Command, ControlError, Query, Receipt};
-use gone::domain::model::{DeletionState, Phase, PlanOptions, RefusalRule, StepState};
+use gone::control::{Accepted, Command, ControlError, Query, Receipt, query};
+use gone::domain::model::{DeletionState, Paged, Phase, PlanOptions, RefusalRule, StepState};
 use serde_json::json;
 
 /// The ids in a path: what a write is about.
@@ -223,10 +223,10 @@ fn t06_t15_a_repeated_delete_joins_the_first_and_moves_nothing() {
                     })
                     .await
                     .unwrap();
-                let Receipt::Accepted {
+                let Receipt::Accepted(Accepted {
                     deletion_id,
                     existing,
-                } = again
+                }) = again
                 else {
                     panic!("{again:?}");
                 };
@@ -366,7 +366,7 @@ fn t10_stuck_deletions_are_listed_by_age() {
                 assert_eq!(all.len(), 2);
                 let steps = client
                     .control
-                    .query(Query::Steps {
+                    .query(Query::Steps(query::Steps {
                         deletion_id: None,
                         states: vec![StepState::Stuck],
                         site: None,
@@ -376,10 +376,10 @@ fn t10_stuck_deletions_are_listed_by_age() {
                         cause: None,
                         filter: String::new(),
                         limit: 500,
-                    })
+                    }))
                     .await
                     .unwrap();
-                let gone::control::Page::Steps { rows, .. } = steps else {
+                let gone::control::Page::Steps(Paged { rows, .. }) = steps else {
                     panic!("{steps:?}");
                 };
                 assert!(rows.iter().all(|step| step.deletion_id == old) && rows.len() == 1);
@@ -409,10 +409,10 @@ fn i09_a_resource_in_two_deletions_is_one_step() {
                     })
                     .await
                     .unwrap();
-                let Receipt::Accepted {
+                let Receipt::Accepted(Accepted {
                     deletion_id,
                     existing,
-                } = receipt
+                }) = receipt
                 else {
                     panic!("{receipt:?}");
                 };

@@ -11,10 +11,11 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use gone::cloud::{Cloud, Registry};
 use gone::control::{
-    Command, Control, ControlError, DeploymentStatus, Envelope, Page, Query, Receipt,
+    Accepted, Command, Control, ControlError, DeploymentStatus, Envelope, Page, Query, Receipt,
+    query,
 };
 use gone::domain::kinds::{Home, Kinds, Source};
-use gone::domain::model::{Actor, Deletion, Origin};
+use gone::domain::model::{Actor, Deletion, Origin, Paged};
 use gone::domain::peers::{Answers, Deployment, News, Question, Watch};
 use gone::engine::{Engine, Neighbours, Parts};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
@@ -167,9 +168,9 @@ impl Peers for Line {
             return Ok(old.clone());
         }
         let call = || {
-            there.query(Query::PointsAt {
+            there.query(Query::PointsAt(query::PointsAt {
                 question: question.clone(),
-            })
+            }))
         };
         if self.mesh.chance(self.mesh.weather().doubled) {
             let _ = call().await;
@@ -177,7 +178,7 @@ impl Peers for Line {
         let answer = tokio::time::timeout(Duration::from_secs(10), call()).await;
         let answer = answer.map_err(|_| PeerFailure::new(format!("{peer} took too long")))?;
         match self.mesh.back(peer, answer).await? {
-            Page::Answers { mut answers } => {
+            Page::PointsAt(mut answers) => {
                 if let Some(lie) = &self.mesh.lies.lock().unwrap().answers {
                     lie(peer, &mut answers);
                 }
@@ -448,14 +449,14 @@ impl Deployments {
 
     /// The rows that a deployment keeps of a kind.
     pub async fn kept(&self, name: &str, kind: &str) -> Vec<Value> {
-        let query = Query::Native {
+        let query = Query::Native(query::Native {
             kind: kind.to_owned(),
             by: Vec::new(),
             cursor: None,
             limit: 500,
-        };
+        });
         match self.at(name).control.query(query).await.unwrap() {
-            Page::Native { rows, .. } => rows,
+            Page::Native(Paged { rows, .. }) => rows,
             other => panic!("{other:?}"),
         }
     }
@@ -471,7 +472,7 @@ impl Deployments {
             options: cascade(),
         };
         match self.at(name).submit(command).await.unwrap() {
-            Receipt::Accepted { deletion_id, .. } => deletion_id,
+            Receipt::Accepted(Accepted { deletion_id, .. }) => deletion_id,
             other => panic!("{other:?}"),
         }
     }
@@ -480,19 +481,19 @@ impl Deployments {
         match self
             .at(name)
             .control
-            .query(Query::Deployments)
+            .query(Query::Deployments(query::Deployments {}))
             .await
             .unwrap()
         {
-            Page::Deployments { rows } => rows,
+            Page::Deployments(rows) => rows,
             other => panic!("{other:?}"),
         }
     }
 
     pub async fn deletion(&self, name: &str, id: &str) -> Deletion {
-        let query = Query::Deletion { id: id.to_owned() };
+        let query = Query::Deletion(query::Deletion { id: id.to_owned() });
         match self.at(name).control.query(query).await.unwrap() {
-            Page::Deletion { row } => *row,
+            Page::Deletion(row) => *row,
             other => panic!("{other:?}"),
         }
     }

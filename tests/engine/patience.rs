@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use gone::control::{Command, Receipt, TargetSpec};
+use gone::control::{Accepted, Command, Receipt, TargetSpec};
 use gone::domain::model::{DeletionState, StepState};
 use gone::system::clock::Clock;
 use serde_json::{Value, json};
@@ -138,7 +138,7 @@ async fn delete_within(
     };
     let deadline = clock.now() + wait;
     match client.submit_until(command, Some(deadline)).await.unwrap() {
-        Receipt::Accepted { deletion_id, .. } => deletion_id,
+        Receipt::Accepted(Accepted { deletion_id, .. }) => deletion_id,
         other => panic!("{other:?}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gone::control::{Command, Page, Query};
+use gone::control::{Command, Page, Query, query};
 use gone::domain::awaiting::{Held, tree_of};
 use gone::domain::ladder::{PurgeScope, Rung};
 use gone::domain::model::{
@@ -147,7 +147,13 @@ fn g04_g08_each_deployment_of_an_imported_service_is_watched_and_knows_no_kind_o
         let importer = all.statuses("d1-1").await.remove(0);
         let kinds = importer.importer.unwrap().kinds;
         assert_eq!(kinds, [KindName::new("rx")]);
-        let Page::Kinds { rows } = all.at("d1-1").control.query(Query::Kinds).await.unwrap() else {
+        let Page::Kinds(rows) = all
+            .at("d1-1")
+            .control
+            .query(Query::Kinds(query::Kinds {}))
+            .await
+            .unwrap()
+        else {
             panic!("no kinds");
         };
         let known: Vec<&str> = rows.iter().map(|it| it.name.as_str()).collect();
@@ -758,8 +764,8 @@ fn g12_who_watched_once_is_waited_for_after_a_restart_until_an_admin_releases_it
         );
         all.at("d1-1").submit(release("d0-1")).await.unwrap();
         all.at("d1-1").until_state(&id, DeletionState::Gone).await;
-        let query = Query::Audit { after: 0 };
-        let Page::Audit { rows } = all.at("d1-1").control.query(query).await.unwrap() else {
+        let query = Query::Audit(query::Audit { after: 0 });
+        let Page::Audit(rows) = all.at("d1-1").control.query(query).await.unwrap() else {
             panic!("no audit");
         };
         let last = rows.last().unwrap();

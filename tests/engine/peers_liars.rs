@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gone::control::{Command, ControlError, Query};
+use gone::control::{Command, ControlError, Query, query};
 use gone::domain::model::{DeletionState, KindName, Phase, ResourceKey, Site};
 use gone::domain::peers::{ClearanceRequest, DeletionNotice, Deployment, News, Question, Watch};
 use gone::peers::Peer;
@@ -256,7 +256,9 @@ fn p13_who_asks_is_told_of_his_own_resources_only() {
                 }],
             };
             let control = all.at("d0-1").control;
-            control.query(Query::PointsAt { question }).await
+            control
+                .query(Query::PointsAt(query::PointsAt { question }))
+                .await
         };
         let from = watch("d1-2", "s1", "r2").from;
         let refused = ask(from.clone(), at("d1-1", "rx", "x"))

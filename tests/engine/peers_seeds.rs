@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use gone::control::{Page, Query};
+use gone::control::query;
 use gone::domain::model::{DeletionState, Step, StepState};
 use serde_json::json;
 
@@ -61,21 +61,12 @@ impl Day {
     async fn told(&self) -> String {
         let mut told = String::new();
         for name in self.all.names() {
-            let query = Query::Steps {
-                deletion_id: None,
-                states: Vec::new(),
-                site: None,
-                kind: None,
-                older_than: None,
-                cause: None,
-                filter: String::new(),
-                cursor: None,
+            let steps = query::Steps {
                 limit: 500,
+                ..query::Steps::default()
             };
-            let Page::Steps { rows, .. } = self.all.at(&name).control.query(query).await.unwrap()
-            else {
-                panic!("no steps");
-            };
+            let steps = self.all.at(&name).control.ask(steps).await;
+            let rows = steps.unwrap().rows;
             for status in self.all.statuses(&name).await {
                 let peer = format!("{}/{}", status.service, status.region);
                 let watch = status.watch.map(|it| (it.seq, it.reason));

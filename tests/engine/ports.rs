@@ -18,7 +18,7 @@ use gone::domain::attention::CauseGroup;
 use gone::domain::gantt::{Gantt, Upcoming};
 use gone::domain::kinds::{Kind, Kinds, Offer};
 use gone::domain::model::{
-    Actor, Counts, Deletion, Identity, KindName, Plan, ResourceKey, Site, SitePause, Step,
+    Actor, Counts, Deletion, Identity, KindName, Paged, Plan, ResourceKey, Site, SitePause, Step,
     Tombstone,
 };
 use gone::domain::native::Native;
@@ -30,7 +30,7 @@ use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
     Applied, AuditRow, Capacity, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter,
     EventPage, Fence, Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LiveStep,
-    LooksDue, NativeFilter, Original, OriginalName, Paged, PointedAt, StepFilter, Summary, ToSeeTo,
+    LooksDue, NativeFilter, Original, OriginalName, PointedAt, StepFilter, Summary, ToSeeTo,
     TombstoneFilter,
 };
 use gone::sandbox::{Fate, World};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gone::control::{ControlError, Page, Query};
+use gone::control::{ControlError, Page, Query, query};
 use gone::domain::kinds::{Kinds, Source};
 use gone::domain::model::{DeletionState, ErrorClass, Plan, PlanOptions, RefusalRule};
 use gone::frontends::offline::doctor::log_in;
@@ -74,12 +74,12 @@ fn steps_of(plan: &Plan, kind: &str) -> Vec<String> {
 }
 
 async fn projects(client: &Client) -> Vec<Value> {
-    let query = Query::Resources {
+    let query = Query::Resources(query::Resources {
         kind: "project".into(),
         site: None,
-    };
+    });
     match client.control.query(query).await.unwrap() {
-        Page::Resources { listings } => {
+        Page::Resources(listings) => {
             let [listing] = &listings[..] else {
                 panic!("{listings:?}");
             };

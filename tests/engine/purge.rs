@@ -4,18 +4,24 @@
 use std::time::Duration;
 
 use super::harness::*;
-use gone::control::{Command, ControlError, Page, Query, Receipt, SiteState};
+use gone::control::{Command, ControlError, Page, Purged, Query, Receipt, SiteState, query};
 use gone::domain::ladder::{FORGOTTEN, Ladder, PurgeScope, Rung};
 use gone::domain::model::{
-    DeletionState, ErrorClass, EventKind, Orphan, Phase, Presence, Site, Step, StepState, short_id,
+    DeletionState, ErrorClass, EventKind, Orphan, Paged, Phase, Presence, Site, Step, StepState,
+    short_id,
 };
 use gone::ledger::{Cursor, Ledger};
 use gone::system::config::ProtectRule;
 use serde_json::{Value, json};
 
 async fn ladder(client: &Client, what: PurgeScope) -> Ladder {
-    match client.control.query(Query::Ladder { what }).await.unwrap() {
-        Page::Ladder { ladder } => *ladder,
+    match client
+        .control
+        .query(Query::Ladder(query::Ladder { what }))
+        .await
+        .unwrap()
+    {
+        Page::Ladder(ladder) => *ladder,
         other => panic!("{other:?}"),
     }
 }
@@ -51,12 +57,12 @@ fn offered(ladder: &Ladder) -> Vec<Rung> {
 }
 
 async fn orphans(client: &Client) -> Vec<Orphan> {
-    let query = Query::Orphans {
+    let query = Query::Orphans(query::Orphans {
         cursor: None,
         limit: 0,
-    };
+    });
     match client.control.query(query).await.unwrap() {
-        Page::Orphans { rows, .. } => rows,
+        Page::Orphans(Paged { rows, .. }) => rows,
         other => panic!("{other:?}"),
     }
 }
@@ -119,10 +125,10 @@ fn p03_t10_a_dead_balancer_is_waited_for_then_forgotten_and_listed_as_an_orphan(
                 );
                 let sent = bench.writes().len();
                 let runbook = take(&client, &id, PurgeScope::Step(step.id), Rung::Runbook).await;
-                let Ok(Receipt::Purged {
+                let Ok(Receipt::Purged(Purged {
                     runbook: Some(runbook),
                     ..
-                }) = runbook
+                })) = runbook
                 else {
                     panic!("{runbook:?}");
                 };
@@ -137,7 +143,10 @@ fn p03_t10_a_dead_balancer_is_waited_for_then_forgotten_and_listed_as_an_orphan(
                 assert!(!runbook.contains('{'), "{runbook}");
 
                 let forgotten = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
-                assert!(matches!(forgotten, Ok(Receipt::Purged { moved: 1, .. })));
+                assert!(matches!(
+                    forgotten,
+                    Ok(Receipt::Purged(Purged { moved: 1, .. }))
+                ));
                 // Nothing was sent by all that, and nothing because of it.
                 tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
                 assert_eq!(bench.writes().len(), sent);
@@ -256,10 +265,10 @@ fn p03_unpin_removes_the_edge_that_holds_it_by_a_deletion_of_its_own_and_goes_on
                 assert_eq!(does[1], format!("then DELETE /v2.0/networks/{network}"));
                 let before = bench.writes_to("remove_router_interface").len();
                 let taken = take(&client, &id, PurgeScope::Step(step.id), Rung::Unpin).await;
-                let Ok(Receipt::Purged {
+                let Ok(Receipt::Purged(Purged {
                     deletion_id: Some(unpins),
                     ..
-                }) = taken
+                })) = taken
                 else {
                     panic!("{taken:?}");
                 };
@@ -460,7 +469,10 @@ fn p11_what_is_only_blocked_can_be_forgotten_and_what_waits_is_left_alone() {
                 let of_all = ladder(&client, whole(&id)).await;
                 assert_eq!(offered(&of_all), [Rung::Retry, Rung::Forget]);
                 let forgotten = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
-                assert!(matches!(forgotten, Ok(Receipt::Purged { moved: 1, .. })));
+                assert!(matches!(
+                    forgotten,
+                    Ok(Receipt::Purged(Purged { moved: 1, .. }))
+                ));
 
                 // It is an orphan; what waited for it asks for a person, and nothing is sent for either.
                 let waited = client.step_of(&id, &network).await;

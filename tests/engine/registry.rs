@@ -1,7 +1,7 @@
 //! Our own resources: what becomes of those that refer to what goes, in one plan with the cloud's.
 
-use gone::control::{Command, ControlError, Page, Query, Receipt};
-use gone::domain::model::{Action, Deletion, DeletionState, RefusalRule};
+use gone::control::{Command, ControlError, Page, Query, Receipt, query};
+use gone::domain::model::{Action, Deletion, DeletionState, Paged, RefusalRule};
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -74,14 +74,14 @@ async fn try_create(client: &Client, kind: &str, body: Value) -> Result<Receipt,
 }
 
 async fn kept(client: &Client, kind: &str) -> Vec<Value> {
-    let query = Query::Native {
+    let query = Query::Native(query::Native {
         kind: kind.to_owned(),
         by: Vec::new(),
         cursor: None,
         limit: 0,
-    };
+    });
     match client.control.query(query).await.unwrap() {
-        Page::Native { rows, .. } => rows,
+        Page::Native(Paged { rows, .. }) => rows,
         other => panic!("{other:?}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gone::control::{Command, ControlError, Envelope, Page, Query, Receipt};
+use gone::control::{Command, ControlError, Envelope, Page, Query, Receipt, query};
 use gone::domain::model::{Actor, KindName, Origin, StepState};
 use serde_json::json;
 
@@ -35,11 +35,11 @@ async fn submit_as(
 async fn audit_rows(client: &Client) -> usize {
     match client
         .control
-        .query(Query::Audit { after: 0 })
+        .query(Query::Audit(query::Audit { after: 0 }))
         .await
         .unwrap()
     {
-        Page::Audit { rows } => rows.len(),
+        Page::Audit(rows) => rows.len(),
         other => panic!("{other:?}"),
     }
 }
@@ -247,15 +247,15 @@ fn a_cursor_that_no_page_gave_is_the_callers_mistake() {
                 let forged = || Some("forged".to_owned());
                 let (states, site, kind, limit) = (Vec::new(), None, None, 0);
                 for query in [
-                    Query::Deletions {
+                    Query::Deletions(query::Deletions {
                         states: Vec::new(),
                         site: None,
                         kind: None,
                         older_than: None,
                         cursor: forged(),
                         limit,
-                    },
-                    Query::Steps {
+                    }),
+                    Query::Steps(query::Steps {
                         deletion_id: None,
                         states,
                         site,
@@ -265,25 +265,25 @@ fn a_cursor_that_no_page_gave_is_the_callers_mistake() {
                         filter: String::new(),
                         cursor: forged(),
                         limit,
-                    },
-                    Query::Tombstones {
+                    }),
+                    Query::Tombstones(query::Tombstones {
                         site: None,
                         kind: Some(KindName::new("port")),
                         phases: Vec::new(),
                         id: None,
                         cursor: forged(),
                         limit,
-                    },
-                    Query::Native {
+                    }),
+                    Query::Native(query::Native {
                         kind: "customer".to_owned(),
                         by: Vec::new(),
                         cursor: forged(),
                         limit,
-                    },
-                    Query::Orphans {
+                    }),
+                    Query::Orphans(query::Orphans {
                         cursor: forged(),
                         limit,
-                    },
+                    }),
                 ] {
                     let asked = format!("{query:?}");
                     let answer = client.control.query(query).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::harness::*;
 use chrono::TimeDelta;
-use gone::control::{Command, Query, Receipt};
+use gone::control::{Command, Query, Receipt, query};
 use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase, StepState};
 use gone::ledger::Ledger as _;
 use gone::sandbox::WorldOptions;
@@ -147,7 +147,7 @@ fn m01_p06_what_ended_longer_ago_than_the_retention_is_let_go() {
                 let is_kept = async |id: &str| {
                     let found = client
                         .control
-                        .query(Query::Deletion { id: id.to_owned() })
+                        .query(Query::Deletion(query::Deletion { id: id.to_owned() }))
                         .await;
                     found.is_ok()
                 };

@@ -1,8 +1,8 @@
 //! What is created anew under the key that a deleted one had: the same record, another life (M, I10).
 
 use chrono::{DateTime, Utc};
-use gone::control::{Page, Query};
-use gone::domain::model::{DeletionState, KindName, Phase, PlanOptions, Tombstone};
+use gone::control::{Page, Query, query};
+use gone::domain::model::{DeletionState, KindName, Paged, Phase, PlanOptions, Tombstone};
 use gone::sandbox::WorldOptions;
 use gone::system::config::GateSource;
 use reqwest::Method;
@@ -30,16 +30,16 @@ async fn add(stage: &Stage, source: GateSource, members: &str) -> Answer {
 
 /// Every record of the kind.
 async fn records(stage: &Stage, kind: &str) -> Vec<Tombstone> {
-    let query = Query::Tombstones {
+    let query = Query::Tombstones(query::Tombstones {
         site: Some(site()),
         kind: Some(KindName::new(kind)),
         phases: Vec::new(),
         id: None,
         cursor: None,
         limit: 100,
-    };
+    });
     match stage.control.query(query).await.unwrap() {
-        Page::Tombstones { rows, .. } => rows,
+        Page::Tombstones(Paged { rows, .. }) => rows,
         other => panic!("{other:?}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use gone::control::{GateTraffic, Page, Query};
+use gone::control::{GateTraffic, Page, Query, query};
 use gone::domain::model::{KindName, Phase};
 use gone::ledger::tombstones::Changed;
 use gone::system::config::GateSource;
@@ -238,7 +238,12 @@ async fn a_head_that_is_too_large_is_refused_and_one_that_is_large_passes() {
 async fn what_becomes_of_requests_is_counted_and_shown_to_people() {
     let stage = Stage::new().await;
     let status = async |source: &str| {
-        let Page::Gates { rows } = stage.control.query(Query::Gates).await.unwrap() else {
+        let Page::Gates(rows) = stage
+            .control
+            .query(Query::Gates(query::Gates {}))
+            .await
+            .unwrap()
+        else {
             panic!("no gates");
         };
         assert_eq!(rows.len(), 9);

@@ -1,6 +1,6 @@
 //! Rights end where they were given: what a token is for decides what its roles count for.
 
-use gone::control::{Page, Query};
+use gone::control::{Page, Query, query};
 use gone::domain::model::DeletionState;
 use gone::system::config::GateSource;
 use reqwest::Method;
@@ -155,8 +155,12 @@ async fn p13_who_asked_is_known_with_the_address_and_reads_it_again_from_anywher
     let deletion = stage.until(id, DeletionState::Gone).await;
     let name = deletion.requested_by.name;
     assert!(name.ends_with(" from 127.0.0.1"), "{name}");
-    let rows = match stage.control.query(Query::Audit { after: 0 }).await {
-        Ok(Page::Audit { rows }) => rows,
+    let rows = match stage
+        .control
+        .query(Query::Audit(query::Audit { after: 0 }))
+        .await
+    {
+        Ok(Page::Audit(rows)) => rows,
         other => panic!("{other:?}"),
     };
     let deleted = rows.iter().find(|row| row["action"] == "delete").unwrap();

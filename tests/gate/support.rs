@@ -7,7 +7,9 @@ use std::time::Duration;
 use gone::cloud::openstack::{self, CloudsConfig, Environment, HttpTransport, Session};
 use gone::cloud::{Cloud as _, OpenStack};
 use gone::control::traffic::Counters;
-use gone::control::{Command, Control, Envelope, Page, Query, Receipt, SiteSpec, TargetSpec};
+use gone::control::{
+    Accepted, Command, Control, Envelope, Page, Query, Receipt, SiteSpec, TargetSpec, query,
+};
 use gone::domain::kinds::Kinds;
 use gone::domain::model::{
     Actor, Counts, Deletion, DeletionState, KindName, Origin, Phase, PlanOptions, Site,
@@ -349,15 +351,15 @@ impl Stage {
             options,
         };
         match self.submit(command).await {
-            Receipt::Accepted { deletion_id, .. } => deletion_id,
+            Receipt::Accepted(Accepted { deletion_id, .. }) => deletion_id,
             other => panic!("{other:?}"),
         }
     }
 
     pub async fn deletion(&self, id: &str) -> Deletion {
-        let query = Query::Deletion { id: id.to_owned() };
+        let query = Query::Deletion(query::Deletion { id: id.to_owned() });
         match self.control.query(query).await.unwrap() {
-            Page::Deletion { row } => *row,
+            Page::Deletion(row) => *row,
             other => panic!("{other:?}"),
         }
     }

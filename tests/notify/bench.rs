@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use gone::control::{Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
+use gone::control::{
+    Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot, query,
+};
 use gone::domain::model::{
     Action, Actor, Blocker, ErrorClass, Event, EventKind, KindName, Left, Origin, Plan,
     PlanOptions, PlanStep, Refusal, RefusalRule, ResourceKey, Site, StepError, StepState, Target,
@@ -73,29 +75,23 @@ impl Control for FakeControl {
             message: "none".to_owned(),
         };
         match query {
-            Query::NotificationCursor { channel } => Ok(Page::NotificationCursor {
-                told: self.ledger.notification_cursor(&channel).await.unwrap(),
-            }),
-            Query::Deletion { id } => {
+            Query::NotificationCursor(query::NotificationCursor { channel }) => Ok(
+                Page::NotificationCursor(self.ledger.notification_cursor(&channel).await.unwrap()),
+            ),
+            Query::Deletion(query::Deletion { id }) => {
                 let row = self.ledger.deletion(&id).await.unwrap();
-                Ok(Page::Deletion {
-                    row: Box::new(row.ok_or_else(nothing)?),
-                })
+                Ok(Page::Deletion(Box::new(row.ok_or_else(nothing)?)))
             }
-            Query::FrozenPlan {
+            Query::FrozenPlan(query::FrozenPlan {
                 deletion_id,
                 without_steps: true,
-            } => {
+            }) => {
                 let plan = self.ledger.frozen(&deletion_id, false).await.unwrap();
-                Ok(Page::Plan {
-                    plan: plan.ok_or_else(nothing)?,
-                })
+                Ok(Page::FrozenPlan(plan.ok_or_else(nothing)?))
             }
-            Query::Step { id } => {
+            Query::Step(query::Step { id }) => {
                 let row = self.ledger.step(id).await.unwrap();
-                Ok(Page::Step {
-                    row: Box::new(row.ok_or_else(nothing)?),
-                })
+                Ok(Page::Step(Box::new(row.ok_or_else(nothing)?)))
             }
             other => panic!("not asked by this face: {other:?}"),
         }

@@ -1,5 +1,6 @@
 //! An engine that answers peers at once, refuses them, or lets them wait; and remembers who asked.
 
+use gone::control::query;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -117,9 +118,9 @@ impl Control for Fake {
 
     async fn query(&self, query: Query) -> Result<Page, ControlError> {
         match query {
-            Query::PointsAt { question } => {
+            Query::PointsAt(query::PointsAt { question }) => {
                 let answers = answers(&question);
-                let page = Page::Answers { answers };
+                let page = Page::PointsAt(answers);
                 self.does(Asked::Question(question), page).await
             }
             other => panic!("no peer may ask for {other:?}"),

@@ -16,7 +16,7 @@ use super::input::{self, Params, TargetInput};
 use super::problem::Problem;
 use super::{Api, List};
 use crate::control::{
-    Command, ControlError, Envelope, Page, Query, Receipt, Retried, RetryFilter, SiteProgress,
+    Accepted, Command, ControlError, Envelope, Retried, RetryFilter, SiteProgress, query,
 };
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, Step};
 
@@ -69,11 +69,11 @@ pub(super) async fn create(
         idempotency_key: None,
         ..envelope.clone()
     };
-    let (deletion_id, existing) = submitted(&api, envelope).await?;
-    if existing {
+    let accepted = api.control.submit(envelope).await?.into_accepted()?;
+    if accepted.existing {
         // What a repeated request says holds for the deletion that it joins, or is refused.
         let command = Command::SetOptions {
-            deletion_id: deletion_id.clone(),
+            deletion_id: accepted.deletion_id.clone(),
             drift: given.0,
             on_failure: given.1,
         };
@@ -84,27 +84,18 @@ pub(super) async fn create(
             })
             .await?;
     }
-    told(&api, deletion_id, existing).await
+    respond(&api, accepted).await
 }
 
 /// Asks for a deletion: 202 and it, or its refusal if that has come already.
 pub(super) async fn accepted(api: &Api, envelope: Envelope) -> Result<Response, Problem> {
-    let (deletion_id, existing) = submitted(api, envelope).await?;
-    told(api, deletion_id, existing).await
+    let accepted = api.control.submit(envelope).await?.into_accepted()?;
+    respond(api, accepted).await
 }
 
-async fn submitted(api: &Api, envelope: Envelope) -> Result<(String, bool), Problem> {
-    match api.control.submit(envelope).await? {
-        Receipt::Accepted {
-            deletion_id,
-            existing,
-        } => Ok((deletion_id, existing)),
-        _ => Err(Problem::unexpected("a deletion")),
-    }
-}
-
-async fn told(api: &Api, deletion_id: String, existing: bool) -> Result<Response, Problem> {
-    let deletion = api.deletion(deletion_id).await?;
+async fn respond(api: &Api, accepted: Accepted) -> Result<Response, Problem> {
+    let existing = accepted.existing;
+    let deletion = api.deletion(accepted.deletion_id).await?;
     let location = format!("/api/v1/deletions/{}", deletion.id);
     if deletion.state == DeletionState::Refused {
         // The check ended before we looked (N7): the answer is the refusal.
@@ -204,15 +195,15 @@ pub(super) async fn list(
 ) -> Result<Json<List<Deletion>>, Problem> {
     let known = ["state", "site", "kind", "older_than", "cursor", "limit"];
     let params = Params::parse(query.as_deref(), &known)?;
-    api.deletions(Query::Deletions {
+    let deletions = query::Deletions {
         states: params.words("state")?,
         site: params.site(&api)?,
         kind: params.kind(),
         older_than: params.before(&api, "older_than")?,
         cursor: params.cursor(),
         limit: params.limit()?,
-    })
-    .await
+    };
+    api.ask(deletions).await.map(List::json)
 }
 
 /// `GET /deletions/{id}`, also by the short id.
@@ -235,18 +226,16 @@ pub(super) async fn steps(
     )?;
     // A deletion that does not exist must not look like one without steps.
     let deletion = api.deletion(id).await?;
-    api.steps(Query::Steps {
+    let steps = query::Steps {
         deletion_id: Some(deletion.id),
         states: params.words("state")?,
         site: params.site(&api)?,
         kind: params.kind(),
-        older_than: None,
         cursor: params.cursor(),
-        cause: None,
-        filter: String::new(),
         limit: params.limit()?,
-    })
-    .await
+        ..query::Steps::default()
+    };
+    api.ask(steps).await.map(List::json)
 }
 
 /// `GET /deletions/{id}/sites`: how far it is at each.
@@ -254,10 +243,9 @@ pub(super) async fn sites(
     State(api): State<Api>,
     Path(deletion_id): Path<String>,
 ) -> Result<Json<List<SiteProgress>>, Problem> {
-    match api.query(Query::Progress { deletion_id }).await? {
-        Page::Progress { rows: items } => Ok(Json(List { items, next: None })),
-        _ => Err(Problem::unexpected("progress")),
-    }
+    api.ask(query::Progress { deletion_id })
+        .await
+        .map(List::whole)
 }
 
 /// `GET /steps/{id}`.
@@ -337,10 +325,8 @@ pub(super) async fn retry_matching(
     } = input::body(bytes)?;
     let command = Command::RetryMatching { filter, dry_run };
     let envelope = caller.asks(command, reason, &headers)?;
-    match api.control.submit(envelope).await? {
-        Receipt::Bulk(retried) => Ok((StatusCode::ACCEPTED, Json(retried))),
-        _ => Err(Problem::unexpected("a bulk receipt")),
-    }
+    let retried = api.control.submit(envelope).await?.into_retried()?;
+    Ok((StatusCode::ACCEPTED, Json(retried)))
 }
 
 pub(super) fn step_id(text: &str) -> Result<i64, Problem> {
@@ -379,31 +365,11 @@ impl Api {
         Ok(())
     }
 
-    pub(super) async fn deletions(&self, query: Query) -> Result<Json<List<Deletion>>, Problem> {
-        match self.query(query).await? {
-            Page::Deletions { rows: items, next } => Ok(Json(List { items, next })),
-            _ => Err(Problem::unexpected("deletions")),
-        }
-    }
-
     pub(super) async fn deletion(&self, id: String) -> Result<Deletion, Problem> {
-        match self.query(Query::Deletion { id }).await? {
-            Page::Deletion { row } => Ok(*row),
-            _ => Err(Problem::unexpected("a deletion")),
-        }
-    }
-
-    pub(super) async fn steps(&self, query: Query) -> Result<Json<List<Step>>, Problem> {
-        match self.query(query).await? {
-            Page::Steps { rows: items, next } => Ok(Json(List { items, next })),
-            _ => Err(Problem::unexpected("steps")),
-        }
+        self.ask(query::Deletion { id }).await.map(|row| *row)
     }
 
     pub(super) async fn step(&self, id: i64) -> Result<Step, Problem> {
-        match self.query(Query::Step { id }).await? {
-            Page::Step { row } => Ok(*row),
-            _ => Err(Problem::unexpected("a step")),
-        }
+        self.ask(query::Step { id }).await.map(|row| *row)
     }
 }

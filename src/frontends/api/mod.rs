@@ -25,6 +25,7 @@ mod resources;
 mod socket;
 mod views;
 
+use crate::domain::model::Paged;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
-use axum::{Extension, Router, middleware};
+use axum::{Extension, Json, Router, middleware};
 use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
 use tokio::task::JoinHandle;
@@ -165,6 +166,17 @@ struct List<T> {
     items: Vec<T>,
     /// For the page after this one, as `?cursor=`; null on the last.
     next: Option<String>,
+}
+
+impl<T> List<T> {
+    fn json(Paged { rows, next }: Paged<T>) -> Json<Self> {
+        Json(Self { items: rows, next })
+    }
+
+    /// All of it on one page.
+    fn whole(items: Vec<T>) -> Json<Self> {
+        Json(Self { items, next: None })
+    }
 }
 
 fn router(api: Api, admission: Arc<Admission>) -> Router {

@@ -12,7 +12,7 @@ use super::Api;
 use super::caller::Caller;
 use super::input::{self, TargetInput};
 use super::problem::Problem;
-use crate::control::{Command, Page, Query, Receipt};
+use crate::control::{Command, Request, query};
 use crate::domain::model::{DriftPolicy, OnFailure, Plan, PlanOptions};
 
 #[derive(Deserialize)]
@@ -54,10 +54,8 @@ pub(super) async fn create(
         },
     };
     let envelope = caller.asks(command, String::new(), &headers)?;
-    match api.control.submit(envelope).await? {
-        Receipt::Planned { plan } => Ok(Json(plan)),
-        _ => Err(Problem::unexpected("a plan")),
-    }
+    let plan = api.control.submit(envelope).await?.into_plan()?;
+    Ok(Json(plan))
 }
 
 /// `GET /plans/{hash}`: for 24 h, then 410.
@@ -70,13 +68,10 @@ pub(super) async fn one(
 
 impl Api {
     pub(super) async fn plan(&self, hash: String) -> Result<Arc<Plan>, Problem> {
-        match self.query(Query::Plan { hash }).await? {
-            Page::Plan { plan } => Ok(plan),
-            _ => Err(Problem::unexpected("a plan")),
-        }
+        self.ask(query::Plan { hash }).await
     }
 
-    pub(super) async fn query(&self, query: Query) -> Result<Page, Problem> {
-        self.control.query(query).await.map_err(Problem::of_query)
+    pub(super) async fn ask<R: Request>(&self, request: R) -> Result<R::Answer, Problem> {
+        self.control.ask(request).await.map_err(Problem::of_query)
     }
 }

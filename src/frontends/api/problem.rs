@@ -59,15 +59,6 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
-    /// An answer of the control that does not fit the question.
-    pub(super) fn unexpected(what: &str) -> Self {
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            format!("the engine answered something else than {what}; please report this"),
-        )
-    }
-
     pub(super) fn with(mut self, member: &str, value: Value) -> Self {
         self.0.extra.insert(member.to_owned(), value);
         self

@@ -14,7 +14,7 @@ use super::deletions::step_id;
 use super::input::{self, Params};
 use super::problem::Problem;
 use super::{Api, List};
-use crate::control::{Command, Page, Query, Receipt, SiteStatus};
+use crate::control::{Command, SiteStatus, query};
 use crate::domain::ladder::{Ladder, PurgeScope, Rung};
 use crate::domain::model::{KindName, Orphan, ResourceKey, Site, Tombstone};
 
@@ -90,14 +90,11 @@ pub(super) async fn orphans(
     RawQuery(query): RawQuery,
 ) -> Result<Json<List<Orphan>>, Problem> {
     let params = Params::parse(query.as_deref(), &["cursor", "limit"])?;
-    let query = Query::Orphans {
+    let orphans = query::Orphans {
         cursor: params.cursor(),
         limit: params.limit()?,
     };
-    match api.query(query).await? {
-        Page::Orphans { rows: items, next } => Ok(Json(List { items, next })),
-        _ => Err(Problem::unexpected("orphans")),
-    }
+    api.ask(orphans).await.map(List::json)
 }
 
 /// `POST /tombstones/{site}/{kind}/{id}/release`: 202 and the tombstone; 409 if the resource is not
@@ -114,21 +111,13 @@ pub(super) async fn release(
         kind: KindName::new(&kind),
         id,
     };
-    let query = Query::Tombstones {
-        site: Some(key.site.clone()),
-        kind: Some(key.kind.clone()),
-        phases: Vec::new(),
-        id: Some(key.id.clone()),
-        cursor: None,
-        limit: 1,
-    };
-    api.steer(Command::Release { key }, caller, &headers, bytes)
-        .await?;
-    let (rows, _) = api.tombstones(query).await?;
-    let released = rows.into_iter().next();
+    let tombstone = query::Tombstones::of(key.clone());
+    let command = Command::Release { key: key.clone() };
+    api.steer(command, caller, &headers, bytes).await?;
+    let released = api.ask(tombstone).await?.rows.into_iter().next();
     released
         .map(|row| (StatusCode::ACCEPTED, Json(row)))
-        .ok_or_else(|| Problem::unexpected("a tombstone"))
+        .ok_or_else(|| Problem::not_found(format!("no tombstone of {key}")))
 }
 
 /// `POST /deployments/{name}/release`: 202 and its name; 409 if none of this name is on record.
@@ -155,10 +144,8 @@ pub(super) fn steer_site(command: fn(Site) -> Command) -> MethodRouter<Api> {
             let site = input::site(&api, &site)?;
             api.steer(command(site.clone()), caller, &headers, bytes)
                 .await?;
-            let Page::Sites { rows } = api.query(Query::Sites).await? else {
-                return Err(Problem::unexpected("sites"));
-            };
-            let found: Option<SiteStatus> = rows.into_iter().find(|row| row.site == site);
+            let sites = api.ask(query::Sites {}).await?;
+            let found: Option<SiteStatus> = sites.into_iter().find(|row| row.site == site);
             found
                 .map(|row| (StatusCode::ACCEPTED, Json(row)))
                 .ok_or_else(|| Problem::not_found(format!("no site {site}")))
@@ -168,10 +155,8 @@ pub(super) fn steer_site(command: fn(Site) -> Command) -> MethodRouter<Api> {
 
 impl Api {
     async fn ladder(&self, what: PurgeScope) -> Result<Json<Ladder>, Problem> {
-        match self.query(Query::Ladder { what }).await? {
-            Page::Ladder { ladder } => Ok(Json(*ladder)),
-            _ => Err(Problem::unexpected("a ladder")),
-        }
+        let ladder = self.ask(query::Ladder { what }).await?;
+        Ok(Json(*ladder))
     }
 
     async fn purge(
@@ -192,17 +177,10 @@ impl Api {
             confirm,
         };
         let envelope = caller.asks(command, reason, headers)?;
-        let Receipt::Purged {
-            rung,
-            moved,
-            deletion_id,
-            runbook,
-        } = self.control.submit(envelope).await?
-        else {
-            return Err(Problem::unexpected("a purge"));
-        };
+        let purged = self.control.submit(envelope).await?.into_purged()?;
         Ok(json!({
-            "rung": rung, "moved": moved, "unpinned_by": deletion_id, "runbook": runbook,
+            "rung": purged.rung, "moved": purged.moved, "unpinned_by": purged.deletion_id,
+            "runbook": purged.runbook,
         }))
     }
 }

@@ -1,5 +1,6 @@
 //! A deletion as a whole: nested, and as a report per resource.
 
+use crate::control::query::if_found;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use serde_json::{Value, json};
 use super::Api;
 use super::input::PAGE_ROWS_MAX;
 use super::problem::Problem;
-use crate::control::{ControlError, Page, Query};
-use crate::domain::model::{Plan, Step};
+use crate::control::{ControlError, query};
+use crate::domain::model::{Paged, Plan, Step};
 use crate::domain::report::Line;
 
 /// A nested document is held whole, here and by who reads it: about 100 MiB at this size.
@@ -36,7 +37,7 @@ pub(super) async fn tree(
     let mut steps = Vec::new();
     let mut cursor = None;
     loop {
-        let (page, next) = api.step_page(&deletion.id, cursor).await?;
+        let Paged { rows: page, next } = api.step_page(&deletion.id, cursor).await?;
         steps.extend(page);
         if steps.len() > TREE_STEPS_MAX {
             return Err(Problem::new(
@@ -167,7 +168,8 @@ struct Report {
 
 impl Report {
     async fn page(mut self) -> Result<(String, Option<Self>), ControlError> {
-        let (steps, next) = self.api.step_page(&self.deletion_id, self.cursor).await?;
+        let Paged { rows: steps, next } =
+            self.api.step_page(&self.deletion_id, self.cursor).await?;
         self.lines.extend(steps.iter().map(Line::of));
         let mut text = self.text;
         for (at, line) in self.lines.drain(..).enumerate() {
@@ -193,40 +195,22 @@ impl Api {
         &self,
         deletion_id: &str,
         cursor: Option<String>,
-    ) -> Result<(Vec<Step>, Option<String>), ControlError> {
-        let query = Query::Steps {
+    ) -> Result<Paged<Step>, ControlError> {
+        let steps = query::Steps {
             deletion_id: Some(deletion_id.to_owned()),
-            states: Vec::new(),
-            site: None,
-            kind: None,
-            older_than: None,
             cursor,
-            cause: None,
-            filter: String::new(),
             limit: PAGE_ROWS_MAX,
+            ..query::Steps::default()
         };
-        match self.control.query(query).await? {
-            Page::Steps { rows, next } => Ok((rows, next)),
-            _ => Err(ControlError::Internal {
-                message: "the engine answered something else than steps".to_owned(),
-            }),
-        }
+        self.control.ask(steps).await
     }
 
     /// None until the plan stands.
     async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, ControlError> {
-        let deletion_id = deletion_id.to_owned();
-        match self
-            .control
-            .query(Query::FrozenPlan {
-                deletion_id,
-                without_steps: false,
-            })
-            .await
-        {
-            Ok(Page::Plan { plan }) => Ok(Some(plan)),
-            Ok(_) | Err(ControlError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let plan = query::FrozenPlan {
+            deletion_id: deletion_id.to_owned(),
+            without_steps: false,
+        };
+        if_found(self.control.ask(plan).await)
     }
 }

@@ -13,7 +13,7 @@ use super::deletions::accepted;
 use super::input::{self, Params};
 use super::problem::Problem;
 use super::{Api, List};
-use crate::control::{Command, Page, Query, Receipt, SiteSpec, TargetSpec};
+use crate::control::{Command, SiteSpec, TargetSpec, query};
 use crate::domain::model::PlanOptions;
 
 /// `GET /resources/{kind}`: a page, or what has a value in a field (`?network=ID@CLOUD/REGION`).
@@ -23,14 +23,13 @@ pub(super) async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Json<List<Value>>, Problem> {
     let params = Params::of(query.as_deref());
-    let query = Query::Native {
+    let resources = query::Native {
         kind,
         by: params.others(&["cursor", "limit"]),
         cursor: params.cursor(),
         limit: params.limit()?,
     };
-    let (items, next) = api.native(query).await?;
-    Ok(Json(List { items, next }))
+    api.ask(resources).await.map(List::json)
 }
 
 /// `GET /resources/{kind}/{id}`.
@@ -38,14 +37,16 @@ pub(super) async fn one(
     State(api): State<Api>,
     Path((kind, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    let query = Query::Native {
+    let resource = query::Native {
         kind: kind.clone(),
         by: vec![("id".to_owned(), id.clone())],
-        cursor: None,
         limit: 1,
+        ..query::Native::default()
     };
-    let found = api.native(query).await?.0.into_iter().next();
+    let found = api.ask(resource).await?.rows;
     found
+        .into_iter()
+        .next()
         .map(Json)
         .ok_or_else(|| Problem::not_found(format!("there is no {kind} {id}")))
 }
@@ -114,13 +115,6 @@ pub(super) async fn delete(
 }
 
 impl Api {
-    async fn native(&self, query: Query) -> Result<(Vec<Value>, Option<String>), Problem> {
-        match self.query(query).await? {
-            Page::Native { rows, next } => Ok((rows, next)),
-            _ => Err(Problem::unexpected("resources")),
-        }
-    }
-
     async fn write_own(
         &self,
         command: Command,
@@ -128,9 +122,6 @@ impl Api {
         headers: &HeaderMap,
     ) -> Result<Value, Problem> {
         let envelope = caller.asks(command, String::new(), headers)?;
-        match self.control.submit(envelope).await? {
-            Receipt::Resource { row } => Ok(row),
-            _ => Err(Problem::unexpected("a resource")),
-        }
+        Ok(self.control.submit(envelope).await?.into_resource()?)
     }
 }

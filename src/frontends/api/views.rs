@@ -7,9 +7,11 @@ use serde_json::Value;
 use super::input::{self, Params};
 use super::problem::Problem;
 use super::{Api, List};
-use crate::control::{DeploymentStatus, GateStatus, Page, Query, SiteStatus};
+use crate::control::{DeploymentStatus, GateStatus, SiteStatus, query};
 use crate::domain::attention::CauseGroup;
-use crate::domain::model::{Deletion, DeletionState, KindName, Step, StepState, Tombstone};
+use crate::domain::model::{
+    Deletion, DeletionState, KindName, ResourceKey, Step, StepState, Tombstone,
+};
 
 /// Younger ones may still be somebody's work in progress (T10).
 const STUCK_SINCE: chrono::Duration = chrono::Duration::hours(24);
@@ -26,15 +28,15 @@ pub(super) async fn stuck(
         Some(time) => time,
         None => api.clock.now() - STUCK_SINCE,
     };
-    api.deletions(Query::Deletions {
+    let deletions = query::Deletions {
         states: vec![DeletionState::Stuck],
         site: params.site(&api)?,
         kind: params.kind(),
         older_than: Some(older_than),
         cursor: params.cursor(),
         limit: params.limit()?,
-    })
-    .await
+    };
+    api.ask(deletions).await.map(List::json)
 }
 
 /// `GET /causes`: all on one page, the largest first.
@@ -43,10 +45,7 @@ pub(super) async fn causes(
     RawQuery(query): RawQuery,
 ) -> Result<Json<List<CauseGroup>>, Problem> {
     Params::parse(query.as_deref(), &[])?;
-    match api.query(Query::Causes { sites: Vec::new() }).await? {
-        Page::Causes { rows: items } => Ok(Json(List { items, next: None })),
-        _ => Err(Problem::unexpected("causes")),
-    }
+    api.ask(query::Causes::default()).await.map(List::whole)
 }
 
 /// `GET /gc`: blocked steps, with their attempts, blockers and next attempt (I2).
@@ -56,18 +55,16 @@ pub(super) async fn collector(
 ) -> Result<Json<List<Step>>, Problem> {
     let known = ["site", "kind", "older_than", "cursor", "limit"];
     let params = Params::parse(query.as_deref(), &known)?;
-    api.steps(Query::Steps {
-        deletion_id: None,
+    let steps = query::Steps {
         states: vec![StepState::Blocked],
         site: params.site(&api)?,
         kind: params.kind(),
         older_than: params.before(&api, "older_than")?,
         cursor: params.cursor(),
-        cause: None,
-        filter: String::new(),
         limit: params.limit()?,
-    })
-    .await
+        ..query::Steps::default()
+    };
+    api.ask(steps).await.map(List::json)
 }
 
 /// `GET /sites`: all of them on one page.
@@ -76,10 +73,7 @@ pub(super) async fn sites(
     RawQuery(query): RawQuery,
 ) -> Result<Json<List<SiteStatus>>, Problem> {
     Params::parse(query.as_deref(), &[])?;
-    match api.query(Query::Sites).await? {
-        Page::Sites { rows: items } => Ok(Json(List { items, next: None })),
-        _ => Err(Problem::unexpected("sites")),
-    }
+    api.ask(query::Sites {}).await.map(List::whole)
 }
 
 /// `GET /gates`: all of them on one page.
@@ -88,10 +82,7 @@ pub(super) async fn gates(
     RawQuery(query): RawQuery,
 ) -> Result<Json<List<GateStatus>>, Problem> {
     Params::parse(query.as_deref(), &[])?;
-    match api.query(Query::Gates).await? {
-        Page::Gates { rows: items } => Ok(Json(List { items, next: None })),
-        _ => Err(Problem::unexpected("gates")),
-    }
+    api.ask(query::Gates {}).await.map(List::whole)
 }
 
 /// `GET /deployments`: all of them on one page; none where this engine is no deployment.
@@ -100,10 +91,7 @@ pub(super) async fn deployments(
     RawQuery(query): RawQuery,
 ) -> Result<Json<List<DeploymentStatus>>, Problem> {
     Params::parse(query.as_deref(), &[])?;
-    match api.query(Query::Deployments).await? {
-        Page::Deployments { rows: items } => Ok(Json(List { items, next: None })),
-        _ => Err(Problem::unexpected("deployments")),
-    }
+    api.ask(query::Deployments {}).await.map(List::whole)
 }
 
 /// `GET /audit`: oldest first. `next` is null only on an empty page.
@@ -113,14 +101,10 @@ pub(super) async fn audit(
 ) -> Result<Json<List<Value>>, Problem> {
     let params = Params::parse(query.as_deref(), &["cursor"])?;
     let after = params.number("cursor")?.unwrap_or_default();
-    match api.query(Query::Audit { after }).await? {
-        Page::Audit { rows: items } => {
-            let next = items.last().and_then(|row| row["seq"].as_i64());
-            let next = next.map(|seq| seq.to_string());
-            Ok(Json(List { items, next }))
-        }
-        _ => Err(Problem::unexpected("the audit")),
-    }
+    let items = api.ask(query::Audit { after }).await?;
+    let next = items.last().and_then(|row| row["seq"].as_i64());
+    let next = next.map(|seq| seq.to_string());
+    Ok(Json(List { items, next }))
 }
 
 /// `GET /tombstones`: for other engines' filters (I8).
@@ -130,17 +114,15 @@ pub(super) async fn tombstones(
 ) -> Result<Json<List<Tombstone>>, Problem> {
     let known = ["site", "kind", "phase", "id", "cursor", "limit"];
     let params = Params::parse(query.as_deref(), &known)?;
-    let (items, next) = api
-        .tombstones(Query::Tombstones {
-            site: params.site(&api)?,
-            kind: params.kind(),
-            phases: params.words("phase")?,
-            id: params.text("id").map(str::to_owned),
-            cursor: params.cursor(),
-            limit: params.limit()?,
-        })
-        .await?;
-    Ok(Json(List { items, next }))
+    let tombstones = query::Tombstones {
+        site: params.site(&api)?,
+        kind: params.kind(),
+        phases: params.words("phase")?,
+        id: params.text("id").map(str::to_owned),
+        cursor: params.cursor(),
+        limit: params.limit()?,
+    };
+    api.ask(tombstones).await.map(List::json)
 }
 
 /// `GET /tombstones/{site}/{kind}/{id}`, each part percent-encoded (`prod%2FRegionOne`).
@@ -148,29 +130,16 @@ pub(super) async fn tombstone(
     State(api): State<Api>,
     Path((site, kind, id)): Path<(String, String, String)>,
 ) -> Result<Json<Tombstone>, Problem> {
-    let query = Query::Tombstones {
-        site: Some(input::site(&api, &site)?),
-        kind: Some(KindName::new(&kind)),
-        phases: Vec::new(),
-        id: Some(id.clone()),
-        cursor: None,
-        limit: 1,
+    let key = ResourceKey {
+        site: input::site(&api, &site)?,
+        kind: KindName::new(&kind),
+        id: id.clone(),
     };
-    let (rows, _) = api.tombstones(query).await?;
-    rows.into_iter()
+    let found = api.ask(query::Tombstones::of(key)).await?;
+    found
+        .rows
+        .into_iter()
         .next()
         .map(Json)
         .ok_or_else(|| Problem::not_found(format!("no tombstone of {kind}/{id}@{site}")))
-}
-
-impl Api {
-    pub(super) async fn tombstones(
-        &self,
-        query: Query,
-    ) -> Result<(Vec<Tombstone>, Option<String>), Problem> {
-        match self.query(query).await? {
-            Page::Tombstones { rows, next } => Ok((rows, next)),
-            _ => Err(Problem::unexpected("tombstones")),
-        }
-    }
 }

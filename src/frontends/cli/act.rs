@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::output::Sheet;
 use super::session::Session;
 use super::wait;
-use crate::control::{Command, NotEligible, Receipt, RetryFilter};
+use crate::control::{Command, NotEligible, RetryFilter};
 use crate::domain::model::{KindName, Site, short_id};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,9 +84,10 @@ pub(super) async fn retry(session: &mut Session<'_>, args: RetryArgs) -> Result<
         dry_run,
     };
     let tried = "retry --all";
-    let Receipt::Bulk(retried) = session.submit(tried, command, "").await? else {
-        return Err(Failure::unexpected(tried));
-    };
+    let receipt = session.submit(tried, command, "").await?;
+    let retried = receipt
+        .into_retried()
+        .map_err(|it| Failure::of(tried, it))?;
     if session.print_value(&retried)? {
         return carry_on(session, tried, dry_run).await;
     }
@@ -136,11 +137,9 @@ pub(super) async fn prune(session: &mut Session<'_>, args: &PruneArgs) -> Result
         }
         before => before.flatten(),
     };
-    let Receipt::Done { moved: rows } =
-        session.submit(tried, Command::Prune { before }, "").await?
-    else {
-        return Err(Failure::unexpected(tried));
-    };
+    let prune = Command::Prune { before };
+    let receipt = session.submit(tried, prune, "").await?;
+    let rows = receipt.into_moved().map_err(|it| Failure::of(tried, it))?;
     if !session.print_value(&Pruned { rows })? {
         writeln!(session.out, "{rows} rows of the ledger let go")?;
     }
@@ -206,12 +205,11 @@ async fn one(session: &Session<'_>, act: Act, id: &str, reason: &str) -> Result<
         }
         (Err(failure), _) => return Err(failure),
     };
-    match session.submit(&tried, command, reason).await? {
-        Receipt::Done { moved } => Ok(Done {
-            id,
-            did: act.verb(),
-            moved,
-        }),
-        _ => Err(Failure::unexpected(tried)),
-    }
+    let receipt = session.submit(&tried, command, reason).await?;
+    let moved = receipt.into_moved().map_err(|it| Failure::of(tried, it))?;
+    Ok(Done {
+        id,
+        did: act.verb(),
+        moved,
+    })
 }

@@ -130,6 +130,15 @@ impl From<LogFormatArg> for LogFormat {
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    #[command(flatten)]
+    Engine(EngineVerb),
+    #[command(flatten)]
+    Local(LocalVerb),
+}
+
+/// Verbs that an engine carries out: the one that runs, or one of their own for as long as they take.
+#[derive(Debug, Subcommand)]
+pub enum EngineVerb {
     /// Show what a deletion would do, and send no write call
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(PlanArgs),
@@ -172,6 +181,14 @@ pub enum Verb {
     /// Go on after a pause
     #[command(after_help = RESUME_EXAMPLES)]
     Resume(PauseArgs),
+    /// As `gone ledger prune`.
+    #[command(skip)]
+    Prune(PruneArgs),
+}
+
+/// Verbs that need no engine.
+#[derive(Debug, Subcommand)]
+pub enum LocalVerb {
     /// Check what the kinds let happen: deletions that could never end, and how to mend that
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
@@ -377,7 +394,7 @@ Examples:
   gone man delete | man -l -
   gone man --out /usr/local/share/man/man1";
 
-impl Verb {
+impl EngineVerb {
     /// Its targets, as typed.
     pub fn targets(&self) -> &[String] {
         match self {
@@ -755,6 +772,15 @@ pub struct LedgerArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum LedgerWork {
+    #[command(flatten)]
+    File(LedgerFileWork),
+    /// Let go of old events, and of deletions that ended long ago; the engine does it every hour
+    Prune(PruneArgs),
+}
+
+/// Work on the ledger's file, which may be open in an engine meanwhile.
+#[derive(Clone, Debug, Subcommand)]
+pub enum LedgerFileWork {
     /// Check the file, every rule that must hold in it, and the audit's chain
     Check,
     /// Copy it, as it is at one moment, into a new file
@@ -764,8 +790,6 @@ pub enum LedgerWork {
     },
     /// Write every row of every table as a line of JSON
     Export,
-    /// Let go of old events, and of deletions that ended long ago; the engine does it every hour
-    Prune(PruneArgs),
 }
 
 #[derive(Clone, Debug, Args)]

@@ -9,7 +9,7 @@ use super::plan::make;
 use super::plan_view::{counted, target, write_plan, write_refusals};
 use super::session::Session;
 use super::{plan_file, rows, wait};
-use crate::control::{Command, Receipt};
+use crate::control::{Accepted, Command};
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, Plan, Step, short_id};
 use crate::domain::text;
 
@@ -44,13 +44,11 @@ pub(super) async fn run(session: &mut Session<'_>, args: DeleteArgs) -> Result<E
     let receipt = session
         .submit_until(&tried, command, &args.why.reason, deadline)
         .await?;
-    let Receipt::Accepted {
+    let accepted = receipt.into_accepted();
+    let Accepted {
         deletion_id,
         existing,
-    } = receipt
-    else {
-        return Err(Failure::unexpected(tried));
-    };
+    } = accepted.map_err(|it| Failure::of(&tried, it))?;
     let given = (
         args.options.drift.map(DriftPolicy::from),
         args.options.on_failure.map(OnFailure::from),

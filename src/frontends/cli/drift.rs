@@ -7,7 +7,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::session::Session;
 use super::wait;
-use crate::control::{Command, Receipt};
+use crate::control::Command;
 use crate::domain::model::{Deletion, short_id};
 
 #[derive(Serialize)]
@@ -28,9 +28,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: DriftArgs) -> Result<Ex
         deletion_id: deletion_id.clone(),
         accept,
     };
-    let Receipt::Done { .. } = session.submit(&tried, command, &args.why.reason).await? else {
-        return Err(Failure::unexpected(tried));
-    };
+    session.submit(&tried, command, &args.why.reason).await?;
     // Without an engine nobody would go on with it.
     let (deletion, exit) = match session.embedded {
         true => {

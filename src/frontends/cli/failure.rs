@@ -77,14 +77,6 @@ impl Failure {
         )
     }
 
-    /// An answer of the control that does not fit the question.
-    pub fn unexpected(tried: impl Into<String>) -> Self {
-        let message = "the engine answered something else than what was asked";
-        let advice =
-            "Compare the versions of gone and of the engine that runs; please report this.";
-        Self::new(Exit::Internal, "internal", tried, message, advice)
-    }
-
     /// What the control answered.
     pub fn of(tried: impl Into<String>, error: ControlError) -> Self {
         let exit = Exit::of_error(&error);

@@ -8,7 +8,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::rows;
 use super::session::{PAGE_ROWS, Session};
-use crate::control::{Page, Query};
+use crate::control::query;
 use crate::domain::attention;
 use crate::domain::model::{Deletion, DeletionState, Orphan, Step, StepState, Tombstone};
 
@@ -65,16 +65,11 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
                 let known = session.sites(&tried).await?.into_iter().map(|row| row.site);
                 sites.extend(known.filter(|site| session.chooses(site)));
             }
-            let Page::Causes { rows } = session.query(&tried, Query::Causes { sites }).await?
-            else {
-                return Err(Failure::unexpected(&tried));
-            };
+            let rows = session.ask(&tried, query::Causes { sites }).await?;
             session.print_rows(&rows::causes(&rows), &rows)?;
         }
         "gates" => {
-            let Page::Gates { mut rows } = session.query(&tried, Query::Gates).await? else {
-                return Err(Failure::unexpected(&tried));
-            };
+            let mut rows = session.ask(&tried, query::Gates {}).await?;
             rows.retain(|row| session.chooses(&row.site));
             session.print_rows(&rows::gates(&rows), &rows)?;
         }
@@ -84,10 +79,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
                 let advice = "Choose them with --region.";
                 return Err(Failure::usage(tried, message, advice));
             }
-            let asked = session.query(&tried, Query::Deployments).await?;
-            let Page::Deployments { mut rows } = asked else {
-                return Err(Failure::unexpected(&tried));
-            };
+            let mut rows = session.ask(&tried, query::Deployments {}).await?;
             let regions = &session.global.region;
             rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
             session.print_rows(&rows::deployments(&rows, now), &rows)?;
@@ -103,29 +95,17 @@ async fn deletions(
     states: Vec<DeletionState>,
     older_than: Option<DateTime<Utc>>,
 ) -> Result<Vec<Deletion>, Failure> {
-    let mut all = Vec::new();
-    let mut cursor = None;
-    loop {
-        let query = Query::Deletions {
-            states: states.clone(),
-            site: None,
-            kind: None,
-            older_than,
-            cursor,
-            limit: PAGE_ROWS,
-        };
-        let Page::Deletions { rows, next } = session.query(tried, query).await? else {
-            return Err(Failure::unexpected(tried));
-        };
-        all.extend(rows.into_iter().filter(|row| {
-            let sites = row.targets.iter().map(|target| &target.key.site);
-            row.targets.is_empty() || sites.clone().any(|site| session.chooses(site))
-        }));
-        if next.is_none() {
-            return Ok(all);
-        }
-        cursor = next;
-    }
+    let deletions = query::Deletions {
+        states,
+        older_than,
+        limit: PAGE_ROWS,
+        ..query::Deletions::default()
+    };
+    let is_chosen = |row: &Deletion| {
+        let mut sites = row.targets.iter().map(|target| &target.key.site);
+        row.targets.is_empty() || sites.any(|site| session.chooses(site))
+    };
+    session.ask_all(tried, deletions, is_chosen).await
 }
 
 /// What needs a person: what is stuck, then what is still tried, what a cloud works on for long, and
@@ -157,54 +137,23 @@ async fn waiting(
     states: &[StepState],
     older_than: Option<DateTime<Utc>>,
 ) -> Result<Vec<Step>, Failure> {
-    let mut all: Vec<Step> = Vec::new();
-    let mut cursor = None;
-    loop {
-        let query = Query::Steps {
-            deletion_id: None,
-            states: states.to_vec(),
-            site: None,
-            kind: None,
-            older_than,
-            cursor,
-            cause: None,
-            filter: String::new(),
-            limit: PAGE_ROWS,
-        };
-        let Page::Steps { rows, next } = session.query(tried, query).await? else {
-            return Err(Failure::unexpected(tried));
-        };
-        let chosen = |step: &Step| session.chooses(&step.resource.key.site);
-        all.extend(rows.into_iter().filter(chosen));
-        if next.is_none() {
-            return Ok(all);
-        }
-        cursor = next;
-    }
+    let steps = query::Steps {
+        states: states.to_vec(),
+        older_than,
+        limit: PAGE_ROWS,
+        ..query::Steps::default()
+    };
+    let is_chosen = |step: &Step| session.chooses(&step.resource.key.site);
+    session.ask_all(tried, steps, is_chosen).await
 }
 
 async fn tombstones(session: &Session<'_>, tried: &str) -> Result<Vec<Tombstone>, Failure> {
-    let mut all = Vec::new();
-    let mut cursor = None;
-    loop {
-        let query = Query::Tombstones {
-            site: None,
-            kind: None,
-            phases: Vec::new(),
-            id: None,
-            cursor,
-            limit: PAGE_ROWS,
-        };
-        let Page::Tombstones { rows, next } = session.query(tried, query).await? else {
-            return Err(Failure::unexpected(tried));
-        };
-        let chosen = |row: &Tombstone| session.chooses(&row.key.site);
-        all.extend(rows.into_iter().filter(chosen));
-        if next.is_none() {
-            return Ok(all);
-        }
-        cursor = next;
-    }
+    let tombstones = query::Tombstones {
+        limit: PAGE_ROWS,
+        ..query::Tombstones::default()
+    };
+    let is_chosen = |row: &Tombstone| session.chooses(&row.key.site);
+    session.ask_all(tried, tombstones, is_chosen).await
 }
 
 /// When its phase began, as far as the tombstone tells.
@@ -213,30 +162,17 @@ fn in_phase_since(row: &Tombstone) -> Option<DateTime<Utc>> {
 }
 
 async fn orphans(session: &Session<'_>, tried: &str) -> Result<Vec<Orphan>, Failure> {
-    let mut all = Vec::new();
-    let mut cursor = None;
-    loop {
-        let query = Query::Orphans {
-            cursor,
-            limit: PAGE_ROWS,
-        };
-        let Page::Orphans { rows, next } = session.query(tried, query).await? else {
-            return Err(Failure::unexpected(tried));
-        };
-        let chosen = |row: &Orphan| session.chooses(&row.resource.key.site);
-        all.extend(rows.into_iter().filter(chosen));
-        if next.is_none() {
-            return Ok(all);
-        }
-        cursor = next;
-    }
+    let orphans = query::Orphans {
+        limit: PAGE_ROWS,
+        ..query::Orphans::default()
+    };
+    let is_chosen = |row: &Orphan| session.chooses(&row.resource.key.site);
+    session.ask_all(tried, orphans, is_chosen).await
 }
 
 /// A fresh listing. A site that could not be listed is named, and never looks empty.
 async fn resources(session: &mut Session<'_>, tried: &str, kind: &str) -> Result<Exit, Failure> {
-    let Page::Kinds { rows: kinds } = session.query(tried, Query::Kinds).await? else {
-        return Err(Failure::unexpected(tried));
-    };
+    let kinds = session.ask(tried, query::Kinds {}).await?;
     let info = kinds
         .iter()
         .find(|info| info.name.as_str() == kind || info.aliases.iter().any(|alias| alias == kind));
@@ -247,13 +183,8 @@ async fn resources(session: &mut Session<'_>, tried: &str, kind: &str) -> Result
         (Some(only), None) => Some(only.site.clone()),
         _ => None,
     };
-    let query = Query::Resources {
-        kind: kind.to_owned(),
-        site,
-    };
-    let Page::Resources { listings } = session.query(tried, query).await? else {
-        return Err(Failure::unexpected(tried));
-    };
+    let kind = kind.to_owned();
+    let listings = session.ask(tried, query::Resources { kind, site }).await?;
     let mut resources = Vec::new();
     let mut exit = Exit::Done;
     for listing in listings {

@@ -34,43 +34,33 @@ pub use failure::Failure;
 pub use session::{ReadLine, Session};
 
 use act::Act;
-use args::{Format, LedgerArgs, LedgerWork, Verb};
+use args::{EngineVerb, Format};
 
-/// Carries out a verb that needs the control, and tells on standard error what went wrong.
-///
-/// `check`, `doctor`, `ledger` but for `prune`, `audit`, `replay`, `notify`, `sandbox`, `completions` and `man`
-/// need none, and are not for here.
-pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
+/// Carries out a verb by an engine, and reports a failure on standard error.
+pub async fn run(mut session: Session<'_>, verb: EngineVerb) -> Exit {
     let session = &mut session;
     let done = match check_format(session, &verb) {
         Err(failure) => Err(failure),
         Ok(()) => match verb {
-            Verb::Plan(args) => plan::run(session, args).await,
-            Verb::Delete(args) => delete::run(session, args).await,
-            Verb::List(args) => list::run(session, args).await,
-            Verb::Show(args) => show::show(session, args).await,
-            Verb::Tree(args) => show::tree(session, args).await,
-            Verb::Explain(args) => show::explain(session, args).await,
-            Verb::Watch(args) => watch::run(session, args).await,
-            Verb::Retry(args) => act::retry(session, args).await,
-            Verb::Drift(args) => drift::run(session, args).await,
-            Verb::Purge(args) => purge::run(session, args).await,
-            Verb::Release(args) => release::run(session, args).await,
-            Verb::Cancel(args) => act::run(session, Act::Cancel, &args.ids, "").await,
-            Verb::Pause(args) => act::run(session, Act::Pause, &args.ids, &args.why.reason).await,
-            Verb::Resume(args) => act::run(session, Act::Resume, &args.ids, &args.why.reason).await,
-            Verb::Ledger(LedgerArgs {
-                work: LedgerWork::Prune(args),
-            }) => act::prune(session, &args).await,
-            Verb::Check(_)
-            | Verb::Doctor
-            | Verb::Ledger(_)
-            | Verb::Audit(_)
-            | Verb::Replay(_)
-            | Verb::Notify(_)
-            | Verb::Sandbox(_)
-            | Verb::Completions(_)
-            | Verb::Man(_) => Err(Failure::unexpected("run without an engine")),
+            EngineVerb::Plan(args) => plan::run(session, args).await,
+            EngineVerb::Delete(args) => delete::run(session, args).await,
+            EngineVerb::List(args) => list::run(session, args).await,
+            EngineVerb::Show(args) => show::show(session, args).await,
+            EngineVerb::Tree(args) => show::tree(session, args).await,
+            EngineVerb::Explain(args) => show::explain(session, args).await,
+            EngineVerb::Watch(args) => watch::run(session, args).await,
+            EngineVerb::Retry(args) => act::retry(session, args).await,
+            EngineVerb::Drift(args) => drift::run(session, args).await,
+            EngineVerb::Purge(args) => purge::run(session, args).await,
+            EngineVerb::Release(args) => release::run(session, args).await,
+            EngineVerb::Cancel(args) => act::run(session, Act::Cancel, &args.ids, "").await,
+            EngineVerb::Pause(args) => {
+                act::run(session, Act::Pause, &args.ids, &args.why.reason).await
+            }
+            EngineVerb::Resume(args) => {
+                act::run(session, Act::Resume, &args.ids, &args.why.reason).await
+            }
+            EngineVerb::Prune(args) => act::prune(session, &args).await,
         },
     };
     let flushed = session.out.flush().map_err(Failure::from);
@@ -84,9 +74,9 @@ pub async fn run(mut session: Session<'_>, verb: Verb) -> Exit {
     }
 }
 
-fn check_format(session: &Session<'_>, verb: &Verb) -> Result<(), Failure> {
+fn check_format(session: &Session<'_>, verb: &EngineVerb) -> Result<(), Failure> {
     match verb {
-        Verb::Plan(_) => Ok(()),
+        EngineVerb::Plan(_) => Ok(()),
         _ => no_drawing(session.global.output),
     }
 }

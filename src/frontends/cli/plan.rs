@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::plan_file;
 use super::plan_view::write_plan;
 use super::session::Session;
-use crate::control::{Command, Receipt, TargetSpec};
+use crate::control::{Command, TargetSpec};
 use crate::domain::model::{Plan, PlanOptions};
 
 pub(super) async fn run(session: &mut Session<'_>, args: PlanArgs) -> Result<Exit, Failure> {
@@ -46,8 +46,6 @@ pub(super) async fn make(
     deadline: Option<DateTime<Utc>>,
 ) -> Result<Arc<Plan>, Failure> {
     let command = Command::Plan { targets, options };
-    match session.submit_until(tried, command, "", deadline).await? {
-        Receipt::Planned { plan } => Ok(plan),
-        _ => Err(Failure::unexpected(tried)),
-    }
+    let receipt = session.submit_until(tried, command, "", deadline).await?;
+    receipt.into_plan().map_err(|it| Failure::of(tried, it))
 }

@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::output::Sheet;
 use super::session::Session;
 use super::wait;
-use crate::control::{Command, Page, Query, Receipt};
+use crate::control::{Command, query};
 use crate::domain::ladder::{Ladder, PurgeScope, Rung};
 use crate::domain::model::short_id;
 
@@ -83,21 +83,16 @@ async fn take(
         rung,
         confirm: args.confirm.clone().unwrap_or_default(),
     };
-    match session.submit(&tried, command, &args.why.reason).await? {
-        Receipt::Purged {
-            rung,
-            moved,
-            deletion_id,
-            runbook,
-        } => Ok(Done {
-            id: id.to_owned(),
-            rung,
-            moved,
-            unpinned_by: deletion_id,
-            runbook,
-        }),
-        _ => Err(Failure::unexpected(tried)),
-    }
+    let receipt = session.submit(&tried, command, &args.why.reason).await?;
+    let purged = receipt.into_purged();
+    let purged = purged.map_err(|it| Failure::of(tried, it))?;
+    Ok(Done {
+        id: id.to_owned(),
+        rung: purged.rung,
+        moved: purged.moved,
+        unpinned_by: purged.deletion_id,
+        runbook: purged.runbook,
+    })
 }
 
 fn sheet_of(done: &[Done]) -> Sheet {
@@ -143,9 +138,7 @@ fn write_done(session: &mut Session<'_>, done: &[Done]) -> Result<(), Failure> {
 async fn show(session: &mut Session<'_>, id: &str) -> Result<(), Failure> {
     let tried = format!("show the ladder of {id}");
     let what = what(session, &tried, id).await?;
-    let Page::Ladder { ladder } = session.query(&tried, Query::Ladder { what }).await? else {
-        return Err(Failure::unexpected(tried));
-    };
+    let ladder = session.ask(&tried, query::Ladder { what }).await?;
     if session.print_value(&*ladder)? {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::session::Session;
 use super::time;
-use crate::control::{Command, DeploymentStatus, ImporterStatus, Page, Query};
+use crate::control::{Command, DeploymentStatus, ImporterStatus, query};
 use crate::domain::duration::rough;
 use crate::domain::model::{KindName, Phase};
 use crate::domain::text::did_you_mean;
@@ -38,18 +38,14 @@ async fn tombstone(session: &Session<'_>, word: &str, reason: &str) -> Result<St
     let tried = format!("release {word}");
     let mut keys = Vec::new();
     for spec in session.targets(&tried, &[word.to_owned()]).await? {
-        let query = Query::Tombstones {
-            site: None,
+        let tombstones = query::Tombstones {
             kind: Some(KindName::new(&spec.kind)),
-            phases: Vec::new(),
             id: Some(spec.id_or_name.clone()),
-            cursor: None,
-            limit: 0,
+            ..query::Tombstones::default()
         };
-        let Page::Tombstones { rows, .. } = session.query(&tried, query).await? else {
-            return Err(Failure::unexpected(tried));
-        };
-        let fits = rows
+        let found = session.ask(&tried, tombstones).await?;
+        let fits = found
+            .rows
             .into_iter()
             .filter(|row| row.phase != Phase::Released && spec.site.matches(&row.key.site));
         keys.extend(fits.map(|row| row.key));
@@ -77,9 +73,7 @@ async fn deployment(
     let tried = format!("release deployment {name}");
     // What waits for its word is deleted then.
     session.refuse_if_read_only(&tried)?;
-    let Page::Deployments { rows } = session.query(&tried, Query::Deployments).await? else {
-        return Err(Failure::unexpected(tried));
-    };
+    let rows = session.ask(&tried, query::Deployments {}).await?;
     let (row, importer) = on_record(&tried, name, &rows)?;
     if !args.yes {
         confirm(session, &tried, name, row, importer).await?;

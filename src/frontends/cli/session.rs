@@ -1,5 +1,6 @@
 //! What a verb works with: the control, the streams, who asks; and the questions that all verbs ask.
 
+use futures_util::TryStreamExt as _;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Sheet, Style, write_rows, write_value};
 use crate::control::{
-    Command, Control, Envelope, Page, Query, Receipt, SiteSpec, SiteStatus, TargetSpec,
+    Command, Control, Envelope, Pages, Receipt, Request, SiteSpec, SiteStatus, TargetSpec, query,
 };
 use crate::domain::model::{Actor, Deletion, DeletionState, Site, Step, StepState};
 use crate::domain::text::did_you_mean;
@@ -108,98 +109,78 @@ impl Session<'_> {
         }
     }
 
-    pub(super) async fn query(&self, tried: &str, query: Query) -> Result<Page, Failure> {
+    pub(super) async fn ask<R: Request>(
+        &self,
+        tried: &str,
+        request: R,
+    ) -> Result<R::Answer, Failure> {
         tokio::select! {
             biased;
             () = self.interrupt.cancelled() => Err(Failure::interrupted(tried, "")),
-            page = self.control.query(query) => page.map_err(|error| Failure::of(tried, error)),
+            answer = self.control.ask(request) => answer.map_err(|error| Failure::of(tried, error)),
+        }
+    }
+
+    /// The rows of all pages that are chosen.
+    pub(super) async fn ask_all<R: Pages>(
+        &self,
+        tried: &str,
+        request: R,
+        is_chosen: impl Fn(&R::Row) -> bool,
+    ) -> Result<Vec<R::Row>, Failure> {
+        let mut pages = std::pin::pin!(self.control.pages(request));
+        let mut all = Vec::new();
+        loop {
+            let page = tokio::select! {
+                biased;
+                () = self.interrupt.cancelled() => return Err(Failure::interrupted(tried, "")),
+                page = pages.try_next() => page.map_err(|error| Failure::of(tried, error))?,
+            };
+            match page {
+                Some(rows) => all.extend(rows.into_iter().filter(&is_chosen)),
+                None => return Ok(all),
+            }
         }
     }
 
     /// By full or short id.
     pub(super) async fn deletion(&self, tried: &str, id: &str) -> Result<Deletion, Failure> {
-        match self.query(tried, Query::Deletion { id: id.into() }).await? {
-            Page::Deletion { row } => Ok(*row),
-            _ => Err(Failure::unexpected(tried)),
-        }
+        let id = id.to_owned();
+        self.ask(tried, query::Deletion { id })
+            .await
+            .map(|row| *row)
     }
 
     /// The deletions that have not ended, oldest first. Bounded: those that move at all.
     pub(super) async fn live_deletions(&self, tried: &str) -> Result<Vec<Deletion>, Failure> {
-        let mut all = Vec::new();
-        let mut cursor = None;
-        loop {
-            let query = Query::Deletions {
-                states: vec![DeletionState::Planning, DeletionState::Running],
-                site: None,
-                kind: None,
-                older_than: None,
-                cursor,
-                limit: PAGE_ROWS,
-            };
-            let Page::Deletions { rows, next } = self.query(tried, query).await? else {
-                return Err(Failure::unexpected(tried));
-            };
-            all.extend(rows);
-            cursor = next;
-            if cursor.is_none() {
-                all.reverse();
-                return Ok(all);
-            }
-        }
+        let live = query::Deletions {
+            states: vec![DeletionState::Planning, DeletionState::Running],
+            limit: PAGE_ROWS,
+            ..query::Deletions::default()
+        };
+        let mut all = self.ask_all(tried, live, |_| true).await?;
+        all.reverse();
+        Ok(all)
     }
 
     pub(super) async fn sites(&self, tried: &str) -> Result<Vec<SiteStatus>, Failure> {
-        match self.query(tried, Query::Sites).await? {
-            Page::Sites { rows } => Ok(rows),
-            _ => Err(Failure::unexpected(tried)),
-        }
+        self.ask(tried, query::Sites {}).await
     }
 
-    /// All steps of a deletion in these states (none: in any), page by page.
+    /// All steps of a deletion in these states (none: in any).
     pub(super) async fn steps(
         &self,
         tried: &str,
         deletion_id: &str,
         states: &[StepState],
     ) -> Result<Vec<Step>, Failure> {
-        let mut all = Vec::new();
-        let mut cursor = None;
-        loop {
-            let (mut rows, next) = self
-                .steps_page(tried, deletion_id, states, cursor, PAGE_ROWS)
-                .await?;
-            all.append(&mut rows);
-            if next.is_none() {
-                return Ok(all);
-            }
-            cursor = next;
-        }
-    }
-
-    pub(super) async fn steps_page(
-        &self,
-        tried: &str,
-        deletion_id: &str,
-        states: &[StepState],
-        cursor: Option<String>,
-        limit: usize,
-    ) -> Result<(Vec<Step>, Option<String>), Failure> {
-        let query = Query::Steps {
+        let steps = query::Steps {
             deletion_id: Some(deletion_id.to_owned()),
             states: states.to_vec(),
-            site: None,
-            kind: None,
-            older_than: None,
-            cursor,
-            cause: None,
-            filter: String::new(),
-            limit,
+            limit: PAGE_ROWS,
+            ..query::Steps::default()
         };
-        match self.query(tried, query).await? {
-            Page::Steps { rows, next } => Ok((rows, next)),
-            _ => Err(Failure::unexpected(tried)),
-        }
+        self.ask_all(tried, steps, |_| true).await
     }
 
     /// The targets as typed, at the sites that the global options choose where they name none.

@@ -9,7 +9,7 @@ use super::plan_view::{blocked_by, target, write_refusals};
 use super::session::Session;
 use super::tree::{nest, write_tree};
 use super::{rows, time, wait};
-use crate::control::{Explanation, Page, Query, SiteProgress};
+use crate::control::{Explanation, SiteProgress, query};
 use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, short_id};
 
 /// Of the timeline: enough to see what is going on.
@@ -125,13 +125,7 @@ async fn progress(
     deletion_id: &str,
 ) -> Result<Vec<SiteProgress>, Failure> {
     let deletion_id = deletion_id.to_owned();
-    match session
-        .query(tried, Query::Progress { deletion_id })
-        .await?
-    {
-        Page::Progress { rows } => Ok(rows),
-        _ => Err(Failure::unexpected(tried)),
-    }
+    session.ask(tried, query::Progress { deletion_id }).await
 }
 
 /// The last events of a deletion. The timeline comes oldest first, in pages; a large deletion has
@@ -158,14 +152,12 @@ async fn timeline_after(
     let mut last: Vec<Event> = Vec::new();
     let mut after = after.max(0);
     for _ in 0..PAGES_MAX {
-        let query = Query::Timeline {
+        let events = query::Timeline {
             deletion_id: Some(deletion_id.to_owned()),
             step_id: None,
             after,
         };
-        let Page::Events { rows } = session.query(tried, query).await? else {
-            return Err(Failure::unexpected(tried));
-        };
+        let rows = session.ask(tried, events).await?;
         let Some(newest) = rows.last().map(|event| event.seq) else {
             break;
         };
@@ -205,10 +197,7 @@ pub(super) async fn explain(session: &mut Session<'_>, args: ExplainArgs) -> Res
     let mut found = Vec::new();
     // Several sites may have been chosen; each is a question of its own.
     for target in session.targets(&tried, &words).await? {
-        let query = Query::Explain { target };
-        let Page::Explanation { explanation } = session.query(&tried, query).await? else {
-            return Err(Failure::unexpected(tried));
-        };
+        let explanation = session.ask(&tried, query::Explain { target }).await?;
         found.push(*explanation);
     }
     let printed = match found.as_slice() {

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::session::{PAGE_ROWS, Session};
-use crate::control::{ControlError, SiteState, SiteStatus};
+use crate::control::{ControlError, SiteState, SiteStatus, query};
 use crate::domain::model::{
-    Deletion, DeletionState, ErrorClass, Event, EventKind, Site, Step, StepState, short_id,
+    Deletion, DeletionState, ErrorClass, Event, EventKind, Paged, Site, Step, StepState, short_id,
 };
 use crate::domain::peers::AWAITED;
 
@@ -209,12 +209,15 @@ async fn first_attempt(
     (now, horizon): (DateTime<Utc>, DateTime<Utc>),
 ) -> Result<Option<DateTime<Utc>>, Failure> {
     let mut first: Option<DateTime<Utc>> = None;
-    let mut cursor = None;
+    let mut blocked = query::Steps {
+        deletion_id: Some(deletion_id.to_owned()),
+        states: vec![StepState::Blocked],
+        limit: PAGE_ROWS,
+        ..query::Steps::default()
+    };
     let mut any_blocked = false;
     loop {
-        let (rows, next) = session
-            .steps_page(tried, deletion_id, &[StepState::Blocked], cursor, PAGE_ROWS)
-            .await?;
+        let Paged { rows, next } = session.ask(tried, blocked.clone()).await?;
         let page = rows.iter().filter_map(|step| attempt(step, now)).min();
         first = first.into_iter().chain(page).min();
         any_blocked |= !rows.is_empty();
@@ -224,7 +227,7 @@ async fn first_attempt(
         if next.is_none() || first.is_some_and(|first| first <= horizon) {
             return Ok(first);
         }
-        cursor = next;
+        blocked.cursor = next;
     }
 }
 

@@ -2,7 +2,10 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::arrived::{Arrived, Ticket};
 use super::panes::Context;
+use crate::control::Request;
+use crate::domain::model::Paged;
 
 /// The engine serves at most this many rows a page.
 pub(crate) const PAGE_ROWS: usize = 500;
@@ -20,7 +23,7 @@ pub(crate) struct Feed<T> {
     next: Option<String>,
     /// How many rows are wanted.
     wanted: usize,
-    ticket: Option<u64>,
+    ticket: Option<Ticket>,
     asked_at: Option<DateTime<Utc>>,
     took: TimeDelta,
     stale: bool,
@@ -31,7 +34,7 @@ pub(crate) struct Feed<T> {
 /// What a feed wants of its owner.
 pub(crate) enum Fetch {
     Nothing,
-    /// Ask for the page at this cursor, and tell [`Feed::asked`].
+    /// Ask for the page at this cursor.
     Page(Option<String>),
 }
 
@@ -88,17 +91,48 @@ impl<T> Feed<T> {
         }
     }
 
-    pub(crate) fn asked(&mut self, ticket: u64, cursor: Option<&str>, now: DateTime<Utc>) {
-        self.ticket = Some(ticket);
-        if cursor.is_none() {
+    /// Asks for the first page, or for one behind those that have come.
+    pub(crate) fn ask(&mut self, request: impl Request, is_first: bool, context: &mut Context<'_>) {
+        let ticket = context.ask(request);
+        self.asked(ticket, is_first, context.now);
+    }
+
+    /// A question of the owner's own, in place of [`Self::ask`].
+    pub(crate) fn asked(&mut self, ticket: Ticket, is_first: bool, now: DateTime<Utc>) {
+        if is_first {
             self.stale = false;
             self.fresh.clear();
             self.asked_at = Some(now);
         }
+        self.ticket = Some(ticket);
     }
 
-    pub(crate) fn owns(&self, ticket: u64) -> bool {
-        self.ticket == Some(ticket)
+    pub(crate) fn is_asked(&self, arrived: &Arrived) -> bool {
+        arrived.is_to(self.ticket)
+    }
+
+    /// Takes the answer, if it is to this feed's question; its rows are read off it. What to ask next: the
+    /// next page, while it wants more rows. After an error the rows of before stay, but in a replay, where they
+    /// would be those of another time.
+    pub(crate) fn receive<R: Request>(
+        &mut self,
+        arrived: &mut Arrived,
+        context: &Context<'_>,
+        rows: impl FnOnce(R::Answer) -> Paged<T>,
+    ) -> Option<Fetch> {
+        match arrived.take::<R>(&mut self.ticket)? {
+            Ok(answer) => {
+                let Paged { rows, next } = rows(answer);
+                Some(self.take(rows, next, context.now))
+            }
+            Err(error) => {
+                if context.replays {
+                    self.rows.clear();
+                }
+                self.fail(error.to_string());
+                Some(Fetch::Nothing)
+            }
+        }
     }
 
     pub(crate) fn take(&mut self, rows: Vec<T>, next: Option<String>, now: DateTime<Utc>) -> Fetch {
@@ -122,14 +156,6 @@ impl<T> Feed<T> {
         Fetch::Nothing
     }
 
-    /// As [`Self::fail`]; but of another time the rows of before would be wrong.
-    pub(crate) fn refuse(&mut self, error: String, context: &Context<'_>) {
-        if context.replays {
-            self.rows.clear();
-        }
-        self.fail(error);
-    }
-
     /// The rows of before stay; it asks again at the engine's next move.
     pub(crate) fn fail(&mut self, error: String) {
         self.ticket = None;
@@ -137,4 +163,9 @@ impl<T> Feed<T> {
         self.error = Some(error);
         self.loaded = true;
     }
+}
+
+/// All rows of an answer that has no pages.
+pub(crate) fn whole<T>(rows: Vec<T>) -> Paged<T> {
+    Paged { rows, next: None }
 }

@@ -21,6 +21,7 @@
 //! **Architecture invariant:** this room knows [`crate::control`] and the nouns of
 //! [`crate::domain`], and nothing of the engine, the ledger or a cloud.
 
+mod arrived;
 mod command;
 mod event;
 mod feed;

@@ -1,8 +1,9 @@
 //! Where in a replay's time the console stands, and how it goes to another.
 
+use crate::frontends::console::arrived::Arrived;
 use chrono::{DateTime, Utc};
 
-use crate::control::{Command, ControlError, Moment, Page, Query, Receipt};
+use crate::control::{Command, ControlError, Moment, Query, Receipt, query};
 use crate::domain::model::Event as LedgerEvent;
 use crate::domain::moment;
 
@@ -164,11 +165,10 @@ pub(super) fn shown(state: &mut State, effects: &mut Vec<Effect>) {
     state.replay_cursor.asked = Some(state.tickets);
     effects.push(Effect::Query {
         ticket: state.tickets,
-        query: Query::Timeline {
-            deletion_id: None,
-            step_id: None,
+        query: Query::from(query::Timeline {
             after: (state.snapshot.last_event - TOGETHER_MAX).max(0),
-        },
+            ..query::Timeline::default()
+        }),
     });
     state.with_top(effects, |pane, context| pane.open(context));
     arrive(state, effects);
@@ -185,20 +185,12 @@ fn arrive(state: &mut State, effects: &mut Vec<Effect>) {
     }
 }
 
-/// True if it was the replay_cursor's question.
-pub(super) fn answered(
-    state: &mut State,
-    ticket: u64,
-    answer: &Result<Page, ControlError>,
-) -> bool {
-    if state.replay_cursor.asked != Some(ticket) {
+/// True if it was the replay's question.
+pub(super) fn answered(state: &mut State, arrived: &mut Arrived) -> bool {
+    let Some(answer) = arrived.take::<query::Timeline>(&mut state.replay_cursor.asked) else {
         return false;
-    }
-    state.replay_cursor.asked = None;
-    state.replay_cursor.happened = match answer {
-        Ok(Page::Events { rows }) => words(rows),
-        _ => String::new(),
     };
+    state.replay_cursor.happened = answer.map(|rows| words(&rows)).unwrap_or_default();
     true
 }
 

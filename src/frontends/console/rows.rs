@@ -1,12 +1,13 @@
 //! Rows of one of the engine's lists: asked for by pages, filtered, and held in place under the cursor
 //! while they come and go.
 
-use crate::control::{ControlError, Page, Query};
-use crate::domain::filter::SearchQuery;
-
+use super::arrived::Arrived;
 use super::feed::{Feed, Fetch, PAGE_ROWS};
 use super::list::List;
-use super::panes::{Context, unexpected};
+use super::panes::Context;
+use crate::control::Request;
+use crate::domain::filter::SearchQuery;
+use crate::domain::model::Paged;
 
 pub(crate) trait Row: Sized {
     /// By which it is found again.
@@ -14,10 +15,10 @@ pub(crate) trait Row: Sized {
 
     fn key(&self) -> Self::Key;
     fn fits(&self, filter: &SearchQuery) -> bool;
-    /// The page at this cursor.
-    fn query(cursor: Option<String>) -> Query;
-    /// Its rows, and where the next one begins; none if this answers another question.
-    fn of(page: Page) -> Option<(Vec<Self>, Option<String>)>;
+    type Request: Request;
+    /// What asks for the page at this cursor.
+    fn request(cursor: Option<String>) -> Self::Request;
+    fn of(answer: <Self::Request as Request>::Answer) -> Paged<Self>;
 }
 
 pub(crate) struct Rows<T> {
@@ -70,32 +71,21 @@ impl<T: Row> Rows<T> {
     }
 
     /// True if it was these rows' question.
-    pub(crate) fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        if !self.feed.owns(ticket) {
-            return false;
-        }
+    pub(crate) fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
         let held = self.current().map(Row::key);
-        match answer.take().map(|answer| answer.map(T::of)) {
-            Some(Ok(Some((rows, next)))) => {
-                if let Fetch::Page(next) = self.feed.take(rows, next, context.now) {
-                    self.page(next, context);
-                }
-            }
-            Some(Err(error)) => self.feed.fail(error.to_string()),
-            _ => self.feed.fail(unexpected()),
+        let Some(fetch) = self.feed.receive::<T::Request>(arrived, context, T::of) else {
+            return false;
+        };
+        if let Fetch::Page(next) = fetch {
+            self.page(next, context);
         }
         self.refilter_holding(held);
         true
     }
 
     fn page(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
-        let ticket = context.query(T::query(cursor.clone()));
-        self.feed.asked(ticket, cursor.as_deref(), context.now);
+        let is_first = cursor.is_none();
+        self.feed.ask(T::request(cursor), is_first, context);
     }
 
     fn refilter_holding(&mut self, held: Option<T::Key>) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::control::{KindInfo, Query, SiteState, SiteStatus, Snapshot};
+use crate::control::{KindInfo, Query, SiteState, SiteStatus, Snapshot, query};
 use crate::domain::model::Site;
 use crate::system::config::Theme;
 
@@ -148,7 +148,7 @@ impl State {
             self.kinds_ticket = Some(self.tickets);
             effects.push(Effect::Query {
                 ticket: self.tickets,
-                query: Query::Kinds,
+                query: query::Kinds {}.into(),
             });
         }
     }
@@ -168,10 +168,10 @@ impl State {
                 self.projects_tickets.insert(self.tickets);
                 effects.push(Effect::Query {
                     ticket: self.tickets,
-                    query: Query::Resources {
+                    query: Query::from(query::Resources {
                         kind: "project".to_owned(),
                         site: Some(status.site.clone()),
-                    },
+                    }),
                 });
             }
         }

@@ -1,12 +1,14 @@
 //! The one function that changes the state. It performs nothing: what is to be done it returns.
 
+use crate::frontends::console::arrived::Arrived;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tui_input::Input;
 
-use crate::control::{ControlError, Page, Receipt};
+use crate::control::Request as _;
+use crate::control::{ControlError, Page, Receipt, query};
 use crate::domain::filter::SearchQuery;
 use crate::domain::model::Event as LedgerEvent;
 
@@ -277,8 +279,8 @@ fn projects_named(
     answer: Result<Page, ControlError>,
     effects: &mut Vec<Effect>,
 ) {
-    match answer {
-        Ok(Page::Resources { listings }) => {
+    match answer.and_then(query::Resources::answer) {
+        Ok(listings) => {
             for listing in listings {
                 if let Some(error) = listing.error {
                     let why = format!("project= takes ids alone at {}: {error}", listing.site);
@@ -288,7 +290,6 @@ fn projects_named(
                 Arc::make_mut(&mut state.projects).extend(named);
             }
         }
-        Ok(_) => state.say(Tone::Bad, super::panes::unexpected()),
         Err(error) => state.say(Tone::Warn, format!("project= takes ids alone: {error}")),
     }
     let (projects, told) = (state.projects.clone(), state.told_at());
@@ -427,9 +428,8 @@ fn answered(
 ) {
     if state.kinds_ticket == Some(ticket) {
         state.kinds_ticket = None;
-        match answer {
-            Ok(Page::Kinds { rows }) => state.kinds = rows,
-            Ok(_) => state.say(Tone::Bad, super::panes::unexpected()),
+        match answer.and_then(query::Kinds::answer) {
+            Ok(rows) => state.kinds = rows,
             Err(error) => state.say(Tone::Bad, format!("the kinds could not be read: {error}")),
         }
         if let Some(word) = state.start.take() {
@@ -440,13 +440,13 @@ fn answered(
     if state.projects_tickets.remove(&ticket) {
         return projects_named(state, answer, effects);
     }
-    if replay_cursor::answered(state, ticket, &answer) {
+    let mut arrived = Arrived::new(ticket, answer);
+    if replay_cursor::answered(state, &mut arrived) {
         return;
     }
-    let mut answer = Some(answer);
     for at in (0..state.all_panes()).rev() {
         let taken = state.with_pane(at, effects, |pane, context| {
-            pane.answer(ticket, &mut answer, context)
+            pane.answer(&mut arrived, context)
         });
         if taken == Some(true) {
             break;

@@ -17,7 +17,7 @@ use super::route::{Named, Place};
 use super::rules::{Asker, Operation, Ruling};
 use super::{Gate, Out};
 use crate::control::traffic::Met;
-use crate::control::{Command, Envelope, Page, Query, Receipt};
+use crate::control::{Command, Envelope, Receipt, query};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, PlanOptions, Step, StepState};
 use crate::domain::text::escape;
@@ -169,10 +169,9 @@ impl Gate {
             resources: vec![resource],
             options,
         };
-        match self.submit(&caller, command).await? {
-            Receipt::Accepted { deletion_id, .. } => Ok((caller, deletion_id)),
-            _ => Err(Refusal::unavailable("the engine gave no deletion")),
-        }
+        let receipt = self.submit(&caller, command).await?;
+        let accepted = receipt.into_accepted().map_err(refused)?;
+        Ok((caller, accepted.deletion_id))
     }
 
     /// 202, or the refusal if it comes soon enough (N7).
@@ -253,21 +252,13 @@ impl Gate {
 
     /// Steps that do not move.
     async fn holding(&self, id: &str) -> Result<Vec<Step>, Refusal> {
-        let query = Query::Steps {
+        let steps = query::Steps {
             deletion_id: Some(id.to_owned()),
             states: vec![StepState::Stuck, StepState::Blocked],
-            site: None,
-            kind: None,
-            older_than: None,
-            cursor: None,
-            cause: None,
-            filter: String::new(),
-            limit: 0,
+            ..query::Steps::default()
         };
-        match self.control.query(query).await.map_err(refused)? {
-            Page::Steps { rows, .. } => Ok(rows),
-            _ => Err(Refusal::unavailable("the engine answered something else")),
-        }
+        let found = self.control.ask(steps).await.map_err(refused)?;
+        Ok(found.rows)
     }
 
     /// The deletion as it is when that is enough, or when the time is over.

@@ -1,6 +1,9 @@
 //! `/gone/v1/deletions/{id}`, for who may know of it: what an accepted cascade points at (N8, P7).
 
+use crate::control::query::if_found;
+use futures_util::TryStreamExt as _;
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 
 use http::{Response, StatusCode, request};
@@ -10,7 +13,7 @@ use super::pass::Whole;
 use super::refusal::{Refusal, name_deletion, refused};
 use super::rights::Caller;
 use super::{Gate, Out};
-use crate::control::{ControlError, Page, Query};
+use crate::control::query;
 use crate::domain::model::{Actor, Deletion, Origin, Plan, RefusalRule, Site, Target};
 use crate::domain::report::Line;
 use crate::domain::text::escape;
@@ -81,24 +84,14 @@ impl Gate {
         let mut data = Vec::new();
         let mut others: BTreeMap<String, u64> = BTreeMap::new();
         let mut lines = Line::without_a_step(deletion, frozen.as_deref());
-        let mut cursor = None;
+        let steps = query::Steps {
+            deletion_id: Some(deletion.id.clone()),
+            ..query::Steps::default()
+        };
+        let mut pages = pin!(self.control.pages(steps));
         loop {
-            let query = Query::Steps {
-                deletion_id: Some(deletion.id.clone()),
-                states: Vec::new(),
-                site: None,
-                kind: None,
-                older_than: None,
-                cursor,
-                cause: None,
-                filter: String::new(),
-                limit: 0,
-            };
-            let Page::Steps { rows, next } = self.control.query(query).await.map_err(refused)?
-            else {
-                return Err(Refusal::unavailable("the engine answered something else"));
-            };
-            lines.extend(rows.iter().map(Line::of));
+            let page = pages.try_next().await.map_err(refused)?;
+            lines.extend(page.iter().flatten().map(Line::of));
             for line in lines.drain(..) {
                 let own = caller.project_id.as_deref() == Some(&line.project_id);
                 match self.shows_all_of(caller, &line.resource.site) || own {
@@ -106,34 +99,25 @@ impl Gate {
                     false => *others.entry(line.status.to_string()).or_default() += 1,
                 }
             }
-            match next {
-                Some(next) => cursor = Some(next),
-                None => return Ok(json!({ "data": data, "others": others })),
+            if page.is_none() {
+                return Ok(json!({ "data": data, "others": others }));
             }
         }
     }
 
     pub(super) async fn read_deletion(&self, id: &str) -> Result<Deletion, Refusal> {
-        let query = Query::Deletion { id: id.to_owned() };
-        match self.control.query(query).await {
-            Ok(Page::Deletion { row }) => Ok(*row),
-            Ok(_) => Err(Refusal::unavailable("the engine answered something else")),
-            Err(error) => Err(refused(error)),
-        }
+        let id = id.to_owned();
+        let deletion = self.control.ask(query::Deletion { id }).await;
+        deletion.map(|row| *row).map_err(refused)
     }
 
     /// None until the plan stands.
     async fn frozen(&self, id: &str) -> Result<Option<Arc<Plan>>, Refusal> {
-        let query = Query::FrozenPlan {
+        let plan = query::FrozenPlan {
             deletion_id: id.to_owned(),
             without_steps: false,
         };
-        match self.control.query(query).await {
-            Ok(Page::Plan { plan }) => Ok(Some(plan)),
-            Err(ControlError::NotFound { .. }) => Ok(None),
-            Ok(_) => Err(Refusal::unavailable("the engine answered something else")),
-            Err(error) => Err(refused(error)),
-        }
+        if_found(self.control.ask(plan).await).map_err(refused)
     }
 
     /// Whether everything at this site may be named to the caller: to an admin of its own cloud.

@@ -14,8 +14,8 @@ use super::route::{Named, Place};
 use super::rules::{Asker, Operation, Ruling, ruling};
 use super::threads::Yielder;
 use super::{Gate, Out, threads};
+use crate::control::query;
 use crate::control::traffic::Met;
-use crate::control::{Page as Answered, Query};
 use crate::domain::kinds::{Bond, Kind, Kinds, Reference};
 use crate::domain::model::{KindName, ResourceKey};
 
@@ -225,11 +225,9 @@ impl Gate {
             kind: named.kind.clone(),
             id: named.id.to_lowercase(),
         };
-        let kept = self.control.query(Query::ShownBefore { key }).await;
-        let mut row = match kept.map_err(refused)? {
-            Answered::ShownBefore { row: Some(row) } => row,
-            Answered::ShownBefore { row: None } => return Ok(None),
-            _ => return Err(Refusal::unavailable("the engine answered something else")),
+        let kept = self.control.ask(query::ShownBefore { key }).await;
+        let Some(mut row) = kept.map_err(refused)? else {
+            return Ok(None);
         };
         let caller = self.caller(head).await?;
         let admin = caller.is_admin;

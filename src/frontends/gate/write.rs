@@ -16,7 +16,7 @@ use super::refusal::Refusal;
 use super::route::{Creates, Named, Place};
 use super::rules::{Asker, Operation, Ruling, ruling};
 use super::{Gate, Out, body, text_of};
-use crate::control::{Command, Page, Query};
+use crate::control::{Command, Request, query};
 use crate::domain::kinds::Bond;
 use crate::domain::mapping::COPY_TAG;
 use crate::domain::model::{KindName, Phase, ResourceKey, Site, Tombstone};
@@ -229,13 +229,15 @@ impl Gate {
         Ok(())
     }
 
-    async fn original(&self, query: Query) -> Result<Option<Tombstone>, Refusal> {
-        match self.control.query(query).await {
-            Ok(Page::Original { row }) => Ok(row),
-            Ok(_) | Err(_) => Err(Refusal::unavailable(
+    async fn original(
+        &self,
+        request: impl Request<Answer = Option<Tombstone>>,
+    ) -> Result<Option<Tombstone>, Refusal> {
+        self.control.ask(request).await.map_err(|_| {
+            Refusal::unavailable(
                 "the engine cannot tell now whether the original of this is being deleted",
-            )),
-        }
+            )
+        })
     }
 
     /// The same for copies of what goes with another resource, without a tombstone of its own (T20).
@@ -258,7 +260,7 @@ impl Gate {
                     kind: kind.clone(),
                     id: id.clone(),
                 };
-                let Some(whole) = self.original(Query::WholeOf { part }).await? else {
+                let Some(whole) = self.original(query::WholeOf { part }).await? else {
                     continue;
                 };
                 if ruling(Some(whole.phase), asker, Operation::Create) == Ruling::Conflict {
@@ -299,13 +301,13 @@ impl Gate {
                 project if project.is_empty() => caller.project_id.clone().unwrap_or_default(),
                 project => project,
             };
-            let query = Query::Namesake {
+            let namesake = query::Namesake {
                 site: self.site.clone(),
                 kind: kind.name.clone(),
                 name: name.to_owned(),
                 project_id: project,
             };
-            let Some(original) = self.original(query).await? else {
+            let Some(original) = self.original(namesake).await? else {
                 continue;
             };
             if ruling(Some(original.phase), asker, Operation::Create) == Ruling::Conflict {
@@ -490,18 +492,13 @@ impl Gate {
     }
 
     async fn deletion_at(&self, site: &Site, named: &Named) -> Option<String> {
-        let query = Query::Tombstones {
-            site: Some(site.clone()),
-            kind: Some(named.kind.clone()),
-            phases: Vec::new(),
-            id: Some(named.id.to_lowercase()),
-            cursor: None,
-            limit: 1,
+        let key = ResourceKey {
+            site: site.clone(),
+            kind: named.kind.clone(),
+            id: named.id.to_lowercase(),
         };
-        match self.control.query(query).await {
-            Ok(Page::Tombstones { rows, .. }) => rows.into_iter().next().map(|it| it.deletion_id),
-            _ => None,
-        }
+        let found = self.control.ask(query::Tombstones::of(key)).await.ok()?;
+        found.rows.into_iter().next().map(|it| it.deletion_id)
     }
 
     /// Data of any size, and no JSON.

@@ -1,5 +1,6 @@
 //! One channel: follows the events from its mark on, and moves the mark when a message was taken.
 
+use crate::control::query::if_found;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Channel;
 use super::message::{Message, Part, TOPICS_MAX};
-use crate::control::{Command, Control, ControlError, Envelope, Page, Query};
+use crate::control::{Command, Control, ControlError, Envelope, query};
 use crate::domain::model::{Actor, Deletion, Event, EventKind, Left, Origin, Step};
 use crate::domain::news::{Gathered, Mark, NotificationCursor, Pace, Subject, wait_after};
 use crate::system::clock::Clock;
@@ -58,10 +59,7 @@ async fn notification_cursor(
     channel: &str,
 ) -> Result<NotificationCursor, ControlError> {
     let channel = channel.to_owned();
-    match control.query(Query::NotificationCursor { channel }).await? {
-        Page::NotificationCursor { told } => Ok(told),
-        _ => Err(unexpected()),
-    }
+    control.ask(query::NotificationCursor { channel }).await
 }
 
 async fn save(
@@ -83,12 +81,6 @@ async fn save(
         deadline: None,
     };
     control.submit(envelope).await.map(drop)
-}
-
-fn unexpected() -> ControlError {
-    ControlError::Internal {
-        message: "the engine answered something else than what was asked".to_owned(),
-    }
 }
 
 impl Follower {
@@ -319,35 +311,23 @@ impl Follower {
     /// None if there is no such deletion (any more): then there is less to say.
     async fn deletion(&self, id: &str) -> Result<Option<Deletion>, ControlError> {
         let id = id.to_owned();
-        match self.control.query(Query::Deletion { id }).await {
-            Ok(Page::Deletion { row }) => Ok(Some(*row)),
-            Err(ControlError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-            Ok(_) => Err(unexpected()),
-        }
+        let found = if_found(self.control.ask(query::Deletion { id }).await)?;
+        Ok(found.map(|row| *row))
     }
 
     async fn step(&self, id: i64) -> Result<Option<Step>, ControlError> {
-        match self.control.query(Query::Step { id }).await {
-            Ok(Page::Step { row }) => Ok(Some(*row)),
-            Err(ControlError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-            Ok(_) => Err(unexpected()),
-        }
+        let found = if_found(self.control.ask(query::Step { id }).await)?;
+        Ok(found.map(|row| *row))
     }
 
     /// What the approved plan leaves in the cloud (N19).
     async fn left(&self, deletion_id: &str) -> Result<Vec<Left>, ControlError> {
-        let query = Query::FrozenPlan {
+        let plan = query::FrozenPlan {
             deletion_id: deletion_id.to_owned(),
             without_steps: true,
         };
-        match self.control.query(query).await {
-            Ok(Page::Plan { plan }) => Ok(plan.left.clone()),
-            Err(ControlError::NotFound { .. }) => Ok(Vec::new()),
-            Err(error) => Err(error),
-            Ok(_) => Err(unexpected()),
-        }
+        let plan = if_found(self.control.ask(plan).await)?;
+        Ok(plan.map(|plan| plan.left.clone()).unwrap_or_default())
     }
 
     async fn save(&mut self) -> Result<(), ControlError> {

@@ -20,8 +20,8 @@ use super::{
 use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::model::{
-    Actor, Counts, Deletion, Identity, KindName, Plan, ResourceKey, Site, SitePause, Step, Target,
-    Tombstone,
+    Actor, Counts, Deletion, Identity, KindName, Paged, Plan, ResourceKey, Site, SitePause, Step,
+    Target, Tombstone,
 };
 use crate::domain::native::Native;
 use crate::domain::news::NotificationCursor;
@@ -30,8 +30,7 @@ use crate::domain::peers::{ClearanceRequest, Deployment, News, PendingClearance}
 use crate::ledger::{
     Applied, AuditRow, Capacity, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter,
     EventPage, Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LiveStep, LooksDue,
-    NativeFilter, Original, OriginalName, Paged, PointedAt, StepFilter, Summary, ToSeeTo,
-    TombstoneFilter,
+    NativeFilter, Original, OriginalName, PointedAt, StepFilter, Summary, ToSeeTo, TombstoneFilter,
 };
 
 /// Requests that wait for the writer: as many as one transaction takes if each is one change, so

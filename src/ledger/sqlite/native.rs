@@ -8,9 +8,9 @@ use super::batch::{Batch, Sql};
 use super::peers::pointed_at;
 use super::rows;
 use crate::domain::kinds::IN_USE;
-use crate::domain::model::{EventKind, KindName, ResourceKey, short_id};
+use crate::domain::model::{EventKind, KindName, Paged, ResourceKey, short_id};
 use crate::domain::native::{Native, NativeReference, without};
-use crate::ledger::{Applied, AuditEntry, NativeBy, NativeFilter, NewNative, Paged};
+use crate::ledger::{Applied, AuditEntry, NativeBy, NativeFilter, NewNative};
 
 /// Of a registry's row: which incarnation of a resource.
 const COLUMNS: &str = "h.num, h.site, h.kind, h.id, h.incarnation, h.fields, h.created_at, \

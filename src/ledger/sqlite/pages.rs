@@ -9,9 +9,9 @@ use super::reads::{self, CAUSE, NEEDS_PERSON};
 use super::rows::{self, TOMBSTONE};
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{
-    Blocker, Deletion, DeletionState, Step, StepError, StepState, Tombstone,
+    Blocker, Deletion, DeletionState, Paged, Step, StepError, StepState, Tombstone,
 };
-use crate::ledger::{Cursor, DeletionFilter, LedgerError, Paged, StepFilter, TombstoneFilter};
+use crate::ledger::{Cursor, DeletionFilter, LedgerError, StepFilter, TombstoneFilter};
 
 /// No page is longer; an unset limit means this.
 pub(super) const PAGE_MAX: usize = 500;

@@ -11,11 +11,11 @@ use super::batch::{Batch, Sql};
 use super::rows::{self, CLAIMED};
 use crate::domain::ladder::FORGOTTEN;
 use crate::domain::model::{
-    DeletionState, ErrorClass, EventKind, Phase, ResourceKey, Site, SitePause, StepError,
+    DeletionState, ErrorClass, EventKind, Paged, Phase, ResourceKey, Site, SitePause, StepError,
     StepState, short_id,
 };
 use crate::ledger::{
-    Applied, AuditEntry, Forgotten, NewDeletion, NewPurge, Paged, PurgeAction, RetryBy, Selection,
+    Applied, AuditEntry, Forgotten, NewDeletion, NewPurge, PurgeAction, RetryBy, Selection,
 };
 
 /// A stuck or blocked step that is given up.

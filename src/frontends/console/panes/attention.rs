@@ -1,13 +1,15 @@
 //! `:stuck`, what needs a person; of that what has one cause; and `:gc`, what the collector tries again by
 //! itself.
 
-use crate::control::{Command, ControlError, Page, Query};
+use crate::control::{Command, query};
 use crate::domain::attention::{self, Cause};
 use crate::domain::duration;
 use crate::domain::filter::Facts;
 use crate::domain::gantt::{DUE_WITHIN, Upcoming};
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, DeletionState, Step, StepState};
+use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::feed::whole;
 
 use super::super::feed::{Feed, Fetch, PAGE_ROWS};
 use super::super::keys::{Action, Scope};
@@ -22,7 +24,7 @@ use super::explain::ExplainPane;
 use super::inspect::{InspectPane, step_lines};
 use super::ladder::LadderPane;
 use super::search::Search;
-use super::{Column, Context, Pane, PaneRequest, unexpected};
+use super::{Column, Context, Pane, PaneRequest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueKind {
@@ -100,21 +102,19 @@ impl AttentionPane {
         if self.which == QueueKind::Gc
             && let Fetch::Page(_) = self.upcoming.due(context)
         {
-            let ticket = context.query(Query::Upcoming);
-            self.upcoming.asked(ticket, None, context.now);
+            self.upcoming.ask(query::Upcoming {}, true, context);
         }
     }
 
     fn page_refused(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
-        let ticket = context.query(Query::Deletions {
+        let is_first = cursor.is_none();
+        let refused = query::Deletions {
             states: vec![DeletionState::Refused],
-            site: None,
-            kind: None,
-            older_than: None,
-            cursor: cursor.clone(),
+            cursor,
             limit: PAGE_ROWS,
-        });
-        self.refused.asked(ticket, cursor.as_deref(), context.now);
+            ..query::Deletions::default()
+        };
+        self.refused.ask(refused, is_first, context);
     }
 
     fn belongs(&self, step: &Step) -> bool {
@@ -467,35 +467,22 @@ impl Pane for AttentionPane {
         self.see_slow(context);
         self.ask(context);
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
         let held = self.held();
         let cursor = self.list.cursor;
-        if self.steps.answer(ticket, answer, cursor, context) {
-        } else if self.refused.owns(ticket) {
-            match answer.take() {
-                Some(Ok(Page::Deletions { rows, next })) => {
-                    if let Fetch::Page(next) = self.refused.take(rows, next, context.now) {
-                        self.page_refused(next, context);
-                    }
-                }
-                Some(Err(error)) => self.refused.fail(error.to_string()),
-                _ => self.refused.fail(unexpected()),
-            }
-        } else if self.upcoming.owns(ticket) {
-            match answer.take() {
-                Some(Ok(Page::Upcoming { upcoming })) => {
-                    self.upcoming.take(vec![upcoming], None, context.now);
-                }
-                Some(Err(error)) => self.upcoming.fail(error.to_string()),
-                _ => self.upcoming.fail(unexpected()),
-            }
+        let upcoming = |upcoming| whole(vec![upcoming]);
+        if self.steps.answer(arrived, cursor, context)
+            || (self
+                .upcoming
+                .receive::<query::Upcoming>(arrived, context, upcoming))
+            .is_some()
+        {
         } else {
-            return false;
+            match (self.refused).receive::<query::Deletions>(arrived, context, |page| page) {
+                None => return false,
+                Some(Fetch::Page(next)) => self.page_refused(next, context),
+                Some(Fetch::Nothing) => {}
+            }
         }
         self.refilter(held);
         true

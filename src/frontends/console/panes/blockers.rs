@@ -1,8 +1,10 @@
 //! What stands in the way of one resource, and whose it is (P2).
 
+use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::feed::whole;
 use chrono::{DateTime, Utc};
 
-use crate::control::{Command, ControlError, Page, Query};
+use crate::control::{Command, query};
 use crate::domain::awaiting;
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Blocker, Refusal, Step};
@@ -13,7 +15,7 @@ use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone, blocker_words, kind_words, name_or_id};
 use super::ladder::LadderPane;
 use super::plan::rule_words;
-use super::{Column, Context, Pane, PaneRequest, unexpected};
+use super::{Column, Context, Pane, PaneRequest};
 
 /// One thing in the way.
 #[derive(Clone, Debug)]
@@ -119,11 +121,13 @@ impl BlockersPane {
     fn ask(&mut self, context: &mut Context<'_>) {
         let Some(source) = &self.source else { return };
         if let Fetch::Page(_) = self.feed.due(context) {
-            let ticket = context.query(match source {
-                Source::Step(id) => Query::Step { id: *id },
-                Source::Deletion(id) => Query::Deletion { id: id.clone() },
-            });
-            self.feed.asked(ticket, None, context.now);
+            match source {
+                Source::Step(id) => self.feed.ask(query::Step { id: *id }, true, context),
+                Source::Deletion(id) => {
+                    let id = id.clone();
+                    self.feed.ask(query::Deletion { id }, true, context);
+                }
+            }
         }
     }
 
@@ -219,25 +223,20 @@ impl Pane for BlockersPane {
         }
         self.ask(context);
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        if !self.feed.owns(ticket) {
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        let feed = &mut self.feed;
+        let received = match &self.source {
+            Some(Source::Step(_)) => feed
+                .receive::<query::Step>(arrived, context, |step| whole(BlockerRow::of_step(&step))),
+            Some(Source::Deletion(_)) => {
+                feed.receive::<query::Deletion>(arrived, context, |deletion| {
+                    whole(BlockerRow::of_refusals(&deletion.refused))
+                })
+            }
+            None => None,
+        };
+        if received.is_none() {
             return false;
-        }
-        match answer.take() {
-            Some(Ok(Page::Step { row })) => {
-                self.feed.take(BlockerRow::of_step(&row), None, context.now);
-            }
-            Some(Ok(Page::Deletion { row })) => {
-                let held = BlockerRow::of_refusals(&row.refused);
-                self.feed.take(held, None, context.now);
-            }
-            Some(Err(error)) => self.feed.refuse(error.to_string(), context),
-            _ => self.feed.fail(unexpected()),
         }
         self.filter_changed();
         true

@@ -1,9 +1,10 @@
 //! Resources of one kind, at all sites.
 
+use crate::frontends::console::arrived::Arrived;
 use chrono::{DateTime, TimeDelta, Utc};
 use unicode_width::UnicodeWidthStr;
 
-use crate::control::{ControlError, KindInfo, Page, Query, SiteListing};
+use crate::control::{KindInfo, SiteListing, query};
 use crate::domain::filter::Facts;
 use crate::domain::model::{Resource, Site, short_id};
 
@@ -15,7 +16,7 @@ use super::super::look::{
 use super::details::DetailsPane;
 use super::explain::ExplainPane;
 use super::plan::{PlanPane, Subject};
-use super::{Column, Context, Pane, Width, unexpected};
+use super::{Column, Context, Pane, Width};
 
 /// A listing costs calls to the clouds: it is made anew when something went, but not more often.
 const REFRESH_SECONDS_MIN: i64 = 5;
@@ -70,7 +71,7 @@ impl BrowsePane {
             self.stale = false;
             self.asked_at = Some(context.now);
             self.gone_before = context.snapshot.steps.gone;
-            self.ticket = Some(context.query(Query::Resources {
+            self.ticket = Some(context.ask(query::Resources {
                 kind: self.kind.name.as_str().to_owned(),
                 site: None,
             }));
@@ -453,20 +454,14 @@ impl Pane for BrowsePane {
         }
     }
 
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        _context: &mut Context<'_>,
-    ) -> bool {
-        if self.ticket != Some(ticket) {
+    fn answer(&mut self, arrived: &mut Arrived, _context: &mut Context<'_>) -> bool {
+        let Some(answer) = arrived.take::<query::Resources>(&mut self.ticket) else {
             return false;
-        }
-        self.ticket = None;
+        };
         self.loaded = true;
         self.error = None;
-        match answer.take() {
-            Some(Ok(Page::Resources { listings })) => {
+        match answer {
+            Ok(listings) => {
                 let held = self.row(self.list.cursor).map(|r| r.key.clone());
                 self.listings = listings;
                 self.forget_gone_marks();
@@ -480,8 +475,7 @@ impl Pane for BrowsePane {
                     .map(|(l, r)| self.listings[*l as usize].rows[*r as usize].key.clone());
                 self.list.hold(held, keys);
             }
-            Some(Err(error)) => self.error = Some(error.to_string()),
-            _ => self.error = Some(unexpected()),
+            Err(error) => self.error = Some(error.to_string()),
         }
         true
     }

@@ -1,9 +1,14 @@
 //! `:causes`: what needs a person, by why it does not move. The triage after an outage: a cause at a time
 //! is marked, counted by the engine, and tried again.
 
-use crate::control::{Command, ControlError, NotEligible, Page, Query, Receipt, RetryFilter};
+use crate::control::{
+    Command, ControlError, NotEligible, Receipt, RetryFilter, query, unexpected_reply,
+};
 use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::filter::{Facts, SearchQuery};
+use crate::domain::model::Paged;
+use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::feed::whole;
 
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
@@ -11,7 +16,7 @@ use super::super::look::{Cell, RenderContext, Tone, count, kind_words, thousands
 use super::super::prompt::Confirm;
 use super::super::rows::{Row, Rows};
 use super::attention::AttentionPane;
-use super::{Column, Context, Pane, PaneRequest, unexpected};
+use super::{Column, Context, Pane, PaneRequest};
 
 /// Reasons of the engine that are named where steps may not be tried again.
 const REASONS_MAX: usize = 4;
@@ -61,7 +66,7 @@ impl CausesPane {
     ) {
         let counted = match receipt {
             Ok(Receipt::Bulk(counted)) => counted,
-            Ok(_) => return context.say(Tone::Bad, unexpected()),
+            Ok(_) => return context.say(Tone::Bad, unexpected_reply().to_string()),
             Err(error) => return context.say(Tone::Bad, format!("retry: {error}")),
         };
         let left = left(&counted.not_eligible);
@@ -101,14 +106,12 @@ impl Row for CauseGroup {
             ..Facts::default()
         })
     }
-    fn query(_cursor: Option<String>) -> Query {
-        Query::Causes { sites: Vec::new() }
+    type Request = query::Causes;
+    fn request(_cursor: Option<String>) -> query::Causes {
+        query::Causes::default()
     }
-    fn of(page: Page) -> Option<(Vec<Self>, Option<String>)> {
-        match page {
-            Page::Causes { rows } => Some((rows, None)),
-            _ => None,
-        }
+    fn of(rows: Vec<Self>) -> Paged<Self> {
+        whole(rows)
     }
 }
 
@@ -273,13 +276,8 @@ impl Pane for CausesPane {
         }
         self.rows.ask(context);
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        if !self.rows.answer(ticket, answer, context) {
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        if !self.rows.answer(arrived, context) {
             return false;
         }
         let there: Vec<String> = self.rows.feed.rows.iter().map(Row::key).collect();
@@ -300,7 +298,7 @@ impl Pane for CausesPane {
                     let left = left(&done.not_eligible);
                     context.say(Tone::Good, format!("{moved} tried again, {left}"));
                 }
-                Ok(_) => context.say(Tone::Bad, unexpected()),
+                Ok(_) => context.say(Tone::Bad, unexpected_reply().to_string()),
                 Err(error) => context.say(Tone::Bad, format!("retry: {error}")),
             }
             self.rows.list.marks.clear();

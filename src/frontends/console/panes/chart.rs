@@ -1,8 +1,10 @@
 //! One deletion over time: what ran when, and what it waited for.
 
+use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::feed::whole;
 use chrono::{DateTime, Utc};
 
-use crate::control::{ControlError, Page, Query};
+use crate::control::query;
 use crate::domain::gantt::{Gantt, GanttRow, Mark};
 use crate::domain::model::{Action as Does, Deletion, short_id};
 
@@ -11,7 +13,7 @@ use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone, duration, kind_words, thousands};
 use super::deletions::target_words;
-use super::{Column, Context, Pane, unexpected};
+use super::{Column, Context, Pane};
 
 /// As many columns as the widest screen shows; narrower ones draw some of them together.
 const COLUMNS: u16 = 400;
@@ -40,11 +42,11 @@ impl ChartPane {
 
     fn ask(&mut self, context: &mut Context<'_>) {
         if let Fetch::Page(_) = self.feed.due(context) {
-            let ticket = context.query(Query::Gantt {
+            let chart = query::Chart {
                 deletion_id: self.id.clone(),
                 columns: COLUMNS.into(),
-            });
-            self.feed.asked(ticket, None, context.now);
+            };
+            self.feed.ask(chart, true, context);
         }
     }
 
@@ -273,21 +275,12 @@ impl Pane for ChartPane {
         }
         self.ask(context);
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        if !self.feed.owns(ticket) {
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        let received = self
+            .feed
+            .receive::<query::Chart>(arrived, context, |it| whole(vec![it]));
+        if received.is_none() {
             return false;
-        }
-        match answer.take() {
-            Some(Ok(Page::Gantt { chart })) => {
-                self.feed.take(vec![chart], None, context.now);
-            }
-            Some(Err(error)) => self.feed.refuse(error.to_string(), context),
-            _ => self.feed.fail(unexpected()),
         }
         self.refilter();
         true

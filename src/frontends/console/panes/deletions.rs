@@ -1,9 +1,10 @@
 //! All deletions, with how far they are.
 
-use crate::control::{Command, ControlError, Page, Query};
+use crate::control::{Command, query};
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Deletion, DeletionState, short_id};
+use crate::domain::model::{Deletion, DeletionState, Paged, short_id};
+use crate::frontends::console::arrived::Arrived;
 
 use super::super::feed::PAGE_ROWS;
 use super::super::keys::{Action, Scope};
@@ -39,21 +40,16 @@ impl Row for Deletion {
     fn fits(&self, filter: &SearchQuery) -> bool {
         fits_deletion(filter, self, &target_words(self))
     }
-    fn query(cursor: Option<String>) -> Query {
-        Query::Deletions {
-            states: Vec::new(),
-            site: None,
-            kind: None,
-            older_than: None,
+    type Request = query::Deletions;
+    fn request(cursor: Option<String>) -> query::Deletions {
+        query::Deletions {
             cursor,
             limit: PAGE_ROWS,
+            ..query::Deletions::default()
         }
     }
-    fn of(page: Page) -> Option<(Vec<Self>, Option<String>)> {
-        match page {
-            Page::Deletions { rows, next } => Some((rows, next)),
-            _ => None,
-        }
+    fn of(page: Paged<Self>) -> Paged<Self> {
+        page
     }
 }
 
@@ -311,13 +307,8 @@ impl Pane for DeletionsPane {
         }
         self.rows.ask(context);
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        self.rows.answer(ticket, answer, context)
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        self.rows.answer(arrived, context)
     }
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
         if action == Action::Refresh {

@@ -1,8 +1,11 @@
 //! Other deployments: those that ours refer to, and those whose word ours wait for (G).
 
+use crate::domain::model::Paged;
+use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::feed::whole;
 use chrono::{DateTime, Utc};
 
-use crate::control::{ControlError, DeploymentStatus, ImporterStatus, Page, Query, WatchStatus};
+use crate::control::{DeploymentStatus, ImporterStatus, WatchStatus, query};
 use crate::domain::duration::rough;
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::KindName;
@@ -40,14 +43,12 @@ impl Row for DeploymentStatus {
             ..Facts::default()
         })
     }
-    fn query(_cursor: Option<String>) -> Query {
-        Query::Deployments
+    type Request = query::Deployments;
+    fn request(_cursor: Option<String>) -> query::Deployments {
+        query::Deployments {}
     }
-    fn of(page: Page) -> Option<(Vec<Self>, Option<String>)> {
-        match page {
-            Page::Deployments { rows } => Some((rows, None)),
-            _ => None,
-        }
+    fn of(rows: Vec<Self>) -> Paged<Self> {
+        whole(rows)
     }
 }
 
@@ -264,13 +265,8 @@ impl Pane for DeploymentsPane {
     fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
         self.rows.ask_anew(context);
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        self.rows.answer(ticket, answer, context)
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        self.rows.answer(arrived, context)
     }
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
         if let (Action::Copy, Some(row)) = (action, self.rows.current()) {

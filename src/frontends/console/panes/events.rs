@@ -1,8 +1,9 @@
 //! What happened, newest last; and every message that this console showed, so that none is lost.
 
+use crate::frontends::console::arrived::Arrived;
 use chrono::{DateTime, Utc};
 
-use crate::control::{ControlError, Page, Query};
+use crate::control::query;
 use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
 
 use super::super::keys::{Action, Scope};
@@ -10,7 +11,7 @@ use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::state::Notice;
 use super::inspect::{datum, kind_word};
-use super::{Column, Context, Pane, unexpected};
+use super::{Column, Context, Pane};
 
 /// Older ones are in the ledger; a person scrolls no further.
 const KEPT_MAX: usize = 2_000;
@@ -180,27 +181,17 @@ impl Pane for EventsPane {
     }
     fn open(&mut self, context: &mut Context<'_>) {
         if context.replays {
-            self.asked = Some(context.query(Query::Timeline {
-                deletion_id: None,
-                step_id: None,
+            self.asked = Some(context.ask(query::Timeline {
                 after: (context.snapshot.last_event - REPLAYED_MAX).max(0),
+                ..query::Timeline::default()
             }));
         }
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        if self.asked != Some(ticket) {
-            return false;
-        }
-        self.asked = None;
-        match answer.take() {
-            Some(Ok(Page::Events { rows })) => self.replay(&rows),
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        match arrived.take::<query::Timeline>(&mut self.asked) {
+            None => return false,
+            Some(Ok(rows)) => self.replay(&rows),
             Some(Err(error)) => context.say(Tone::Bad, error.to_string()),
-            _ => context.say(Tone::Bad, unexpected()),
         }
         true
     }

@@ -1,14 +1,16 @@
 //! Why a resource does not go, or what would hold it if it were to go (P2): asked of the engine, which looks
 //! at its clouds and sends no write.
 
-use crate::control::{ControlError, Explanation, Page, Query, SiteSpec, TargetSpec};
+use crate::control::{Explanation, SiteSpec, TargetSpec, query};
 use crate::domain::model::{Blocker, ResourceKey, Site};
+use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::feed::whole;
 
 use super::super::feed::{Feed, Fetch};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone, blocker_words};
-use super::{Column, Context, Pane, unexpected};
+use super::{Column, Context, Pane};
 
 /// One finding.
 struct Line {
@@ -41,14 +43,12 @@ impl ExplainPane {
 
     fn ask(&mut self, context: &mut Context<'_>) {
         if let Fetch::Page(_) = self.feed.due(context) {
-            let ticket = context.query(Query::Explain {
-                target: TargetSpec {
-                    kind: self.key.kind.as_str().to_owned(),
-                    id_or_name: self.key.id.clone(),
-                    site: SiteSpec::Region(self.key.site.clone()),
-                },
-            });
-            self.feed.asked(ticket, None, context.now);
+            let target = TargetSpec {
+                kind: self.key.kind.as_str().to_owned(),
+                id_or_name: self.key.id.clone(),
+                site: SiteSpec::Region(self.key.site.clone()),
+            };
+            self.feed.ask(query::Explain { target }, true, context);
         }
     }
 
@@ -154,22 +154,16 @@ impl Pane for ExplainPane {
             self.ask(context);
         }
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        if !self.feed.owns(ticket) {
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        let next_action = &mut self.next_action;
+        let received = self
+            .feed
+            .receive::<query::Explain>(arrived, context, |explanation| {
+                next_action.clone_from(&explanation.next_action);
+                whole(lines(&explanation))
+            });
+        if received.is_none() {
             return false;
-        }
-        match answer.take() {
-            Some(Ok(Page::Explanation { explanation })) => {
-                self.next_action.clone_from(&explanation.next_action);
-                self.feed.take(lines(&explanation), None, context.now);
-            }
-            Some(Err(error)) => self.feed.refuse(error.to_string(), context),
-            _ => self.feed.fail(unexpected()),
         }
         self.filter_changed();
         true

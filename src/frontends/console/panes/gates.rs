@@ -1,7 +1,10 @@
 //! What clients do through each gate, and what becomes of it.
 
-use crate::control::{ControlError, GateStatus, Page, Query};
+use crate::control::{GateStatus, query};
 use crate::domain::filter::{Facts, SearchQuery};
+use crate::domain::model::Paged;
+use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::feed::whole;
 
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
@@ -34,14 +37,12 @@ impl Row for GateStatus {
             ..Facts::default()
         })
     }
-    fn query(_cursor: Option<String>) -> Query {
-        Query::Gates
+    type Request = query::Gates;
+    fn request(_cursor: Option<String>) -> query::Gates {
+        query::Gates {}
     }
-    fn of(page: Page) -> Option<(Vec<Self>, Option<String>)> {
-        match page {
-            Page::Gates { rows } => Some((rows, None)),
-            _ => None,
-        }
+    fn of(rows: Vec<Self>) -> Paged<Self> {
+        whole(rows)
     }
 }
 
@@ -167,13 +168,8 @@ impl Pane for GatesPane {
     fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
         self.rows.ask_anew(context);
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        self.rows.answer(ticket, answer, context)
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        self.rows.answer(arrived, context)
     }
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
         if let (Action::Copy, Some(row)) = (action, self.rows.current()) {

@@ -1,10 +1,12 @@
 //! One step, or one deletion: the facts, and its timeline of attempts (P2).
 
-use crate::control::{Command, ControlError, Page, Query};
+use crate::control::{Command, query};
 use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState, short_id};
+use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::feed::whole;
 
 use super::super::feed::{Feed, Fetch, PAGE_ROWS};
 use super::super::keys::{Action, Scope};
@@ -15,7 +17,7 @@ use super::super::look::{
 use super::blockers::{BlockersPane, Source};
 use super::deletions::{deletion_lines, target_words};
 use super::ladder::LadderPane;
-use super::{Column, Context, Pane, PaneRequest, unexpected};
+use super::{Column, Context, Pane, PaneRequest};
 
 enum Subject {
     Step { id: i64, deletion_id: String },
@@ -70,22 +72,21 @@ impl InspectPane {
         let (feed_ask, timeline) = match &self.subject {
             Subject::Step { id, .. } => {
                 if let Fetch::Page(_) = self.step.due(context) {
-                    let ticket = context.query(Query::Step { id: *id });
-                    self.step.asked(ticket, None, context.now);
+                    self.step.ask(query::Step { id: *id }, true, context);
                 }
                 (None, Some(*id))
             }
             Subject::Deletion { id } => {
                 if let Fetch::Page(_) = self.deletion.due(context) {
-                    let ticket = context.query(Query::Deletion { id: id.clone() });
-                    self.deletion.asked(ticket, None, context.now);
+                    let id = id.clone();
+                    self.deletion.ask(query::Deletion { id }, true, context);
                 }
                 (Some(id.clone()), None)
             }
         };
         if self.stale && self.ticket.is_none() {
             self.stale = false;
-            self.ticket = Some(context.query(Query::Timeline {
+            self.ticket = Some(context.ask(query::Timeline {
                 deletion_id: feed_ask,
                 step_id: timeline,
                 after: self.timeline.last().map_or(0, |event| event.seq),
@@ -370,40 +371,24 @@ impl Pane for InspectPane {
         }
         self.ask(context);
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        if self.step.owns(ticket) {
-            match answer.take() {
-                Some(Ok(Page::Step { row })) => {
-                    self.step.take(vec![*row], None, context.now);
-                }
-                Some(Err(error)) => self.step.refuse(error.to_string(), context),
-                _ => self.step.fail(unexpected()),
-            }
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        let step = |row: Box<Step>| whole(vec![*row]);
+        let deletion = |row: Box<Deletion>| whole(vec![*row]);
+        if (self.step.receive::<query::Step>(arrived, context, step)).is_some()
+            || (self
+                .deletion
+                .receive::<query::Deletion>(arrived, context, deletion))
+            .is_some()
+        {
             return true;
         }
-        if self.deletion.owns(ticket) {
-            match answer.take() {
-                Some(Ok(Page::Deletion { row })) => {
-                    self.deletion.take(vec![*row], None, context.now);
-                }
-                Some(Err(error)) => self.deletion.refuse(error.to_string(), context),
-                _ => self.deletion.fail(unexpected()),
-            }
-            return true;
-        }
-        if self.ticket != Some(ticket) {
+        let Some(answer) = arrived.take::<query::Timeline>(&mut self.ticket) else {
             return false;
-        }
-        self.ticket = None;
+        };
         self.loaded = true;
         self.error = None;
-        match answer.take() {
-            Some(Ok(Page::Events { rows })) => {
+        match answer {
+            Ok(rows) => {
                 let at_end = self.list.cursor + 1 >= self.visible.len();
                 let last = self.timeline.last().map_or(0, |event| event.seq);
                 let full = rows.len() >= PAGE_ROWS;
@@ -419,8 +404,7 @@ impl Pane for InspectPane {
                     self.ask(context);
                 }
             }
-            Some(Err(error)) => self.error = Some(error.to_string()),
-            _ => self.error = Some(unexpected()),
+            Err(error) => self.error = Some(error.to_string()),
         }
         true
     }

@@ -1,16 +1,18 @@
 //! What can be done about what is stuck, rung by rung (P3). Enter on a rung that is offered leads to a
 //! typed confirmation; nothing is sent before that.
 
-use crate::control::{Command, ControlError, Page, Query, Receipt, Snapshot};
+use crate::control::{Command, ControlError, Purged, Receipt, Snapshot, query, unexpected_reply};
 use crate::domain::ladder::{Ladder, Offer, PurgeScope, Rung};
 use crate::domain::model::short_id;
+use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::feed::whole;
 
 use super::super::feed::{Feed, Fetch};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone, count};
 use super::super::prompt::Confirm;
-use super::{Column, Context, Pane, PaneRequest, unexpected};
+use super::{Column, Context, Pane, PaneRequest};
 
 pub(crate) struct LadderPane {
     what: PurgeScope,
@@ -43,10 +45,8 @@ impl LadderPane {
             return;
         }
         if let Fetch::Page(_) = self.feed.due(context) {
-            let ticket = context.query(Query::Ladder {
-                what: self.what.clone(),
-            });
-            self.feed.asked(ticket, None, context.now);
+            let what = self.what.clone();
+            self.feed.ask(query::Ladder { what }, true, context);
         }
     }
 
@@ -89,20 +89,20 @@ impl LadderPane {
         context: &mut Context<'_>,
     ) -> Result<(), String> {
         match receipt {
-            Ok(Receipt::Purged {
+            Ok(Receipt::Purged(Purged {
                 runbook: Some(text),
                 ..
-            }) => {
+            })) => {
                 self.runbook = Some(text.lines().map(str::to_owned).collect());
                 self.list = List::default();
                 self.filter_changed();
             }
-            Ok(Receipt::Purged {
+            Ok(Receipt::Purged(Purged {
                 rung,
                 moved,
                 deletion_id,
                 ..
-            }) => {
+            })) => {
                 let steps = count(*moved, "step");
                 let text = match (rung, deletion_id) {
                     (_, Some(id)) => format!(
@@ -116,7 +116,7 @@ impl LadderPane {
                 };
                 context.say(Tone::Good, text);
             }
-            Ok(_) => return Err(unexpected()),
+            Ok(_) => return Err(unexpected_reply().to_string()),
             Err(error) => return Err(error.to_string()),
         }
         Ok(())
@@ -231,21 +231,11 @@ impl Pane for LadderPane {
     fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
         self.ask(context);
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        if !self.feed.owns(ticket) {
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        let ladder = |ladder: Box<Ladder>| whole(vec![*ladder]);
+        let received = self.feed.receive::<query::Ladder>(arrived, context, ladder);
+        if received.is_none() {
             return false;
-        }
-        match answer.take() {
-            Some(Ok(Page::Ladder { ladder })) => {
-                self.feed.take(vec![*ladder], None, context.now);
-            }
-            Some(Err(error)) => self.feed.fail(error.to_string()),
-            _ => self.feed.fail(unexpected()),
         }
         self.filter_changed();
         true

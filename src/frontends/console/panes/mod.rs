@@ -25,12 +25,14 @@ pub(crate) mod sites;
 pub(crate) mod tour;
 pub(crate) mod tree;
 
+use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::arrived::Ticket;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::control::{Command, ControlError, Page, Query, Receipt, Snapshot};
+use crate::control::{Command, ControlError, Receipt, Request, Snapshot};
 use crate::domain::model::Event as LedgerEvent;
 
 use super::event::Effect;
@@ -114,9 +116,10 @@ pub(crate) enum PaneRequest {
 }
 
 impl Context<'_> {
-    pub(crate) fn query(&mut self, query: Query) -> u64 {
+    pub(crate) fn ask(&mut self, request: impl Request) -> Ticket {
         *self.tickets += 1;
         let ticket = *self.tickets;
+        let query = request.into();
         self.effects.push(Effect::Query { ticket, query });
         ticket
     }
@@ -192,12 +195,7 @@ pub(crate) trait Pane: Send {
     /// The engine moved, or time passed.
     fn wake(&mut self, _moved: bool, _context: &mut Context<'_>) {}
     /// True if it was this pane's question.
-    fn answer(
-        &mut self,
-        _ticket: u64,
-        _answer: &mut Option<Result<Page, ControlError>>,
-        _context: &mut Context<'_>,
-    ) -> bool {
+    fn answer(&mut self, _arrived: &mut Arrived, _context: &mut Context<'_>) -> bool {
         false
     }
     fn receipt(
@@ -219,9 +217,4 @@ pub(crate) trait Pane: Send {
     fn confirmed(&mut self, _ticket: u64) -> bool {
         false
     }
-}
-
-/// The answer was of another shape than the question: an engine of another version.
-pub(crate) fn unexpected() -> String {
-    "the engine answered another question than was asked; are both of the same version?".to_owned()
 }

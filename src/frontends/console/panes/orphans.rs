@@ -1,8 +1,9 @@
 //! What was given up with the ladder's last rung, and whether it is there still.
 
-use crate::control::{ControlError, Page, Query};
+use crate::control::query;
 use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::{Orphan, Presence, short_id};
+use crate::domain::model::{Orphan, Paged, Presence, short_id};
+use crate::frontends::console::arrived::Arrived;
 
 use super::super::feed::PAGE_ROWS;
 use super::super::keys::{Action, Scope};
@@ -43,17 +44,15 @@ impl Row for Orphan {
             since: Some(self.since),
         })
     }
-    fn query(cursor: Option<String>) -> Query {
-        Query::Orphans {
+    type Request = query::Orphans;
+    fn request(cursor: Option<String>) -> query::Orphans {
+        query::Orphans {
             cursor,
             limit: PAGE_ROWS,
         }
     }
-    fn of(page: Page) -> Option<(Vec<Self>, Option<String>)> {
-        match page {
-            Page::Orphans { rows, next } => Some((rows, next)),
-            _ => None,
-        }
+    fn of(page: Paged<Self>) -> Paged<Self> {
+        page
     }
 }
 
@@ -163,13 +162,8 @@ impl Pane for OrphansPane {
     fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
         self.rows.ask(context);
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        self.rows.answer(ticket, answer, context)
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        self.rows.answer(arrived, context)
     }
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
         if action == Action::Refresh {

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use crate::control::{Command, ControlError, Receipt, SiteSpec, Snapshot, TargetSpec};
+use crate::control::{
+    Accepted, Command, ControlError, Receipt, SiteSpec, Snapshot, TargetSpec, unexpected_reply,
+};
 use crate::domain::mapping::Mapped;
 use crate::domain::model::{
     OnFailure, Plan, PlanOptions, Refusal, RefusalRule, Resource, ResourceKey, short_id,
@@ -452,10 +454,10 @@ impl Pane for PlanPane {
         }
         match receipt {
             Ok(Receipt::Planned { plan }) => self.show(plan.clone(), context),
-            Ok(Receipt::Accepted {
+            Ok(Receipt::Accepted(Accepted {
                 deletion_id,
                 existing,
-            }) => {
+            })) => {
                 let short = short_id(deletion_id);
                 let text = if *existing {
                     format!("it was being deleted already, by deletion {short}")
@@ -469,11 +471,11 @@ impl Pane for PlanPane {
             Ok(
                 Receipt::Done { .. }
                 | Receipt::Bulk(_)
-                | Receipt::Purged { .. }
+                | Receipt::Purged(_)
                 | Receipt::Resource { .. }
                 | Receipt::News(_),
             ) => {
-                self.stage = Stage::Failed(super::unexpected(), Vec::new());
+                self.stage = Stage::Failed(unexpected_reply().to_string(), Vec::new());
             }
             Err(error) => {
                 let details = match error {

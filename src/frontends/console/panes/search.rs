@@ -1,12 +1,14 @@
 //! Steps that fit, wherever they are in the ledger: the engine looks for them, one stretch at a time.
 
-use crate::control::{ControlError, Page, Query};
+use crate::control::query;
+use crate::control::query::Counted;
 use crate::domain::attention::Cause;
 use crate::domain::model::{Step, StepState};
+use crate::frontends::console::arrived::Arrived;
 
 use super::super::feed::{Feed, Fetch, PAGE_ROWS};
 use super::super::look::{count, thousands};
-use super::{Context, unexpected};
+use super::Context;
 
 /// Further down no one scrolls: a longer filter finds it sooner.
 const ROWS_MAX: usize = 10_000;
@@ -116,22 +118,21 @@ impl Search {
     }
 
     fn page(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
-        let ticket = context.query(Query::Steps {
+        let is_first = cursor.is_none();
+        let steps = query::Steps {
             deletion_id: self.deletion.clone(),
             states: self.states.clone(),
-            site: None,
-            kind: None,
-            older_than: None,
             cause: self.cause.clone(),
             filter: self.filter.clone(),
-            cursor: cursor.clone(),
+            cursor,
             limit: PAGE_ROWS,
-        });
-        self.feed.asked(ticket, cursor.as_deref(), context.now);
+            ..query::Steps::default()
+        };
+        self.feed.ask(steps, is_first, context);
     }
 
     fn count(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
-        self.counting = Some(context.query(Query::StepCount {
+        self.counting = Some(context.ask(query::StepCount {
             deletion_id: self.deletion.clone(),
             states: self.states.clone(),
             cause: self.cause.clone(),
@@ -143,35 +144,26 @@ impl Search {
     /// True if it was this one's question.
     pub(crate) fn answer(
         &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
+        arrived: &mut Arrived,
         cursor: usize,
         context: &mut Context<'_>,
     ) -> bool {
-        if self.feed.owns(ticket) {
-            match answer.take() {
-                Some(Ok(Page::Steps { rows, next })) => {
-                    if let Fetch::Page(next) = self.feed.take(rows, next, context.now) {
-                        self.page(next, context);
-                    }
-                }
-                Some(Err(error)) => self.feed.fail(error.to_string()),
-                _ => self.feed.fail(unexpected()),
-            }
-        } else if self.counting == Some(ticket) {
-            self.counting = None;
-            match answer.take() {
-                Some(Ok(Page::StepCount { steps, next })) => {
+        let received = self
+            .feed
+            .receive::<query::Steps>(arrived, context, |page| page);
+        match received {
+            Some(Fetch::Page(next)) => self.page(next, context),
+            Some(Fetch::Nothing) => {}
+            None => match arrived.take::<query::StepCount>(&mut self.counting) {
+                None => return false,
+                Some(Ok(Counted { steps, next })) => {
                     self.counted += steps;
                     if next.is_some() {
                         self.count(next, context);
                     }
                 }
                 Some(Err(error)) => self.feed.fail(error.to_string()),
-                _ => self.feed.fail(unexpected()),
-            }
-        } else {
-            return false;
+            },
         }
         self.ask(cursor, context);
         true

@@ -1,13 +1,14 @@
 //! A walk through the practice cloud: what there is to try, how, and what was tried already.
 
-use crate::control::{ControlError, Page, Query};
+use crate::control::query;
 use crate::domain::model::{Deletion, DeletionState};
+use crate::frontends::console::arrived::Arrived;
 
 use super::super::feed::{Feed, Fetch, PAGE_ROWS};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
-use super::{Column, Context, Pane, unexpected};
+use super::{Column, Context, Pane};
 
 /// One thing to try. It is done when a deletion of this network of the practice cloud has come so far.
 struct Station {
@@ -129,16 +130,13 @@ impl TourPane {
     }
 
     fn page(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
-        let query = Query::Deletions {
-            states: Vec::new(),
-            site: None,
-            kind: None,
-            older_than: None,
-            cursor: cursor.clone(),
+        let is_first = cursor.is_none();
+        let deletions = query::Deletions {
+            cursor,
             limit: PAGE_ROWS,
+            ..query::Deletions::default()
         };
-        let ticket = context.query(query);
-        self.deletions.asked(ticket, cursor.as_deref(), context.now);
+        self.deletions.ask(deletions, is_first, context);
     }
 
     fn is_done(&self, station: &Station) -> bool {
@@ -228,24 +226,15 @@ impl Pane for TourPane {
         }
         self.ask(context);
     }
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        if !self.deletions.owns(ticket) {
-            return false;
-        }
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
         let first = !self.deletions.loaded;
-        match answer.take() {
-            Some(Ok(Page::Deletions { rows, next })) => {
-                if let Fetch::Page(next) = self.deletions.take(rows, next, context.now) {
-                    self.page(next, context);
-                }
-            }
-            Some(Err(error)) => self.deletions.fail(error.to_string()),
-            _ => self.deletions.fail(unexpected()),
+        let received = self
+            .deletions
+            .receive::<query::Deletions>(arrived, context, |page| page);
+        match received {
+            None => return false,
+            Some(Fetch::Page(next)) => self.page(next, context),
+            Some(Fetch::Nothing) => {}
         }
         if first {
             let open = |row: &usize| self.station(*row).is_some_and(|it| !self.is_done(it));

@@ -1,11 +1,15 @@
 //! One deletion as a living tree of its steps.
 
+use crate::domain::outline::Outline;
+use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::arrived::Ticket;
+use crate::frontends::console::feed::whole;
 use std::ops::Range;
 
-use crate::control::{Command, ControlError, Page, Query};
+use crate::control::{Command, ControlError, query};
 use crate::domain::awaiting::silent_deployment;
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Blocker, Deletion, Event as LedgerEvent, StepState, short_id};
+use crate::domain::model::{Blocker, Deletion, Event as LedgerEvent, Step, StepState, short_id};
 
 use super::super::feed::{Feed, Fetch};
 use super::super::keys::{Action, Scope};
@@ -21,7 +25,7 @@ use super::forest::{Forest, Node, Part, RowKey};
 use super::inspect::InspectPane;
 use super::ladder::LadderPane;
 use super::search::Search;
-use super::{Column, Context, Pane, PaneRequest, unexpected};
+use super::{Column, Context, Pane, PaneRequest};
 
 /// The engine answers so many at a time.
 const STEPS_AT_ONCE: usize = 500;
@@ -34,11 +38,11 @@ pub(crate) struct TreePane {
     /// When all branches that are known are asked for again.
     below: Feed<()>,
     /// Below which steps the branches are asked for: one question at a time.
-    asked_below: Option<(u64, Vec<Option<i64>>)>,
+    asked_below: Option<(Ticket, Vec<Option<i64>>)>,
     /// Of a refresh those that are still to be asked for.
     left_below: Vec<Option<i64>>,
     /// Steps of a branch that are asked for: the ticket, the branch and the first one's index.
-    members: Option<(u64, i64, usize)>,
+    asked_members: Option<(Ticket, i64, usize)>,
     search: Option<Search>,
     /// What the frozen plan says of resources that are no steps is asked for.
     frozen: Option<u64>,
@@ -56,7 +60,7 @@ impl TreePane {
             below: Feed::new(0),
             asked_below: None,
             left_below: Vec::new(),
-            members: None,
+            asked_members: None,
             search: None,
             frozen: None,
             since: i64::MAX,
@@ -73,29 +77,28 @@ impl TreePane {
     fn ask(&mut self, context: &mut Context<'_>) {
         if let Fetch::Page(_) = self.deletion.due(context) {
             let id = self.id.clone();
-            let ticket = context.query(Query::Deletion { id });
-            self.deletion.asked(ticket, None, context.now);
+            self.deletion.ask(query::Deletion { id }, true, context);
         }
         if let Some(search) = &mut self.search {
             search.ask(self.list.cursor, context);
             return;
         }
         self.ask_below(context);
-        if self.members.is_none()
+        if self.asked_members.is_none()
             && self.below.error.is_none()
             && let Some((branch, wanted)) = self.forest.missing(self.near())
             && let Some(counts) = self.forest.counts_of(branch)
         {
             let room = STEPS_AT_ONCE.saturating_sub(wanted.len()) / 2;
             let from = wanted.start.saturating_sub(room);
-            let ticket = context.query(Query::BranchSteps {
+            let ticket = context.ask(query::BranchSteps {
                 deletion_id: self.id.clone(),
                 branch,
                 counts,
                 from: from as u64,
                 limit: STEPS_AT_ONCE,
             });
-            self.members = Some((ticket, branch, from));
+            self.asked_members = Some((ticket, branch, from));
         }
     }
 
@@ -124,12 +127,12 @@ impl TreePane {
         };
         // What comes next is asked for with the answer.
         self.left_below = wanted.split_off(wanted.len().min(STEPS_AT_ONCE));
-        let ticket = context.query(Query::Outline {
+        let ticket = context.ask(query::Outline {
             deletion_id: self.id.clone(),
             below: wanted.clone(),
         });
         if is_refresh {
-            self.below.asked(ticket, None, context.now);
+            self.below.asked(ticket, true, context.now);
         }
         self.asked_below = Some((ticket, wanted));
     }
@@ -181,23 +184,45 @@ impl TreePane {
         self.ask(context);
     }
 
+    fn take_deletion(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) {
+        let known = self.deletion().map(|known| known.counts);
+        let row = |row: Box<Deletion>| whole(vec![*row]);
+        self.deletion
+            .receive::<query::Deletion>(arrived, context, row);
+        let Some(row) = self.deletion.rows.first() else {
+            // Of another time the tree would be wrong.
+            if context.replays {
+                self.forget();
+            }
+            return;
+        };
+        let (id, counts) = (row.id.clone(), row.counts);
+        if known.is_some_and(|known| known != counts) {
+            self.invalidate();
+        }
+        self.id = id;
+        if context.replays && counts.total == 0 {
+            self.forget();
+        }
+    }
+
     fn took_outline(
         &mut self,
-        (ticket, asked): (u64, Vec<Option<i64>>),
-        answer: Option<Result<Page, ControlError>>,
+        asked: &[Option<i64>],
+        answer: Result<Outline, ControlError>,
+        is_refresh: bool,
         context: &mut Context<'_>,
     ) {
         match answer {
-            Some(Ok(Page::Outline { outline })) => {
+            Ok(outline) => {
                 let held = self.forest.key(self.list.cursor);
-                self.forest.learn(&asked, outline);
+                self.forest.learn(asked, outline);
                 self.relayout(held);
-                if self.below.owns(ticket) {
+                if is_refresh {
                     self.below.take(Vec::new(), None, context.now);
                 }
             }
-            Some(Err(error)) => self.failed(error.to_string()),
-            _ => self.failed(unexpected()),
+            Err(error) => self.failed(error.to_string()),
         }
         self.ask(context);
     }
@@ -211,12 +236,11 @@ impl TreePane {
     fn took_members(
         &mut self,
         (branch, from): (i64, usize),
-        answer: Option<Result<Page, ControlError>>,
+        answer: Result<Vec<Step>, ControlError>,
         context: &mut Context<'_>,
     ) {
-        self.members = None;
         match answer {
-            Some(Ok(Page::Steps { rows, .. })) => {
+            Ok(rows) => {
                 let held = self.forest.key(self.list.cursor);
                 let nodes = rows.iter().map(Node::live).collect();
                 if !self.forest.load(branch, from..from + STEPS_AT_ONCE, nodes) {
@@ -226,8 +250,7 @@ impl TreePane {
                 self.relayout(held);
                 self.ask(context);
             }
-            Some(Err(error)) => self.failed(error.to_string()),
-            _ => self.failed(unexpected()),
+            Err(error) => self.failed(error.to_string()),
         }
     }
 }
@@ -276,7 +299,7 @@ impl Pane for TreePane {
             Some(search) => search.is_waiting(),
             None => self.below.is_waiting(),
         };
-        let asks = self.asked_below.is_some() || self.members.is_some();
+        let asks = self.asked_below.is_some() || self.asked_members.is_some();
         asks || rows || self.deletion.is_waiting()
     }
     fn follows(&self) -> bool {
@@ -420,7 +443,7 @@ impl Pane for TreePane {
         self.invalidate();
         self.deletion.invalidate();
         if self.frozen.is_none() {
-            self.frozen = Some(context.query(Query::FrozenPlan {
+            self.frozen = Some(context.ask(query::FrozenPlan {
                 deletion_id: self.id.clone(),
                 without_steps: true,
             }));
@@ -450,61 +473,43 @@ impl Pane for TreePane {
         self.ask(context);
     }
 
-    fn answer(
-        &mut self,
-        ticket: u64,
-        answer: &mut Option<Result<Page, ControlError>>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        if self.frozen == Some(ticket) {
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        let asked_frozen = self.frozen;
+        if let Some(plan) = arrived.take::<query::FrozenPlan>(&mut self.frozen) {
             // Without it the tree only lacks what is no step; there may be one later.
-            if let Some(Ok(Page::Plan { plan })) = answer.take() {
+            if let Ok(plan) = plan {
+                self.frozen = asked_frozen;
                 self.forest.add_sections(&plan.automatic, &plan.unset);
                 let held = self.forest.key(self.list.cursor);
                 self.relayout(held);
-            } else {
-                self.frozen = None;
             }
             return true;
         }
-        if self.deletion.owns(ticket) {
-            match answer.take() {
-                Some(Ok(Page::Deletion { row })) => {
-                    if self
-                        .deletion()
-                        .is_some_and(|known| known.counts != row.counts)
-                    {
-                        self.invalidate();
-                    }
-                    self.id.clone_from(&row.id);
-                    if context.replays && row.counts.total == 0 {
-                        self.forget();
-                    }
-                    self.deletion.take(vec![*row], None, context.now);
-                }
-                Some(Err(error)) => {
-                    if context.replays {
-                        self.forget();
-                    }
-                    self.deletion.refuse(error.to_string(), context);
-                }
-                _ => self.deletion.fail(unexpected()),
-            }
+        if self.deletion.is_asked(arrived) {
+            self.take_deletion(arrived, context);
             return true;
         }
-        if let Some(asked) = self.asked_below.take_if(|(asked, _)| *asked == ticket) {
-            self.took_outline(asked, answer.take(), context);
+        if let Some((ticket, asked)) = self.asked_below.take_if(|(it, _)| arrived.is_to(Some(*it)))
+            && let is_refresh = self.below.is_asked(arrived)
+            && let Some(answer) = arrived.take::<query::Outline>(&mut Some(ticket))
+        {
+            self.took_outline(&asked, answer, is_refresh, context);
             return true;
         }
-        if let Some((_, branch, from)) = self.members.filter(|(asked, ..)| *asked == ticket) {
-            self.took_members((branch, from), answer.take(), context);
+        let members = self
+            .asked_members
+            .take_if(|(it, ..)| arrived.is_to(Some(*it)));
+        if let Some((ticket, branch, from)) = members
+            && let Some(answer) = arrived.take::<query::BranchSteps>(&mut Some(ticket))
+        {
+            self.took_members((branch, from), answer, context);
             return true;
         }
         let cursor = self.list.cursor;
         let mut search = self.search.as_mut();
         if search
             .as_mut()
-            .is_some_and(|search| search.answer(ticket, answer, cursor, context))
+            .is_some_and(|search| search.answer(arrived, cursor, context))
         {
             let held = self.forest.key(cursor);
             self.relayout(held);

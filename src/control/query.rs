@@ -1,0 +1,401 @@
+//! What can be asked of the engine: a request type for each question, and its answer's type.
+//!
+//! [`super::Control`] is an object, so it takes one enum and answers with another: that is also what goes over
+//! the socket. Front ends never match on either: they [`ask`](trait.Control.html#method.ask) a request and
+//! get its own answer. A new question is a struct with its fields and one line in [`queries!`].
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::target::TargetSpec;
+use super::{
+    ControlError, DeploymentStatus, Explanation, GateStatus, KindInfo, SiteListing, SiteProgress,
+    SiteStatus, unexpected_reply,
+};
+use crate::domain::attention::{Cause, CauseGroup};
+use crate::domain::gantt::{Gantt, Upcoming as UpcomingAttempts};
+use crate::domain::ladder::{Ladder as PurgeLadder, PurgeScope};
+use crate::domain::model::{
+    Counts, Deletion as DeletionRow, DeletionState, Event, KindName, Orphan, Paged, Phase,
+    Plan as FullPlan, ResourceKey, Site, Step as StepRow, StepState, Tombstone,
+};
+use crate::domain::news::NotificationCursor as Cursor;
+use crate::domain::outline::Outline as Branches;
+use crate::domain::peers::{Answers, Question};
+
+/// A question to the engine.
+pub trait Request: Into<Query> + Send {
+    type Answer;
+
+    /// The answer as it goes over the socket.
+    fn page(answer: Self::Answer) -> Page;
+
+    /// The answer out of a page that this request was answered with.
+    ///
+    /// # Errors
+    /// [`ControlError::Internal`] if the page answers another request: the engine is of another version.
+    fn answer(page: Page) -> Result<Self::Answer, ControlError>;
+}
+
+/// A request whose answer comes in pages.
+pub trait Pages: Request<Answer = Paged<Self::Row>> + Clone {
+    type Row;
+
+    /// The same request for the page that begins at this cursor.
+    #[must_use]
+    fn at_cursor(self, cursor: Option<String>) -> Self;
+}
+
+macro_rules! queries {
+    ($($(#[$attribute:meta])* $name:ident => $answer:ty,)*) => {
+        /// Every request, as it goes over the socket.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case", tag = "ask")]
+        pub enum Query {
+            $($(#[$attribute])* $name($name),)*
+        }
+
+        /// Every answer, as it goes over the socket.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case", tag = "page", content = "answer")]
+        pub enum Page {
+            $($(#[$attribute])* $name($answer),)*
+        }
+
+        $(
+            impl From<$name> for Query {
+                fn from(request: $name) -> Self {
+                    Self::$name(request)
+                }
+            }
+
+            impl Request for $name {
+                type Answer = $answer;
+
+                fn page(answer: $answer) -> Page {
+                    Page::$name(answer)
+                }
+
+                fn answer(page: Page) -> Result<$answer, ControlError> {
+                    match page {
+                        Page::$name(answer) => Ok(answer),
+                        _ => Err(unexpected_reply()),
+                    }
+                }
+            }
+        )*
+    };
+}
+
+queries! {
+    Deletions => Paged<DeletionRow>,
+    Deletion => Box<DeletionRow>,
+    Progress => Vec<SiteProgress>,
+    Steps => Paged<StepRow>,
+    StepCount => Counted,
+    Outline => Branches,
+    BranchSteps => Vec<StepRow>,
+    Chart => Gantt,
+    Upcoming => UpcomingAttempts,
+    Causes => Vec<CauseGroup>,
+    Step => Box<StepRow>,
+    Timeline => Vec<Event>,
+    Tombstones => Paged<Tombstone>,
+    #[serde(skip)]
+    ShownBefore => Option<serde_json::Value>,
+    #[serde(skip)]
+    WholeOf => Option<Tombstone>,
+    #[serde(skip)]
+    Namesake => Option<Tombstone>,
+    Plan => Arc<FullPlan>,
+    FrozenPlan => Arc<FullPlan>,
+    Resources => Vec<SiteListing>,
+    Native => Paged<serde_json::Value>,
+    Explain => Box<Explanation>,
+    Ladder => Box<PurgeLadder>,
+    Orphans => Paged<Orphan>,
+    Sites => Vec<SiteStatus>,
+    Gates => Vec<GateStatus>,
+    Kinds => Vec<KindInfo>,
+    Audit => Vec<serde_json::Value>,
+    NotificationCursor => Cursor,
+    #[serde(skip)]
+    PointsAt => Answers,
+    Deployments => Vec<DeploymentStatus>,
+}
+
+macro_rules! pages {
+    ($($name:ident => $row:ty,)*) => {$(
+        impl Pages for $name {
+            type Row = $row;
+
+            fn at_cursor(self, cursor: Option<String>) -> Self {
+                Self { cursor, ..self }
+            }
+        }
+    )*};
+}
+
+pages! {
+    Deletions => DeletionRow,
+    Steps => StepRow,
+    Tombstones => Tombstone,
+    Native => serde_json::Value,
+    Orphans => Orphan,
+}
+
+/// The answer, or none where what was asked for does not exist; other errors stay errors.
+///
+/// # Errors
+/// Every error but [`ControlError::NotFound`].
+pub fn if_found<T>(answer: Result<T, ControlError>) -> Result<Option<T>, ControlError> {
+    match answer {
+        Err(ControlError::NotFound { .. }) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+/// Deletions, newest first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Deletions {
+    pub states: Vec<DeletionState>,
+    pub site: Option<Site>,
+    pub kind: Option<KindName>,
+    pub older_than: Option<DateTime<Utc>>,
+    pub cursor: Option<String>,
+    pub limit: usize,
+}
+
+/// One deletion, by its id or its short id.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Deletion {
+    pub id: String,
+}
+
+/// How far a deletion is at each site (T19).
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Progress {
+    pub deletion_id: String,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Steps {
+    pub deletion_id: Option<String>,
+    pub states: Vec<StepState>,
+    pub site: Option<Site>,
+    pub kind: Option<KindName>,
+    pub older_than: Option<DateTime<Utc>>,
+    /// Only those that need a person for exactly this cause.
+    pub cause: Option<Cause>,
+    /// A search, in the syntax of [`crate::domain::filter`]; empty: all steps. One call looks through a bounded
+    /// number of steps: a page may be short, and have another one behind it.
+    pub filter: String,
+    pub cursor: Option<String>,
+    pub limit: usize,
+}
+
+/// How many steps of a bounded stretch match, and where the next stretch begins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepCount {
+    pub deletion_id: Option<String>,
+    pub states: Vec<StepState>,
+    pub cause: Option<Cause>,
+    pub filter: String,
+    pub cursor: Option<String>,
+}
+
+/// The answer to [`StepCount`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    pub steps: u64,
+    pub next: Option<String>,
+}
+
+/// The branches of a deletion's tree below these steps; none: the branches that go last. At most 500.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Outline {
+    pub deletion_id: String,
+    pub below: Vec<Option<i64>>,
+}
+
+/// The steps of a branch from this index on, in the order of [`crate::domain::outline`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct BranchSteps {
+    pub deletion_id: String,
+    pub branch: i64,
+    /// The branch's counts, by which its steps are ordered.
+    pub counts: Counts,
+    pub from: u64,
+    pub limit: usize,
+}
+
+/// Which steps of a deletion ran when, in so many columns of time (at most 1,000).
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Chart {
+    pub deletion_id: String,
+    pub columns: u32,
+}
+
+/// The next attempts of blocked steps.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Upcoming {}
+
+/// What needs a person, grouped by cause; the largest group first. Only at these sites; without any, at all.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Causes {
+    pub sites: Vec<Site>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Step {
+    pub id: i64,
+}
+
+/// The events of one step or deletion, oldest first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Timeline {
+    pub deletion_id: Option<String>,
+    pub step_id: Option<i64>,
+    pub after: i64,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tombstones {
+    pub site: Option<Site>,
+    pub kind: Option<KindName>,
+    pub phases: Vec<Phase>,
+    pub id: Option<String>,
+    pub cursor: Option<String>,
+    pub limit: usize,
+}
+
+impl Tombstones {
+    /// The tombstone of one resource.
+    pub fn of(key: ResourceKey) -> Self {
+        Self {
+            site: Some(key.site),
+            kind: Some(key.kind),
+            id: Some(key.id),
+            limit: 1,
+            ..Self::default()
+        }
+    }
+}
+
+/// A resource that is being deleted, as its cloud showed it when the deletion was asked for (T7). Not served over
+/// the socket.
+#[derive(Clone, Debug)]
+pub struct ShownBefore {
+    pub key: ResourceKey,
+}
+
+/// The tombstone of the resource that this part goes with, if the part has none of its own and the resource
+/// has copies at other sites (T20). Not served over the socket.
+#[derive(Clone, Debug)]
+pub struct WholeOf {
+    pub part: ResourceKey,
+}
+
+/// The tombstone of the original, being deleted or gone, of which a resource that is to be created at this site would be
+/// a copy by its name and project alone (T14). Not served over the socket.
+#[derive(Clone, Debug)]
+pub struct Namesake {
+    pub site: Site,
+    pub kind: KindName,
+    pub name: String,
+    pub project_id: String,
+}
+
+/// A plan that was made lately, by its hash.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Plan {
+    pub hash: String,
+}
+
+/// The frozen plan of a deletion.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FrozenPlan {
+    pub deletion_id: String,
+    /// All but its steps, which may be many.
+    #[serde(default)]
+    pub without_steps: bool,
+}
+
+/// A fresh listing of one kind at one site, or at all.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Resources {
+    pub kind: String,
+    pub site: Option<Site>,
+}
+
+/// Resources that this deployment keeps itself: all of a kind, or those with these values in these fields.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Native {
+    pub kind: String,
+    #[serde(default)]
+    pub by: Vec<(String, String)>,
+    #[serde(default)]
+    pub cursor: Option<String>,
+    #[serde(default)]
+    pub limit: usize,
+}
+
+/// Why a resource does not go, or what would keep it (P2).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Explain {
+    pub target: TargetSpec,
+}
+
+/// The purge ladder of what is stuck (P3). Reads the cloud; sends no write.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ladder {
+    pub what: PurgeScope,
+}
+
+/// What was left behind by abandoned steps. Each is read from its cloud, which says whether it still exists.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Orphans {
+    pub cursor: Option<String>,
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Sites {}
+
+/// The traffic of each gate.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Gates {}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Kinds {}
+
+/// Rows of the audit after this one.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Audit {
+    pub after: i64,
+}
+
+/// How far a channel has notified people of what needs them (I7).
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NotificationCursor {
+    pub channel: String,
+}
+
+/// Which resources here refer to resources of the deployment that asks (G5). Not served over the socket.
+#[derive(Clone, Debug)]
+pub struct PointsAt {
+    pub question: Question,
+}
+
+/// The deployments that refer to this one, and those that this one refers to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Deployments {}
