@@ -981,6 +981,8 @@ pub struct Desk {
     pub following: Option<(u64, i64)>,
     /// A frame is shown after each event; off, nothing is ever on the screen.
     pub shows: bool,
+    /// Questions are answered at once; off, they stay without an answer.
+    pub answers: bool,
     /// Commands are answered at once; off, [`Self::receive`] does it.
     pub receives: bool,
     /// Of what is asked together, the last is answered first.
@@ -1029,6 +1031,7 @@ impl Desk {
             now: now(),
             following: None,
             shows: true,
+            answers: true,
             receives: true,
             last_first: false,
             reasons: Vec::new(),
@@ -1046,7 +1049,7 @@ impl Desk {
         let effects = update(&mut self.state, event);
         self.perform(effects);
         if self.shows && self.state.is_guarded() {
-            update(&mut self.state, Event::Shown);
+            update(&mut self.state, Event::GuardPainted);
         }
     }
 
@@ -1059,6 +1062,9 @@ impl Desk {
                 Effect::Query { ticket, query } => {
                     let answer = self.world.answer(&query);
                     self.asked.push(query);
+                    if !self.answers {
+                        continue;
+                    }
                     let now = self.now;
                     self.take(Event::Answer {
                         ticket,
@@ -1106,6 +1112,13 @@ impl Desk {
             ticket,
             events: Ok(events),
         });
+    }
+
+    /// The events that the console asked for could not be read.
+    pub fn lose_events(&mut self, error: ControlError) {
+        let (ticket, _) = self.following.take().unwrap();
+        let events = Err(error);
+        self.take(Event::Followed { ticket, events });
     }
 
     /// The engine publishes; a second has passed.

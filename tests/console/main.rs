@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod emptiness;
 mod fake;
 mod lists;
 mod pictures;

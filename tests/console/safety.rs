@@ -164,13 +164,13 @@ fn what_is_typed_ahead_of_the_plan_is_discarded() {
     desk.take(Event::Paste("web\n".to_owned()));
     assert_eq!(desk.changes().len(), 0);
     assert!(!desk.text().contains("confirm ─"), "{}", desk.text());
-    desk.take(Event::Shown);
+    desk.take(Event::GuardPainted);
     desk.press("enter");
     // The prompt is asked for, but not on the screen yet.
     desk.press("web enter");
     desk.take(Event::Paste("web".to_owned()));
     assert_eq!(desk.changes().len(), 0);
-    desk.take(Event::Shown);
+    desk.take(Event::GuardPainted);
     desk.press("enter");
     assert_eq!(desk.changes().len(), 0, "the line is still empty");
     desk.press("web enter");
@@ -828,7 +828,7 @@ fn a_plan_that_is_shown_again_takes_no_key_before_it_is_seen() {
     }
     assert!(desk.state.is_guarded());
     assert!(!desk.text().contains("Type the name"), "{}", desk.text());
-    desk.take(Event::Shown);
+    desk.take(Event::GuardPainted);
     desk.press("enter");
     assert!(desk.text().contains("Type the name"), "{}", desk.text());
 }

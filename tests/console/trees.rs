@@ -270,7 +270,7 @@ fn a_filter_asks_the_engine_and_says_how_many_of_all_fit() {
     assert!(desk.text().contains("▸ port ×4,990"), "{}", desk.text());
     desk.press("/nowhere enter");
     assert!(
-        desk.text().contains("No step contains that text"),
+        desk.text().contains("No step matches \"nowhere\"."),
         "{}",
         desk.text()
     );

@@ -54,7 +54,7 @@ pub enum Event {
     /// Comes only while [`super::State::wants_tick`].
     Tick(DateTime<Utc>),
     /// The last state is on the screen, and what was typed before that is thrown away.
-    Shown,
+    GuardPainted,
 }
 
 /// What only the loop may do.

@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::arrived::{Arrived, Ticket};
 use super::panes::Context;
+use super::panes::emptiness::Load;
 use crate::control::Request;
 use crate::domain::model::Paged;
 
@@ -63,6 +64,14 @@ impl<T> Feed<T> {
         if self.next.is_some() && self.ticket.is_none() {
             self.wanted = self.rows.len() + PAGE_ROWS;
             self.stale = true;
+        }
+    }
+
+    pub(crate) fn load(&self) -> Load {
+        match (self.loaded, &self.error) {
+            (false, _) => Load::Asking,
+            (true, Some(_)) if self.rows.is_empty() => Load::Failed,
+            (true, _) => Load::Answered,
         }
     }
 

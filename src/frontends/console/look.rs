@@ -113,12 +113,6 @@ impl RenderContext<'_> {
         })
     }
 
-    /// For a pane without rows because of its filter.
-    pub(crate) fn nothing_fits(&self, row: &str) -> String {
-        let back = self.key(Action::Back);
-        format!("No {row} contains that text; {back} shows all again.")
-    }
-
     /// How the key for this is written.
     pub(crate) fn key(&self, action: Action) -> String {
         self.keys.key(action)

@@ -56,7 +56,7 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
         if console.say_if_due()? {
             // What was typed before a guarded screen was printed was meant for another one.
             discard_typed_ahead(&mut lines);
-            console.take(Event::Shown, &mut asker);
+            console.take(Event::GuardPainted, &mut asker);
         }
         let tick_at = Instant::now() + TICK;
         let event = tokio::select! {

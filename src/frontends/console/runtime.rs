@@ -286,7 +286,7 @@ impl Console {
             Poll::Ready(())
         })
         .await;
-        self.take(Event::Shown)
+        self.take(Event::GuardPainted)
     }
 
     fn perform(&mut self, effects: Vec<Effect>) -> anyhow::Result<()> {

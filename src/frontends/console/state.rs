@@ -222,7 +222,7 @@ impl State {
             || self.panes.last().is_some_and(|pane| pane.is_busy())
     }
 
-    /// No key counts before [`super::Event::Shown`]: a screen that guards a deletion is new.
+    /// No key counts before [`super::Event::GuardPainted`]: a screen that guards a deletion is new.
     pub fn is_guarded(&self) -> bool {
         self.guarded
     }

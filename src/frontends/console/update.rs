@@ -106,7 +106,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.dirty = true;
             state.with_top(&mut effects, |pane, context| pane.wake(false, context));
         }
-        Event::Shown => {
+        Event::GuardPainted => {
             state.guarded = false;
             state.dirty = true;
         }
@@ -503,18 +503,21 @@ fn followed(
         Ok(events) => {
             if let Some(last) = events.last() {
                 state.followed = Some(last.seq);
-                state.dirty = true;
-                for pane in &mut state.panes {
-                    pane.followed(&events);
-                }
             } else if state.followed.is_none() {
                 state.followed = Some((state.snapshot.last_event - 200).max(0));
+            }
+            state.dirty = true;
+            for pane in &mut state.panes {
+                pane.followed(&events);
             }
         }
         Err(ControlError::Expired { oldest, .. }) => state.followed = Some(oldest - 1),
         Err(error) => {
             // Asked again when the pane is opened again: an engine that is gone is not hammered.
             state.say(Tone::Bad, format!("events could not be read: {error}"));
+            for pane in &mut state.panes {
+                pane.lost();
+            }
             return;
         }
     }

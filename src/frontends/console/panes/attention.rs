@@ -10,6 +10,7 @@ use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, DeletionState, Step, StepState};
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
+use std::borrow::Cow;
 
 use super::super::feed::{Feed, Fetch, PAGE_ROWS};
 use super::super::keys::{Action, Scope};
@@ -20,6 +21,7 @@ use super::super::look::{
 use super::blockers::{BlockersPane, Source};
 use super::causes::{CausesPane, cause_words};
 use super::deletions::{deletion_lines, fits_deletion, ladder, retry, target_words};
+use super::emptiness::Load;
 use super::explain::ExplainPane;
 use super::inspect::{InspectPane, step_lines};
 use super::ladder::LadderPane;
@@ -419,13 +421,19 @@ impl Pane for AttentionPane {
     fn strip_rows(&self) -> u16 {
         5
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        if self.steps.is_searching() {
-            return vec![Cell::dim("Asking what does not go…")];
+    fn load(&self) -> Load {
+        match self.steps.load() {
+            Load::Answered if self.shows_all() && self.visible.is_empty() => self.refused.load(),
+            load => load,
         }
-        if !self.list.filter.is_empty() {
-            return vec![Cell::dim(look.nothing_fits("row"))];
-        }
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        "step".into()
+    }
+    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::dim("Asking what does not go…")]
+    }
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
         match self.which {
             QueueKind::Stuck if look.replays => vec![Cell::plain(
                 "Nothing was stuck then, and nothing had been refused.",

@@ -2,7 +2,9 @@
 
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
+use crate::frontends::console::panes::emptiness::Load;
 use chrono::{DateTime, Utc};
+use std::borrow::Cow;
 
 use crate::control::{Command, query};
 use crate::domain::awaiting;
@@ -190,17 +192,21 @@ impl Pane for BlockersPane {
     fn strip_rows(&self) -> u16 {
         5
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        if !self.feed.loaded {
-            return vec![Cell::dim("Asking what stands in the way…")];
-        }
+    fn load(&self) -> Load {
+        self.feed.load()
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        "blocker".into()
+    }
+    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::dim("Asking for the blockers…")]
+    }
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
         if look.replays {
-            return vec![Cell::plain(
-                "No resource was known then to stand in the way.",
-            )];
+            return vec![Cell::plain("No blocker was known then.")];
         }
         vec![
-            Cell::plain("No resource is known to stand in the way."),
+            Cell::plain("No blocker is known."),
             Cell::dim("If it still does not go, its own error says why: enter on the step."),
         ]
     }

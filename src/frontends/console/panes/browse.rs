@@ -2,6 +2,7 @@
 
 use crate::frontends::console::arrived::Arrived;
 use chrono::{DateTime, TimeDelta, Utc};
+use std::borrow::Cow;
 use unicode_width::UnicodeWidthStr;
 
 use crate::control::{KindInfo, SiteListing, query};
@@ -14,6 +15,7 @@ use super::super::look::{
     Cell, RenderContext, Tone, WIDE, at_path, count, kind_words, name_or_id, or_none,
 };
 use super::details::DetailsPane;
+use super::emptiness::Load;
 use super::explain::ExplainPane;
 use super::plan::{PlanPane, Subject};
 use super::{Column, Context, Pane, Width};
@@ -398,31 +400,40 @@ impl Pane for BrowsePane {
         })
     }
 
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
+    fn load(&self) -> Load {
+        let all_failed = || self.listings.iter().all(|listing| listing.error.is_some());
+        match (self.loaded, &self.error) {
+            (false, _) => Load::Asking,
+            (true, Some(_)) if self.listings.is_empty() => Load::Failed,
+            (true, None) if !self.listings.is_empty() && all_failed() => Load::Failed,
+            (true, _) => Load::Answered,
+        }
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        kind_words(&self.kind.name).into()
+    }
+    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
+        let kind = kind_words(&self.kind.name);
+        vec![Cell::dim(format!("Listing every {kind} at every site…"))]
+    }
+    fn failed(&self, look: &RenderContext) -> Vec<Cell> {
+        if look.replays {
+            return self.nothing(look);
+        }
+        let again = look.key(Action::Refresh);
+        let advice = format!("{again} asks again, :sites shows what is reachable.");
+        vec![
+            Cell::plain("Nothing could be listed; the reason is above."),
+            Cell::dim(advice),
+        ]
+    }
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
         let kind = kind_words(&self.kind.name);
         let again = look.key(Action::Refresh);
-        if !self.list.filter.is_empty() && self.loaded {
-            return vec![
-                Cell::plain(format!("No {kind} fits \"{}\".", self.list.filter.text())),
-                Cell::dim(format!("{} shows all again.", look.key(Action::Back))),
-            ];
-        }
-        if !self.loaded {
-            return vec![Cell::dim(format!("Listing every {kind} at every site…"))];
-        }
         if look.replays {
             return vec![
                 Cell::plain(format!("A replay asks no cloud: it lists no {kind}.")),
                 Cell::dim(":deletions and :stuck show what the ledger knew."),
-            ];
-        }
-        let failed = self.listings.iter().filter(|l| l.error.is_some()).count();
-        if self.error.is_some() || (failed > 0 && failed == self.listings.len()) {
-            return vec![
-                Cell::plain("Nothing could be listed; the reason stands above."),
-                Cell::dim(format!(
-                    "{again} asks again, :sites shows what is reachable."
-                )),
             ];
         }
         vec![

@@ -7,16 +7,15 @@ use crate::control::{
 use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::Paged;
-use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
 
 use super::super::keys::{Action, Scope};
-use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone, count, kind_words, thousands};
 use super::super::prompt::Confirm;
 use super::super::rows::{Row, Rows};
 use super::attention::AttentionPane;
-use super::{Column, Context, Pane, PaneRequest};
+use super::list_pane::{ListPane, Refresh, Shown};
+use super::{Column, Context, PaneRequest};
 
 /// Reasons of the engine that are named where steps may not be tried again.
 const REASONS_MAX: usize = 4;
@@ -165,76 +164,60 @@ pub(crate) fn cause_words(cause: &Cause) -> String {
     }
 }
 
-impl Pane for CausesPane {
-    fn scope(&self) -> Scope {
-        Scope::Causes
+impl ListPane for CausesPane {
+    type Row = CauseGroup;
+    const SCOPE: Scope = Scope::Causes;
+    const WORD: &'static str = "causes";
+    const NOUN: &'static str = "cause";
+    const REFRESH: Refresh = Refresh::EachMove;
+    const DETAIL_ROWS: u16 = 4;
+    const LOADING: &'static str = "Asking what does not go…";
+
+    fn rows(&self) -> &Rows<CauseGroup> {
+        &self.rows
     }
-    fn word(&self) -> Option<&str> {
-        Some("causes")
+    fn rows_mut(&mut self) -> &mut Rows<CauseGroup> {
+        &mut self.rows
     }
-    fn title(&self, _look: &RenderContext) -> String {
-        let steps: u64 = self.rows.feed.rows.iter().map(|row| row.steps).sum();
-        let mut title = format!(
-            "{} of {}",
-            count(self.rows.feed.rows.len() as u64, "cause"),
-            count(steps, "step")
-        );
+    fn heading(&self) -> String {
+        let rows = &self.rows.feed.rows;
+        let steps: u64 = rows.iter().map(|row| row.steps).sum();
+        let causes = count(rows.len() as u64, "cause");
+        let mut heading = format!("{causes} of {}", count(steps, "step"));
         if !self.rows.list.marks.is_empty() {
-            title.push_str(&format!(", {} marked", self.rows.list.marks.len()));
+            heading.push_str(&format!(", {} marked", self.rows.list.marks.len()));
         }
-        title
+        heading
     }
-    fn list(&self) -> &List {
-        &self.rows.list
-    }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.rows.list
-    }
-    fn len(&self) -> usize {
-        self.rows.len()
-    }
-    fn is_busy(&self) -> bool {
-        self.rows.feed.is_waiting() || self.counting.is_some() || self.retrying.is_some()
-    }
-    fn is_marked(&self, row: usize) -> bool {
-        let row = self.rows.get(row);
-        row.is_some_and(|row| self.rows.list.marks.contains(&key(&row.cause)))
-    }
-    fn columns(&self, look: &RenderContext) -> Vec<Column> {
+    fn table(look: &RenderContext) -> Vec<Shown<Self>> {
         vec![
-            Column::fixed("STATE", 9),
-            Column::fixed("STEPS", 9).right(),
-            Column::fixed("KIND", 16).from(60),
-            Column::flex("CAUSE", 1),
-            Column::fixed("SINCE", look.brief_width()).from(60),
+            Self::show(Column::fixed("STATE", 9), |row, look| {
+                look.step_state(row.cause.state)
+            }),
+            Self::show(Column::fixed("STEPS", 9).right(), |row, _| {
+                Cell::plain(thousands(row.steps))
+            }),
+            Self::show(Column::fixed("KIND", 16).from(60), |row, _| {
+                Cell::plain(kind_words(&row.cause.kind))
+            }),
+            Self::show(Column::flex("CAUSE", 1), |row, _| {
+                Cell::plain(cause_words(&row.cause))
+            }),
+            Self::show(
+                Column::fixed("SINCE", look.brief_width()).from(60),
+                |row, look| Cell::dim(look.brief(row.since)),
+            ),
         ]
     }
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        let Some(row) = self.rows.get(row) else {
-            return Vec::new();
-        };
-        vec![
-            look.step_state(row.cause.state),
-            Cell::plain(thousands(row.steps)),
-            Cell::plain(kind_words(&row.cause.kind)),
-            Cell::plain(cause_words(&row.cause)),
-            Cell::dim(look.brief(row.since)),
-        ]
+    fn progress(&self) -> Vec<Cell> {
+        let counting = (self.counting.as_ref()).map(|_| "counting what may be tried again…");
+        let retrying = self.retrying.map(|_| "trying again…");
+        let under_way = counting.into_iter().chain(retrying);
+        under_way
+            .map(|words| Cell::new(words, Tone::Busy))
+            .collect()
     }
-    fn head(&self, look: &RenderContext) -> Vec<Cell> {
-        let mut head = look.errors(&self.rows.feed.error);
-        if self.counting.is_some() {
-            head.push(Cell::new("counting what may be tried again…", Tone::Busy));
-        }
-        if self.retrying.is_some() {
-            head.push(Cell::new("trying again…", Tone::Busy));
-        }
-        head
-    }
-    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
-        let Some(row) = self.rows.current() else {
-            return Vec::new();
-        };
+    fn details(row: &CauseGroup, look: &RenderContext) -> Vec<Cell> {
         let since = look.time(row.since);
         let mut lines = vec![Cell::plain(format!(
             "{} of {}, the first since {since}",
@@ -246,16 +229,7 @@ impl Pane for CausesPane {
         }
         lines
     }
-    fn strip_rows(&self) -> u16 {
-        4
-    }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        if !self.rows.feed.loaded {
-            return vec![Cell::dim("Asking what does not go…")];
-        }
-        if !self.rows.list.filter.is_empty() {
-            return vec![Cell::dim(look.nothing_fits("cause"))];
-        }
+    fn none(look: &RenderContext) -> Vec<Cell> {
         if look.replays {
             return vec![Cell::plain("Nothing was stuck then.")];
         }
@@ -264,27 +238,10 @@ impl Pane for CausesPane {
             Cell::dim("What needs you is grouped here by why it does not go, the largest first."),
         ]
     }
-    fn filter_changed(&mut self) {
-        self.rows.refilter();
+    fn mark(row: &CauseGroup) -> Option<String> {
+        Some(key(&row.cause))
     }
-    fn open(&mut self, context: &mut Context<'_>) {
-        self.rows.ask_anew(context);
-    }
-    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
-        if moved {
-            self.rows.feed.invalidate();
-        }
-        self.rows.ask(context);
-    }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
-        if !self.rows.answer(arrived, context) {
-            return false;
-        }
-        let there: Vec<String> = self.rows.feed.rows.iter().map(Row::key).collect();
-        self.rows.list.marks.retain(|mark| there.contains(mark));
-        true
-    }
-    fn receipt(
+    fn take_receipt(
         &mut self,
         ticket: u64,
         receipt: &Result<Receipt, ControlError>,
@@ -302,7 +259,7 @@ impl Pane for CausesPane {
                 Err(error) => context.say(Tone::Bad, format!("retry: {error}")),
             }
             self.rows.list.marks.clear();
-            self.open(context);
+            self.rows.ask_anew(context);
             return true;
         }
         match self.counting.take_if(|(asked, _)| *asked == ticket) {
@@ -313,15 +270,11 @@ impl Pane for CausesPane {
             None => false,
         }
     }
-    fn confirmed(&mut self, ticket: u64) -> bool {
+    fn was_confirmed(&mut self, ticket: u64) -> bool {
         self.retrying = Some(ticket);
         true
     }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        if action == Action::Refresh {
-            self.open(context);
-            return;
-        }
+    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
         let Some(row) = self.rows.current() else {
             return;
         };

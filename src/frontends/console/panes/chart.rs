@@ -2,7 +2,9 @@
 
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
+use crate::frontends::console::panes::emptiness::Load;
 use chrono::{DateTime, Utc};
+use std::borrow::Cow;
 
 use crate::control::query;
 use crate::domain::gantt::{Gantt, GanttRow, Mark};
@@ -250,13 +252,16 @@ impl Pane for ChartPane {
     fn strip_rows(&self) -> u16 {
         3
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        if !self.feed.loaded {
-            return vec![Cell::dim("Counting what happened…")];
-        }
-        if !self.list.filter.is_empty() {
-            return vec![Cell::dim(look.nothing_fits("row"))];
-        }
+    fn load(&self) -> Load {
+        self.feed.load()
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        "row".into()
+    }
+    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::dim("Counting what happened…")]
+    }
+    fn nothing(&self, _look: &RenderContext) -> Vec<Cell> {
         vec![
             Cell::plain("This deletion has no steps yet."),
             Cell::dim("Once it is planned, what runs when is drawn here."),

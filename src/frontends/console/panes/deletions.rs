@@ -1,14 +1,12 @@
 //! All deletions, with how far they are.
 
-use crate::control::{Command, query};
+use crate::control::{Command, Snapshot, query};
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, DeletionState, Paged, short_id};
-use crate::frontends::console::arrived::Arrived;
 
 use super::super::feed::PAGE_ROWS;
 use super::super::keys::{Action, Scope};
-use super::super::list::List;
 use super::super::look::{
     Cell, RenderContext, Tone, blocker_words, count, duration, kind_words, name_or_id, thousands,
 };
@@ -18,8 +16,9 @@ use super::blockers::{BlockersPane, Source};
 use super::chart::ChartPane;
 use super::inspect::InspectPane;
 use super::ladder::LadderPane;
+use super::list_pane::{ListPane, Refresh, Shown};
 use super::tree::TreePane;
-use super::{Column, Context, Pane, PaneRequest};
+use super::{Column, Context, PaneRequest};
 
 pub(crate) struct DeletionsPane {
     rows: Rows<Deletion>,
@@ -191,90 +190,70 @@ pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<C
     lines
 }
 
-impl Pane for DeletionsPane {
-    fn scope(&self) -> Scope {
-        Scope::Deletions
+fn progress_bar(deletion: &Deletion, look: &RenderContext) -> Cell {
+    let counts = &deletion.counts;
+    if counts.total == 0 {
+        return Cell::default();
     }
-    fn word(&self) -> Option<&str> {
-        Some("deletions")
+    let bar = look.bar(counts, usize::from(progress_width(look)));
+    Cell::new(bar, look.deletion_state(deletion.state).tone)
+}
+
+impl ListPane for DeletionsPane {
+    type Row = Deletion;
+    const SCOPE: Scope = Scope::Deletions;
+    const WORD: &'static str = "deletions";
+    const NOUN: &'static str = "deletion";
+    const REFRESH: Refresh = Refresh::EachMove;
+    const DETAIL_ROWS: u16 = 5;
+    const LOADING: &'static str = "Asking for the deletions…";
+
+    fn rows(&self) -> &Rows<Deletion> {
+        &self.rows
     }
-    fn title(&self, _look: &RenderContext) -> String {
-        let more = if self.rows.feed.has_more() { "+" } else { "" };
-        format!("deletions {}{more}", self.rows.feed.rows.len())
+    fn rows_mut(&mut self) -> &mut Rows<Deletion> {
+        &mut self.rows
     }
-    fn list(&self) -> &List {
-        &self.rows.list
-    }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.rows.list
-    }
-    fn len(&self) -> usize {
-        self.rows.len()
-    }
-    fn is_busy(&self) -> bool {
-        self.rows.feed.is_waiting()
-    }
-    fn columns(&self, look: &RenderContext) -> Vec<Column> {
+    fn table(look: &RenderContext) -> Vec<Shown<Self>> {
         vec![
-            Column::fixed("STATE", 11),
-            Column::fixed("ID", 8).from(60),
-            Column::flex("WHAT", 3),
-            Column::fixed("PROGRESS", progress_width(look)).from(60),
-            Column::fixed("DONE", 13).right(),
-            Column::fixed("LEFT", 7).right().from(60),
+            Self::show(Column::fixed("STATE", 11), |row, look| {
+                look.deletion_state(row.state)
+            }),
+            Self::show(Column::fixed("ID", 8).from(60), |row, _| {
+                Cell::dim(short_id(&row.id))
+            }),
+            Self::show(Column::flex("WHAT", 3), |row, _| {
+                Cell::plain(target_words(row))
+            }),
+            Self::show(
+                Column::fixed("PROGRESS", progress_width(look)).from(60),
+                progress_bar,
+            ),
+            Self::show(Column::fixed("DONE", 13).right(), |row, _| {
+                match row.counts.total {
+                    0 => Cell::default(),
+                    _ => Cell::plain(progress_words(row)),
+                }
+            }),
+            Self::show(Column::fixed("LEFT", 7).right().from(60), |row, _| {
+                Cell::dim(row.eta_seconds.map(duration).unwrap_or_default())
+            }),
             // A wider screen shows no less of the name.
-            Column::fixed("ASKED (UTC)", 11).from(120),
-            Column::flex("BY", 1).from(140),
+            Self::show(Column::fixed("ASKED (UTC)", 11).from(120), |row, look| {
+                Cell::dim(look.time(row.requested_at))
+            }),
+            Self::show(Column::flex("BY", 1).from(140), |row, _| {
+                Cell::dim(row.requested_by.name.clone())
+            }),
         ]
     }
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        let Some(deletion) = self.rows.get(row) else {
-            return Vec::new();
-        };
-        let state = look.deletion_state(deletion.state);
-        let counts = &deletion.counts;
-        let (bar, progress) = if counts.total == 0 {
-            (String::new(), String::new())
-        } else {
-            (
-                look.bar(counts, usize::from(progress_width(look))),
-                progress_words(deletion),
-            )
-        };
-        let left = deletion.eta_seconds.map(duration);
-        vec![
-            state.clone(),
-            Cell::dim(short_id(&deletion.id)),
-            Cell::plain(target_words(deletion)),
-            Cell::new(bar, state.tone),
-            Cell::plain(progress),
-            Cell::dim(left.unwrap_or_default()),
-            Cell::dim(look.time(deletion.requested_at)),
-            Cell::dim(deletion.requested_by.name.clone()),
-        ]
-    }
-    fn head(&self, look: &RenderContext) -> Vec<Cell> {
-        look.errors(&self.rows.feed.error)
-    }
-    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
-        let Some(deletion) = self.rows.current() else {
-            return Vec::new();
-        };
+    fn details(deletion: &Deletion, look: &RenderContext) -> Vec<Cell> {
         // The column may have cut it.
         let mut lines = vec![Cell::plain(target_words(deletion))];
         lines.extend(deletion_lines(deletion, look));
         lines
     }
-    fn strip_rows(&self) -> u16 {
-        5
-    }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        if !self.rows.feed.loaded {
-            return vec![Cell::dim("Asking for the deletions…")];
-        }
-        if !self.rows.list.filter.is_empty() {
-            return vec![Cell::dim(look.nothing_fits("deletion"))];
-        }
+    fn none(look: &RenderContext) -> Vec<Cell> {
         if look.replays {
             return vec![Cell::plain("No deletion had been asked for by then.")];
         }
@@ -289,32 +268,15 @@ impl Pane for DeletionsPane {
             Cell::dim(format!("{:<11} shows all keys", look.key(Action::Help))),
         ]
     }
-    fn filter_changed(&mut self) {
-        self.rows.refilter();
-    }
-    fn open(&mut self, context: &mut Context<'_>) {
-        self.rows.ask_anew(context);
-    }
-    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
-        if moved {
-            self.rows.feed.invalidate();
-            // What the snapshot carries is newer than the page.
-            for row in &mut self.rows.feed.rows {
-                if let Some(new) = context.snapshot.deletions.iter().find(|d| d.id == row.id) {
-                    row.clone_from(new);
-                }
+    /// What the snapshot carries is newer than the page.
+    fn update(&mut self, snapshot: &Snapshot) {
+        for row in &mut self.rows.feed.rows {
+            if let Some(new) = snapshot.deletions.iter().find(|d| d.id == row.id) {
+                row.clone_from(new);
             }
         }
-        self.rows.ask(context);
     }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
-        self.rows.answer(arrived, context)
-    }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        if action == Action::Refresh {
-            self.rows.ask_anew(context);
-            return;
-        }
+    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
         let Some(deletion) = self.rows.current() else {
             return;
         };

@@ -1,7 +1,6 @@
 //! Other deployments: those that ours refer to, and those whose word ours wait for (G).
 
 use crate::domain::model::Paged;
-use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
 use chrono::{DateTime, Utc};
 
@@ -11,10 +10,10 @@ use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::KindName;
 
 use super::super::keys::{Action, Scope};
-use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone, count, kind_words, thousands};
 use super::super::rows::{Row, Rows};
-use super::{Column, Context, Pane};
+use super::list_pane::{ListPane, Refresh, Shown};
+use super::{Column, Context};
 
 /// Heard and seen times move without the engine: so it is asked once a second while this is shown.
 pub(crate) struct DeploymentsPane {
@@ -158,93 +157,60 @@ fn awaited_line(row: &DeploymentStatus, look: &RenderContext) -> Cell {
     Cell::new(format!("{known}{}{waits}{released}", look.dot()), tone)
 }
 
-impl Pane for DeploymentsPane {
-    fn scope(&self) -> Scope {
-        Scope::Deployments
+impl ListPane for DeploymentsPane {
+    type Row = DeploymentStatus;
+    const SCOPE: Scope = Scope::Deployments;
+    const WORD: &'static str = "deployments";
+    const NOUN: &'static str = "deployment";
+    const REFRESH: Refresh = Refresh::Clock;
+    /// Why a deployment is not heard is a sentence with what was tried.
+    const DETAIL_ROWS: u16 = 8;
+    const LOADING: &'static str = "Asking the engine for other deployments…";
+
+    fn rows(&self) -> &Rows<DeploymentStatus> {
+        &self.rows
     }
-    fn word(&self) -> Option<&str> {
-        Some("deployments")
+    fn rows_mut(&mut self) -> &mut Rows<DeploymentStatus> {
+        &mut self.rows
     }
-    fn title(&self, _look: &RenderContext) -> String {
-        format!("deployments {}", self.rows.feed.rows.len())
-    }
-    fn list(&self) -> &List {
-        &self.rows.list
-    }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.rows.list
-    }
-    fn len(&self) -> usize {
-        self.rows.len()
-    }
-    fn is_busy(&self) -> bool {
-        !self.rows.feed.loaded
-    }
-    fn is_live(&self) -> bool {
-        true
-    }
-    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
+    fn table(_look: &RenderContext) -> Vec<Shown<Self>> {
         vec![
-            Column::flex("NAME", 2),
-            Column::flex("SERVICE/REGION", 2).from(50),
-            Column::fixed("WE WATCH", 17),
-            Column::fixed("IT WATCHES", 20).from(60),
-            Column::fixed("AWAITED", 7).right(),
-            Column::flex("WHY", 3).from(100),
-        ]
-    }
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        let Some(row) = self.rows.get(row) else {
-            return Vec::new();
-        };
-        let importer = row.importer.as_ref();
-        vec![
-            match &row.name {
+            Self::show(Column::flex("NAME", 2), |row, _| match &row.name {
                 Some(name) => Cell::plain(name.clone()),
                 None => Cell::dim("not known yet"),
-            },
-            Cell::plain(row.place()),
-            watch_cell(row.watch.as_ref(), look),
-            importer_cell(importer, look),
-            match importer.map(|it| it.awaited) {
-                None => Cell::dim(look.none()),
-                Some(0) => Cell::dim("0"),
-                Some(awaited) => Cell::new(thousands(awaited), Tone::Warn),
-            },
-            Cell::plain(row.reasons().join("; ")),
+            }),
+            Self::show(Column::flex("SERVICE/REGION", 2).from(50), |row, _| {
+                Cell::plain(row.place())
+            }),
+            Self::show(Column::fixed("WE WATCH", 17), |row, look| {
+                watch_cell(row.watch.as_ref(), look)
+            }),
+            Self::show(Column::fixed("IT WATCHES", 20).from(60), |row, look| {
+                importer_cell(row.importer.as_ref(), look)
+            }),
+            Self::show(Column::fixed("AWAITED", 7).right(), |row, look| {
+                match row.importer.as_ref().map(|it| it.awaited) {
+                    None => Cell::dim(look.none()),
+                    Some(0) => Cell::dim("0"),
+                    Some(awaited) => Cell::new(thousands(awaited), Tone::Warn),
+                }
+            }),
+            Self::show(Column::flex("WHY", 3).from(100), |row, _| {
+                Cell::plain(row.reasons().join("; "))
+            }),
         ]
     }
-    fn head(&self, look: &RenderContext) -> Vec<Cell> {
-        look.errors(&self.rows.feed.error)
-    }
-    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
-        let Some(row) = self.rows.current() else {
-            return Vec::new();
-        };
+    fn details(row: &DeploymentStatus, look: &RenderContext) -> Vec<Cell> {
         let mut lines = vec![
             awaited_line(row, look),
             watch_line(row.watch.as_ref(), look),
             importer_line(row.importer.as_ref(), look),
         ];
-        let reasons = row.reasons();
-        lines.extend(
-            reasons
-                .into_iter()
-                .map(|reason| Cell::new(reason, Tone::Bad)),
-        );
+        let reasons = row.reasons().into_iter();
+        lines.extend(reasons.map(|reason| Cell::new(reason, Tone::Bad)));
         lines
     }
-    /// Why it is not heard is a sentence with what was tried.
-    fn strip_rows(&self) -> u16 {
-        8
-    }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        if !self.rows.feed.loaded {
-            return vec![Cell::dim("Asking the engine for other deployments…")];
-        }
-        if !self.rows.list.filter.is_empty() {
-            return vec![Cell::dim(look.nothing_fits("deployment"))];
-        }
+    fn none(look: &RenderContext) -> Vec<Cell> {
         if look.replays {
             let told = "A replay asks no deployment; :events tells when one came or was released.";
             return vec![Cell::plain(told)];
@@ -256,19 +222,7 @@ impl Pane for DeploymentsPane {
             Cell::dim("gone --print-config shows the section."),
         ]
     }
-    fn filter_changed(&mut self) {
-        self.rows.refilter();
-    }
-    fn open(&mut self, context: &mut Context<'_>) {
-        self.rows.ask_anew(context);
-    }
-    fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
-        self.rows.ask_anew(context);
-    }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
-        self.rows.answer(arrived, context)
-    }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
         if let (Action::Copy, Some(row)) = (action, self.rows.current()) {
             context.copy(row.name.clone().unwrap_or_else(|| row.place()));
         }

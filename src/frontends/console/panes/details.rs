@@ -1,6 +1,7 @@
 //! One resource, whole, as the cloud listed it.
 
 use serde_json::Value;
+use std::borrow::Cow;
 
 use crate::domain::model::Resource;
 
@@ -109,8 +110,11 @@ impl Pane for DetailsPane {
     fn strip_rows(&self) -> u16 {
         3
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim(look.nothing_fits("field"))]
+    fn noun(&self) -> Cow<'static, str> {
+        "field".into()
+    }
+    fn nothing(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::plain("There is no field to show.")]
     }
     fn filter_changed(&mut self) {
         self.visible = (0..self.fields.len())

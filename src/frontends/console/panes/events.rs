@@ -1,7 +1,9 @@
 //! What happened, newest last; and every message that this console showed, so that none is lost.
 
 use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::panes::emptiness::Load;
 use chrono::{DateTime, Utc};
+use std::borrow::Cow;
 
 use crate::control::query;
 use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
@@ -35,6 +37,7 @@ pub(crate) struct EventsPane {
     visible: Vec<usize>,
     /// Of a replay: what happened last by then is asked for.
     asked: Option<u64>,
+    load: Load,
 }
 
 impl EventsPane {
@@ -44,6 +47,7 @@ impl EventsPane {
             entries: notices.map(Entry::of_notice).collect(),
             visible: Vec::new(),
             asked: None,
+            load: Load::Asking,
         };
         pane.refilter();
         pane
@@ -167,7 +171,22 @@ impl Pane for EventsPane {
             lines
         })
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
+    fn load(&self) -> Load {
+        self.load
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        "event".into()
+    }
+    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::dim("Reading the events…")]
+    }
+    fn failed(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![
+            Cell::plain("The events could not be read."),
+            Cell::dim(":events asks again."),
+        ]
+    }
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
         if look.replays {
             return vec![Cell::plain("Nothing had happened by then.")];
         }
@@ -191,11 +210,21 @@ impl Pane for EventsPane {
         match arrived.take::<query::Timeline>(&mut self.asked) {
             None => return false,
             Some(Ok(rows)) => self.replay(&rows),
-            Some(Err(error)) => context.say(Tone::Bad, error.to_string()),
+            Some(Err(error)) => {
+                self.lost();
+                context.say(Tone::Bad, error.to_string());
+            }
         }
         true
     }
+    fn lost(&mut self) {
+        self.load = match self.entries.iter().all(|entry| entry.seq == 0) {
+            true => Load::Failed,
+            false => Load::Answered,
+        };
+    }
     fn followed(&mut self, events: &[LedgerEvent]) {
+        self.load = Load::Answered;
         self.entries.extend(events.iter().map(Entry::of_event));
         // The sort is stable: events of one moment keep their order.
         self.entries.sort_by_key(|entry| entry.at);

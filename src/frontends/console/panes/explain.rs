@@ -5,6 +5,8 @@ use crate::control::{Explanation, SiteSpec, TargetSpec, query};
 use crate::domain::model::{Blocker, ResourceKey, Site};
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
+use crate::frontends::console::panes::emptiness::Load;
+use std::borrow::Cow;
 
 use super::super::feed::{Feed, Fetch};
 use super::super::keys::{Action, Scope};
@@ -130,16 +132,19 @@ impl Pane for ExplainPane {
     fn strip_rows(&self) -> u16 {
         4
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        if !self.feed.loaded {
-            return vec![Cell::dim("Looking at it, and at what refers to it…")];
-        }
-        if !self.list.filter.is_empty() {
-            return vec![Cell::dim(look.nothing_fits("line"))];
-        }
+    fn load(&self) -> Load {
+        self.feed.load()
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        "line".into()
+    }
+    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::dim("Reading it, and what refers to it…")]
+    }
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
         vec![Cell::plain(match look.replays {
-            true => "No deletion was at it by then.",
-            false => "Nothing holds it, and no deletion is at it.",
+            true => "No deletion had it as a step by then.",
+            false => "Nothing blocks it, and it is in no deletion.",
         })]
     }
     fn filter_changed(&mut self) {

@@ -3,14 +3,13 @@
 use crate::control::{GateStatus, query};
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::Paged;
-use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
 
 use super::super::keys::{Action, Scope};
-use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
-use super::{Column, Context, Pane};
+use super::list_pane::{ListPane, Refresh, Shown};
+use super::{Column, Context};
 
 /// Counted by the gates, whatever the engine does: so it is asked for once a second while it is shown.
 pub(crate) struct GatesPane {
@@ -54,70 +53,56 @@ fn counted(count: u64, tone: Tone) -> Cell {
     }
 }
 
-impl Pane for GatesPane {
-    fn scope(&self) -> Scope {
-        Scope::Gates
+impl ListPane for GatesPane {
+    type Row = GateStatus;
+    const SCOPE: Scope = Scope::Gates;
+    const WORD: &'static str = "gates";
+    const NOUN: &'static str = "gate";
+    const REFRESH: Refresh = Refresh::Clock;
+    const LOADING: &'static str = "Asking the engine for its gates…";
+
+    fn rows(&self) -> &Rows<GateStatus> {
+        &self.rows
     }
-    fn word(&self) -> Option<&str> {
-        Some("gates")
+    fn rows_mut(&mut self) -> &mut Rows<GateStatus> {
+        &mut self.rows
     }
-    fn title(&self, _look: &RenderContext) -> String {
-        format!("gates {}", self.rows.feed.rows.len())
-    }
-    fn list(&self) -> &List {
-        &self.rows.list
-    }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.rows.list
-    }
-    fn len(&self) -> usize {
-        self.rows.len()
-    }
-    fn is_busy(&self) -> bool {
-        !self.rows.feed.loaded
-    }
-    fn is_live(&self) -> bool {
-        true
-    }
-    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
+    fn table(_look: &RenderContext) -> Vec<Shown<Self>> {
+        let number = |heading, width| Column::fixed(heading, width).right();
         vec![
-            Column::fixed("GATE", 21),
-            Column::fixed("SERVICE", 13).from(90),
-            Column::fixed("FOR", 7),
-            Column::flex("SITE", 2).from(130),
-            Column::fixed("REQUESTS", 10).right(),
-            Column::fixed("HIDDEN", 8).right().from(50),
-            Column::fixed("DELETING", 8).right().from(70),
-            Column::fixed("REFUSED", 8).right(),
-            Column::fixed("ACCEPTED", 8).right().from(60),
-            Column::fixed("FAILED", 7).right().from(100),
+            Self::show(Column::fixed("GATE", 21), |gate, _| {
+                Cell::plain(gate.listen.clone())
+            }),
+            Self::show(Column::fixed("SERVICE", 13).from(90), |gate, _| {
+                Cell::plain(gate.service.clone())
+            }),
+            Self::show(Column::fixed("FOR", 7), |gate, _| {
+                Cell::plain(gate.source.clone())
+            }),
+            Self::show(Column::flex("SITE", 2).from(130), |gate, _| {
+                Cell::plain(gate.site.to_string())
+            }),
+            Self::show(number("REQUESTS", 10), |gate, _| {
+                Cell::plain(gate.traffic.requests.to_string())
+            }),
+            Self::show(number("HIDDEN", 8).from(50), |gate, _| {
+                counted(gate.traffic.hidden, Tone::Plain)
+            }),
+            Self::show(number("DELETING", 8).from(70), |gate, _| {
+                counted(gate.traffic.deleting, Tone::Plain)
+            }),
+            Self::show(number("REFUSED", 8), |gate, _| {
+                counted(gate.traffic.refused, Tone::Warn)
+            }),
+            Self::show(number("ACCEPTED", 8).from(60), |gate, _| {
+                counted(gate.traffic.accepted, Tone::Good)
+            }),
+            Self::show(number("FAILED", 7).from(100), |gate, _| {
+                counted(gate.traffic.failed, Tone::Bad)
+            }),
         ]
     }
-    fn cells(&self, row: usize, _look: &RenderContext) -> Vec<Cell> {
-        let Some(row) = self.rows.get(row) else {
-            return Vec::new();
-        };
-        let traffic = &row.traffic;
-        vec![
-            Cell::plain(row.listen.clone()),
-            Cell::plain(row.service.clone()),
-            Cell::plain(row.source.clone()),
-            Cell::plain(row.site.to_string()),
-            Cell::plain(traffic.requests.to_string()),
-            counted(traffic.hidden, Tone::Plain),
-            counted(traffic.deleting, Tone::Plain),
-            counted(traffic.refused, Tone::Warn),
-            counted(traffic.accepted, Tone::Good),
-            counted(traffic.failed, Tone::Bad),
-        ]
-    }
-    fn head(&self, look: &RenderContext) -> Vec<Cell> {
-        look.errors(&self.rows.feed.error)
-    }
-    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
-        let Some(row) = self.rows.current() else {
-            return Vec::new();
-        };
+    fn details(row: &GateStatus, look: &RenderContext) -> Vec<Cell> {
         let traffic = &row.traffic;
         let touched = traffic.hidden + traffic.deleting + traffic.refused + traffic.accepted;
         let passed = traffic.requests.saturating_sub(touched + traffic.failed);
@@ -137,16 +122,7 @@ impl Pane for GatesPane {
             )),
         ]
     }
-    fn strip_rows(&self) -> u16 {
-        3
-    }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        if !self.rows.feed.loaded {
-            return vec![Cell::dim("Asking the engine for its gates…")];
-        }
-        if !self.rows.list.filter.is_empty() {
-            return vec![Cell::dim(look.nothing_fits("gate"))];
-        }
+    fn none(look: &RenderContext) -> Vec<Cell> {
         if look.replays {
             let told = "What came through gates is in no ledger: a replay cannot tell.";
             return vec![Cell::plain(told)];
@@ -159,19 +135,7 @@ impl Pane for GatesPane {
             Cell::dim("deleted stays deleted for every client that comes that way."),
         ]
     }
-    fn filter_changed(&mut self) {
-        self.rows.refilter();
-    }
-    fn open(&mut self, context: &mut Context<'_>) {
-        self.rows.ask_anew(context);
-    }
-    fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
-        self.rows.ask_anew(context);
-    }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
-        self.rows.answer(arrived, context)
-    }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
         if let (Action::Copy, Some(row)) = (action, self.rows.current()) {
             context.copy(row.listen.clone());
         }

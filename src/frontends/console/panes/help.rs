@@ -2,6 +2,7 @@
 
 use crate::control::KindInfo;
 use crate::domain::model::{Counts, StepState};
+use std::borrow::Cow;
 
 use super::super::command::PANES;
 use super::super::keys::{Action, Keymap, Scope, key_names};
@@ -175,8 +176,11 @@ impl Pane for HelpPane {
     fn strip_rows(&self) -> u16 {
         2
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim(look.nothing_fits("key"))]
+    fn noun(&self) -> Cow<'static, str> {
+        "key".into()
+    }
+    fn nothing(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::plain("There is no key to show.")]
     }
     fn filter_changed(&mut self) {
         self.visible = (0..self.entries.len())

@@ -7,6 +7,7 @@ use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState, short_id};
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
+use std::borrow::Cow;
 
 use super::super::feed::{Feed, Fetch, PAGE_ROWS};
 use super::super::keys::{Action, Scope};
@@ -16,6 +17,7 @@ use super::super::look::{
 };
 use super::blockers::{BlockersPane, Source};
 use super::deletions::{deletion_lines, target_words};
+use super::emptiness::Load;
 use super::ladder::LadderPane;
 use super::{Column, Context, Pane, PaneRequest};
 
@@ -336,10 +338,20 @@ impl Pane for InspectPane {
     fn strip_rows(&self) -> u16 {
         4
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        if !self.loaded {
-            return vec![Cell::dim("Reading the timeline…")];
+    fn load(&self) -> Load {
+        match (self.loaded, &self.error) {
+            (false, _) => Load::Asking,
+            (true, Some(_)) if self.timeline.is_empty() => Load::Failed,
+            (true, _) => Load::Answered,
         }
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        "event".into()
+    }
+    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::dim("Reading the timeline…")]
+    }
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
         if look.replays {
             return vec![Cell::plain("Nothing had happened to it by then.")];
         }

@@ -6,6 +6,8 @@ use crate::domain::ladder::{Ladder, Offer, PurgeScope, Rung};
 use crate::domain::model::short_id;
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
+use crate::frontends::console::panes::emptiness::Load;
+use std::borrow::Cow;
 
 use super::super::feed::{Feed, Fetch};
 use super::super::keys::{Action, Scope};
@@ -205,11 +207,17 @@ impl Pane for LadderPane {
     fn strip_rows(&self) -> u16 {
         4
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        if !self.feed.loaded {
-            return vec![Cell::dim("Asking what can be done about it…")];
-        }
-        vec![Cell::dim(look.nothing_fits("rung"))]
+    fn load(&self) -> Load {
+        self.feed.load()
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        "rung".into()
+    }
+    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::dim("Asking what can be done about it…")]
+    }
+    fn nothing(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::plain("Nothing can be done about it here.")]
     }
     fn filter_changed(&mut self) {
         let filter = &self.list.filter;

@@ -11,6 +11,7 @@ pub(crate) mod deletions;
 pub(crate) mod deployments;
 pub(crate) mod details;
 pub(crate) mod drift;
+pub(crate) mod emptiness;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod forest;
@@ -18,6 +19,7 @@ pub(crate) mod gates;
 pub(crate) mod help;
 pub(crate) mod inspect;
 pub(crate) mod ladder;
+pub(crate) mod list_pane;
 pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod search;
@@ -35,6 +37,7 @@ use chrono::{DateTime, Utc};
 use crate::control::{Command, ControlError, Receipt, Request, Snapshot};
 use crate::domain::model::Event as LedgerEvent;
 
+use self::emptiness::Load;
 use super::event::Effect;
 use super::keys::{Action, Keymap, Scope};
 use super::list::List;
@@ -174,8 +177,26 @@ pub(crate) trait Pane: Send {
     fn strip_rows(&self) -> u16 {
         2
     }
-    /// Instead of rows: what would be here, and how it gets here.
-    fn empty(&self, look: &RenderContext) -> Vec<Cell>;
+    /// How far the question is that its rows answer.
+    fn load(&self) -> Load {
+        Load::Answered
+    }
+    /// One of its rows, for people.
+    fn noun(&self) -> Cow<'static, str>;
+    /// In place of rows, until the first answer.
+    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
+        Vec::new()
+    }
+    /// In place of rows, where they could not be asked for.
+    fn failed(&self, look: &RenderContext) -> Vec<Cell> {
+        let again = look.key(Action::Refresh);
+        vec![
+            Cell::plain("It could not be read; the reason is above."),
+            Cell::dim(format!("{again} asks again.")),
+        ]
+    }
+    /// In place of rows where there are none: what would be here, and how it gets here.
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell>;
     /// Something is under way that will be shown: the loop ticks.
     fn is_busy(&self) -> bool {
         false
@@ -211,6 +232,8 @@ pub(crate) trait Pane: Send {
         false
     }
     fn followed(&mut self, _events: &[LedgerEvent]) {}
+    /// The events could not be read.
+    fn lost(&mut self) {}
     fn act(&mut self, _action: Action, _context: &mut Context<'_>) {}
     /// What this pane had asked to be confirmed was confirmed, and went out with this ticket; true
     /// if the pane takes the receipt itself.

@@ -3,16 +3,15 @@
 use crate::control::query;
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{Orphan, Paged, Presence, short_id};
-use crate::frontends::console::arrived::Arrived;
 
 use super::super::feed::PAGE_ROWS;
 use super::super::keys::{Action, Scope};
-use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone, kind_words, name_or_id};
 use super::super::rows::{Row, Rows};
 use super::explain::ExplainPane;
 use super::inspect::InspectPane;
-use super::{Column, Context, Pane};
+use super::list_pane::{ListPane, Refresh, Shown};
+use super::{Column, Context};
 
 /// Each answer is a look at the clouds: it is asked when it is opened and when a person asks again, and
 /// not whenever the engine moves.
@@ -64,65 +63,49 @@ fn presence(there: Presence, look: &RenderContext) -> Cell {
     }
 }
 
-impl Pane for OrphansPane {
-    fn scope(&self) -> Scope {
-        Scope::Orphans
+impl ListPane for OrphansPane {
+    type Row = Orphan;
+    const SCOPE: Scope = Scope::Orphans;
+    const WORD: &'static str = "orphans";
+    const NOUN: &'static str = "orphan";
+    const REFRESH: Refresh = Refresh::Demand;
+    const LOADING: &'static str = "Asking the clouds for what was abandoned…";
+
+    fn rows(&self) -> &Rows<Orphan> {
+        &self.rows
     }
-    fn word(&self) -> Option<&str> {
-        Some("orphans")
+    fn rows_mut(&mut self) -> &mut Rows<Orphan> {
+        &mut self.rows
     }
-    fn title(&self, _look: &RenderContext) -> String {
-        let more = if self.rows.feed.has_more() { "+" } else { "" };
-        format!("orphans {}{more}", self.rows.feed.rows.len())
-    }
-    fn list(&self) -> &List {
-        &self.rows.list
-    }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.rows.list
-    }
-    fn len(&self) -> usize {
-        self.rows.len()
-    }
-    fn is_busy(&self) -> bool {
-        self.rows.feed.is_waiting()
-    }
-    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
+    fn table(_look: &RenderContext) -> Vec<Shown<Self>> {
         vec![
-            Column::fixed("STILL", 10),
-            Column::fixed("KIND", 14).from(60),
-            Column::flex("NAME", 2),
-            Column::flex("SITE", 2).from(70),
-            Column::fixed("SINCE (UTC)", 11).from(100),
-            Column::fixed("DELETION", 8).from(60),
-            Column::flex("WHY", 3).from(90),
+            Self::show(Column::fixed("STILL", 10), |row, look| {
+                presence(row.there, look)
+            }),
+            Self::show(Column::fixed("KIND", 14).from(60), |row, _| {
+                Cell::plain(kind_words(&row.resource.key.kind))
+            }),
+            Self::show(Column::flex("NAME", 2), |row, _| {
+                Cell::plain(name_or_id(&row.resource.name, &row.resource.key.id))
+            }),
+            Self::show(Column::flex("SITE", 2).from(70), |row, _| {
+                Cell::plain(row.resource.key.site.to_string())
+            }),
+            Self::show(Column::fixed("SINCE (UTC)", 11).from(100), |row, look| {
+                Cell::dim(look.time(row.since))
+            }),
+            Self::show(Column::fixed("DELETION", 8).from(60), |row, _| {
+                Cell::dim(short_id(&row.deletion_id))
+            }),
+            Self::show(Column::flex("WHY", 3).from(90), |row, _| {
+                Cell::plain(row.why.clone())
+            }),
         ]
     }
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        let Some(row) = self.rows.get(row) else {
-            return Vec::new();
-        };
-        let key = &row.resource.key;
-        vec![
-            presence(row.there, look),
-            Cell::plain(kind_words(&key.kind)),
-            Cell::plain(name_or_id(&row.resource.name, &key.id)),
-            Cell::plain(key.site.to_string()),
-            Cell::dim(look.time(row.since)),
-            Cell::dim(short_id(&row.deletion_id)),
-            Cell::plain(row.why.clone()),
-        ]
-    }
-    fn head(&self, look: &RenderContext) -> Vec<Cell> {
-        look.errors(&self.rows.feed.error)
-    }
-    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
-        let Some(row) = self.rows.current() else {
-            return Vec::new();
-        };
+    fn details(row: &Orphan, look: &RenderContext) -> Vec<Cell> {
         let key = &row.resource.key;
         let mut lines = vec![Cell::plain(format!(
-            "{key}{}given up {}{}project {}",
+            "{key}{}abandoned {}{}project {}",
             look.dot(),
             look.time(row.since),
             look.dot(),
@@ -133,43 +116,19 @@ impl Pane for OrphansPane {
         }
         lines
     }
-    fn strip_rows(&self) -> u16 {
-        3
-    }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        if !self.rows.feed.loaded {
-            return vec![Cell::dim("Looking at what was given up…")];
-        }
-        if !self.rows.list.filter.is_empty() {
-            return vec![Cell::dim(look.nothing_fits("orphan"))];
-        }
+    fn none(look: &RenderContext) -> Vec<Cell> {
         if look.replays {
-            return vec![Cell::plain("Nothing had been given up by then.")];
+            return vec![Cell::plain("Nothing had been abandoned by then.")];
         }
         vec![
-            Cell::plain("Nothing was given up."),
+            Cell::plain("Nothing was abandoned."),
             Cell::dim(
-                "F on what is stuck shows the ladder; what its last rung forgets is listed here.",
+                "F on a stuck step shows the ladder; its last rung abandons the step, and what is \
+                 left behind is listed here.",
             ),
         ]
     }
-    fn filter_changed(&mut self) {
-        self.rows.refilter();
-    }
-    fn open(&mut self, context: &mut Context<'_>) {
-        self.rows.ask_anew(context);
-    }
-    fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
-        self.rows.ask(context);
-    }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
-        self.rows.answer(arrived, context)
-    }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        if action == Action::Refresh {
-            self.rows.ask_anew(context);
-            return;
-        }
+    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
         let Some(row) = self.rows.current() else {
             return;
         };

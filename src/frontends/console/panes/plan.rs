@@ -4,6 +4,7 @@
 //! confirmation of the resource that was under the cursor when `D` was pressed. There is no way
 //! around the screen, and what was typed before it was visible is thrown away.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::control::{
@@ -20,6 +21,7 @@ use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone, blocker_words, count, kind_words, name_or_id};
 use super::super::prompt::Confirm;
 use super::blockers::{BlockerRow, BlockersPane};
+use super::emptiness::Load;
 use super::forest::{Forest, Part};
 use super::tree::TreePane;
 use super::{Column, Context, Pane, PaneRequest};
@@ -409,26 +411,34 @@ impl Pane for PlanPane {
     fn strip_rows(&self) -> u16 {
         3
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
+    fn load(&self) -> Load {
         match &self.stage {
-            Stage::Planning(_) => vec![
-                Cell::plain(format!("Planning to delete {}.", self.subject_words())),
-                Cell::dim("Everything that hangs on it is listed; nothing is sent that changes"),
-                Cell::dim(format!(
-                    "anything. {} drops the plan.",
-                    look.key(Action::Back)
-                )),
-            ],
-            Stage::Failed(..) => {
-                let (again, back) = (look.key(Action::Refresh), look.key(Action::Back));
-                vec![Cell::dim(format!(
-                    "Nothing was sent. {again} plans again, {back} goes back."
-                ))]
-            }
-            Stage::Ready(_) | Stage::Starting(..) => {
-                vec![Cell::dim("There is nothing to delete: it is gone already.")]
-            }
+            Stage::Planning(_) => Load::Asking,
+            Stage::Failed(..) => Load::Failed,
+            Stage::Ready(_) | Stage::Starting(..) => Load::Answered,
         }
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        "step".into()
+    }
+    fn loading(&self, look: &RenderContext) -> Vec<Cell> {
+        vec![
+            Cell::plain(format!("Planning to delete {}.", self.subject_words())),
+            Cell::dim("Everything that hangs on it is listed; nothing is sent that changes"),
+            Cell::dim(format!(
+                "anything. {} drops the plan.",
+                look.key(Action::Back)
+            )),
+        ]
+    }
+    fn failed(&self, look: &RenderContext) -> Vec<Cell> {
+        let (again, back) = (look.key(Action::Refresh), look.key(Action::Back));
+        vec![Cell::dim(format!(
+            "Nothing was sent. {again} plans again, {back} goes back."
+        ))]
+    }
+    fn nothing(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::dim("There is nothing to delete: it is gone already.")]
     }
 
     fn filter_changed(&mut self) {

@@ -9,6 +9,7 @@ use crate::frontends::console::arrived::Arrived;
 use super::super::feed::{Feed, Fetch, PAGE_ROWS};
 use super::super::look::{count, thousands};
 use super::Context;
+use super::emptiness::Load;
 
 /// Further down no one scrolls: a longer filter finds it sooner.
 const ROWS_MAX: usize = 10_000;
@@ -60,6 +61,13 @@ impl Search {
 
     pub(crate) fn error(&self) -> Option<&String> {
         self.feed.error.as_ref()
+    }
+
+    pub(crate) fn load(&self) -> Load {
+        match self.is_searching() {
+            true => Load::Asking,
+            false => self.feed.load(),
+        }
     }
 
     pub(crate) fn has_more(&self) -> bool {

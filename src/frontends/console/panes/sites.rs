@@ -1,5 +1,6 @@
 //! The regions that the engine works with.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::control::{Command, SiteState, SiteStatus, Snapshot};
@@ -8,6 +9,7 @@ use crate::domain::filter::Facts;
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
+use super::emptiness::Load;
 use super::{Column, Context, Pane, PaneRequest};
 
 pub(crate) struct SitesPane {
@@ -147,7 +149,19 @@ impl Pane for SitesPane {
             lines
         })
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
+    fn load(&self) -> Load {
+        match self.snapshot.at {
+            None => Load::Asking,
+            Some(_) => Load::Answered,
+        }
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        "site".into()
+    }
+    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::dim("Asking the engine for its sites…")]
+    }
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
         if look.replays {
             let told = "A replay asks no cloud; :events tells when a site was lost or paused.";
             return vec![Cell::plain(told)];

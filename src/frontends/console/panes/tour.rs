@@ -3,6 +3,7 @@
 use crate::control::query;
 use crate::domain::model::{Deletion, DeletionState};
 use crate::frontends::console::arrived::Arrived;
+use std::borrow::Cow;
 
 use super::super::feed::{Feed, Fetch, PAGE_ROWS};
 use super::super::keys::{Action, Scope};
@@ -205,8 +206,11 @@ impl Pane for TourPane {
     fn strip_rows(&self) -> u16 {
         5
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim(look.nothing_fits("row"))]
+    fn noun(&self) -> Cow<'static, str> {
+        "station".into()
+    }
+    fn nothing(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::plain("The tour has no stations here.")]
     }
     fn filter_changed(&mut self) {
         let filter = &self.list.filter;

@@ -4,6 +4,8 @@ use crate::domain::outline::Outline;
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::arrived::Ticket;
 use crate::frontends::console::feed::whole;
+use crate::frontends::console::panes::emptiness::Load;
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::control::{Command, ControlError, query};
@@ -404,16 +406,22 @@ impl Pane for TreePane {
     fn strip_rows(&self) -> u16 {
         4
     }
-    fn empty(&self, look: &RenderContext) -> Vec<Cell> {
-        if let Some(search) = &self.search {
-            return vec![Cell::dim(match search.is_searching() {
-                true => "Looking through the steps…".to_owned(),
-                false => look.nothing_fits("step"),
-            })];
+    fn load(&self) -> Load {
+        match &self.search {
+            Some(search) => search.load(),
+            None => self.below.load(),
         }
-        if !self.below.loaded {
-            return vec![Cell::dim("Reading the steps…")];
-        }
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        "step".into()
+    }
+    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::dim(match self.search {
+            Some(_) => "Looking through the steps…",
+            None => "Reading the steps…",
+        })]
+    }
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
         if look.replays {
             let told = match self.deletion() {
                 Some(_) => "It had no steps by then: they come with its plan.",

@@ -9,6 +9,7 @@ use super::super::replay_cursor::shown_at;
 use super::super::state::State;
 use super::keys;
 use super::{header, table_rows};
+use crate::frontends::console::panes::emptiness;
 
 /// All that there is to say now.
 pub fn render_lines(state: &State) -> Vec<String> {
@@ -113,7 +114,11 @@ fn pane_lines(state: &State, pane: &dyn Pane, look: &RenderContext) -> Vec<Strin
     let mut lines = vec![title];
     lines.extend(pane.head(look).into_iter().map(|cell| cell.text));
     if pane.len() == 0 {
-        lines.extend(pane.empty(look).into_iter().map(|cell| cell.text));
+        lines.extend(
+            emptiness::lines(pane, look)
+                .into_iter()
+                .map(|cell| cell.text),
+        );
     }
     let last = (list.top + table_rows(state)).min(pane.len());
     lines.extend((list.top..last).map(|row| row_line(pane, row, look)));

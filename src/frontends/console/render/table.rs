@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use super::super::look::{Cell, Tone};
 use super::super::panes::{Column, Pane, Width};
 use super::Canvas;
+use crate::frontends::console::panes::emptiness;
 
 /// The sign of the cursor and that of a mark.
 const GUTTER: u16 = 3;
@@ -143,7 +144,7 @@ fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
 fn draw_empty(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     let look = canvas.look;
     let mut y = area.y + u16::from(area.height > 4);
-    for cell in pane.empty(&look) {
+    for cell in emptiness::lines(pane, &look) {
         for line in look.wrap(&cell.text, usize::from(area.width.saturating_sub(4)), 3) {
             if y >= area.bottom() {
                 return;
