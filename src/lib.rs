@@ -35,12 +35,13 @@
 //! | `control` | `domain` |
 //! | `peers` | `domain`, `system`, `control` |
 //! | `engine` | `domain`, `system`, `ledger`, `cloud`, `control`, `peers` |
+//! | `present` | `domain` |
 //! | `frontends` | nothing |
-//! | `frontends/api` | `domain`, `system`, `control` |
-//! | `frontends/cli` | `domain`, `system`, `control`, `frontends/offline` |
-//! | `frontends/console` | `domain`, `system`, `control` |
-//! | `frontends/gate` | `domain`, `system`, `control`, `ledger/tombstones`, `cloud/openstack` |
-//! | `frontends/notify` | `domain`, `system`, `control` |
+//! | `frontends/api` | `domain`, `system`, `control`, `present` |
+//! | `frontends/cli` | `domain`, `system`, `control`, `present`, `frontends/offline` |
+//! | `frontends/console` | `domain`, `system`, `control`, `present` |
+//! | `frontends/gate` | `domain`, `system`, `control`, `present`, `ledger/tombstones`, `cloud/openstack` |
+//! | `frontends/notify` | `domain`, `system`, `control`, `present` |
 //! | `frontends/offline` | `domain`, `system`, `control`, `ledger`, `cloud` |
 //! | `sandbox` | nothing |
 //! | `app` | all |
@@ -195,5 +196,6 @@ pub mod engine;
 pub mod frontends;
 pub mod ledger;
 pub mod peers;
+pub mod present;
 pub mod sandbox;
 pub mod system;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use super::Places;
 use super::clouds::{NamedSite, chosen_sites, connect, environment, named_sites};
 use super::gates::Gates;
-use super::peers;
 use super::scene::{Scene, SideEngine};
+use super::{Places, peers};
 use crate::cloud::openstack::{self, CloudsConfig};
 use crate::cloud::{Cloud, CloudRouter, Registry};
 use crate::control::Control;

@@ -8,8 +8,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use super::planning::control_error;
-use super::requests;
-use super::{PAGE_MAX, Shared};
+use super::{PAGE_MAX, Shared, requests};
 use crate::cloud::CloudFailure;
 use crate::control::{
     Accepted, Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot, TargetSpec,

@@ -1,6 +1,5 @@
 //! Copies at other sites: found when their original is to go, and swept when they come back (T14b).
 
-use crate::control::query;
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
@@ -10,7 +9,7 @@ use super::control_service::ledger_error;
 use super::planning::unreadable;
 use super::sweep::{PAGE, swept_together};
 use crate::cloud::{CloudFailure, Fields, ListRows, NameLookup};
-use crate::control::ControlError;
+use crate::control::{ControlError, query};
 use crate::domain::kinds::Kind;
 use crate::domain::mapping::{CopiedBy, Local, Mapped, Mapping};
 use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombstone};

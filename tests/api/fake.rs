@@ -1,7 +1,6 @@
 //! A control that answers what it was told to, and remembers what it was asked.
 
-use gone::control::Accepted;
-use gone::control::query;
+use gone::control::{Accepted, query};
 use gone::domain::model::Paged;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

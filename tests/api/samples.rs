@@ -1,8 +1,6 @@
 //! One of everything that the control can be asked and can answer.
 
-use gone::control::Accepted;
-use gone::control::Purged;
-use gone::control::query;
+use gone::control::{Accepted, Purged, query};
 use gone::domain::model::Paged;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -25,7 +25,6 @@ mod resources;
 mod socket;
 mod views;
 
-use crate::domain::model::Paged;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::control::{Command, Control};
-use crate::domain::model::Scope;
+use crate::domain::model::{Paged, Scope};
 use crate::system::clock::Clock;
 use crate::system::listener::{self, Bounds, Crowd, Guest, Http, accept_each};
 use caller::Admission;

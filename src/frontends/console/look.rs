@@ -5,8 +5,7 @@ use chrono::{DateTime, Utc};
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::domain::awaiting::{becomes, deployment_of, silent_deployment};
-use crate::domain::model::{Blocker, Counts, DeletionState, KindName, StepState, short_id};
+use crate::domain::model::{Counts, DeletionState, StepState};
 use crate::domain::text;
 use crate::system::config::{Accent, Theme};
 
@@ -349,83 +348,8 @@ impl RenderContext<'_> {
     }
 }
 
-/// `floating IP` for `floating_ip`.
-pub(crate) fn kind_words(kind: &KindName) -> String {
-    let words: Vec<&str> = kind
-        .as_str()
-        .split('_')
-        .map(|word| match word {
-            "ip" => "IP",
-            "ips" => "IPs",
-            "qos" => "QoS",
-            "rbac" => "RBAC",
-            word => word,
-        })
-        .collect();
-    words.join(" ")
-}
-
-/// `floating IP 203.0.113.9 (project demo, not in this plan)`
-pub(crate) fn blocker_words(blocker: &Blocker) -> String {
-    if let Some(name) = silent_deployment(blocker) {
-        return format!("deployment {name} (its word is awaited)");
-    }
-    let name = if blocker.name.is_empty() {
-        &blocker.id
-    } else {
-        &blocker.name
-    };
-    let words = format!("{} {name}", kind_words(&blocker.kind));
-    if let (Some(at), Some(becomes)) = (deployment_of(blocker), becomes(blocker)) {
-        return format!("{words} at {at} ({becomes})");
-    }
-    let owner = if blocker.owner.is_empty() {
-        "owner unknown".to_owned()
-    } else {
-        format!("project {}", blocker.owner_shown())
-    };
-    let plan = if blocker.in_plan {
-        "goes with this plan"
-    } else {
-        "not in this plan"
-    };
-    format!("{words} ({owner}, {plan})")
-}
-
-/// `web`, or the short id of what has no name.
-pub(crate) fn name_or_id<'a>(name: &'a str, id: &'a str) -> &'a str {
-    if name.is_empty() { short_id(id) } else { name }
-}
-
 pub(crate) fn or_none<'a>(text: &'a str, look: &RenderContext) -> &'a str {
     if text.is_empty() { look.none() } else { text }
-}
-
-/// `1 step`, `12,000 steps`
-pub(crate) fn count(n: u64, one: &str) -> String {
-    format!("{} {one}{}", thousands(n), if n == 1 { "" } else { "s" })
-}
-
-pub(crate) fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(c);
-    }
-    text
-}
-
-/// `42s`, `3m 05s`, `2h 10m`, `4d 3h`
-pub(crate) fn duration(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{}h {:02}m", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
-    }
 }
 
 /// `ctrl-d`, as the help writes it.
@@ -517,12 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_durations_read_easily() {
-        assert_eq!(count(1, "step"), "1 step");
-        assert_eq!(count(12_000, "step"), "12,000 steps");
-        assert_eq!(duration(59), "59s");
-        assert_eq!(duration(185), "3m 05s");
-        assert_eq!(duration(90_000), "1d 1h");
+    fn a_bar_shows_gone_and_accepted_steps() {
         let counts = Counts {
             gone: 5,
             verifying: 2,

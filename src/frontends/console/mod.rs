@@ -21,6 +21,7 @@
 //! **Architecture invariant:** this room knows [`crate::control`] and the nouns of
 //! [`crate::domain`], and nothing of the engine, the ledger or a cloud.
 
+mod about;
 mod arrived;
 mod command;
 mod event;
@@ -33,6 +34,8 @@ mod plain;
 mod prompt;
 mod render;
 mod replay_cursor;
+mod requests;
+mod route;
 mod rows;
 mod runtime;
 mod state;

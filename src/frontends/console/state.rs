@@ -20,14 +20,14 @@ use super::panes::deployments::DeploymentsPane;
 use super::panes::events::EventsPane;
 use super::panes::gates::GatesPane;
 use super::panes::help::HelpPane;
+use super::panes::open::open;
 use super::panes::orphans::OrphansPane;
 use super::panes::sites::SitesPane;
 use super::panes::tour::TourPane;
 use super::panes::{Context, Pane, PaneRequest};
 use super::prompt::Prompt;
-use super::render;
 use super::replay_cursor::{self, ReplayCursor};
-use super::{ConsoleOptions, EngineMode, Exit};
+use super::{ConsoleOptions, EngineMode, Exit, render};
 
 /// Deeper than anyone walks; the oldest pane falls out.
 const STACK_MAX: usize = 32;
@@ -319,8 +319,9 @@ impl State {
     fn grant(&mut self, wish: PaneRequest, asker: usize, effects: &mut Vec<Effect>) {
         let is_top = asker + 1 == self.panes.len();
         match wish {
-            PaneRequest::Push(pane) => self.push(pane, effects),
-            PaneRequest::Replace(pane) => {
+            PaneRequest::Push(route) => self.push(open(route), effects),
+            PaneRequest::Replace(route) => {
+                let pane = open(route);
                 if is_top {
                     self.panes.truncate(asker);
                     self.push(pane, effects);

@@ -7,21 +7,18 @@ use chrono::{DateTime, Utc};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tui_input::Input;
 
-use crate::control::Request as _;
-use crate::control::{ControlError, Page, Receipt, query};
+use crate::control::{ControlError, Page, Receipt, Request as _, query};
 use crate::domain::filter::SearchQuery;
 use crate::domain::model::Event as LedgerEvent;
 
-use super::Exit;
-use super::command;
 use super::event::{Effect, Event};
 use super::keys::{Action, Scope};
-use super::look::{Tone, count, key_hint};
+use super::look::{Tone, key_hint};
 use super::panes::{Context, Pane};
 use super::prompt::{self, Prompt};
-use super::render;
-use super::replay_cursor;
 use super::state::State;
+use super::{Exit, command, render, replay_cursor};
+use crate::present::count;
 
 /// How far a notch of the wheel goes.
 const WHEEL_ROWS: usize = 3;

@@ -8,25 +8,23 @@ use crate::domain::filter::Facts;
 use crate::domain::gantt::{DUE_WITHIN, Upcoming};
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, DeletionState, Step, StepState};
+use crate::frontends::console::about::{deletion_lines, fits_deletion, step_lines};
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
+use crate::frontends::console::requests::{ladder, retry};
+use crate::frontends::console::route::{Route, Source};
 use std::borrow::Cow;
 
 use super::super::feed::{Feed, Fetch, PAGE_ROWS};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{
-    Cell, RenderContext, Tone, blocker_words, count, kind_words, name_or_id, thousands,
-};
-use super::blockers::{BlockersPane, Source};
-use super::causes::{CausesPane, cause_words};
-use super::deletions::{deletion_lines, fits_deletion, ladder, retry, target_words};
+use super::super::look::{Cell, RenderContext, Tone};
 use super::emptiness::Load;
-use super::explain::ExplainPane;
-use super::inspect::{InspectPane, step_lines};
-use super::ladder::LadderPane;
 use super::search::Search;
 use super::{Column, Context, Pane, PaneRequest};
+use crate::present::{
+    blocker_words, cause_words, count, kind_words, name_or_id, target_words, thousands,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueKind {
@@ -264,19 +262,28 @@ fn act_on_step(step: &Step, action: Action, context: &mut Context<'_>) {
     let name = name_or_id(&step.resource.name, &step.resource.key.id);
     let words = format!("{} {name}", kind_words(&step.resource.key.kind));
     match action {
-        Action::Open => context.push(InspectPane::of_step(step.id, &step.deletion_id)),
-        Action::Explain => context.push(ExplainPane::new(step.resource.key.clone(), words)),
-        Action::Blockers => context.push(BlockersPane::new(
+        Action::Open => context.push(Route::InspectStep {
+            id: step.id,
+            deletion_id: step.deletion_id.clone(),
+        }),
+        Action::Explain => context.push(Route::Explain {
+            key: step.resource.key.clone(),
             words,
-            Vec::new(),
-            Some(Source::Step(step.id)),
-        )),
+        }),
+        Action::Blockers => context.push(Route::Blockers {
+            subject: words,
+            rows: Vec::new(),
+            source: Some(Source::Step(step.id)),
+        }),
         Action::Retry => context.requests.push(PaneRequest::Submit {
             what: format!("retry of {words}"),
             command: Command::RetryStep { step_id: step.id },
         }),
         Action::AcceptDrift => super::drift::ask(step, context),
-        Action::Ladder => context.push(LadderPane::new(PurgeScope::Step(step.id), words)),
+        Action::Ladder => context.push(Route::Ladder {
+            what: PurgeScope::Step(step.id),
+            words,
+        }),
         Action::Copy => context.copy(step.resource.key.id.clone()),
         _ => {}
     }
@@ -501,7 +508,7 @@ impl Pane for AttentionPane {
             return;
         }
         if action == Action::Group && self.shows_all() {
-            context.push(CausesPane::new());
+            context.push(Route::Causes);
             return;
         }
         let current = self.current();
@@ -511,12 +518,12 @@ impl Pane for AttentionPane {
         if let Some(Entry::Deletion(i)) = current {
             let deletion = &self.refused.rows[i];
             match action {
-                Action::Open => context.push(InspectPane::of_deletion(deletion)),
-                Action::Blockers => context.push(BlockersPane::new(
-                    target_words(deletion),
-                    Vec::new(),
-                    Some(Source::Deletion(deletion.id.clone())),
-                )),
+                Action::Open => context.push(Route::InspectDeletion(Box::new(deletion.clone()))),
+                Action::Blockers => context.push(Route::Blockers {
+                    subject: target_words(deletion),
+                    rows: Vec::new(),
+                    source: Some(Source::Deletion(deletion.id.clone())),
+                }),
                 Action::Retry => context.requests.push(retry(deletion)),
                 Action::Ladder => context.push(ladder(deletion)),
                 Action::Copy => context.copy(deletion.id.clone()),

@@ -3,97 +3,17 @@
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
 use crate::frontends::console::panes::emptiness::Load;
-use chrono::{DateTime, Utc};
+use crate::frontends::console::route::{BlockerRow, Route, Source};
 use std::borrow::Cow;
 
 use crate::control::{Command, query};
-use crate::domain::awaiting;
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Blocker, Refusal, Step};
 
 use super::super::feed::{Feed, Fetch};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{Cell, RenderContext, Tone, blocker_words, kind_words, name_or_id};
-use super::ladder::LadderPane;
-use super::plan::rule_words;
+use super::super::look::{Cell, RenderContext, Tone};
 use super::{Column, Context, Pane, PaneRequest};
-
-/// One thing in the way.
-#[derive(Clone, Debug)]
-pub(crate) struct BlockerRow {
-    /// `blocked by floating IP 203.0.113.9 (project demo, not in this plan)`
-    text: String,
-    /// What it holds.
-    resource: String,
-    /// Of the blocker; of the resource itself, where a rule holds it.
-    id: String,
-    site: String,
-    since: Option<DateTime<Utc>>,
-    advice: String,
-}
-
-impl BlockerRow {
-    pub(crate) fn of_refusals(refused: &[Refusal]) -> Vec<Self> {
-        refused
-            .iter()
-            .map(|refusal| {
-                let resource = &refusal.resource;
-                let name = name_or_id(&resource.name, &resource.key.id);
-                let resource_words = format!("{} {name}", kind_words(&resource.key.kind));
-                match &refusal.blocker {
-                    Some(blocker) => Self::new(blocker, resource_words, refusal.reason.clone()),
-                    None => Self {
-                        text: format!("{resource_words} is {}", rule_words(refusal.rule)),
-                        resource: resource_words,
-                        id: resource.key.id.clone(),
-                        site: resource.key.site.to_string(),
-                        since: None,
-                        advice: refusal.reason.clone(),
-                    },
-                }
-            })
-            .collect()
-    }
-
-    pub(crate) fn of_step(step: &Step) -> Vec<Self> {
-        let resource = &step.resource;
-        let name = name_or_id(&resource.name, &resource.key.id);
-        let words = format!("{} {name}", kind_words(&resource.key.kind));
-        let blockers = step.blockers.iter();
-        let elsewhere = awaiting::next_action(step);
-        blockers
-            .map(|blocker| {
-                let advice = if let Some(advice) = &elsewhere {
-                    advice
-                } else if blocker.in_plan {
-                    "This deletion removes it too; wait for it."
-                } else {
-                    "This deletion leaves it alone: its owner has to free it. Then try again."
-                };
-                Self::new(blocker, words.clone(), advice.to_owned())
-            })
-            .collect()
-    }
-
-    fn new(blocker: &Blocker, resource: String, advice: String) -> Self {
-        Self {
-            text: format!("blocked by {}", blocker_words(blocker)),
-            resource,
-            id: blocker.id.clone(),
-            site: blocker.site.to_string(),
-            since: blocker.since,
-            advice,
-        }
-    }
-}
-
-/// Whose blockers they are.
-#[derive(Clone, Debug)]
-pub(crate) enum Source {
-    Step(i64),
-    Deletion(String),
-}
 
 pub(crate) struct BlockersPane {
     subject: String,
@@ -271,7 +191,10 @@ impl Pane for BlockersPane {
                     Source::Step(id) => PurgeScope::Step(*id),
                     Source::Deletion(id) => PurgeScope::Deletion(id.clone()),
                 };
-                context.push(LadderPane::new(what, self.subject.clone()));
+                context.push(Route::Ladder {
+                    what,
+                    words: self.subject.clone(),
+                });
             }
             (Action::Refresh, Some(_)) => {
                 self.feed.invalidate();

@@ -1,6 +1,7 @@
 //! Resources of one kind, at all sites.
 
 use crate::frontends::console::arrived::Arrived;
+use crate::frontends::console::route::{Route, Subject};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::borrow::Cow;
 use unicode_width::UnicodeWidthStr;
@@ -11,14 +12,10 @@ use crate::domain::model::{Resource, Site, short_id};
 
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{
-    Cell, RenderContext, Tone, WIDE, at_path, count, kind_words, name_or_id, or_none,
-};
-use super::details::DetailsPane;
+use super::super::look::{Cell, RenderContext, Tone, WIDE, at_path, or_none};
 use super::emptiness::Load;
-use super::explain::ExplainPane;
-use super::plan::{PlanPane, Subject};
 use super::{Column, Context, Pane, Width};
+use crate::present::{count, kind_words, name_or_id};
 
 /// A listing costs calls to the clouds: it is made anew when something went, but not more often.
 const REFRESH_SECONDS_MIN: i64 = 5;
@@ -217,7 +214,10 @@ impl BrowsePane {
             );
             return;
         }
-        context.push(PlanPane::new(subjects, self.kind.has_dependents));
+        context.push(Route::Plan {
+            subjects,
+            cascade: self.kind.has_dependents,
+        });
     }
 }
 
@@ -495,7 +495,7 @@ impl Pane for BrowsePane {
         match action {
             Action::Open => {
                 if let Some(row) = self.row(self.list.cursor) {
-                    context.push(DetailsPane::of(row));
+                    context.push(Route::Details(Box::new(row.clone())));
                 }
             }
             Action::Mark => {
@@ -508,7 +508,10 @@ impl Pane for BrowsePane {
             }
             Action::Explain => {
                 if let Some(row) = self.row(self.list.cursor) {
-                    context.push(ExplainPane::new(row.key.clone(), Subject::of(row).words()));
+                    context.push(Route::Explain {
+                        key: row.key.clone(),
+                        words: Subject::of(row).words(),
+                    });
                 }
             }
             Action::Sort => self.sort_by_next(),

@@ -8,14 +8,15 @@ use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::Paged;
 use crate::frontends::console::feed::whole;
+use crate::frontends::console::route::Route;
 
 use super::super::keys::{Action, Scope};
-use super::super::look::{Cell, RenderContext, Tone, count, kind_words, thousands};
+use super::super::look::{Cell, RenderContext, Tone};
 use super::super::prompt::Confirm;
 use super::super::rows::{Row, Rows};
-use super::attention::AttentionPane;
 use super::list_pane::{ListPane, Refresh, Shown};
 use super::{Column, Context, PaneRequest};
+use crate::present::{cause_words, count, kind_words, thousands};
 
 /// Reasons of the engine that are named where steps may not be tried again.
 const REASONS_MAX: usize = 4;
@@ -150,20 +151,6 @@ fn key(cause: &Cause) -> String {
     format!("{state} {} {}", cause.kind, cause_words(cause))
 }
 
-/// `409 PortInUse`, or what stands in its place.
-pub(crate) fn cause_words(cause: &Cause) -> String {
-    let Some(class) = cause.class else {
-        return "without an answer".to_owned();
-    };
-    let status = cause.status.map(|status| status.to_string());
-    let kind = cause.error_type.clone().filter(|kind| !kind.is_empty());
-    let words: Vec<String> = status.into_iter().chain(kind).collect();
-    match words.is_empty() {
-        true => class.as_str().replace('_', " "),
-        false => format!("{} ({})", words.join(" "), class.as_str().replace('_', " ")),
-    }
-}
-
 impl ListPane for CausesPane {
     type Row = CauseGroup;
     const SCOPE: Scope = Scope::Causes;
@@ -279,7 +266,7 @@ impl ListPane for CausesPane {
             return;
         };
         match action {
-            Action::Open => context.push(AttentionPane::of(row.cause.clone())),
+            Action::Open => context.push(Route::Cause(row.cause.clone())),
             Action::Mark => {
                 let key = key(&row.cause);
                 if !self.rows.list.marks.remove(&key) {

@@ -13,9 +13,9 @@ use crate::domain::model::{Action as Does, Deletion, short_id};
 use super::super::feed::{Feed, Fetch};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{Cell, RenderContext, Tone, duration, kind_words, thousands};
-use super::deletions::target_words;
+use super::super::look::{Cell, RenderContext, Tone};
 use super::{Column, Context, Pane};
+use crate::present::{duration, kind_words, target_words, thousands};
 
 /// As many columns as the widest screen shows; narrower ones draw some of them together.
 const COLUMNS: u16 = 400;

@@ -1,19 +1,19 @@
 //! Other deployments: those that ours refer to, and those whose word ours wait for (G).
 
-use crate::domain::model::Paged;
 use crate::frontends::console::feed::whole;
 use chrono::{DateTime, Utc};
 
 use crate::control::{DeploymentStatus, ImporterStatus, WatchStatus, query};
 use crate::domain::duration::rough;
 use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::KindName;
+use crate::domain::model::{KindName, Paged};
 
 use super::super::keys::{Action, Scope};
-use super::super::look::{Cell, RenderContext, Tone, count, kind_words, thousands};
+use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
 use super::list_pane::{ListPane, Refresh, Shown};
 use super::{Column, Context};
+use crate::present::{count, kind_words, thousands};
 
 /// Heard and seen times move without the engine: so it is asked once a second while this is shown.
 pub(crate) struct DeploymentsPane {

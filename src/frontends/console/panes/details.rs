@@ -7,8 +7,9 @@ use crate::domain::model::Resource;
 
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{Cell, RenderContext, json_words, kind_words, name_or_id};
+use super::super::look::{Cell, RenderContext, json_words};
 use super::{Column, Context, Pane};
+use crate::present::{kind_words, name_or_id};
 
 /// Deeper values stand on one line.
 const DEPTH_MAX: usize = 4;

@@ -4,9 +4,10 @@ use crate::control::{Command, Snapshot};
 use crate::domain::drift::{called, newcomers, waits_for_an_answer};
 use crate::domain::model::{Step, short_id};
 
-use super::super::look::{Tone, count};
+use super::super::look::Tone;
 use super::super::prompt::Confirm;
 use super::{Context, PaneRequest};
+use crate::present::count;
 
 /// Newcomers that the confirmation names; the others are counted.
 const NAMED_MAX: usize = 8;

@@ -1,7 +1,9 @@
 //! What happened, newest last; and every message that this console showed, so that none is lost.
 
+use crate::frontends::console::about::datum;
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::panes::emptiness::Load;
+use crate::present::event_word;
 use chrono::{DateTime, Utc};
 use std::borrow::Cow;
 
@@ -12,7 +14,6 @@ use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::state::Notice;
-use super::inspect::{datum, kind_word};
 use super::{Column, Context, Pane};
 
 /// Older ones are in the ledger; a person scrolls no further.
@@ -97,7 +98,7 @@ impl Entry {
         Self {
             seq: event.seq,
             at: event.at,
-            word: kind_word(event.kind),
+            word: event_word(event.kind),
             tone: match event.kind {
                 EventKind::NeedsPerson | EventKind::DeletionRefused => Tone::Bad,
                 EventKind::Recreated => Tone::Warn,

@@ -11,8 +11,9 @@ use std::borrow::Cow;
 use super::super::feed::{Feed, Fetch};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{Cell, RenderContext, Tone, blocker_words};
+use super::super::look::{Cell, RenderContext, Tone};
 use super::{Column, Context, Pane};
+use crate::present::blocker_words;
 
 /// One finding.
 struct Line {

@@ -1,25 +1,21 @@
 //! One step, or one deletion: the facts, and its timeline of attempts (P2).
 
 use crate::control::{Command, query};
-use crate::domain::awaiting;
-use crate::domain::drift::waits_for_an_answer;
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState, short_id};
+use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, short_id};
+use crate::frontends::console::about::{datum, deletion_lines, step_lines};
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
+use crate::frontends::console::route::{Route, Source};
 use std::borrow::Cow;
 
 use super::super::feed::{Feed, Fetch, PAGE_ROWS};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{
-    Cell, RenderContext, Tone, blocker_words, count, json_words, kind_words, name_or_id,
-};
-use super::blockers::{BlockersPane, Source};
-use super::deletions::{deletion_lines, target_words};
+use super::super::look::{Cell, RenderContext, Tone};
 use super::emptiness::Load;
-use super::ladder::LadderPane;
 use super::{Column, Context, Pane, PaneRequest};
+use crate::present::{event_word, kind_words, name_or_id, target_words};
 
 enum Subject {
     Step { id: i64, deletion_id: String },
@@ -118,7 +114,7 @@ impl InspectPane {
         self.visible = (0..self.timeline.len())
             .filter(|i| {
                 let event = &self.timeline[*i];
-                let texts = [event.message.as_str(), kind_word(event.kind)];
+                let texts = [event.message.as_str(), event_word(event.kind)];
                 self.list.filter.fits_texts(&texts)
             })
             .collect();
@@ -127,122 +123,6 @@ impl InspectPane {
     fn event(&self, row: usize) -> Option<&LedgerEvent> {
         self.timeline.get(*self.visible.get(row)?)
     }
-}
-
-/// A field of an event's data, as text.
-pub(crate) fn datum(event: &LedgerEvent, name: &str) -> String {
-    event.data.get(name).map(json_words).unwrap_or_default()
-}
-
-pub(crate) fn kind_word(kind: EventKind) -> &'static str {
-    match kind {
-        EventKind::DeletionAccepted => "accepted",
-        EventKind::DeletionPlanned => "planned",
-        EventKind::DeletionRefused => "refused",
-        EventKind::DeletionState => "deletion",
-        EventKind::StepState => "step",
-        EventKind::Attempt => "attempt",
-        EventKind::Recreated => "re-created",
-        EventKind::Revived => "revived",
-        EventKind::Registry => "registry",
-        EventKind::Deployment => "deployment",
-        EventKind::Purge => "purge",
-        EventKind::Drift => "drift",
-        EventKind::Site => "site",
-        EventKind::Engine => "engine",
-        EventKind::NeedsPerson => "needs you",
-    }
-}
-
-/// Why a step does not move, what was answered, and what comes next.
-pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
-    let state = look.step_state(step.state);
-    let mut facts = vec![state.text];
-    if let Some(since) = step.blocked_since {
-        facts.push(format!("since {}", look.time(since)));
-    }
-    facts.push(format!("tried {} of {}", step.attempts, step.max_attempts));
-    if let Some(next) = step.next_attempt_at.filter(|_| step.state.is_live()) {
-        facts.push(format!("next try {}", look.time(next)));
-    }
-    let mut lines = vec![Cell::new(facts.join(look.dot()), state.tone)];
-    match (awaiting::next_action(step), &step.last_error) {
-        (Some(next), Some(error)) => {
-            // It names who holds it elsewhere, and why that does not go; no call was sent.
-            lines.push(Cell::new(error.message.clone(), Tone::Warn));
-            lines.push(Cell::plain(next));
-        }
-        // A question comes before what leads to it, which may be cut.
-        _ if waits_for_an_answer(step) => {
-            lines.extend(next_line(step, look));
-            lines.extend(held_lines(step, look));
-        }
-        _ => {
-            lines.extend(held_lines(step, look));
-            lines.extend(next_line(step, look));
-        }
-    }
-    lines
-}
-
-/// What stands in its way, and what was answered.
-fn held_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
-    let mut lines = Vec::new();
-    for blocker in step.blockers.iter().take(3) {
-        let text = format!("blocked by {}", blocker_words(blocker));
-        lines.push(Cell::new(text, Tone::Warn));
-    }
-    if step.blockers.len() > 3 {
-        lines.push(Cell::dim(format!(
-            "and {} more: b",
-            step.blockers.len() - 3
-        )));
-    }
-    if let Some(error) = &step.last_error {
-        let status = error.status.map(|s| format!("{s} ")).unwrap_or_default();
-        lines.push(Cell::plain(format!(
-            "{status}{}: {}",
-            error.kind, error.message
-        )));
-        lines.push(Cell::dim(format!(
-            "{}{}request {}{}{}",
-            error.class.as_str(),
-            look.dot(),
-            if error.request_id.is_empty() {
-                look.none()
-            } else {
-                &error.request_id
-            },
-            look.dot(),
-            look.time(error.at)
-        )));
-    }
-    if step.recreated > 0 {
-        let times = count(u64::from(step.recreated), "time");
-        lines.push(Cell::new(format!("re-created {times}"), Tone::Warn));
-    }
-    lines
-}
-
-fn next_line(step: &Step, look: &RenderContext) -> Option<Cell> {
-    let next = match step.state {
-        StepState::Stuck if waits_for_an_answer(step) => format!(
-            "{} deletes the newcomers too; gone drift {} --refuse leaves them and ends the deletion",
-            look.key(Action::AcceptDrift),
-            short_id(&step.deletion_id)
-        ),
-        StepState::Stuck => format!(
-            "{} tries again, once the reason is gone; {} shows what else can be done",
-            look.key(Action::Retry),
-            look.key(Action::Ladder)
-        ),
-        StepState::Blocked => format!(
-            "it is tried again by itself; {} tries at once",
-            look.key(Action::Retry)
-        ),
-        _ => return None,
-    };
-    Some(Cell::dim(next))
 }
 
 impl Pane for InspectPane {
@@ -293,7 +173,7 @@ impl Pane for InspectPane {
         };
         vec![
             Cell::dim(look.time(event.at)),
-            Cell::new(kind_word(event.kind), tone),
+            Cell::new(event_word(event.kind), tone),
             Cell::plain(datum(event, "attempts")),
             Cell::plain(datum(event, "status")),
             Cell::plain(event.message.clone()),
@@ -438,7 +318,11 @@ impl Pane for InspectPane {
         match action {
             Action::Blockers => {
                 let words = self.subject_words();
-                context.push(BlockersPane::new(words, Vec::new(), Some(source)));
+                context.push(Route::Blockers {
+                    subject: words,
+                    rows: Vec::new(),
+                    source: Some(source),
+                });
             }
             Action::Retry => context.requests.push(PaneRequest::Submit {
                 what: format!("retry of {}", self.subject_words()),
@@ -454,7 +338,10 @@ impl Pane for InspectPane {
                     Source::Step(id) => PurgeScope::Step(id),
                     Source::Deletion(id) => PurgeScope::Deletion(id),
                 };
-                context.push(LadderPane::new(what, self.subject_words()));
+                context.push(Route::Ladder {
+                    what,
+                    words: self.subject_words(),
+                });
             }
             Action::Copy => {
                 if let Some(id) = resource {

@@ -12,9 +12,10 @@ use std::borrow::Cow;
 use super::super::feed::{Feed, Fetch};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{Cell, RenderContext, Tone, count};
+use super::super::look::{Cell, RenderContext, Tone};
 use super::super::prompt::Confirm;
 use super::{Column, Context, Pane, PaneRequest};
+use crate::present::count;
 
 pub(crate) struct LadderPane {
     what: PurgeScope,

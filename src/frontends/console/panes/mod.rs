@@ -20,6 +20,7 @@ pub(crate) mod help;
 pub(crate) mod inspect;
 pub(crate) mod ladder;
 pub(crate) mod list_pane;
+pub(crate) mod open;
 pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod search;
@@ -27,8 +28,7 @@ pub(crate) mod sites;
 pub(crate) mod tour;
 pub(crate) mod tree;
 
-use crate::frontends::console::arrived::Arrived;
-use crate::frontends::console::arrived::Ticket;
+use crate::frontends::console::arrived::{Arrived, Ticket};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -43,6 +43,7 @@ use super::keys::{Action, Keymap, Scope};
 use super::list::List;
 use super::look::{Cell, RenderContext, Tone};
 use super::prompt::Confirm;
+use super::route::Route;
 
 /// A column: its heading, and how it gets its width.
 #[derive(Clone, Debug)]
@@ -104,9 +105,9 @@ pub(crate) struct Context<'a> {
 
 /// What a pane wants of the console around it.
 pub(crate) enum PaneRequest {
-    Push(Box<dyn Pane>),
+    Push(Route),
     /// In place of the pane that asks.
-    Replace(Box<dyn Pane>),
+    Replace(Route),
     Say(Tone, String),
     Ask(Box<Confirm>),
     /// A command; what it was is said with its answer.
@@ -139,8 +140,8 @@ impl Context<'_> {
     pub(crate) fn say(&mut self, tone: Tone, text: impl Into<String>) {
         self.requests.push(PaneRequest::Say(tone, text.into()));
     }
-    pub(crate) fn push(&mut self, pane: impl Pane + 'static) {
-        self.requests.push(PaneRequest::Push(Box::new(pane)));
+    pub(crate) fn push(&mut self, route: Route) {
+        self.requests.push(PaneRequest::Push(route));
     }
     pub(crate) fn copy(&mut self, text: String) {
         self.say(Tone::Good, format!("copied {text}"));

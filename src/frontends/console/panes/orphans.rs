@@ -3,15 +3,15 @@
 use crate::control::query;
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{Orphan, Paged, Presence, short_id};
+use crate::frontends::console::route::Route;
 
 use super::super::feed::PAGE_ROWS;
 use super::super::keys::{Action, Scope};
-use super::super::look::{Cell, RenderContext, Tone, kind_words, name_or_id};
+use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
-use super::explain::ExplainPane;
-use super::inspect::InspectPane;
 use super::list_pane::{ListPane, Refresh, Shown};
 use super::{Column, Context};
+use crate::present::{kind_words, name_or_id};
 
 /// Each answer is a look at the clouds: it is asked when it is opened and when a person asks again, and
 /// not whenever the engine moves.
@@ -133,12 +133,15 @@ impl ListPane for OrphansPane {
             return;
         };
         match action {
-            Action::Open => context.push(InspectPane::of_step(row.step_id, &row.deletion_id)),
+            Action::Open => context.push(Route::InspectStep {
+                id: row.step_id,
+                deletion_id: row.deletion_id.clone(),
+            }),
             Action::Explain => {
                 let key = row.resource.key.clone();
                 let name = name_or_id(&row.resource.name, &key.id);
                 let words = format!("{} {name}", kind_words(&key.kind));
-                context.push(ExplainPane::new(key, words));
+                context.push(Route::Explain { key, words });
             }
             Action::Copy => context.copy(row.resource.key.id.clone()),
             _ => {}

@@ -4,54 +4,23 @@
 //! confirmation of the resource that was under the cursor when `D` was pressed. There is no way
 //! around the screen, and what was typed before it was visible is thrown away.
 
+use crate::frontends::console::route::{BlockerRow, Route, Subject};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::control::{
-    Accepted, Command, ControlError, Receipt, SiteSpec, Snapshot, TargetSpec, unexpected_reply,
-};
+use crate::control::{Accepted, Command, ControlError, Receipt, Snapshot, unexpected_reply};
 use crate::domain::mapping::Mapped;
-use crate::domain::model::{
-    OnFailure, Plan, PlanOptions, Refusal, RefusalRule, Resource, ResourceKey, short_id,
-};
+use crate::domain::model::{OnFailure, Plan, PlanOptions, Refusal, short_id};
 use crate::domain::text;
 
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{Cell, RenderContext, Tone, blocker_words, count, kind_words, name_or_id};
+use super::super::look::{Cell, RenderContext, Tone};
 use super::super::prompt::Confirm;
-use super::blockers::{BlockerRow, BlockersPane};
 use super::emptiness::Load;
 use super::forest::{Forest, Part};
-use super::tree::TreePane;
 use super::{Column, Context, Pane, PaneRequest};
-
-/// One resource that was asked for.
-#[derive(Clone, Debug)]
-pub(crate) struct Subject {
-    pub(crate) key: ResourceKey,
-    pub(crate) name: String,
-}
-
-impl Subject {
-    pub(crate) fn of(row: &Resource) -> Self {
-        Self {
-            key: row.key.clone(),
-            name: row.name.clone(),
-        }
-    }
-    fn target(&self) -> TargetSpec {
-        TargetSpec {
-            kind: self.key.kind.as_str().to_owned(),
-            id_or_name: self.key.id.clone(),
-            site: SiteSpec::Region(self.key.site.clone()),
-        }
-    }
-    pub(crate) fn words(&self) -> String {
-        let name = name_or_id(&self.name, &self.key.id);
-        format!("{} {name} at {}", kind_words(&self.key.kind), self.key.site)
-    }
-}
+use crate::present::{blocker_words, count, kind_words, name_or_id, rule_words};
 
 enum Stage {
     Planning(u64),
@@ -194,7 +163,11 @@ impl PlanPane {
                 if held.is_empty() {
                     context.say(Tone::Dim, "nothing stands in the way of this plan");
                 } else {
-                    context.push(BlockersPane::new(self.subject_words(), held, None));
+                    context.push(Route::Blockers {
+                        subject: self.subject_words(),
+                        rows: held,
+                        source: None,
+                    });
                 }
             }
             Action::Copy => {
@@ -269,19 +242,6 @@ fn choices(options: &PlanOptions) -> Vec<&'static str> {
         choices.push("also the Keystone project");
     }
     choices
-}
-
-pub(crate) fn rule_words(rule: RefusalRule) -> &'static str {
-    match rule {
-        RefusalRule::InUse => "in use",
-        RefusalRule::OtherProject => "of another project",
-        RefusalRule::Protected => "protected",
-        RefusalRule::Copies => "not one copy",
-        RefusalRule::Cycle => "in a circle",
-        RefusalRule::Unreadable => "cannot be read",
-        RefusalRule::NotShown => "not shown to this login",
-        RefusalRule::Drift => "not as approved",
-    }
 }
 
 impl Pane for PlanPane {
@@ -475,8 +435,8 @@ impl Pane for PlanPane {
                     format!("accepted as deletion {short}")
                 };
                 context.say(Tone::Good, text);
-                let tree = TreePane::new(deletion_id.clone());
-                context.requests.push(PaneRequest::Replace(Box::new(tree)));
+                let tree = Route::Tree(deletion_id.clone());
+                context.requests.push(PaneRequest::Replace(tree));
             }
             Ok(
                 Receipt::Done { .. }

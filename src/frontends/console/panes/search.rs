@@ -7,9 +7,9 @@ use crate::domain::model::{Step, StepState};
 use crate::frontends::console::arrived::Arrived;
 
 use super::super::feed::{Feed, Fetch, PAGE_ROWS};
-use super::super::look::{count, thousands};
 use super::Context;
 use super::emptiness::Load;
+use crate::present::{count, thousands};
 
 /// Further down no one scrolls: a longer filter finds it sooner.
 const ROWS_MAX: usize = 10_000;

@@ -1,10 +1,12 @@
 //! One deletion as a living tree of its steps.
 
 use crate::domain::outline::Outline;
-use crate::frontends::console::arrived::Arrived;
-use crate::frontends::console::arrived::Ticket;
+use crate::frontends::console::about::deletion_lines;
+use crate::frontends::console::arrived::{Arrived, Ticket};
 use crate::frontends::console::feed::whole;
 use crate::frontends::console::panes::emptiness::Load;
+use crate::frontends::console::requests::{cancel, ladder, pause, retry};
+use crate::frontends::console::route::{Route, Source};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -16,18 +18,11 @@ use crate::domain::model::{Blocker, Deletion, Event as LedgerEvent, Step, StepSt
 use super::super::feed::{Feed, Fetch};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
-use super::super::look::{Cell, RenderContext, Tone, blocker_words, count};
-use super::blockers::{BlockersPane, Source};
-use super::chart::ChartPane;
-use super::deletions::{
-    cancel, deletion_lines, ladder, pace_words, pause, progress_words, retry, target_words,
-};
-use super::explain::ExplainPane;
+use super::super::look::{Cell, RenderContext, Tone};
 use super::forest::{Forest, Node, Part, RowKey};
-use super::inspect::InspectPane;
-use super::ladder::LadderPane;
 use super::search::Search;
 use super::{Column, Context, Pane, PaneRequest};
+use crate::present::{blocker_words, count, kind_words, pace_words, progress_words, target_words};
 
 /// The engine answers so many at a time.
 const STEPS_AT_ONCE: usize = 500;
@@ -169,7 +164,10 @@ impl TreePane {
         let row = self.list.cursor;
         if let Some(node) = self.forest.step(row) {
             if node.part == Part::Step {
-                context.push(InspectPane::of_step(node.id, &self.id));
+                context.push(Route::InspectStep {
+                    id: node.id,
+                    deletion_id: self.id.clone(),
+                });
             } else {
                 context.say(
                     Tone::Dim,
@@ -565,24 +563,23 @@ impl Pane for TreePane {
             }
             Action::Explain => {
                 if let Some(node) = self.forest.step(row) {
-                    context.push(ExplainPane::new(node.key(), node.words()));
+                    context.push(Route::Explain {
+                        key: node.key(),
+                        words: node.words(),
+                    });
                 }
             }
             Action::Blockers => match self.forest.step(row).filter(|n| n.live.is_some()) {
-                Some(node) => context.push(BlockersPane::new(
-                    format!(
-                        "{} {}",
-                        super::super::look::kind_words(&node.kind),
-                        node.name
-                    ),
-                    Vec::new(),
-                    Some(Source::Step(node.id)),
-                )),
-                None => context.push(BlockersPane::new(
-                    self.deletion().map(target_words).unwrap_or_default(),
-                    Vec::new(),
-                    Some(Source::Deletion(self.id.clone())),
-                )),
+                Some(node) => context.push(Route::Blockers {
+                    subject: format!("{} {}", kind_words(&node.kind), node.name),
+                    rows: Vec::new(),
+                    source: Some(Source::Step(node.id)),
+                }),
+                None => context.push(Route::Blockers {
+                    subject: self.deletion().map(target_words).unwrap_or_default(),
+                    rows: Vec::new(),
+                    source: Some(Source::Deletion(self.id.clone())),
+                }),
             },
             Action::Retry => {
                 let held = |state| matches!(state, StepState::Stuck | StepState::Blocked);
@@ -601,7 +598,10 @@ impl Pane for TreePane {
                 let node = self.forest.step(row).filter(|node| node.part == Part::Step);
                 match (node, self.deletion()) {
                     (Some(node), _) => {
-                        context.push(LadderPane::new(PurgeScope::Step(node.id), node.words()));
+                        context.push(Route::Ladder {
+                            what: PurgeScope::Step(node.id),
+                            words: node.words(),
+                        });
                     }
                     (None, Some(deletion)) => context.push(ladder(deletion)),
                     (None, None) => {}
@@ -609,7 +609,7 @@ impl Pane for TreePane {
             }
             Action::Chart => {
                 if let Some(deletion) = self.deletion() {
-                    context.push(ChartPane::new(deletion));
+                    context.push(Route::Chart(Box::new(deletion.clone())));
                 }
             }
             Action::Pause => context.requests.extend(self.deletion().map(pause)),

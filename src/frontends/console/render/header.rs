@@ -6,13 +6,14 @@ use ratatui::layout::Rect;
 use crate::control::SiteState;
 use crate::domain::model::{Site, StepState};
 
-use super::super::look::{Cell, RenderContext, Tone, thousands};
+use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::sites::site_state;
 use super::super::prompt::Confirm;
 use super::super::replay_cursor::shown_at;
 use super::super::state::State;
 use super::super::{EngineMode, Replayed};
 use super::Canvas;
+use crate::present::thousands;
 use crate::system::config::Accent;
 
 pub(super) fn draw(state: &State, canvas: &mut Canvas<'_>, area: Rect) {

@@ -2,14 +2,14 @@
 //! placed, and nothing is written twice.
 
 use super::super::keys::Scope;
-use super::super::look::{Cell, RenderContext, Tone, count, thousands};
+use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::Pane;
 use super::super::prompt::{Confirm, Prompt};
 use super::super::replay_cursor::shown_at;
 use super::super::state::State;
-use super::keys;
-use super::{header, table_rows};
+use super::{header, keys, table_rows};
 use crate::frontends::console::panes::emptiness;
+use crate::present::{count, thousands};
 
 /// All that there is to say now.
 pub fn render_lines(state: &State) -> Vec<String> {

@@ -7,7 +7,7 @@ use crate::domain::model::{
     Action, Blocker, KindName, PlanStep, ResourceKey, Site, Step, StepState,
 };
 
-use super::super::super::look::{blocker_words, kind_words, name_or_id};
+use crate::present::{blocker_words, kind_words, name_or_id};
 
 /// How a resource is part of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

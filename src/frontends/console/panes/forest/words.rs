@@ -4,8 +4,9 @@ use crate::domain::awaiting::silent_deployment;
 use crate::domain::model::{Counts, Site, StepState};
 use crate::domain::outline::BY_URGENCY;
 
-use super::super::super::look::{Cell, RenderContext, Tone, kind_words, name_or_id, thousands};
+use super::super::super::look::{Cell, RenderContext, Tone};
 use super::{Forest, Node, Part, Span, What};
+use crate::present::{kind_words, name_or_id, thousands};
 
 /// Deeper rows are not indented further.
 const INDENT_MAX: u8 = 12;

@@ -1,0 +1,160 @@
+//! What several panes say about a deletion, a step or an event in their details.
+
+use super::keys::Action;
+use super::look::{Cell, RenderContext, Tone, json_words};
+use crate::domain::awaiting;
+use crate::domain::drift::waits_for_an_answer;
+use crate::domain::filter::{Facts, SearchQuery};
+use crate::domain::model::{Deletion, Event as LedgerEvent, Step, StepState, short_id};
+use crate::present::{blocker_words, count, pace_words, thousands};
+
+/// `words` are those of its targets. Of the kinds and sites of several, each counts.
+pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &str) -> bool {
+    let keys = || deletion.targets.iter().map(|target| &target.key);
+    let kinds: Vec<&str> = keys().map(|key| key.kind.as_str()).collect();
+    let sites: Vec<String> = keys().map(|key| key.site.to_string()).collect();
+    filter.fits(&Facts {
+        texts: &[&deletion.id, words, &deletion.reason],
+        state: deletion.state.as_str(),
+        kind: &kinds.join(" "),
+        site: &sites.join(" "),
+        project: "",
+        since: Some(deletion.requested_at),
+    })
+}
+
+/// More about a deletion, for the detail.
+pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<Cell> {
+    let counts = &deletion.counts;
+    let parts = crate::domain::model::StepState::ALL.map(|state| (state, counts.of(state)));
+    let words: Vec<String> = parts
+        .into_iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(state, n)| format!("{} {}", thousands(n), state.as_str()))
+        .collect();
+    let mut lines = Vec::new();
+    if !deletion.note.is_empty() {
+        lines.push(Cell::plain(deletion.note.clone()));
+    }
+    for refusal in deletion.refused.iter().take(2) {
+        // The note says the first reason already.
+        let text = match &refusal.blocker {
+            Some(blocker) => format!("blocked by {}", blocker_words(blocker)),
+            None if deletion.note.contains(&refusal.reason) => continue,
+            None => refusal.reason.clone(),
+        };
+        lines.push(Cell::new(text, Tone::Bad));
+    }
+    if counts.total > 0 {
+        let steps = count(counts.total, "step");
+        let pace = pace_words(deletion).map(|pace| format!("{}{pace}", look.dot()));
+        let pace = pace.unwrap_or_default();
+        lines.push(Cell::plain(format!("{steps}: {}{pace}", words.join(", "))));
+    }
+    let mut asked = format!(
+        "asked for by {} at {}",
+        deletion.requested_by.name,
+        look.time(deletion.requested_at)
+    );
+    if !deletion.reason.is_empty() {
+        asked.push_str(&format!(": {}", deletion.reason));
+    }
+    lines.push(Cell::dim(asked));
+    lines
+}
+
+/// Why a step does not move, what was answered, and what comes next.
+pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
+    let state = look.step_state(step.state);
+    let mut facts = vec![state.text];
+    if let Some(since) = step.blocked_since {
+        facts.push(format!("since {}", look.time(since)));
+    }
+    facts.push(format!("tried {} of {}", step.attempts, step.max_attempts));
+    if let Some(next) = step.next_attempt_at.filter(|_| step.state.is_live()) {
+        facts.push(format!("next try {}", look.time(next)));
+    }
+    let mut lines = vec![Cell::new(facts.join(look.dot()), state.tone)];
+    match (awaiting::next_action(step), &step.last_error) {
+        (Some(next), Some(error)) => {
+            // It names who holds it elsewhere, and why that does not go; no call was sent.
+            lines.push(Cell::new(error.message.clone(), Tone::Warn));
+            lines.push(Cell::plain(next));
+        }
+        // A question comes before what leads to it, which may be cut.
+        _ if waits_for_an_answer(step) => {
+            lines.extend(next_line(step, look));
+            lines.extend(held_lines(step, look));
+        }
+        _ => {
+            lines.extend(held_lines(step, look));
+            lines.extend(next_line(step, look));
+        }
+    }
+    lines
+}
+
+/// What stands in its way, and what was answered.
+fn held_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
+    let mut lines = Vec::new();
+    for blocker in step.blockers.iter().take(3) {
+        let text = format!("blocked by {}", blocker_words(blocker));
+        lines.push(Cell::new(text, Tone::Warn));
+    }
+    if step.blockers.len() > 3 {
+        lines.push(Cell::dim(format!(
+            "and {} more: b",
+            step.blockers.len() - 3
+        )));
+    }
+    if let Some(error) = &step.last_error {
+        let status = error.status.map(|s| format!("{s} ")).unwrap_or_default();
+        lines.push(Cell::plain(format!(
+            "{status}{}: {}",
+            error.kind, error.message
+        )));
+        lines.push(Cell::dim(format!(
+            "{}{}request {}{}{}",
+            error.class.as_str(),
+            look.dot(),
+            if error.request_id.is_empty() {
+                look.none()
+            } else {
+                &error.request_id
+            },
+            look.dot(),
+            look.time(error.at)
+        )));
+    }
+    if step.recreated > 0 {
+        let times = count(u64::from(step.recreated), "time");
+        lines.push(Cell::new(format!("re-created {times}"), Tone::Warn));
+    }
+    lines
+}
+
+fn next_line(step: &Step, look: &RenderContext) -> Option<Cell> {
+    let next = match step.state {
+        StepState::Stuck if waits_for_an_answer(step) => format!(
+            "{} deletes the newcomers too; gone drift {} --refuse leaves them and ends the deletion",
+            look.key(Action::AcceptDrift),
+            short_id(&step.deletion_id)
+        ),
+        StepState::Stuck => format!(
+            "{} tries again, once the reason is gone; {} shows what else can be done",
+            look.key(Action::Retry),
+            look.key(Action::Ladder)
+        ),
+        StepState::Blocked => format!(
+            "it is tried again by itself; {} tries at once",
+            look.key(Action::Retry)
+        ),
+        _ => return None,
+    };
+    Some(Cell::dim(next))
+}
+
+/// A field of an event's data, as text.
+pub(crate) fn datum(event: &LedgerEvent, name: &str) -> String {
+    event.data.get(name).map(json_words).unwrap_or_default()
+}

@@ -1,0 +1,10 @@
+//! What is said to people, once for all front ends: words for kinds, numbers and durations, and short
+//! sentences about deletions, steps and blockers. Pure text: a front end adds its own colours and escapes it.
+
+mod sentences;
+mod words;
+
+pub use sentences::{
+    blocker_words, cause_words, event_word, pace_words, progress_words, rule_words, target_words,
+};
+pub use words::{count, duration, kind_words, name_or_id, thousands};

@@ -1,0 +1,108 @@
+//! Short sentences about deletions, steps, blockers and events.
+
+use super::words::{duration, kind_words, name_or_id, thousands};
+use crate::domain::attention::Cause;
+use crate::domain::awaiting::{becomes, deployment_of, silent_deployment};
+use crate::domain::model::{Blocker, Deletion, EventKind, RefusalRule};
+
+/// `floating IP 203.0.113.9 (project demo, not in this plan)`
+pub fn blocker_words(blocker: &Blocker) -> String {
+    if let Some(name) = silent_deployment(blocker) {
+        return format!("deployment {name} (its word is awaited)");
+    }
+    let name = if blocker.name.is_empty() {
+        &blocker.id
+    } else {
+        &blocker.name
+    };
+    let words = format!("{} {name}", kind_words(&blocker.kind));
+    if let (Some(at), Some(becomes)) = (deployment_of(blocker), becomes(blocker)) {
+        return format!("{words} at {at} ({becomes})");
+    }
+    let owner = if blocker.owner.is_empty() {
+        "owner unknown".to_owned()
+    } else {
+        format!("project {}", blocker.owner_shown())
+    };
+    let plan = if blocker.in_plan {
+        "goes with this plan"
+    } else {
+        "not in this plan"
+    };
+    format!("{words} ({owner}, {plan})")
+}
+
+/// `409 PortInUse`, or what stands in its place.
+pub fn cause_words(cause: &Cause) -> String {
+    let Some(class) = cause.class else {
+        return "without an answer".to_owned();
+    };
+    let status = cause.status.map(|status| status.to_string());
+    let kind = cause.error_type.clone().filter(|kind| !kind.is_empty());
+    let words: Vec<String> = status.into_iter().chain(kind).collect();
+    match words.is_empty() {
+        true => class.as_str().replace('_', " "),
+        false => format!("{} ({})", words.join(" "), class.as_str().replace('_', " ")),
+    }
+}
+
+pub fn rule_words(rule: RefusalRule) -> &'static str {
+    match rule {
+        RefusalRule::InUse => "in use",
+        RefusalRule::OtherProject => "of another project",
+        RefusalRule::Protected => "protected",
+        RefusalRule::Copies => "not one copy",
+        RefusalRule::Cycle => "in a circle",
+        RefusalRule::Unreadable => "cannot be read",
+        RefusalRule::NotShown => "not shown to this login",
+        RefusalRule::Drift => "not as approved",
+    }
+}
+
+pub fn event_word(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::DeletionAccepted => "accepted",
+        EventKind::DeletionPlanned => "planned",
+        EventKind::DeletionRefused => "refused",
+        EventKind::DeletionState => "deletion",
+        EventKind::StepState => "step",
+        EventKind::Attempt => "attempt",
+        EventKind::Recreated => "re-created",
+        EventKind::Revived => "revived",
+        EventKind::Registry => "registry",
+        EventKind::Deployment => "deployment",
+        EventKind::Purge => "purge",
+        EventKind::Drift => "drift",
+        EventKind::Site => "site",
+        EventKind::Engine => "engine",
+        EventKind::NeedsPerson => "needs you",
+    }
+}
+
+/// `network web and 2 more`
+pub fn target_words(deletion: &Deletion) -> String {
+    let Some(first) = deletion.targets.first() else {
+        return String::new();
+    };
+    let name = name_or_id(&first.name, &first.key.id);
+    let words = format!("{} {name}", kind_words(&first.key.kind));
+    match deletion.targets.len() {
+        1 => words,
+        n => format!("{words} and {} more", n - 1),
+    }
+}
+
+/// `120/536`, what is done of what there is.
+pub fn progress_words(deletion: &Deletion) -> String {
+    let total = thousands(deletion.counts.total);
+    format!("{}/{total}", thousands(deletion.counts.ended()))
+}
+
+/// `4.2/s, about 3m 05s left`, at the rate of the last minute.
+pub fn pace_words(deletion: &Deletion) -> Option<String> {
+    let eta = deletion.eta_seconds?;
+    let counts = &deletion.counts;
+    let left = counts.live().saturating_sub(counts.verifying);
+    let rate = left as f64 / eta.max(1) as f64;
+    Some(format!("{rate:.1}/s, about {} left", duration(eta)))
+}

@@ -1,0 +1,65 @@
+//! Words for kinds, names, numbers and durations.
+
+use crate::domain::model::{KindName, short_id};
+
+/// `floating IP` for `floating_ip`.
+pub fn kind_words(kind: &KindName) -> String {
+    let words: Vec<&str> = kind
+        .as_str()
+        .split('_')
+        .map(|word| match word {
+            "ip" => "IP",
+            "ips" => "IPs",
+            "qos" => "QoS",
+            "rbac" => "RBAC",
+            word => word,
+        })
+        .collect();
+    words.join(" ")
+}
+
+/// `web`, or the short id of what has no name.
+pub fn name_or_id<'a>(name: &'a str, id: &'a str) -> &'a str {
+    if name.is_empty() { short_id(id) } else { name }
+}
+
+/// `1 step`, `12,000 steps`
+pub fn count(n: u64, one: &str) -> String {
+    format!("{} {one}{}", thousands(n), if n == 1 { "" } else { "s" })
+}
+
+pub fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(c);
+    }
+    text
+}
+
+/// `42s`, `3m 05s`, `2h 10m`, `4d 3h`
+pub fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h {:02}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_durations_read_easily() {
+        assert_eq!(count(1, "step"), "1 step");
+        assert_eq!(count(12_000, "step"), "12,000 steps");
+        assert_eq!(duration(59), "59s");
+        assert_eq!(duration(185), "3m 05s");
+        assert_eq!(duration(90_000), "1d 1h");
+    }
+}
