@@ -12,6 +12,7 @@ mod console;
 mod embedded;
 mod examine;
 mod gates;
+mod ledger;
 mod notify;
 mod peers;
 mod replay;

@@ -11,7 +11,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::clouds::connect;
-use super::embedded::{kinds, ledger_failure};
+use super::embedded::kinds;
+use super::ledger::ledger_failure;
 use super::{ToldToEnd, console, log_to_stderr, read_line, runtime, settings};
 use crate::control::Control;
 use crate::domain::model::Origin;

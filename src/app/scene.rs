@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::task::JoinHandle;
 
-use super::embedded::{ledger_failure, open_anew};
+use super::ledger::{ledger_failure, open_anew};
 use crate::cloud::Registry;
 use crate::control::{Command, Control, ControlError, Envelope, Receipt, query};
 use crate::domain::kinds::{Home, Kinds, Source};

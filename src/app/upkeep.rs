@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
-use super::embedded::ledger_failure;
+use super::ledger::ledger_failure;
 use super::{Places, places, settings};
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::{AuditWork, Format, Global, LedgerFileWork};

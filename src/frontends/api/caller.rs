@@ -19,9 +19,14 @@ use percent_encoding::percent_decode_str;
 
 use super::input;
 use super::problem::Problem;
-use super::socket::Peer;
 use crate::control::{Command, ControlError, Envelope};
 use crate::domain::model::{Actor, Origin, Scope};
+
+/// Who is at the other end, as the kernel vouches for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    pub(super) uid: u32,
+}
 
 /// Long enough for `user@host`; short enough for every row of an audit.
 const ACTOR_CHARS_MAX: usize = 128;

@@ -43,10 +43,10 @@ use crate::control::{Command, Control};
 use crate::domain::model::{Paged, Scope};
 use crate::system::clock::Clock;
 use crate::system::listener::{self, Bounds, Crowd, Guest, Http, accept_each};
-use caller::Admission;
+use caller::{Admission, Peer};
 use deletions::steer;
 pub use socket::ServeError;
-use socket::{Peer, SocketListener};
+use socket::SocketListener;
 
 /// What a request may weigh: ids and options only.
 const BODY_BYTES_MAX: usize = 1 << 20;

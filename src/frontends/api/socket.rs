@@ -26,12 +26,6 @@ pub enum ServeError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Who is at the other end, as the kernel vouches for it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Peer {
-    pub(super) uid: u32,
-}
-
 /// A listener that outlives its file: a cleaner of temporary folders must not make the engine
 /// unreachable.
 #[derive(Debug)]

@@ -1,41 +1,28 @@
-//! Where in a replay's time the console stands, and how it goes to another.
+//! Where in a replay's time the console stands.
 
-use crate::frontends::console::arrived::Arrived;
 use chrono::{DateTime, Utc};
 
-use crate::control::{Command, ControlError, Moment, Query, Receipt, query};
-use crate::domain::model::Event as LedgerEvent;
-use crate::domain::moment;
-
-use super::Replayed;
-use super::event::Effect;
-use super::keys::Action;
-use super::look::Tone;
-use super::state::State;
-
-/// A jump is this part of all the time.
-const JUMPS: i32 = 20;
-/// Of one moment no more events are counted.
-const TOGETHER_MAX: i64 = 100;
+use super::arrived::Ticket;
+use crate::control::Moment;
 
 /// Going to one time after the other: while one is under way, the last that is wanted waits.
 #[derive(Debug, Default)]
 pub(super) struct ReplayCursor {
-    under_way: Option<UnderWay>,
-    next: Option<Moment>,
+    pub(super) under_way: Option<UnderWay>,
+    pub(super) next: Option<Moment>,
     /// The question what happened at the time that is shown.
-    asked: Option<u64>,
+    pub(super) asked: Option<Ticket>,
     /// What did.
-    happened: String,
+    pub(super) happened: String,
 }
 
 /// Done once it is both answered and shown, in any order.
 #[derive(Debug)]
-struct UnderWay {
-    ticket: u64,
-    to: Moment,
-    is_answered: bool,
-    is_shown: bool,
+pub(super) struct UnderWay {
+    pub(super) ticket: u64,
+    pub(super) to: Moment,
+    pub(super) is_answered: bool,
+    pub(super) is_shown: bool,
 }
 
 impl ReplayCursor {
@@ -49,161 +36,11 @@ impl ReplayCursor {
     }
 
     /// Where it stands, or will.
-    fn aim(&self, at: DateTime<Utc>) -> DateTime<Utc> {
+    pub(super) fn aim(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let under_way = self.under_way.as_ref().map(|under_way| under_way.to);
         match self.next.or(under_way) {
             Some(Moment::At(to)) => to,
             _ => at,
         }
     }
-}
-
-/// The time that is shown.
-pub(super) fn shown_at(state: &State) -> Option<DateTime<Utc>> {
-    let replay = state.options.replay.as_ref()?;
-    Some(state.snapshot.at.unwrap_or(replay.last))
-}
-
-/// True if the action is one of a replay's.
-pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) -> bool {
-    let (Some(replay), Some(at)) = (state.options.replay.clone(), shown_at(state)) else {
-        return false;
-    };
-    let jump = (replay.last - replay.first) / JUMPS;
-    let aim = state.replay_cursor.aim(at);
-    let (to, is_back) = match action {
-        Action::EventBack => (Moment::By(-1), true),
-        Action::EventOn => (Moment::By(1), false),
-        Action::JumpBack => (Moment::At((aim - jump).max(replay.first)), true),
-        Action::JumpOn => (Moment::At((aim + jump).min(replay.last)), false),
-        Action::Earliest => (Moment::At(replay.first), true),
-        Action::Latest => (Moment::At(replay.last), false),
-        _ => return false,
-    };
-    match (is_back, state.replay_cursor.under_way.is_some()) {
-        (true, false) if at <= replay.first => state.say(Tone::Dim, "this is the first event"),
-        (false, false) if at >= replay.last => state.say(Tone::Dim, "this is the end"),
-        _ => go(state, to, effects),
-    }
-    true
-}
-
-/// What was typed after `:at`.
-pub(super) fn typed(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
-    let (Some(replay), Some(at)) = (state.options.replay.clone(), shown_at(state)) else {
-        return;
-    };
-    let to = match moment::parse(text, at) {
-        Ok(to) => to,
-        Err(why) => return state.say(Tone::Warn, why),
-    };
-    let Replayed { first, last, .. } = replay;
-    let (end, words) = match to < first {
-        true => (first, "before the first event"),
-        false => (last, "after the end"),
-    };
-    if !(first..=last).contains(&to) {
-        let told = format!("that is {words}; this is {}", end.format("%F %T"));
-        state.say(Tone::Warn, told);
-    }
-    go(state, Moment::At(to.clamp(first, last)), effects);
-}
-
-fn go(state: &mut State, to: Moment, effects: &mut Vec<Effect>) {
-    let replay_cursor = &mut state.replay_cursor;
-    if replay_cursor.under_way.is_some() {
-        replay_cursor.next = Some(match (replay_cursor.next, to) {
-            (Some(Moment::By(before)), Moment::By(more)) => Moment::By(before + more),
-            // To a time first; the steps from there are for who sees it.
-            (Some(Moment::At(at)), Moment::By(_)) => Moment::At(at),
-            (_, to) => to,
-        });
-        return;
-    }
-    state.tickets += 1;
-    let ticket = state.tickets;
-    replay_cursor.under_way = Some(UnderWay {
-        ticket,
-        to,
-        is_answered: false,
-        is_shown: false,
-    });
-    effects.push(Effect::Submit {
-        ticket,
-        command: Command::Seek { to },
-        reason: String::new(),
-    });
-}
-
-/// True if it was the replay_cursor's command.
-pub(super) fn received(
-    state: &mut State,
-    ticket: u64,
-    receipt: &Result<Receipt, ControlError>,
-    effects: &mut Vec<Effect>,
-) -> bool {
-    let under_way = state.replay_cursor.under_way.as_mut();
-    let Some(under_way) = under_way.filter(|under_way| under_way.ticket == ticket) else {
-        return false;
-    };
-    under_way.is_answered = true;
-    if let Err(error) = receipt {
-        state.replay_cursor.under_way = None;
-        state.replay_cursor.next = None;
-        state.say(Tone::Bad, format!("the time could not be shown: {error}"));
-    }
-    arrive(state, effects);
-    true
-}
-
-/// Another time is shown: what is on the screen is asked for anew.
-pub(super) fn shown(state: &mut State, effects: &mut Vec<Effect>) {
-    if let Some(under_way) = &mut state.replay_cursor.under_way {
-        under_way.is_shown = true;
-    }
-    state.tickets += 1;
-    state.replay_cursor.asked = Some(state.tickets);
-    effects.push(Effect::Query {
-        ticket: state.tickets,
-        query: Query::from(query::Timeline {
-            after: (state.snapshot.last_event - TOGETHER_MAX).max(0),
-            ..query::Timeline::default()
-        }),
-    });
-    state.with_top(effects, |pane, context| pane.open(context));
-    arrive(state, effects);
-}
-
-fn arrive(state: &mut State, effects: &mut Vec<Effect>) {
-    let replay_cursor = &mut state.replay_cursor;
-    let has_arrived = |under_way: &UnderWay| under_way.is_answered && under_way.is_shown;
-    if replay_cursor.under_way.as_ref().is_some_and(has_arrived) {
-        replay_cursor.under_way = None;
-        if let Some(next) = replay_cursor.next.take() {
-            go(state, next, effects);
-        }
-    }
-}
-
-/// True if it was the replay's question.
-pub(super) fn answered(state: &mut State, arrived: &mut Arrived) -> bool {
-    let Some(answer) = arrived.take::<query::Timeline>(&mut state.replay_cursor.asked) else {
-        return false;
-    };
-    state.replay_cursor.happened = answer.map(|rows| words(&rows)).unwrap_or_default();
-    true
-}
-
-/// The first event of the last moment, and how many came with it.
-fn words(events: &[LedgerEvent]) -> String {
-    let Some(last) = events.last() else {
-        return String::new();
-    };
-    let mut moment = events.iter().filter(|event| event.at == last.at);
-    let first = moment.next().unwrap_or(last);
-    let more = match moment.count() {
-        0 => String::new(),
-        n => format!(" (and {n} more)"),
-    };
-    format!("{} {}{more}", first.at.format("%T%.3f"), first.message)
 }

@@ -1,5 +1,6 @@
 //! Everything that the console knows and shows, as plain data; tied to no terminal.
 
+use crate::frontends::console::replaying;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use crate::system::config::Theme;
 use super::command::{self, Place};
 use super::event::Effect;
 use super::look::{RenderContext, Tone};
+use super::notice::Notice;
 use super::panes::attention::{AttentionPane, QueueKind};
 use super::panes::browse::BrowsePane;
 use super::panes::causes::CausesPane;
@@ -26,7 +28,7 @@ use super::panes::sites::SitesPane;
 use super::panes::tour::TourPane;
 use super::panes::{Context, Pane, PaneRequest};
 use super::prompt::Prompt;
-use super::replay_cursor::{self, ReplayCursor};
+use super::replay_cursor::ReplayCursor;
 use super::{ConsoleOptions, EngineMode, Exit, render};
 
 /// Deeper than anyone walks; the oldest pane falls out.
@@ -37,14 +39,6 @@ const WORDS_MAX: usize = 100;
 const RATES_MAX: usize = 12;
 /// Messages of this console that `:events` still shows.
 const NOTICES_MAX: usize = 500;
-
-/// One message to the person at the console.
-#[derive(Clone, Debug)]
-pub(crate) struct Notice {
-    pub(crate) at: DateTime<Utc>,
-    pub(crate) tone: Tone,
-    pub(crate) text: String,
-}
 
 /// The whole console. Changed only by [`super::update`], drawn only by [`super::render`].
 pub struct State {
@@ -136,7 +130,7 @@ impl State {
             state.say(Tone::Strong, ":tour shows you round this practice cloud");
         }
         if state.replays() {
-            replay_cursor::shown(&mut state, &mut effects);
+            replaying::shown(&mut state, &mut effects);
         }
         state.settle();
         (state, effects)
@@ -201,7 +195,7 @@ impl State {
 
     /// From when ages are counted.
     pub(super) fn told_at(&self) -> DateTime<Utc> {
-        replay_cursor::shown_at(self).unwrap_or(self.now)
+        replaying::shown_at(self).unwrap_or(self.now)
     }
 
     pub(super) fn prompt(&self) -> Option<&Prompt> {
@@ -427,7 +421,7 @@ impl State {
     pub(super) fn go(&mut self, word: &str, effects: &mut Vec<Effect>) {
         let time = word.strip_prefix("at").filter(|_| self.replays());
         if let Some(time) = time.filter(|time| time.is_empty() || time.starts_with(' ')) {
-            return replay_cursor::typed(self, time, effects);
+            return replaying::typed(self, time, effects);
         }
         let pane: Box<dyn Pane> = match command::place(word, &self.kinds) {
             Place::Kind(kind) => Box::new(BrowsePane::new(kind)),

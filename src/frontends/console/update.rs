@@ -17,7 +17,7 @@ use super::look::{Tone, key_hint};
 use super::panes::{Context, Pane};
 use super::prompt::{self, Prompt};
 use super::state::State;
-use super::{Exit, command, render, replay_cursor};
+use super::{Exit, command, render, replaying};
 use crate::present::count;
 
 /// How far a notch of the wheel goes.
@@ -56,7 +56,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.dirty = true;
             state.snapshot = snapshot;
             if state.replays() {
-                replay_cursor::shown(state, &mut effects);
+                replaying::shown(state, &mut effects);
                 state.settle();
                 return effects;
             }
@@ -169,7 +169,7 @@ fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
                 state.options.keys.key(Action::PlanDeletion)
             ),
         ),
-        action if replay_cursor::act(state, action, effects) => {}
+        action if replaying::act(state, action, effects) => {}
         action => move_or_act(state, action, effects),
     }
 }
@@ -438,7 +438,7 @@ fn answered(
         return projects_named(state, answer, effects);
     }
     let mut arrived = Arrived::new(ticket, answer);
-    if replay_cursor::answered(state, &mut arrived) {
+    if replaying::answered(state, &mut arrived) {
         return;
     }
     for at in (0..state.all_panes()).rev() {
@@ -459,7 +459,7 @@ fn received(
     receipt: &Result<Receipt, ControlError>,
     effects: &mut Vec<Effect>,
 ) {
-    if replay_cursor::received(state, ticket, receipt, effects) {
+    if replaying::received(state, ticket, receipt, effects) {
         return;
     }
     for at in (0..state.all_panes()).rev() {

@@ -13,7 +13,7 @@ use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
-use super::super::state::Notice;
+use super::super::notice::Notice;
 use super::{Column, Context, Pane};
 
 /// Older ones are in the ledger; a person scrolls no further.

@@ -9,7 +9,7 @@ use crate::domain::model::{Site, StepState};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::sites::site_state;
 use super::super::prompt::Confirm;
-use super::super::replay_cursor::shown_at;
+use super::super::replaying::shown_at;
 use super::super::state::State;
 use super::super::{EngineMode, Replayed};
 use super::Canvas;

@@ -5,7 +5,7 @@ use super::super::keys::Scope;
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::Pane;
 use super::super::prompt::{Confirm, Prompt};
-use super::super::replay_cursor::shown_at;
+use super::super::replaying::shown_at;
 use super::super::state::State;
 use super::{header, keys, table_rows};
 use crate::frontends::console::panes::emptiness;
