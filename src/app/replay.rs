@@ -18,7 +18,7 @@ use crate::control::Control;
 use crate::domain::model::Origin;
 use crate::domain::moment;
 use crate::engine::replay::Replay;
-use crate::frontends::cli::args::{EngineVerb, Global, ListArgs, ReplayArgs};
+use crate::frontends::cli::args::{EngineVerb, Global, ListArgs, ListWhat, ReplayArgs};
 use crate::frontends::cli::output::{Style, Tolerant};
 use crate::frontends::cli::{self, Exit, Failure, Session};
 use crate::ledger::sqlite::rewind::{Rewind, Unplayable};
@@ -104,7 +104,7 @@ async fn list(
         interrupt: CancellationToken::new(),
     };
     let list = ListArgs {
-        what: "deletions".to_owned(),
+        what: ListWhat::Deletions,
         older_than: None,
     };
     cli::run(session, EngineVerb::List(list)).await

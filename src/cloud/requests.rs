@@ -66,13 +66,11 @@ fn plain_parts(
         query,
         variables: BTreeMap::new(),
     };
-    let key = filter.map(|filter| filter.key.as_str());
     if let Some(within) = &list.within {
         let Some(filter) = filter.filter(|filter| filter.key == *within) else {
             let name = &kind.name;
             return Err(configuration(format!(
-                "{name} is listed by {within} alone, not by {}",
-                key.unwrap_or("nothing")
+                "{name} has no list of its own: name the resource that it belongs to ({within})"
             )));
         };
         let parts = filter.values.iter().map(|value| {

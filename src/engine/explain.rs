@@ -277,7 +277,7 @@ fn next_action(step: &Step) -> String {
             step.id
         ),
         (StepState::Purged, _) => format!(
-            "it was given up: delete it anew, or let it stay by gone release {}",
+            "it was abandoned: delete it anew, or let it stay by gone release {}",
             escape(&step.resource.key.to_string())
         ),
         _ => String::new(),

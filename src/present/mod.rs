@@ -5,6 +5,7 @@ mod sentences;
 mod words;
 
 pub use sentences::{
-    blocker_words, cause_words, event_word, pace_words, progress_words, rule_words, target_words,
+    attempts_words, blocker_words, cause_words, event_word, pace_words, progress_words, rule_words,
+    target_words,
 };
 pub use words::{count, duration, kind_words, name_or_id, thousands};

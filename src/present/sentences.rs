@@ -3,12 +3,12 @@
 use super::words::{duration, kind_words, name_or_id, thousands};
 use crate::domain::attention::Cause;
 use crate::domain::awaiting::{becomes, deployment_of, silent_deployment};
-use crate::domain::model::{Blocker, Deletion, EventKind, RefusalRule};
+use crate::domain::model::{Blocker, Deletion, EventKind, RefusalRule, Step, StepState};
 
 /// `floating IP 203.0.113.9 (project demo, not in this plan)`
 pub fn blocker_words(blocker: &Blocker) -> String {
     if let Some(name) = silent_deployment(blocker) {
-        return format!("deployment {name} (its word is awaited)");
+        return format!("deployment {name} (its clearance is pending)");
     }
     let name = if blocker.name.is_empty() {
         &blocker.id
@@ -105,4 +105,18 @@ pub fn pace_words(deletion: &Deletion) -> Option<String> {
     let left = counts.live().saturating_sub(counts.verifying);
     let rate = left as f64 / eta.max(1) as f64;
     Some(format!("{rate:.1}/s, about {} left", duration(eta)))
+}
+
+/// `attempt 3 of 8`, or why there is none.
+pub fn attempts_words(step: &Step) -> String {
+    let was_answered = step
+        .last_error
+        .as_ref()
+        .is_some_and(|it| it.status.is_some());
+    match (step.attempts, step.state) {
+        (0, StepState::Stuck) if was_answered => "sent once; not retried automatically".to_owned(),
+        (0, StepState::Stuck) => "not sent".to_owned(),
+        (0, _) => "no failed attempt".to_owned(),
+        (attempts, _) => format!("attempt {attempts} of {}", step.max_attempts),
+    }
 }

@@ -1,5 +1,6 @@
 //! `purge`, `release`, `list orphans`, and sites paused by hand.
 
+use clap::Parser as _;
 use gone::control::Command;
 use gone::domain::ladder::{PurgeScope, Rung};
 use gone::domain::model::*;
@@ -57,7 +58,7 @@ async fn p03_a_rung_is_taken_with_the_short_id_only() {
         .run("purge deadbeef --rung forget --confirm deadbeef --reason ticket")
         .await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
-    assert!(ran.out.contains("2 steps forgotten"), "{}", ran.out);
+    assert!(ran.out.contains("2 steps abandoned"), "{}", ran.out);
     let envelope = runner.fake.submitted().pop().unwrap();
     assert_eq!(envelope.reason, "ticket");
     let Command::Purge {
@@ -85,11 +86,13 @@ async fn p03_a_rung_is_taken_with_the_short_id_only() {
     ));
 
     let sent = runner.fake.submitted().len();
-    let ran = runner
-        .run("purge deadbeef --rung forgt --confirm deadbeef")
-        .await;
-    assert_eq!(ran.exit, Exit::Usage);
-    assert!(ran.err.contains("did you mean \"forget\"?"), "{}", ran.err);
+    let words = "gone purge deadbeef --rung forgt --confirm deadbeef".split(' ');
+    let wrong = Cli::try_parse_from(words).unwrap_err();
+    assert_eq!(wrong.exit_code(), i32::from(Exit::Usage.code()));
+    assert!(
+        wrong.to_string().contains("did you mean \"forget\"?"),
+        "{wrong}"
+    );
     let ran = runner
         .run("purge deadbeef --rung retry --confirm deadbeef --read-only")
         .await;
@@ -209,8 +212,8 @@ async fn g12_a_deployment_is_released_by_its_typed_name() {
     let ran = runner.run("release d0-1").await;
     assert_eq!(ran.exit, Exit::Usage);
     let told = "\
-Deployment d0-1 (s0/r1): on record since 2026-02-28T12:00:00Z, seen 42s ago, 3 steps wait for its word
-Once released, its word is waited for no more: what it still has may point at nothing.
+Deployment d0-1 (s0/r1): on record since 2026-02-28T12:00:00Z, seen 42s ago, 3 steps wait for its clearance
+Once released, nothing waits for its clearance any more: references that it still has may dangle.
 If it is not gone for good, it comes on record again when it watches again.
 
 To release it, type its name, d0-1: ";

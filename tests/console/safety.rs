@@ -360,7 +360,7 @@ fn a_blocked_step_is_explained_copied_and_retried() {
         "{text}"
     );
     assert!(
-        text.contains("tried 1 of 8") && text.contains("next try 09:35:00"),
+        text.contains("attempt 1 of 8") && text.contains("next attempt 09:35:00"),
         "{text}"
     );
     desk.press("b");
@@ -724,7 +724,7 @@ fn p03_a_rung_is_taken_by_the_typed_short_id_alone() {
     };
     assert_eq!((*rung, confirm.as_str()), (Rung::Forget, "00000001"));
     assert!(matches!(what, PurgeScope::Step(_)), "{what:?}");
-    assert!(desk.text().contains("1 step forgotten"), "{}", desk.text());
+    assert!(desk.text().contains("1 step abandoned"), "{}", desk.text());
 }
 
 #[test]

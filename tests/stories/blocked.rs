@@ -150,8 +150,8 @@ fn tell_of_what_came_later(telling: &Telling) {
     seat.press("\r");
     seat.see_all(&[
         &format!("── port {port} in deletion"),
-        "tried 1 of 8",
-        "next try",
+        "attempt 1 of 8",
+        "next attempt",
         &format!("blocked by floating IP {address}"),
         "409 PortInUse: Port is in use.",
         "request req-",

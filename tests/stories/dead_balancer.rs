@@ -125,7 +125,7 @@ fn tell(telling: &Telling) {
     let ladder = stage.say(&["purge", short]);
     assert!(ladder.contains("forget   yes"), "{ladder}");
     let forgotten = stage.say(&["purge", short, "--rung", "forget", "--confirm", short]);
-    assert!(forgotten.contains("steps forgotten"), "{forgotten}");
+    assert!(forgotten.contains("steps abandoned"), "{forgotten}");
     assert_eq!(cloud.writes(), writes, "nothing was sent");
     assert_eq!(stage.only_deletion()["state"], "purged");
     let orphans = stage.json(&["list", "orphans"]);

@@ -75,7 +75,7 @@ fn tell(telling: &Telling) {
     seat.see_all(&[
         &format!("── {crm} in deletion"),
         "since",
-        "tried 1 of 1",
+        "attempt 1 of 1",
         &format!("blocked by port {} (project", telling.name("appliance")),
         "not in this plan",
         "409 NetworkInUse",
@@ -89,8 +89,8 @@ fn tell(telling: &Telling) {
     seat.see_all(&["‖ blocked", "router interface", "1/8"]);
     seat.press("\r");
     seat.see_all(&[
-        "tried 1 of 8",
-        "next try",
+        "attempt 1 of 8",
+        "next attempt",
         "RouterInterfaceInUseByFloatingIP",
     ]);
 

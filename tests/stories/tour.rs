@@ -45,7 +45,7 @@ fn the_tour_leads_from_a_plan_to_the_last_rung() {
     seat.go("gc", "blocked, tried again by itself 1");
     seat.see("1 step to be tried again");
     seat.press("\r");
-    seat.see_all(&["required by one or more floating IPs", "tried 1 of 8"]);
+    seat.see_all(&["required by one or more floating IPs", "attempt 1 of 8"]);
     seat.press("\x1b");
     seat.see("── blocked, tried again by itself 1");
     for tries in 2..4 {
@@ -82,7 +82,7 @@ fn the_tour_leads_from_a_plan_to_the_last_rung() {
     seat.press(&short);
     seat.see(&format!("│ >{short}"));
     seat.press("\r");
-    seat.see("forgotten");
+    seat.see("abandoned");
     seat.go("orphans", "orphans");
     seat.see("vault-safe");
     at_the_tour(&mut seat, 5);

@@ -1,5 +1,6 @@
 //! The words of the command line. Names here are fixed: scripts use them.
 
+use crate::domain::ladder::Rung;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -241,10 +242,10 @@ Examples:
   gone list                             deletions
   gone list stuck --older-than 24h      what needs a person, since a day
   gone list causes                      why, the most frequent first: gone retry --all --type ...
-  gone list gc                          what is blocked, and when it is tried again
+  gone list retrying                    blocked steps, and when each is attempted next
   gone list network --cloud prod        the networks of a cloud, listed now
-  gone list orphans                     what was given up, and whether it is there still
-  gone list deployments                 other deployments, and what waits for their word
+  gone list orphans                     what was abandoned, and whether it still exists
+  gone list deployments                 other deployments, and what waits for their clearance
   gone list tombstones -o jsonl";
 
 const DRIFT_EXAMPLES: &str = "\
@@ -546,12 +547,71 @@ fn parse_wait(text: &str) -> Result<Wait, String> {
 
 #[derive(Clone, Debug, Args)]
 pub struct ListArgs {
-    /// deletions, stuck, causes, gc, tombstones, orphans, sites, gates, deployments, or a kind such as network
+    /// deletions, stuck, causes, retrying, tombstones, orphans, sites, gates, deployments, or a kind such as network
     #[arg(default_value = "deletions", value_name = "WHAT")]
-    pub what: String,
+    pub what: ListWhat,
     /// Only deletions, steps and tombstones that are in their state for longer than this (24h without a value)
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "24h", value_parser = duration::parse)]
     pub older_than: Option<Duration>,
+}
+
+/// What `gone list` lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListWhat {
+    Deletions,
+    Stuck,
+    Causes,
+    /// Blocked steps, also called `gc`.
+    Retrying,
+    Tombstones,
+    Orphans,
+    Sites,
+    Gates,
+    Deployments,
+    /// The resources of a kind, by its name or an alias.
+    Kind(String),
+}
+
+impl From<&str> for ListWhat {
+    fn from(word: &str) -> Self {
+        match word {
+            "deletions" => Self::Deletions,
+            "stuck" => Self::Stuck,
+            "causes" => Self::Causes,
+            "retrying" | "gc" => Self::Retrying,
+            "tombstones" => Self::Tombstones,
+            "orphans" => Self::Orphans,
+            "sites" => Self::Sites,
+            "gates" => Self::Gates,
+            "deployments" => Self::Deployments,
+            kind => Self::Kind(kind.to_owned()),
+        }
+    }
+}
+
+impl std::str::FromStr for ListWhat {
+    type Err = std::convert::Infallible;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        Ok(Self::from(word))
+    }
+}
+
+impl std::fmt::Display for ListWhat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Deletions => "deletions",
+            Self::Stuck => "stuck",
+            Self::Causes => "causes",
+            Self::Retrying => "retrying",
+            Self::Tombstones => "tombstones",
+            Self::Orphans => "orphans",
+            Self::Sites => "sites",
+            Self::Gates => "gates",
+            Self::Deployments => "deployments",
+            Self::Kind(kind) => kind,
+        })
+    }
 }
 
 #[derive(Clone, Debug, Args)]
@@ -634,8 +694,8 @@ pub struct PurgeArgs {
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
     /// Take this rung: retry, unpin, runbook or forget
-    #[arg(long, value_name = "NAME", requires = "confirm")]
-    pub rung: Option<String>,
+    #[arg(long, value_name = "NAME", requires = "confirm", value_parser = Rung::parse)]
+    pub rung: Option<Rung>,
     /// The short id of the deletion, so that it is the one that is meant
     #[arg(long, value_name = "SHORT-ID", requires = "rung")]
     pub confirm: Option<String>,

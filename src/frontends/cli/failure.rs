@@ -157,9 +157,13 @@ fn class_and_advice(error: &ControlError) -> (&'static str, &'static str) {
             "unreachable",
             "Nothing that was accepted is lost. `gone doctor` shows what can be reached; then try again.",
         ),
+        ControlError::Refused { refused, .. } if refused.is_empty() => (
+            "refused",
+            "Nothing was sent. The settings forbid it: see [guard]; `gone --print-config` shows them.",
+        ),
         ControlError::Refused { .. } => (
             "refused",
-            "Nothing was sent. Remove what refuses, or include it in the plan; `gone explain TARGET` says more.",
+            "Nothing was sent. Remove the blockers, or plan with --cascade; `gone explain TARGET` says more.",
         ),
         ControlError::Drifted { .. } => (
             "drifted",

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::args::ListArgs;
+use super::args::{ListArgs, ListWhat};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::rows;
@@ -18,26 +18,26 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
     let before = args
         .older_than
         .and_then(|age| now.checked_sub_signed(TimeDelta::from_std(age).ok()?));
-    let by_site = args.what != "deployments";
+    let by_site = args.what != ListWhat::Deployments;
     if by_site && (session.global.cloud.is_some() || !session.global.region.is_empty()) {
         // A mistyped site would otherwise look empty.
         let sites = session.sites(&tried).await?;
         session.chosen_sites(&tried, &sites)?;
     }
-    match args.what.as_str() {
-        "deletions" => {
+    match args.what {
+        ListWhat::Deletions => {
             let rows = deletions(session, &tried, Vec::new(), before).await?;
             session.print_rows(&rows::deletions(&rows), &rows)?;
         }
-        "stuck" => {
+        ListWhat::Stuck => {
             let rows = stuck(session, &tried, before).await?;
             session.print_rows(&rows::waiting_steps(&rows), &rows)?;
         }
-        "gc" => {
+        ListWhat::Retrying => {
             let rows = waiting(session, &tried, &[StepState::Blocked], before).await?;
             session.print_rows(&rows::waiting_steps(&rows), &rows)?;
         }
-        "tombstones" => {
+        ListWhat::Tombstones => {
             let mut rows = tombstones(session, &tried).await?;
             // A record that was released since is no tombstone of any age.
             rows.retain(|row| {
@@ -47,19 +47,19 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
         }
         what if before.is_some() => {
             let message = format!("--older-than does not apply to {what}");
-            let advice = "It applies to deletions, stuck, gc and tombstones.";
+            let advice = "It applies to deletions, stuck, retrying and tombstones.";
             return Err(Failure::usage(tried, message, advice));
         }
-        "orphans" => {
+        ListWhat::Orphans => {
             let rows = orphans(session, &tried).await?;
             session.print_rows(&rows::orphans(&rows), &rows)?;
         }
-        "sites" => {
+        ListWhat::Sites => {
             let mut rows = session.sites(&tried).await?;
             rows.retain(|row| session.chooses(&row.site));
             session.print_rows(&rows::sites(&rows), &rows)?;
         }
-        "causes" => {
+        ListWhat::Causes => {
             let mut sites = Vec::new();
             if session.global.cloud.is_some() || !session.global.region.is_empty() {
                 let known = session.sites(&tried).await?.into_iter().map(|row| row.site);
@@ -68,12 +68,12 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
             let rows = session.ask(&tried, query::Causes { sites }).await?;
             session.print_rows(&rows::causes(&rows), &rows)?;
         }
-        "gates" => {
+        ListWhat::Gates => {
             let mut rows = session.ask(&tried, query::Gates {}).await?;
             rows.retain(|row| session.chooses(&row.site));
             session.print_rows(&rows::gates(&rows), &rows)?;
         }
-        "deployments" => {
+        ListWhat::Deployments => {
             if session.global.cloud.is_some() {
                 let message = "--cloud does not apply to deployments: they belong to no cloud";
                 let advice = "Choose them with --region.";
@@ -84,7 +84,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
             rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
             session.print_rows(&rows::deployments(&rows, now), &rows)?;
         }
-        kind => return resources(session, &tried, kind).await,
+        ListWhat::Kind(kind) => return resources(session, &tried, &kind).await,
     }
     Ok(Exit::Done)
 }

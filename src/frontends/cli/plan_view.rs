@@ -165,7 +165,7 @@ pub(super) fn target(target: &Target) -> String {
 /// What stands in the way, who owns it, since when, and whether it goes too (P2).
 pub(super) fn blocked_by(blocker: &Blocker) -> String {
     if let Some(name) = silent_deployment(blocker) {
-        return format!("deployment {name} (its word is awaited)");
+        return format!("deployment {name} (its clearance is pending)");
     }
     let mut line = format!("{} {}", blocker.kind, blocker.id);
     if !blocker.name.is_empty() {

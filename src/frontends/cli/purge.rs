@@ -25,7 +25,7 @@ struct Done {
 
 /// Without a rung it shows what is offered, and sends nothing.
 pub(super) async fn run(session: &mut Session<'_>, args: PurgeArgs) -> Result<Exit, Failure> {
-    let Some(word) = &args.rung else {
+    let Some(rung) = args.rung else {
         for (at, id) in args.ids.iter().enumerate() {
             if at > 0 {
                 writeln!(session.out)?;
@@ -34,10 +34,6 @@ pub(super) async fn run(session: &mut Session<'_>, args: PurgeArgs) -> Result<Ex
         }
         return Ok(Exit::Done);
     };
-    let rung = Rung::parse(word).map_err(|message| {
-        let advice = "`gone purge ID` shows what is offered.";
-        Failure::usage("purge", message, advice)
-    })?;
     session.refuse_if_read_only("purge")?;
     let mut done = Vec::new();
     let mut exits = Vec::new();
@@ -125,7 +121,7 @@ fn write_done(session: &mut Session<'_>, done: &[Done]) -> Result<(), Failure> {
                 short_id(by)
             ),
             (Rung::Forget, None) => format!(
-                "{}: {} {steps} forgotten; what is left behind: gone list orphans",
+                "{}: {} {steps} abandoned; what is left behind: gone list orphans",
                 row.id, row.moved
             ),
             (rung, None) => format!("{}: {}, {} {steps}", row.id, rung.as_str(), row.moved),

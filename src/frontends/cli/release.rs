@@ -130,7 +130,7 @@ async fn confirm(
     writeln!(session.err, "{}", style.safe(&what))?;
     writeln!(
         session.err,
-        "Once released, its word is waited for no more: what it still has may point at nothing.\n\
+        "Once released, nothing waits for its clearance any more: references that it still has may dangle.\n\
          If it is not gone for good, it comes on record again when it watches again."
     )?;
     write!(
@@ -146,7 +146,7 @@ async fn confirm(
     Err(Failure::usage(tried, message, ""))
 }
 
-/// `Deployment d0-1 (s0/r1): on record since …, seen 12s ago, 3 steps wait for its word`
+/// `Deployment d0-1 (s0/r1): on record since …, seen 12s ago, 3 steps wait for its clearance`
 fn describe(
     name: &str,
     row: &DeploymentStatus,
@@ -162,9 +162,9 @@ fn describe(
         None => "not seen since the engine began".to_owned(),
     });
     facts.push(match importer.awaited {
-        0 => "nothing waits for its word".to_owned(),
-        1 => "1 step waits for its word".to_owned(),
-        n => format!("{n} steps wait for its word"),
+        0 => "no step waits for its clearance".to_owned(),
+        1 => "1 step waits for its clearance".to_owned(),
+        n => format!("{n} steps wait for its clearance"),
     });
     format!("Deployment {name} ({}): {}", row.place(), facts.join(", "))
 }

@@ -6,7 +6,7 @@ use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{Deletion, Event as LedgerEvent, Step, StepState, short_id};
-use crate::present::{blocker_words, count, pace_words, thousands};
+use crate::present::{attempts_words, blocker_words, count, pace_words, thousands};
 
 /// `words` are those of its targets. Of the kinds and sites of several, each counts.
 pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &str) -> bool {
@@ -70,9 +70,9 @@ pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
     if let Some(since) = step.blocked_since {
         facts.push(format!("since {}", look.time(since)));
     }
-    facts.push(format!("tried {} of {}", step.attempts, step.max_attempts));
+    facts.push(attempts_words(step));
     if let Some(next) = step.next_attempt_at.filter(|_| step.state.is_live()) {
-        facts.push(format!("next try {}", look.time(next)));
+        facts.push(format!("next attempt {}", look.time(next)));
     }
     let mut lines = vec![Cell::new(facts.join(look.dot()), state.tone)];
     match (awaiting::next_action(step), &step.last_error) {

@@ -11,11 +11,8 @@ pub(crate) const PANES: &[(&str, &str)] = &[
         "causes",
         "what needs a person, by why: many are tried again at once",
     ),
-    ("gc", "what is blocked for now, with its next attempt"),
-    (
-        "orphans",
-        "what was given up, and whether it is there still",
-    ),
+    ("retrying", "blocked steps, with their next attempt"),
+    ("orphans", "what was abandoned, and whether it still exists"),
     ("events", "what happened, and all messages of this console"),
     ("sites", "the regions, whether they answer and how fast"),
     (
@@ -24,7 +21,7 @@ pub(crate) const PANES: &[(&str, &str)] = &[
     ),
     (
         "deployments",
-        "other deployments: what is heard of them, and who waits for their word",
+        "other deployments: what is heard of them, and what waits for their clearance",
     ),
     ("tour", "what there is to try in the practice cloud"),
     ("help", "all keys"),
@@ -42,8 +39,10 @@ pub(crate) enum Place {
 
 pub(crate) fn place(word: &str, kinds: &[KindInfo]) -> Place {
     let word = word.trim();
-    if word == "q" {
-        return Place::Pane("quit");
+    match word {
+        "q" => return Place::Pane("quit"),
+        "gc" => return Place::Pane("retrying"),
+        _ => {}
     }
     if let Some((pane, _)) = PANES.iter().find(|(pane, _)| *pane == word) {
         return Place::Pane(pane);

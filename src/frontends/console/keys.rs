@@ -190,7 +190,7 @@ const STANDARD: &[Row] = &[
     (Scope::Ladder, OPEN, Action::Confirm, "take…", "go on to the typed confirmation of the rung"),
     (Scope::Ladder, COPY, Action::Copy, "copy", "copy what the rung does, or the line, to the clipboard"),
 
-    (Scope::Orphans, OPEN, Action::Open, "timeline", "what happened to it before it was given up"),
+    (Scope::Orphans, OPEN, Action::Open, "timeline", "what happened to it before it was abandoned"),
     (Scope::Orphans, EXPLAIN, Action::Explain, "", "why it did not go, and what holds it now"),
     (Scope::Orphans, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
 
@@ -477,7 +477,7 @@ impl Scope {
             Self::Plan => "on a plan",
             Self::Deletions => "in :deletions",
             Self::Tree => "in the tree of a deletion",
-            Self::Attention => "in :stuck and :gc",
+            Self::Attention => "in :stuck and :retrying",
             Self::Causes => "in :causes",
             Self::Inspect => "on one step or deletion",
             Self::Blockers => "among the blockers",

@@ -435,7 +435,7 @@ impl State {
             }
             Place::Pane("stuck") => Box::new(AttentionPane::new(QueueKind::Stuck)),
             Place::Pane("causes") => Box::new(CausesPane::new()),
-            Place::Pane("gc") => Box::new(AttentionPane::new(QueueKind::Gc)),
+            Place::Pane("retrying") => Box::new(AttentionPane::new(QueueKind::Retrying)),
             Place::Pane("orphans") => Box::new(OrphansPane::new()),
             Place::Pane("sites") => Box::new(SitesPane::new(self.snapshot.clone())),
             Place::Pane("gates") => Box::new(GatesPane::new()),

@@ -479,7 +479,7 @@ fn received(
     };
     match receipt {
         Ok(Receipt::Done { moved: 0 }) => {
-            state.say(Tone::Good, format!("{what}: done, no step had to move"));
+            state.say(Tone::Good, format!("{what}: done"));
         }
         Ok(Receipt::Done { moved }) => {
             state.say(Tone::Good, format!("{what}: {}", count(*moved, "step")));

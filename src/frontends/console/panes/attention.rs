@@ -1,4 +1,4 @@
-//! `:stuck`, what needs a person; of that what has one cause; and `:gc`, what the collector tries again by
+//! `:stuck`, what needs a person; of that what has one cause; and `:retrying`, what is attempted again by
 //! itself.
 
 use crate::control::{Command, query};
@@ -29,7 +29,7 @@ use crate::present::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueKind {
     Stuck,
-    Gc,
+    Retrying,
 }
 
 impl QueueKind {
@@ -37,7 +37,7 @@ impl QueueKind {
     fn steps(self, cause: Option<Cause>, filter: &str) -> Search {
         let states = match self {
             Self::Stuck => attention::STEP_STATES.to_vec(),
-            Self::Gc => vec![StepState::Blocked],
+            Self::Retrying => vec![StepState::Blocked],
         };
         Search::new(None, filter).among(states, cause)
     }
@@ -59,7 +59,7 @@ pub(crate) struct AttentionPane {
     list: List,
     steps: Search,
     refused: Feed<Deletion>,
-    /// When what is blocked is tried again, for `:gc`.
+    /// When what is blocked is tried again, for `:retrying`.
     upcoming: Feed<Upcoming>,
     slow: Vec<Step>,
     visible: Vec<Entry>,
@@ -99,7 +99,7 @@ impl AttentionPane {
         {
             self.page_refused(cursor, context);
         }
-        if self.which == QueueKind::Gc
+        if self.which == QueueKind::Retrying
             && let Fetch::Page(_) = self.upcoming.due(context)
         {
             self.upcoming.ask(query::Upcoming {}, true, context);
@@ -119,7 +119,7 @@ impl AttentionPane {
 
     fn belongs(&self, step: &Step) -> bool {
         match self.which {
-            QueueKind::Gc => step.state == StepState::Blocked,
+            QueueKind::Retrying => step.state == StepState::Blocked,
             QueueKind::Stuck => attention::needs_person(step),
         }
     }
@@ -342,7 +342,7 @@ impl Pane for AttentionPane {
             // Not the one that its word opens.
             _ if self.cause.is_some() => None,
             QueueKind::Stuck => Some("stuck"),
-            QueueKind::Gc => Some("gc"),
+            QueueKind::Retrying => Some("retrying"),
         }
     }
     fn title(&self, _look: &RenderContext) -> String {
@@ -354,7 +354,7 @@ impl Pane for AttentionPane {
         }
         match self.which {
             QueueKind::Stuck => format!("stuck {n}{more}"),
-            QueueKind::Gc => format!("blocked, tried again by itself {n}{more}"),
+            QueueKind::Retrying => format!("blocked, tried again by itself {n}{more}"),
         }
     }
     fn list(&self) -> &List {
@@ -369,7 +369,7 @@ impl Pane for AttentionPane {
     fn is_busy(&self) -> bool {
         let beside = match self.which {
             QueueKind::Stuck => self.shows_all() && self.refused.is_waiting(),
-            QueueKind::Gc => self.upcoming.is_waiting(),
+            QueueKind::Retrying => self.upcoming.is_waiting(),
         };
         self.steps.is_waiting() || beside
     }
@@ -445,13 +445,15 @@ impl Pane for AttentionPane {
             QueueKind::Stuck if look.replays => vec![Cell::plain(
                 "Nothing was stuck then, and nothing had been refused.",
             )],
-            QueueKind::Gc if look.replays => vec![Cell::plain("Nothing was blocked then.")],
+            QueueKind::Retrying if look.replays => vec![Cell::plain("Nothing was blocked then.")],
             QueueKind::Stuck => vec![
                 Cell::plain("Nothing is stuck, and nothing was refused."),
                 Cell::dim("What needs you comes here, with what blocks it and since when."),
-                Cell::dim(":gc shows what is blocked for now and tried again by itself."),
+                Cell::dim(
+                    ":retrying shows what is blocked for now and is attempted again by itself.",
+                ),
             ],
-            QueueKind::Gc => vec![
+            QueueKind::Retrying => vec![
                 Cell::plain("Nothing is blocked."),
                 Cell::dim("What a cloud refuses for now comes here, with its next attempt."),
             ],

@@ -145,10 +145,10 @@ fn awaited_line(row: &DeploymentStatus, look: &RenderContext) -> Cell {
         return Cell::plain(known);
     };
     let (waits, tone) = match importer.awaited {
-        0 => ("nothing waits for its word".to_owned(), Tone::Plain),
-        1 => ("1 step waits for its word".to_owned(), Tone::Warn),
+        0 => ("no step waits for its clearance".to_owned(), Tone::Plain),
+        1 => ("1 step waits for its clearance".to_owned(), Tone::Warn),
         n => (
-            format!("{} wait for its word", count(n, "step")),
+            format!("{} wait for its clearance", count(n, "step")),
             Tone::Warn,
         ),
     };

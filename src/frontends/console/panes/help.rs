@@ -59,11 +59,11 @@ fn meaning(state: StepState) -> &'static str {
         StepState::Ready => "goes next",
         StepState::Running => "the call is under way",
         StepState::Verifying => "the cloud has accepted it; gone once it is seen to be",
-        StepState::Blocked => "in use by another; tried again by itself, see :gc",
+        StepState::Blocked => "in use by another; tried again by itself, see :retrying",
         StepState::Stuck => "not tried again without you, see :stuck",
         StepState::Gone => "seen to be gone",
         StepState::Skipped => "cancelled before anything was sent",
-        StepState::Purged => "given up by a person; may still be there, see :orphans",
+        StepState::Purged => "abandoned by a person; may still exist, see :orphans",
     }
 }
 

@@ -113,7 +113,7 @@ impl LadderPane {
                         short_id(id)
                     ),
                     (Rung::Forget, None) => {
-                        format!("{steps} forgotten; :orphans shows what is left behind")
+                        format!("{steps} abandoned; :orphans shows what is left behind")
                     }
                     (rung, None) => format!("{}: {steps}", rung.as_str()),
                 };

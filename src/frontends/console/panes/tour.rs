@@ -60,7 +60,7 @@ const STATIONS: &[Station] = &[
                 "Delete legacy likewise. Its router's interface does not let go at once."
                     .to_owned(),
                 format!(
-                    ":gc says when it is tried again, {} there what the cloud answered.",
+                    ":retrying says when it is tried again, {} there what the cloud answered.",
                     look.key(Action::Open)
                 ),
                 format!(
