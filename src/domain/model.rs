@@ -576,7 +576,7 @@ pub enum StepState {
     Ready,
     /// Its call is in flight, and its lease with it.
     Running,
-    /// Looked for: after a call that was accepted, or whose answer was lost.
+    /// Observed for: after a call that was accepted, or whose answer was lost.
     Verifying,
     /// Refused for now; the collector tries again at `next_attempt_at`.
     Blocked,

@@ -60,7 +60,7 @@ pub enum Retry {
 
 /// What a look found (I13).
 #[derive(Clone, Debug, PartialEq)]
-pub enum Looked {
+pub enum Observed {
     Absent,
     /// Still there, the same incarnation.
     Present,
@@ -150,7 +150,7 @@ pub const LOOK_WAIT_MAX: Duration = Duration::from_secs(32);
 const LOOK_FIRST: Duration = Duration::from_millis(200);
 const LOOK_MAX: Duration = Duration::from_secs(10);
 /// As many as one list by id asks for: a URL of 6 KB holds no more beside the witness.
-pub const LOOKED_FOR_TOGETHER: usize = 139;
+pub const IDS_A_LIST_MAX: usize = 139;
 /// What is accepted waits no longer than this for others whose calls are in flight.
 const GATHER_MAX: Duration = Duration::from_secs(10);
 /// While there is more to send, a look competes with it: it waits at least this long.
@@ -306,7 +306,7 @@ pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
     let unsent = gathered.unsent;
     let worth_it = gathered.fills_a_list
         && gathered.verifying >= 2 * unsent
-        && unsent >= LOOKED_FOR_TOGETHER as u64;
+        && unsent >= IDS_A_LIST_MAX as u64;
     let others = gathered.ready.max(gathered.running);
     if worth_it || others.is_none_or(|rank| rank < gathered.rank) {
         return Duration::ZERO;
@@ -330,9 +330,9 @@ pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
 /// 5. Failed: a refused attempt.
 /// 6. Anew: the delete is sent again at once, as long as there are attempts.
 /// 7. Unclear: looked again later, no attempt used.
-pub fn after_look(
+pub fn after_observation(
     step: StepFacts<'_>,
-    looked: Looked,
+    looked: Observed,
     now: DateTime<Utc>,
     schedule: &Schedule,
     chance: f64,
@@ -352,12 +352,12 @@ pub fn after_look(
         after_failure(step, failure, now, schedule, chance)
     };
     match looked {
-        Looked::Absent => plain(step, StepState::Gone),
-        Looked::Present | Looked::Anew(_) | Looked::NotTaken(_) if step.cancelled => {
+        Observed::Absent => plain(step, StepState::Gone),
+        Observed::Present | Observed::Anew(_) | Observed::NotTaken(_) if step.cancelled => {
             plain(step, StepState::Skipped)
         }
-        Looked::NotTaken(failure) => after_failure(step, failure, now, schedule, chance),
-        Looked::Present
+        Observed::NotTaken(failure) => after_failure(step, failure, now, schedule, chance),
+        Observed::Present
             if step
                 .last_error
                 .is_some_and(|error| error.class == ErrorClass::OutcomeUnknown) =>
@@ -367,10 +367,10 @@ pub fn after_look(
                 ..plain(step, StepState::Ready)
             }
         }
-        Looked::Present if looked_for(step.looks) < schedule.verify_max => {
+        Observed::Present if looked_for(step.looks) < schedule.verify_max => {
             again(plain(step, StepState::Verifying))
         }
-        Looked::Present => {
+        Observed::Present => {
             let error = StepError {
                 class: ErrorClass::Blocked,
                 status: None,
@@ -384,8 +384,8 @@ pub fn after_look(
             };
             refused(error)
         }
-        Looked::Failed(error) => refused(error),
-        Looked::Anew(error) => match refused(error) {
+        Observed::Failed(error) => refused(error),
+        Observed::Anew(error) => match refused(error) {
             Decision {
                 to: StepState::Blocked,
                 attempts,
@@ -398,7 +398,7 @@ pub fn after_look(
             },
             stuck => stuck,
         },
-        Looked::StillDeleting(error) => {
+        Observed::StillDeleting(error) => {
             let (since, age) = waiting(step, now);
             let kept = Decision {
                 blocked_since: Some(since),
@@ -418,7 +418,7 @@ pub fn after_look(
             }
         }
         // Keeps what was known of the call: an unclear look tells nothing of that.
-        Looked::Unclear(error) => {
+        Observed::Unclear(error) => {
             let error = step
                 .last_error
                 .filter(|last| last.class == ErrorClass::OutcomeUnknown)

@@ -133,7 +133,7 @@ enum Done {
     /// And when it is planned again, if a cloud did not answer.
     Planned(String, Option<Instant>),
     Acted,
-    Looked((Site, KindName), Vec<i64>),
+    Observed((Site, KindName), Vec<i64>),
     Swept,
     Pruned,
     SignedIn,
@@ -337,7 +337,7 @@ impl Shared {
                 under_way.planning.remove(&id);
                 under_way.plan_again.extend(again.map(|again| (id, again)));
             }
-            Ok(Done::Looked(at, deletions)) => {
+            Ok(Done::Observed(at, deletions)) => {
                 if let Some(looks) = under_way.looking.get_mut(&at) {
                     looks.retain(|look| *look != deletions);
                 }

@@ -17,7 +17,7 @@ use crate::cloud::{CloudFailure, Fields, ListRows, PAGE_ROWS};
 use crate::domain::kinds::{FilterValues, Kind, lookup_one};
 use crate::domain::model::{ErrorClass, Identity, ResourceKey, Site};
 use crate::domain::plan::ListFilter;
-use crate::domain::policy::{LOOKED_FOR_TOGETHER, Retry};
+use crate::domain::policy::{IDS_A_LIST_MAX, Retry};
 use crate::ledger::ClaimedStep;
 
 /// Up to this many are read one by one: cheaper than finding a witness.
@@ -68,7 +68,7 @@ impl Shared {
             left.retain(|id| !seen.rows.contains_key(id));
         }
         let left: Vec<String> = left.into_iter().collect();
-        for ids in left.chunks(LOOKED_FOR_TOGETHER) {
+        for ids in left.chunks(IDS_A_LIST_MAX) {
             let ids = ids.iter().cloned().collect();
             if seen.failure.is_some() || !self.list_by_id(site, kind, ids, project, &mut seen).await
             {
@@ -188,8 +188,8 @@ impl Shared {
         }
         let count: usize = ids.values().map(BTreeSet::len).sum();
         let pages = usize::try_from(unsent).ok()?.div_ceil(PAGE_ROWS);
-        let lists = pages + ids.len().div_ceil(LOOKED_FOR_TOGETHER);
-        (lists < count.div_ceil(LOOKED_FOR_TOGETHER)).then_some(Scopes { key, ids })
+        let lists = pages + ids.len().div_ceil(IDS_A_LIST_MAX);
+        (lists < count.div_ceil(IDS_A_LIST_MAX)).then_some(Scopes { key, ids })
     }
 
     /// All rows of what goes along with them; a living one vouches for those of its scope.

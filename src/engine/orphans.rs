@@ -8,7 +8,7 @@ use super::planning::control_error;
 use super::resolve::By;
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::{KindName, Orphan, Presence, ResourceKey, Site, StepResource, Target};
-use crate::domain::policy::Looked;
+use crate::domain::policy::Observed;
 use crate::domain::text::escape;
 use crate::ledger::{Change, Cursor};
 
@@ -47,13 +47,13 @@ impl Shared {
             for (at, looked) in rows.iter().zip(looked) {
                 if let Some(there) = there.get_mut(*at) {
                     *there = match looked {
-                        Looked::Absent => Presence::Absent,
-                        Looked::Present
-                        | Looked::Anew(_)
-                        | Looked::StillDeleting(_)
-                        | Looked::Failed(_)
-                        | Looked::NotTaken(_) => Presence::Present,
-                        Looked::Unclear(_) => Presence::Unclear,
+                        Observed::Absent => Presence::Absent,
+                        Observed::Present
+                        | Observed::Anew(_)
+                        | Observed::StillDeleting(_)
+                        | Observed::Failed(_)
+                        | Observed::NotTaken(_) => Presence::Present,
+                        Observed::Unclear(_) => Presence::Unclear,
                     };
                 }
             }

@@ -15,7 +15,7 @@ use crate::domain::model::{
     Actor, KindName, Origin, PlanOptions, ResourceKey, Site, Target, Tombstone,
 };
 use crate::domain::plan::ListFilter;
-use crate::domain::policy::LOOKED_FOR_TOGETHER;
+use crate::domain::policy::IDS_A_LIST_MAX;
 use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, StuckAgain};
 
 pub(super) const PAGE: usize = 2_000;
@@ -199,7 +199,7 @@ impl Shared {
 pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
     match kind.values_of(filter) {
         FilterValues::Single => usize::MAX,
-        FilterValues::Repeated | FilterValues::Listed => LOOKED_FOR_TOGETHER,
+        FilterValues::Repeated | FilterValues::Listed => IDS_A_LIST_MAX,
     }
 }
 

@@ -19,8 +19,8 @@ use super::{Done, LEDGER_RETRY, Shared, UnderWay};
 use crate::cloud::Freshness;
 use crate::domain::kinds::{AsyncDelete, Kind, created_at};
 use crate::domain::model::{ErrorClass, Identity, KindName, Site, StepError};
-use crate::domain::policy::{Failure, Looked, Retry, after_look, look_wait, taken_up};
-use crate::ledger::{ClaimedStep, LedgerError, LooksDue};
+use crate::domain::policy::{Failure, Observed, Retry, after_observation, look_wait, taken_up};
+use crate::ledger::{ClaimedStep, LedgerError, ObservationsDue};
 
 /// How often it is asked at most what there is to look at, while calls are in flight.
 const LOOKS_EVERY_MIN: Duration = Duration::from_millis(25);
@@ -50,11 +50,11 @@ impl Shared {
             return Ok((next - now).to_std().unwrap_or_default());
         }
         let asked = Instant::now();
-        let looks_due = self.ledger.looks_due(now).await?;
+        let observations_due = self.ledger.observations_due(now).await?;
         under_way.next_looks = Some(now + LOOKS_EVERY_MIN.max(asked.elapsed() * LOOKS_REST));
         let mut hold = Duration::MAX;
-        let mut groups: BTreeMap<(Site, KindName), Vec<LooksDue>> = BTreeMap::new();
-        for due in looks_due {
+        let mut groups: BTreeMap<(Site, KindName), Vec<ObservationsDue>> = BTreeMap::new();
+        for due in observations_due {
             let Some(kind) = self.kinds.get(&due.kind) else {
                 continue;
             };
@@ -86,7 +86,7 @@ impl Shared {
                     tokio::time::sleep(LEDGER_RETRY).await;
                 }
                 shared.wake.notify_one();
-                Done::Looked((site, listed), deletions)
+                Done::Observed((site, listed), deletions)
             });
         }
         Ok(hold)
@@ -96,7 +96,7 @@ impl Shared {
         &self,
         site: &Site,
         listed: &KindName,
-        due: Vec<LooksDue>,
+        due: Vec<ObservationsDue>,
     ) -> Result<(), LedgerError> {
         let Some(kind) = self.kinds.get(listed) else {
             return Ok(());
@@ -117,18 +117,20 @@ impl Shared {
             .zip(looked)
             .map(|(step, looked)| {
                 let message = match &looked {
-                    Looked::Absent => "looked: gone".to_owned(),
-                    Looked::Present => "looked: still there".to_owned(),
-                    Looked::StillDeleting(error) | Looked::Failed(error) | Looked::Anew(error) => {
+                    Observed::Absent => "looked: gone".to_owned(),
+                    Observed::Present => "looked: still there".to_owned(),
+                    Observed::StillDeleting(error)
+                    | Observed::Failed(error)
+                    | Observed::Anew(error) => {
                         format!("looked: {}", error.message)
                     }
-                    Looked::NotTaken(failure) => format!(
+                    Observed::NotTaken(failure) => format!(
                         "looked: still there, so the call took no effect: {}",
                         failure.error.message
                     ),
-                    Looked::Unclear(error) => format!("looked: unclear: {}", error.message),
+                    Observed::Unclear(error) => format!("looked: unclear: {}", error.message),
                 };
-                let decision = after_look(
+                let decision = after_observation(
                     facts(step),
                     looked,
                     self.clock.now(),
@@ -150,7 +152,7 @@ impl Shared {
         kind: &Kind,
         steps: &[ClaimedStep],
         unsent: u64,
-    ) -> Vec<Looked> {
+    ) -> Vec<Observed> {
         let seen = self.observe(site, kind, steps, unsent).await;
         let seen = self.on_whose_rights(site, seen).await;
         if let Some(failure) = &seen.failure
@@ -166,8 +168,8 @@ impl Shared {
                     self.still_there(kind, row, step)
                 }
                 (Some(_), _) => self.absent(site, step, seen.identity.as_ref()).await,
-                (None, Some(failure)) => Looked::Unclear(failure.to_step_error(self.clock.now())),
-                (None, None) => Looked::Unclear(self.unclear(format!(
+                (None, Some(failure)) => Observed::Unclear(failure.to_step_error(self.clock.now())),
+                (None, None) => Observed::Unclear(self.unclear(format!(
                     "the list of {} at {site} did not return its witness",
                     kind.name
                 ))),
@@ -184,15 +186,15 @@ impl Shared {
 
     /// What a row that is still there, or in which an edge is, says of the delete. `listed` is the row's
     /// kind; whether a delete settles, and how the row tells of it, is the step's own kind's.
-    fn still_there(&self, listed: &Kind, row: &Value, step: &ClaimedStep) -> Looked {
+    fn still_there(&self, listed: &Kind, row: &Value, step: &ClaimedStep) -> Observed {
         let kind = self.kinds.get(&step.key.kind);
         let Some((settling, status)) = kind.and_then(|kind| kind.settling(row)) else {
             if let Some(failure) = kind.and_then(|kind| not_taken(kind, step)) {
-                return Looked::NotTaken(failure);
+                return Observed::NotTaken(failure);
             }
             let anew = created_since_sent(listed, row, step);
-            return anew.map_or(Looked::Present, |created| {
-                Looked::Anew(self.recreated(created))
+            return anew.map_or(Observed::Present, |created| {
+                Observed::Anew(self.recreated(created))
             });
         };
         let words = match settling {
@@ -212,8 +214,8 @@ impl Shared {
             at: self.clock.now(),
         };
         match settling {
-            AsyncDelete::GoesOn => Looked::StillDeleting(error),
-            AsyncDelete::Failed => Looked::Failed(error),
+            AsyncDelete::GoesOn => Observed::StillDeleting(error),
+            AsyncDelete::Failed => Observed::Failed(error),
         }
     }
 
@@ -244,14 +246,14 @@ impl Shared {
     }
 
     /// Absence counts on the rights that the plan froze.
-    async fn absent(&self, site: &Site, step: &ClaimedStep, now: Option<&Identity>) -> Looked {
+    async fn absent(&self, site: &Site, step: &ClaimedStep, now: Option<&Identity>) -> Observed {
         match self.rights_lost(step, now).await {
-            None => Looked::Absent,
+            None => Observed::Absent,
             Some(error) => {
                 if let (ErrorClass::Auth, Ok(expected)) = (error.class, self.expected(step).await) {
                     self.pause_site(site, &error.message, expected).await;
                 }
-                Looked::Unclear(error)
+                Observed::Unclear(error)
             }
         }
     }

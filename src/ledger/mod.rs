@@ -50,12 +50,15 @@ pub trait Ledger: Send + Sync {
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
 
     /// How many steps in `verifying` have a look that is due, for each deletion, site and kind.
-    async fn looks_due(&self, now: DateTime<Utc>) -> Result<Vec<LooksDue>, LedgerError>;
+    async fn observations_due(
+        &self,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<ObservationsDue>, LedgerError>;
 
     /// The steps behind these, oldest first: at most `limit`.
     async fn verifying(
         &self,
-        of: Vec<LooksDue>,
+        of: Vec<ObservationsDue>,
         now: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
@@ -357,7 +360,7 @@ impl Referrer {
 
 /// Steps of one deletion, site, kind and rank whose look is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LooksDue {
+pub struct ObservationsDue {
     /// The deletion, as the ledger counts them.
     pub deletion: i64,
     pub site: Site,
@@ -867,7 +870,7 @@ pub struct StepFilter {
     pub older_than: Option<DateTime<Utc>>,
     /// Only those that need a person, for just this.
     pub cause: Option<Cause>,
-    /// Looked for in names, ids, what holds a step and what it was told.
+    /// Observed for in names, ids, what holds a step and what it was told.
     pub text: SearchQuery,
 }
 

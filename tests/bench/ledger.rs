@@ -52,7 +52,7 @@ fn main() {
         bare / started
     );
     let (few, many) = (scale(10_000), scale(100_000));
-    let asked = (looks_due(few), looks_due(many));
+    let asked = (observations_due(few), observations_due(many));
     println!(
         "what to look at, asked with {many} accepted deletes: {:.2} ms, {:.2} of that with {few} \
          (goal <= 2)",
@@ -306,7 +306,7 @@ fn start(n: usize, rounds: usize) -> (f64, f64) {
 }
 
 /// Seconds to ask what to look at when so many deletes of one deletion were accepted; the median.
-fn looks_due(accepted: usize) -> f64 {
+fn observations_due(accepted: usize) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
     let claimed = claimed(&path, accepted, 4);
@@ -320,7 +320,7 @@ fn looks_due(accepted: usize) -> f64 {
     let ledger = SqliteLedger::open_reader(&path).unwrap();
     let ask = || {
         let before = Instant::now();
-        let due = runtime.block_on(ledger.looks_due(now())).unwrap();
+        let due = runtime.block_on(ledger.observations_due(now())).unwrap();
         assert_eq!(due.len(), 1, "ports, which fill a list");
         before.elapsed().as_secs_f64()
     };

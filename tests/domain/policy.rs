@@ -5,8 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use gone::domain::model::{Blocker, ErrorClass, KindName, Site, StepError, StepState};
 use gone::domain::policy::{
-    Decision, Failure, Gathered, Looked, Outcome, Retry, Schedule, StepFacts, after_call,
-    after_look, look_wait,
+    Decision, Failure, Gathered, Observed, Outcome, Retry, Schedule, StepFacts, after_call,
+    after_observation, look_wait,
 };
 
 const MINUTE: u64 = 60;
@@ -249,11 +249,11 @@ fn n13_a_lost_answer_is_looked_at_before_it_is_repeated() {
         ..fresh()
     };
     assert_eq!(
-        after_look(step, Looked::Present, now(), &schedule(), 0.0).to,
+        after_observation(step, Observed::Present, now(), &schedule(), 0.0).to,
         StepState::Ready
     );
     assert_eq!(
-        after_look(step, Looked::Absent, now(), &schedule(), 0.0).to,
+        after_observation(step, Observed::Absent, now(), &schedule(), 0.0).to,
         StepState::Gone
     );
 }
@@ -265,9 +265,9 @@ fn n13_an_unclear_look_forgets_not_that_the_answer_was_lost() {
         last_error: Some(&lost),
         ..fresh()
     };
-    let decision = after_look(
+    let decision = after_observation(
         step,
-        Looked::Unclear(error(ErrorClass::Unavailable)),
+        Observed::Unclear(error(ErrorClass::Unavailable)),
         now(),
         &schedule(),
         0.0,
@@ -292,9 +292,9 @@ fn n13_lost_rights_pause_and_use_no_attempt() {
 fn i13_what_was_accepted_and_stays_is_a_refused_attempt_in_the_end() {
     let mut waited = Duration::ZERO;
     for looks in 0..100 {
-        let decision = after_look(
+        let decision = after_observation(
             StepFacts { looks, ..fresh() },
-            Looked::Present,
+            Observed::Present,
             now(),
             &schedule(),
             0.0,
@@ -318,13 +318,13 @@ fn i13_what_was_accepted_and_stays_is_a_refused_attempt_in_the_end() {
 
 #[test]
 fn t14_what_was_created_again_is_sent_again_at_once_as_long_as_there_are_attempts() {
-    let anew = || Looked::Anew(error(ErrorClass::Blocked));
+    let anew = || Observed::Anew(error(ErrorClass::Blocked));
     let looked = |attempts| {
         let step = StepFacts {
             attempts,
             ..fresh()
         };
-        after_look(step, anew(), now(), &schedule(), 0.0)
+        after_observation(step, anew(), now(), &schedule(), 0.0)
     };
     let max = fresh().max_attempts;
     for attempts in 0..max - 1 {
@@ -339,7 +339,7 @@ fn t14_what_was_created_again_is_sent_again_at_once_as_long_as_there_are_attempt
         cancelled: true,
         ..fresh()
     };
-    let decision = after_look(cancelled, anew(), now(), &schedule(), 0.0);
+    let decision = after_observation(cancelled, anew(), now(), &schedule(), 0.0);
     assert_eq!(decision.to, StepState::Skipped);
 }
 
@@ -350,11 +350,11 @@ fn p08_a_cancelled_step_that_is_present_is_released() {
         ..fresh()
     };
     assert_eq!(
-        after_look(step, Looked::Present, now(), &schedule(), 0.0).to,
+        after_observation(step, Observed::Present, now(), &schedule(), 0.0).to,
         StepState::Skipped
     );
     assert_eq!(
-        after_look(step, Looked::Absent, now(), &schedule(), 0.0).to,
+        after_observation(step, Observed::Absent, now(), &schedule(), 0.0).to,
         StepState::Gone
     );
 }
@@ -417,7 +417,7 @@ fn i13_a_look_at_the_end_of_the_time_is_the_last() {
     };
     let looked = |looks| {
         let step = StepFacts { looks, ..fresh() };
-        after_look(step, Looked::Present, now(), &schedule, 0.0).to
+        after_observation(step, Observed::Present, now(), &schedule, 0.0).to
     };
     assert_eq!(looked(0), StepState::Verifying);
     assert_eq!(looked(1), StepState::Blocked);
@@ -527,8 +527,8 @@ fn i12_looks_wait_but_shortly_for_calls_that_hang() {
 }
 
 /// What a look says of a balancer whose delete the cloud works on.
-fn settling() -> Looked {
-    Looked::StillDeleting(StepError {
+fn settling() -> Observed {
+    Observed::StillDeleting(StepError {
         status: None,
         kind: "PENDING_DELETE".into(),
         ..error(ErrorClass::Blocked)
@@ -537,7 +537,7 @@ fn settling() -> Looked {
 
 #[test]
 fn i06_what_the_cloud_works_on_uses_no_attempt_and_is_stuck_at_its_limit() {
-    let look = |step| after_look(step, settling(), now(), &schedule(), 0.0);
+    let look = |step| after_observation(step, settling(), now(), &schedule(), 0.0);
     let first = look(fresh());
     assert_eq!(first.to, StepState::Verifying);
     assert_eq!((first.attempts, first.blocked_since), (0, Some(now())));
@@ -554,7 +554,7 @@ fn i06_what_the_cloud_works_on_uses_no_attempt_and_is_stuck_at_its_limit() {
 fn n14_what_settles_at_different_times_is_looked_for_at_the_same_even_second() {
     let at = |millis: i64| {
         let now = now() + chrono::TimeDelta::milliseconds(millis);
-        let decision = after_look(fresh(), settling(), now, &schedule(), 0.0);
+        let decision = after_observation(fresh(), settling(), now, &schedule(), 0.0);
         let next = decision.next_attempt_at.unwrap();
         assert!(
             next - now >= chrono::TimeDelta::seconds(2),
@@ -568,8 +568,8 @@ fn n14_what_settles_at_different_times_is_looked_for_at_the_same_even_second() {
 
 #[test]
 fn i06_what_the_cloud_has_failed_at_is_a_refused_attempt() {
-    let looked = Looked::Failed(error(ErrorClass::Blocked));
-    let decision = after_look(fresh(), looked, now(), &schedule(), 0.0);
+    let looked = Observed::Failed(error(ErrorClass::Blocked));
+    let decision = after_observation(fresh(), looked, now(), &schedule(), 0.0);
     assert_eq!((decision.to, decision.attempts), (StepState::Blocked, 1));
     assert_eq!(wait_of(&decision), MINUTE);
 }

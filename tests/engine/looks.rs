@@ -38,7 +38,7 @@ fn i13_an_accepted_delete_is_looked_for_before_it_counts() {
         assert!(!bench.exists("ports", &ports[0]));
         let writes = bench.writes();
         assert_eq!(writes.len(), 2);
-        // Looked for as long as the settings say, then on the collector's schedule.
+        // Observed for as long as the settings say, then on the collector's schedule.
         assert!(writes[1].at - writes[0].at > TimeDelta::seconds(110));
     });
 }

@@ -30,7 +30,7 @@ use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
     Applied, AuditRow, Capacity, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter,
     EventPage, Fence, Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LiveStep,
-    LooksDue, NativeFilter, Original, OriginalName, PointedAt, StepFilter, Summary, ToSeeTo,
+    NativeFilter, ObservationsDue, Original, OriginalName, PointedAt, StepFilter, Summary, ToSeeTo,
     TombstoneFilter,
 };
 use gone::sandbox::{Fate, World};
@@ -589,13 +589,16 @@ impl Ledger for Faulty {
         Ok(claimed)
     }
 
-    async fn looks_due(&self, now: DateTime<Utc>) -> Result<Vec<LooksDue>, LedgerError> {
-        self.inner.looks_due(now).await
+    async fn observations_due(
+        &self,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<ObservationsDue>, LedgerError> {
+        self.inner.observations_due(now).await
     }
 
     async fn verifying(
         &self,
-        of: Vec<LooksDue>,
+        of: Vec<ObservationsDue>,
         now: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {

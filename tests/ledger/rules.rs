@@ -7,7 +7,7 @@ use gone::domain::model::{
 use gone::domain::news::Mark;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, Capacity, Change, ClaimedStep, EventFilter, Fence, Ledger, LooksDue, NewEvent,
+    Applied, Capacity, Change, ClaimedStep, EventFilter, Fence, Ledger, NewEvent, ObservationsDue,
     Selection, StepChange,
 };
 
@@ -138,8 +138,9 @@ async fn n14_looks_are_told_by_rank_with_what_else_can_be_sent() {
     }
     assert_eq!(one(&ledger, start).await, Applied::Done);
     let told = || async {
-        let due = ledger.looks_due(at(3)).await.unwrap();
-        let told = |due: LooksDue| (due.gathered.rank, due.gathered.ready, due.gathered.running);
+        let due = ledger.observations_due(at(3)).await.unwrap();
+        let told =
+            |due: ObservationsDue| (due.gathered.rank, due.gathered.ready, due.gathered.running);
         due.into_iter().map(told).collect::<Vec<_>>()
     };
     let taken = |step: &ClaimedStep| StepChange {
@@ -170,7 +171,12 @@ async fn n14_looks_are_told_whether_they_fill_a_list() {
         })
     };
     let told = || async {
-        let gathered = ledger.looks_due(at(3)).await.unwrap().remove(0).gathered;
+        let gathered = ledger
+            .observations_due(at(3))
+            .await
+            .unwrap()
+            .remove(0)
+            .gathered;
         (gathered.fills_a_list, gathered.verifying, gathered.unsent)
     };
     for step in &claimed[1..] {
@@ -179,7 +185,7 @@ async fn n14_looks_are_told_whether_they_fill_a_list() {
     assert_eq!(told().await, (false, 138, 1));
     one(&ledger, take(&claimed[0], 4)).await;
     assert_eq!(told().await, (false, 139, 0), "one is not due yet");
-    let due = ledger.looks_due(at(4)).await.unwrap();
+    let due = ledger.observations_due(at(4)).await.unwrap();
     assert!(due[0].gathered.fills_a_list);
 }
 

@@ -333,6 +333,6 @@ pub async fn looks(
     now: DateTime<Utc>,
     limit: usize,
 ) -> Result<Vec<ClaimedStep>, LedgerError> {
-    let due = ledger.looks_due(now).await?;
+    let due = ledger.observations_due(now).await?;
     ledger.verifying(due, now, limit).await
 }

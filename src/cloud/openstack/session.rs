@@ -52,12 +52,12 @@ pub struct Session {
     refused: AtomicBool,
     /// Whoever has asked as whom calls are made now.
     askers: AtomicU64,
-    looked: Mutex<Looked>,
+    looked: Mutex<Observed>,
 }
 
 /// What Keystone said last of our token.
 #[derive(Default)]
-struct Looked {
+struct Observed {
     /// How many had asked when it was asked.
     askers: u64,
     identity: Option<Arc<Identity>>,
@@ -162,7 +162,7 @@ impl Session {
             }
             Err(error) => return Err(error),
         };
-        *looked = Looked {
+        *looked = Observed {
             askers,
             identity: Some(identity.clone()),
         };

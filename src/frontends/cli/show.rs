@@ -14,7 +14,7 @@ use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, shor
 
 /// Of the timeline: enough to see what is going on.
 const EVENTS_SHOWN: usize = 20;
-/// Looked through for them, newest first; of a deletion that is quiet for longer, the oldest pages.
+/// Observed through for them, newest first; of a deletion that is quiet for longer, the oldest pages.
 const EVENTS_BACK: i64 = 10_000;
 const PAGES_MAX: usize = 20;
 

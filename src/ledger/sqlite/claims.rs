@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::batch::{Batch, Sql};
 use super::rows::{self, CLAIMED};
 use crate::domain::model::{KindName, Site, StepState};
-use crate::domain::policy::{Gathered, LOOKED_FOR_TOGETHER};
-use crate::ledger::{Capacity, ClaimedStep, Due, Fence, LooksDue};
+use crate::domain::policy::{Gathered, IDS_A_LIST_MAX};
+use crate::ledger::{Capacity, ClaimedStep, Due, Fence, ObservationsDue};
 
 /// The deletion that was served last at each site: the next round starts behind it.
 pub(super) type Rotation = BTreeMap<Site, i64>;
@@ -154,7 +154,7 @@ impl Batch<'_> {
 }
 
 /// Goes from one group to the next: its cost grows with the groups, and but little with their steps.
-pub(super) fn looks_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<LooksDue>> {
+pub(super) fn observations_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<ObservationsDue>> {
     let mut due = Vec::new();
     let mut behind = db.prepare_cached(
         "SELECT deletion, site, kind, rank FROM steps INDEXED BY steps_looks
@@ -177,7 +177,7 @@ pub(super) fn looks_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<LooksDue
              d.verifying, d.ready + d.running, d.requested_at
          FROM deletions d WHERE d.num = ?1 AND oldest <= ?5",
     )?;
-    let full = i64::try_from(LOOKED_FOR_TOGETHER).unwrap_or(i64::MAX);
+    let full = i64::try_from(IDS_A_LIST_MAX).unwrap_or(i64::MAX);
     let mut group = (0_i64, String::new(), String::new(), 0_u32);
     while let Some(next) = behind
         // Behind the last one of the group: from its first on, SQLite would go through all of it.
@@ -204,7 +204,7 @@ pub(super) fn looks_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<LooksDue
                 })
             })
             .optional()?;
-        due.extend(gathered.map(|gathered| LooksDue {
+        due.extend(gathered.map(|gathered| ObservationsDue {
             deletion: *deletion,
             site: rows::site_of(site),
             kind: KindName::new(kind),
@@ -216,7 +216,7 @@ pub(super) fn looks_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<LooksDue
 
 pub(super) fn verifying(
     db: &Connection,
-    of: &[LooksDue],
+    of: &[ObservationsDue],
     now: DateTime<Utc>,
     limit: usize,
 ) -> Sql<Vec<ClaimedStep>> {

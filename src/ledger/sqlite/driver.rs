@@ -29,8 +29,9 @@ use crate::domain::outline::Outline;
 use crate::domain::peers::{ClearanceRequest, Deployment, News, PendingClearance};
 use crate::ledger::{
     Applied, AuditRow, Capacity, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter,
-    EventPage, Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LiveStep, LooksDue,
-    NativeFilter, Original, OriginalName, PointedAt, StepFilter, Summary, ToSeeTo, TombstoneFilter,
+    EventPage, Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LiveStep,
+    NativeFilter, ObservationsDue, Original, OriginalName, PointedAt, StepFilter, Summary, ToSeeTo,
+    TombstoneFilter,
 };
 
 /// Requests that wait for the writer: as many as one transaction takes if each is one change, so
@@ -350,13 +351,16 @@ impl<D: Drive> Ledger for D {
         }
     }
 
-    async fn looks_due(&self, now: DateTime<Utc>) -> Result<Vec<LooksDue>, LedgerError> {
-        self.read(move |db| claims::looks_due(db, now)).await
+    async fn observations_due(
+        &self,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<ObservationsDue>, LedgerError> {
+        self.read(move |db| claims::observations_due(db, now)).await
     }
 
     async fn verifying(
         &self,
-        of: Vec<LooksDue>,
+        of: Vec<ObservationsDue>,
         now: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {

@@ -425,7 +425,7 @@ impl Pane for AttentionPane {
             None => Vec::new(),
         }
     }
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         5
     }
     fn load(&self) -> Load {

@@ -109,7 +109,7 @@ impl Pane for BlockersPane {
             ]
         })
     }
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         5
     }
     fn load(&self) -> Load {

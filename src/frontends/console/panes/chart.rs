@@ -249,7 +249,7 @@ impl Pane for ChartPane {
             Cell::plain(last_words(row, |at| look.time(at))),
         ]
     }
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         3
     }
     fn load(&self) -> Load {

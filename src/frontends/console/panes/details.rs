@@ -108,7 +108,7 @@ impl Pane for DetailsPane {
             vec![Cell::plain(format!("{name}: {value}"))]
         })
     }
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         3
     }
     fn noun(&self) -> Cow<'static, str> {

@@ -130,7 +130,7 @@ impl Pane for ExplainPane {
         let id = Cell::dim(format!("id {} at {}", self.key.id, self.key.site));
         line.into_iter().chain([id]).collect()
     }
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         4
     }
     fn load(&self) -> Load {

@@ -173,7 +173,7 @@ impl Pane for HelpPane {
             )],
         }
     }
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         2
     }
     fn noun(&self) -> Cow<'static, str> {

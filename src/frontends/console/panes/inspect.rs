@@ -215,7 +215,7 @@ impl Pane for InspectPane {
         }
         lines
     }
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         4
     }
     fn load(&self) -> Load {

@@ -205,7 +205,7 @@ impl Pane for LadderPane {
         }
         lines
     }
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         4
     }
     fn load(&self) -> Load {

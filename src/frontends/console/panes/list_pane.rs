@@ -129,7 +129,7 @@ impl<P: ListPane> Pane for P {
         let row = self.rows().current();
         row.map_or_else(Vec::new, |row| P::details(row, look))
     }
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         P::DETAIL_ROWS
     }
     fn load(&self) -> Load {

@@ -175,7 +175,7 @@ pub(crate) trait Pane: Send {
         Vec::new()
     }
     /// How many rows that usually takes.
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         2
     }
     /// How far the question is that its rows answer.

@@ -368,7 +368,7 @@ impl Pane for PlanPane {
         ]
     }
 
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         3
     }
     fn load(&self) -> Load {

@@ -124,7 +124,7 @@ impl Pane for SitesPane {
         ]
     }
     /// Why a site is out of reach is a sentence with what to do at its end.
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         6
     }
     fn detail(&self, look: &RenderContext) -> Vec<Cell> {

@@ -203,7 +203,7 @@ impl Pane for TourPane {
         let lines = station.map_or_else(Vec::new, |station| (station.how)(look));
         lines.into_iter().map(Cell::plain).collect()
     }
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         5
     }
     fn noun(&self) -> Cow<'static, str> {

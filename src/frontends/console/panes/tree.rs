@@ -401,7 +401,7 @@ impl Pane for TreePane {
         lines
     }
 
-    fn strip_rows(&self) -> u16 {
+    fn detail_rows(&self) -> u16 {
         4
     }
     fn load(&self) -> Load {

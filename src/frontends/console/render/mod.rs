@@ -53,7 +53,7 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     }
     let pane = state.top()?;
     let head = head_lines(pane, &look, area);
-    let areas = areas(area, head.len(), strip_rows(pane, &look));
+    let areas = areas(area, head.len(), detail_rows(pane, &look));
     header::draw(state, canvas, areas.header);
     draw_title(state, pane, canvas, areas.title);
     for (y, line) in (areas.head.y..areas.head.bottom()).zip(&head) {
@@ -91,17 +91,17 @@ fn table_area(state: &State) -> Option<(&dyn Pane, Rect)> {
     let pane = state.top().filter(|_| !is_too_small(state.size))?;
     let look = state.look();
     let head = head_lines(pane, &look, area);
-    let areas = areas(area, head.len(), strip_rows(pane, &look));
+    let areas = areas(area, head.len(), detail_rows(pane, &look));
     Some((pane, areas.table))
 }
 
 /// The detail has one height for all rows of a pane, so that nothing jumps while the cursor moves.
-fn strip_rows(pane: &dyn Pane, look: &RenderContext) -> u16 {
+fn detail_rows(pane: &dyn Pane, look: &RenderContext) -> u16 {
     match pane.len() {
         0 => 0,
         // It is written anew whenever the cursor moves.
         _ if look.sparing => 1,
-        _ => pane.strip_rows(),
+        _ => pane.detail_rows(),
     }
 }
 
@@ -121,7 +121,7 @@ fn head_lines(pane: &dyn Pane, look: &RenderContext, area: Rect) -> Vec<Cell> {
     lines
 }
 
-fn areas(area: Rect, head: usize, strip_rows: u16) -> Areas {
+fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
     let header = match area.height {
         16.. => 3,
         12.. => 2,
@@ -129,10 +129,10 @@ fn areas(area: Rect, head: usize, strip_rows: u16) -> Areas {
     };
     // The rule above it counts.
     let detail = match area.height {
-        _ if strip_rows == 0 => 0,
-        40.. if strip_rows > 1 => strip_rows + 3,
-        22.. => strip_rows + 1,
-        16.. => strip_rows.min(2) + 1,
+        _ if detail_rows == 0 => 0,
+        40.. if detail_rows > 1 => detail_rows + 3,
+        22.. => detail_rows + 1,
+        16.. => detail_rows.min(2) + 1,
         _ => 0,
     };
     // On a small screen a message stands in place of the keys.
