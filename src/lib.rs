@@ -48,6 +48,10 @@
 //! | `main` | `app` |
 //! | `lib` | nothing |
 //!
+//! Files of `control`, `present`, `frontends` and `app` do not import each other in a circle; a module and the files
+//! in its own folder count as one. A pane of the console names the next one by a route
+//! (`frontends/console/route.rs`), so no pane imports another.
+//!
 //! `domain` also waits for nothing, does no I/O and reads no clock. Of `cloud` only the registry, whose
 //! resources are kept in the ledger, knows that. `sandbox` knows nothing of our
 //! model, or it would agree with our mistakes.

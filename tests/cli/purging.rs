@@ -1,6 +1,5 @@
 //! `purge`, `release`, `list orphans`, and sites paused by hand.
 
-use clap::Parser as _;
 use gone::control::Command;
 use gone::domain::ladder::{PurgeScope, Rung};
 use gone::domain::model::*;

@@ -6,6 +6,7 @@
 //! 3. A folder with a row of its own for each part (`frontends`) has no parts without a row.
 //! 4. All of another room may not be re-exported at once: nobody could see what passes.
 //! 5. The room `domain` waits for nothing, does no I/O and reads no clock.
+//! 6. Files of `frontends`, `present`, `control` and `app` do not import each other in a circle.
 mod check;
 mod numbers;
 mod planted;
@@ -62,4 +63,11 @@ fn each_room_imports_what_the_table_allows() {
             "{room} has a row and no source"
         );
     }
+}
+
+#[test]
+fn no_files_of_the_front_ends_import_each_other_in_a_circle() {
+    let all = Crate::read(&files_of("src"));
+    let circles = all.circles(&["frontends", "present", "control", "app"]);
+    assert!(circles.is_empty(), "\n{}", report(&circles));
 }

@@ -27,6 +27,7 @@ mod command;
 mod event;
 mod feed;
 mod keys;
+mod layout;
 mod list;
 mod look;
 mod notice;

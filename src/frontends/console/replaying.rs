@@ -2,9 +2,8 @@
 
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::replay_cursor::UnderWay;
-use chrono::{DateTime, Utc};
 
-use crate::control::{Command, ControlError, Moment, Query, Receipt, query};
+use crate::control::{Command, ControlError, Moment, Receipt, query};
 use crate::domain::model::Event as LedgerEvent;
 use crate::domain::moment;
 
@@ -16,18 +15,10 @@ use super::state::State;
 
 /// A jump is this part of all the time.
 const JUMPS: i32 = 20;
-/// Of one moment no more events are counted.
-const TOGETHER_MAX: i64 = 100;
-
-/// The time that is shown.
-pub(super) fn shown_at(state: &State) -> Option<DateTime<Utc>> {
-    let replay = state.options.replay.as_ref()?;
-    Some(state.snapshot.at.unwrap_or(replay.last))
-}
 
 /// True if the action is one of a replay's.
 pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) -> bool {
-    let (Some(replay), Some(at)) = (state.options.replay.clone(), shown_at(state)) else {
+    let (Some(replay), Some(at)) = (state.options.replay.clone(), state.shown_at()) else {
         return false;
     };
     let jump = (replay.last - replay.first) / JUMPS;
@@ -51,7 +42,7 @@ pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
 
 /// What was typed after `:at`.
 pub(super) fn typed(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
-    let (Some(replay), Some(at)) = (state.options.replay.clone(), shown_at(state)) else {
+    let (Some(replay), Some(at)) = (state.options.replay.clone(), state.shown_at()) else {
         return;
     };
     let to = match moment::parse(text, at) {
@@ -122,15 +113,7 @@ pub(super) fn shown(state: &mut State, effects: &mut Vec<Effect>) {
     if let Some(under_way) = &mut state.replay_cursor.under_way {
         under_way.is_shown = true;
     }
-    state.tickets += 1;
-    state.replay_cursor.asked = Some(state.tickets);
-    effects.push(Effect::Query {
-        ticket: state.tickets,
-        query: Query::from(query::Timeline {
-            after: (state.snapshot.last_event - TOGETHER_MAX).max(0),
-            ..query::Timeline::default()
-        }),
-    });
+    state.ask_what_happened(effects);
     state.with_top(effects, |pane, context| pane.open(context));
     arrive(state, effects);
 }

@@ -1,6 +1,5 @@
 //! Everything that the console knows and shows, as plain data; tied to no terminal.
 
-use crate::frontends::console::replaying;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -29,7 +28,8 @@ use super::panes::tour::TourPane;
 use super::panes::{Context, Pane, PaneRequest};
 use super::prompt::Prompt;
 use super::replay_cursor::ReplayCursor;
-use super::{ConsoleOptions, EngineMode, Exit, render};
+use super::{ConsoleOptions, EngineMode, Exit, layout};
+use ratatui::layout::Rect;
 
 /// Deeper than anyone walks; the oldest pane falls out.
 const STACK_MAX: usize = 32;
@@ -39,6 +39,9 @@ const WORDS_MAX: usize = 100;
 const RATES_MAX: usize = 12;
 /// Messages of this console that `:events` still shows.
 const NOTICES_MAX: usize = 500;
+
+/// Of one moment of a replay no more events are counted.
+const TOGETHER_MAX: i64 = 100;
 
 /// The whole console. Changed only by [`super::update`], drawn only by [`super::render`].
 pub struct State {
@@ -130,7 +133,7 @@ impl State {
             state.say(Tone::Strong, ":tour shows you round this practice cloud");
         }
         if state.replays() {
-            replaying::shown(&mut state, &mut effects);
+            state.ask_what_happened(&mut effects);
         }
         state.settle();
         (state, effects)
@@ -193,9 +196,28 @@ impl State {
         self.options.replay.is_some()
     }
 
+    /// The time that a replay shows.
+    pub(super) fn shown_at(&self) -> Option<DateTime<Utc>> {
+        let replay = self.options.replay.as_ref()?;
+        Some(self.snapshot.at.unwrap_or(replay.last))
+    }
+
+    /// Of a replay: asks what happened last by the time that is shown.
+    pub(super) fn ask_what_happened(&mut self, effects: &mut Vec<Effect>) {
+        self.tickets += 1;
+        self.replay_cursor.asked = Some(self.tickets);
+        effects.push(Effect::Query {
+            ticket: self.tickets,
+            query: Query::from(query::Timeline {
+                after: (self.snapshot.last_event - TOGETHER_MAX).max(0),
+                ..query::Timeline::default()
+            }),
+        });
+    }
+
     /// From when ages are counted.
     pub(super) fn told_at(&self) -> DateTime<Utc> {
-        replaying::shown_at(self).unwrap_or(self.now)
+        self.shown_at().unwrap_or(self.now)
     }
 
     pub(super) fn prompt(&self) -> Option<&Prompt> {
@@ -419,10 +441,6 @@ impl State {
 
     /// What was typed after `:`.
     pub(super) fn go(&mut self, word: &str, effects: &mut Vec<Effect>) {
-        let time = word.strip_prefix("at").filter(|_| self.replays());
-        if let Some(time) = time.filter(|time| time.is_empty() || time.starts_with(' ')) {
-            return replaying::typed(self, time, effects);
-        }
         let pane: Box<dyn Pane> = match command::place(word, &self.kinds) {
             Place::Kind(kind) => Box::new(BrowsePane::new(kind)),
             Place::Pane("quit") => return self.quit(effects),
@@ -478,9 +496,29 @@ impl State {
         }
     }
 
+    /// How many rows of the pane on top are on the screen.
+    pub(super) fn table_rows(&self) -> usize {
+        self.table_area()
+            .map_or(1, |(_, table)| usize::from(table.height.saturating_sub(1)))
+    }
+
+    /// Which row of the pane on top stands on this line of the screen, if one does.
+    pub(super) fn row_at(&self, line: u16) -> Option<usize> {
+        let (pane, table) = self.table_area()?;
+        // The headings take the first.
+        let below = line.checked_sub(table.y + 1)?;
+        let row = pane.list().top + usize::from(below);
+        (line < table.bottom() && row < pane.len()).then_some(row)
+    }
+
+    fn table_area(&self) -> Option<(&dyn Pane, Rect)> {
+        let pane = self.top()?;
+        Some((pane, layout::table_area(pane, &self.look(), self.size)?))
+    }
+
     /// Puts the cursor and its window right for the rows and the size that there are now.
     pub(super) fn settle(&mut self) {
-        let rows = render::table_rows(self);
+        let rows = self.table_rows();
         if let Some(pane) = self.panes.last_mut() {
             let len = pane.len();
             let recenter = self.options.low_bandwidth;

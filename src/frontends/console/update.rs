@@ -17,7 +17,7 @@ use super::look::{Tone, key_hint};
 use super::panes::{Context, Pane};
 use super::prompt::{self, Prompt};
 use super::state::State;
-use super::{Exit, command, render, replaying};
+use super::{Exit, command, layout, replaying};
 use crate::present::count;
 
 /// How far a notch of the wheel goes.
@@ -116,7 +116,7 @@ fn key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
     state.message = None;
     // Nobody can see what a key would do.
     let quits = matches!(state.prompt, Some(Prompt::Quit));
-    if render::is_too_small(state.size) && !quits {
+    if layout::is_too_small(state.size) && !quits {
         state.prompt = None;
         let action = state.options.keys.action(Scope::Everywhere, false, pressed);
         if action == Some(Action::Quit) {
@@ -175,7 +175,7 @@ fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
 }
 
 fn move_or_act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
-    let page = render::table_rows(state);
+    let page = state.table_rows();
     state.with_top(effects, |pane, context| {
         let len = pane.len();
         if pane.list_mut().go(action, len, page) {
@@ -198,7 +198,7 @@ fn go_to_row(state: &mut State, row: usize, effects: &mut Vec<Effect>) {
 
 /// What is asked or guarded is answered by keys alone.
 fn takes_mouse(state: &State) -> bool {
-    state.prompt.is_none() && !state.guarded && !render::is_too_small(state.size)
+    state.prompt.is_none() && !state.guarded && !layout::is_too_small(state.size)
 }
 
 fn wheel(state: &mut State, down: bool, effects: &mut Vec<Effect>) {
@@ -216,7 +216,7 @@ fn click(state: &mut State, line: u16, effects: &mut Vec<Effect>) {
     if !takes_mouse(state) {
         return;
     }
-    let Some(row) = render::row_at(state, line) else {
+    let Some(row) = state.row_at(line) else {
         return;
     };
     let Some(pane) = state.top() else { return };
@@ -391,7 +391,7 @@ fn command_entered(state: &mut State, prompt: Prompt, effects: &mut Vec<Effect>)
         // The kinds are on their way: the word is looked up when they are here.
         state.start = Some(word);
     } else {
-        state.go(&word, effects);
+        go(state, &word, effects);
     }
 }
 
@@ -430,7 +430,7 @@ fn answered(
             Err(error) => state.say(Tone::Bad, format!("the kinds could not be read: {error}")),
         }
         if let Some(word) = state.start.take() {
-            state.go(&word, effects);
+            go(state, &word, effects);
         }
         return;
     }
@@ -519,4 +519,13 @@ fn followed(
         }
     }
     state.follow(effects);
+}
+
+/// Where a word after `:` leads: to another time of a replay, or to a pane.
+fn go(state: &mut State, word: &str, effects: &mut Vec<Effect>) {
+    let time = word.strip_prefix("at").filter(|_| state.replays());
+    match time.filter(|time| time.is_empty() || time.starts_with(' ')) {
+        Some(time) => replaying::typed(state, time, effects),
+        None => state.go(word, effects),
+    }
 }

@@ -203,6 +203,47 @@ impl Crate {
         wrong
     }
 
+    /// Files below these folders that import each other in a circle, each with one that it imports and that leads
+    /// back to it. A module and those in its own folder belong together, so they do not count.
+    pub fn circles(&self, folders: &[&str]) -> BTreeSet<String> {
+        let files: BTreeMap<&[String], &str> = (self.files.iter())
+            .filter(|(file, ..)| folders.iter().any(|folder| is_below(file, folder)))
+            .map(|(file, module, _)| (module.as_slice(), file.as_str()))
+            .collect();
+        let mut imports: BTreeMap<&[String], BTreeSet<&[String]>> = BTreeMap::new();
+        for (_, module, source) in &self.files {
+            let Some((from, _)) = files.get_key_value(module.as_slice()) else {
+                continue;
+            };
+            let named = source.imports.iter().map(|import| &import.written);
+            let mut places = BTreeSet::new();
+            for written in named.chain(&source.paths) {
+                self.trace(self.absolute(written), &mut places);
+            }
+            let targets = imports.entry(from).or_default();
+            for place in places.iter().filter(|place| place[0] == "crate") {
+                let inner = &place[1..];
+                let file = (0..=inner.len())
+                    .rev()
+                    .find_map(|end| files.get_key_value(&inner[..end]));
+                let Some((to, _)) = file else { continue };
+                if !from.starts_with(to) && !to.starts_with(from) {
+                    targets.insert(to);
+                }
+            }
+        }
+        let mut circles = BTreeSet::new();
+        for (from, targets) in &imports {
+            for to in targets.iter().filter(|to| leads_to(&imports, to, from)) {
+                circles.insert(format!(
+                    "src/{}: imports src/{}, which leads back",
+                    files[from], files[to]
+                ));
+            }
+        }
+        circles
+    }
+
     /// What is wrong with one place that `room` names.
     fn fault(
         &self,
@@ -236,6 +277,30 @@ impl Crate {
         let all_at_once = import.is_some_and(|import| import.public && import.name == "*");
         all_at_once.then(|| format!("{room} may not re-export all of {shown}"))
     }
+}
+
+/// Whether a file belongs to this room: it is below its folder, or the file of that name.
+fn is_below(file: &str, folder: &str) -> bool {
+    let rest = file.strip_prefix(folder);
+    rest.is_some_and(|rest| rest.starts_with('/') || rest == ".rs")
+}
+
+/// Whether imports lead from one file to another.
+fn leads_to(
+    imports: &BTreeMap<&[String], BTreeSet<&[String]>>,
+    from: &[String],
+    to: &[String],
+) -> bool {
+    let (mut open, mut seen) = (vec![from], BTreeSet::new());
+    while let Some(at) = open.pop() {
+        if at == to {
+            return true;
+        }
+        if seen.insert(at) {
+            open.extend(imports.get(at).into_iter().flatten());
+        }
+    }
+    false
 }
 
 /// The module of a file below `src/`. The program's own root counts as a module `main`.

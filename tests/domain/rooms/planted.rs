@@ -1,5 +1,7 @@
 //! Planted sources: what is allowed passes, and each form of what is not is found.
 
+use std::collections::BTreeSet;
+
 use super::check::{Crate, Table};
 
 /// What the table of `src/lib.rs` looks like, for the planted sources.
@@ -219,4 +221,20 @@ fn what_waits_reads_a_clock_or_does_io_is_found_in_domain() {
             "{wrong:?}"
         );
     }
+}
+
+#[test]
+fn a_circle_between_files_is_found() {
+    let files = |second: &str| {
+        let file = |name: &str, text: &str| (format!("app/{name}.rs"), text.to_owned());
+        let face = file("mod", "pub mod one; pub mod two; pub mod three;");
+        // A module may name its parent, which declares it.
+        let one = file("one", "use super::two::Two; use super::Name;");
+        let two = file("two", "use super::three::Three;");
+        let all = [face, one, two, file("three", second)];
+        Crate::read(&all).circles(&["app"])
+    };
+    assert_eq!(files("pub struct Three;"), BTreeSet::new());
+    let circle = files("use crate::app::one;");
+    assert_eq!(circle.len(), 3, "{circle:?}");
 }

@@ -9,7 +9,6 @@ use crate::domain::model::{Site, StepState};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::sites::site_state;
 use super::super::prompt::Confirm;
-use super::super::replaying::shown_at;
 use super::super::state::State;
 use super::super::{EngineMode, Replayed};
 use super::Canvas;
@@ -18,7 +17,7 @@ use crate::system::config::Accent;
 
 pub(super) fn draw(state: &State, canvas: &mut Canvas<'_>, area: Rect) {
     let look = canvas.look;
-    if let (Some(replay), Some(at)) = (&state.options.replay, shown_at(state)) {
+    if let (Some(replay), Some(at)) = (&state.options.replay, state.shown_at()) {
         return draw_replay(state, canvas, area, replay, at);
     }
     match area.height {

@@ -13,31 +13,14 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 
 use super::keys::{self, Action, Binding, Scope};
-use super::look::{Cell, RenderContext, Tone};
+use super::layout::{Areas, areas, detail_rows, head_lines, is_too_small};
+use super::look::{RenderContext, Tone};
 use super::panes::Pane;
 use super::prompt::Prompt;
 use super::state::State;
 
 pub(super) use plain::news;
 pub use plain::render_lines;
-
-/// Smaller screens only say so.
-pub(super) const COLUMNS_MIN: u16 = 40;
-pub(super) const ROWS_MIN: u16 = 10;
-/// A sentence of the pinned lines takes at most so many rows.
-const HEAD_ROWS_MAX: usize = 4;
-
-/// Where everything stands.
-struct Areas {
-    header: Rect,
-    title: Rect,
-    head: Rect,
-    /// With its headings.
-    table: Rect,
-    detail: Rect,
-    message: Rect,
-    footer: Rect,
-}
 
 /// Draws the state into the buffer's whole area; the cursor's place if one is shown.
 pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
@@ -66,101 +49,6 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
         draw_footer(pane, canvas, areas.footer);
     }
     draw_bottom(state, canvas, &areas)
-}
-
-pub(super) fn is_too_small((columns, rows): (u16, u16)) -> bool {
-    columns < COLUMNS_MIN || rows < ROWS_MIN
-}
-
-/// How many rows of the pane on top are on the screen.
-pub(super) fn table_rows(state: &State) -> usize {
-    table_area(state).map_or(1, |(_, table)| usize::from(table.height.saturating_sub(1)))
-}
-
-/// Which row of the pane on top stands on this line of the screen, if one does.
-pub(super) fn row_at(state: &State, line: u16) -> Option<usize> {
-    let (pane, table) = table_area(state)?;
-    // The headings take the first.
-    let below = line.checked_sub(table.y + 1)?;
-    let row = pane.list().top + usize::from(below);
-    (line < table.bottom() && row < pane.len()).then_some(row)
-}
-
-fn table_area(state: &State) -> Option<(&dyn Pane, Rect)> {
-    let area = Rect::new(0, 0, state.size.0, state.size.1);
-    let pane = state.top().filter(|_| !is_too_small(state.size))?;
-    let look = state.look();
-    let head = head_lines(pane, &look, area);
-    let areas = areas(area, head.len(), detail_rows(pane, &look));
-    Some((pane, areas.table))
-}
-
-/// The detail has one height for all rows of a pane, so that nothing jumps while the cursor moves.
-fn detail_rows(pane: &dyn Pane, look: &RenderContext) -> u16 {
-    match pane.len() {
-        0 => 0,
-        // It is written anew whenever the cursor moves.
-        _ if look.sparing => 1,
-        _ => pane.detail_rows(),
-    }
-}
-
-fn head_lines(pane: &dyn Pane, look: &RenderContext, area: Rect) -> Vec<Cell> {
-    let rows_max = usize::from(area.height / 3);
-    let width = usize::from(area.width.saturating_sub(2));
-    let mut lines = Vec::new();
-    for cell in pane.head(look) {
-        let wrapped = look.wrap(&cell.text, width, HEAD_ROWS_MAX);
-        lines.extend(wrapped.into_iter().map(|text| Cell::new(text, cell.tone)));
-    }
-    if lines.len() > rows_max {
-        let hidden = lines.len() - rows_max + 1;
-        lines.truncate(rows_max.saturating_sub(1));
-        lines.push(Cell::dim(format!("and {hidden} more lines")));
-    }
-    lines
-}
-
-fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
-    let header = match area.height {
-        16.. => 3,
-        12.. => 2,
-        _ => 1,
-    };
-    // The rule above it counts.
-    let detail = match area.height {
-        _ if detail_rows == 0 => 0,
-        40.. if detail_rows > 1 => detail_rows + 3,
-        22.. => detail_rows + 1,
-        16.. => detail_rows.min(2) + 1,
-        _ => 0,
-    };
-    // On a small screen a message stands in place of the keys.
-    let bottom = if area.height < 14 { 1 } else { 2 };
-    let mut y = area.y;
-    let mut take = |height: u16| {
-        let height = height.min(area.bottom().saturating_sub(y));
-        let rect = Rect::new(area.x, y, area.width, height);
-        y += height;
-        rect
-    };
-    let header = take(header);
-    let title = take(1);
-    let head = take(u16::try_from(head).unwrap_or(u16::MAX));
-    let used = header.height + title.height + head.height + detail + bottom;
-    let table = take(area.height.saturating_sub(used));
-    let detail = take(detail);
-    let message = take(1);
-    let footer = if bottom == 2 { take(1) } else { message };
-    Areas {
-        header,
-        title,
-        head,
-        table,
-        detail,
-        message,
-        footer,
-    }
 }
 
 fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {

@@ -4,10 +4,11 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 
 use super::super::keys::Action;
+use super::super::layout::{COLUMNS_MIN, ROWS_MIN};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::prompt::{Confirm, Prompt};
 use super::super::state::State;
-use super::{COLUMNS_MIN, Canvas, ROWS_MIN, header};
+use super::{Canvas, header};
 use crate::present::count;
 
 const WIDTH_MAX: u16 = 76;

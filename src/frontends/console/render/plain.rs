@@ -5,9 +5,8 @@ use super::super::keys::Scope;
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::Pane;
 use super::super::prompt::{Confirm, Prompt};
-use super::super::replaying::shown_at;
 use super::super::state::State;
-use super::{header, keys, table_rows};
+use super::{header, keys};
 use crate::frontends::console::panes::emptiness;
 use crate::present::{count, thousands};
 
@@ -80,7 +79,7 @@ fn header_lines(state: &State, look: &RenderContext) -> Vec<String> {
         let texts: Vec<String> = facts.into_iter().map(|fact| fact.text).collect();
         texts.join(", ")
     };
-    if let (Some(replay), Some(at)) = (&state.options.replay, shown_at(state)) {
+    if let (Some(replay), Some(at)) = (&state.options.replay, state.shown_at()) {
         let (first, last) = header::ends(replay);
         let at = at.format("%F %T%.3f UTC");
         return vec![
@@ -120,7 +119,7 @@ fn pane_lines(state: &State, pane: &dyn Pane, look: &RenderContext) -> Vec<Strin
                 .map(|cell| cell.text),
         );
     }
-    let last = (list.top + table_rows(state)).min(pane.len());
+    let last = (list.top + state.table_rows()).min(pane.len());
     lines.extend((list.top..last).map(|row| row_line(pane, row, look)));
     if last < pane.len() || list.top > 0 {
         let (from, all) = (list.top + 1, pane.len());

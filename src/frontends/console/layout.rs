@@ -1,0 +1,106 @@
+//! Where everything stands on a screen of some size.
+
+use ratatui::layout::Rect;
+
+use super::look::{Cell, RenderContext};
+use super::panes::Pane;
+
+/// Smaller screens only say so.
+pub(super) const COLUMNS_MIN: u16 = 40;
+pub(super) const ROWS_MIN: u16 = 10;
+/// A sentence of the pinned lines takes at most so many rows.
+pub(super) const HEAD_ROWS_MAX: usize = 4;
+
+/// Where everything stands.
+pub(super) struct Areas {
+    pub(super) header: Rect,
+    pub(super) title: Rect,
+    pub(super) head: Rect,
+    /// With its headings.
+    pub(super) table: Rect,
+    pub(super) detail: Rect,
+    pub(super) message: Rect,
+    pub(super) footer: Rect,
+}
+
+pub(super) fn is_too_small((columns, rows): (u16, u16)) -> bool {
+    columns < COLUMNS_MIN || rows < ROWS_MIN
+}
+
+/// Where the table of this pane is, with its headings; none on a screen that is too small.
+pub(super) fn table_area(pane: &dyn Pane, look: &RenderContext, size: (u16, u16)) -> Option<Rect> {
+    if is_too_small(size) {
+        return None;
+    }
+    let area = Rect::new(0, 0, size.0, size.1);
+    let head = head_lines(pane, look, area);
+    Some(areas(area, head.len(), detail_rows(pane, look)).table)
+}
+
+/// The detail has one height for all rows of a pane, so that nothing jumps while the cursor moves.
+pub(super) fn detail_rows(pane: &dyn Pane, look: &RenderContext) -> u16 {
+    match pane.len() {
+        0 => 0,
+        // It is written anew whenever the cursor moves.
+        _ if look.sparing => 1,
+        _ => pane.detail_rows(),
+    }
+}
+
+pub(super) fn head_lines(pane: &dyn Pane, look: &RenderContext, area: Rect) -> Vec<Cell> {
+    let rows_max = usize::from(area.height / 3);
+    let width = usize::from(area.width.saturating_sub(2));
+    let mut lines = Vec::new();
+    for cell in pane.head(look) {
+        let wrapped = look.wrap(&cell.text, width, HEAD_ROWS_MAX);
+        lines.extend(wrapped.into_iter().map(|text| Cell::new(text, cell.tone)));
+    }
+    if lines.len() > rows_max {
+        let hidden = lines.len() - rows_max + 1;
+        lines.truncate(rows_max.saturating_sub(1));
+        lines.push(Cell::dim(format!("and {hidden} more lines")));
+    }
+    lines
+}
+
+pub(super) fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
+    let header = match area.height {
+        16.. => 3,
+        12.. => 2,
+        _ => 1,
+    };
+    // The rule above it counts.
+    let detail = match area.height {
+        _ if detail_rows == 0 => 0,
+        40.. if detail_rows > 1 => detail_rows + 3,
+        22.. => detail_rows + 1,
+        16.. => detail_rows.min(2) + 1,
+        _ => 0,
+    };
+    // On a small screen a message stands in place of the keys.
+    let bottom = if area.height < 14 { 1 } else { 2 };
+    let mut y = area.y;
+    let mut take = |height: u16| {
+        let height = height.min(area.bottom().saturating_sub(y));
+        let rect = Rect::new(area.x, y, area.width, height);
+        y += height;
+        rect
+    };
+    let header = take(header);
+    let title = take(1);
+    let head = take(u16::try_from(head).unwrap_or(u16::MAX));
+    let used = header.height + title.height + head.height + detail + bottom;
+    let table = take(area.height.saturating_sub(used));
+    let detail = take(detail);
+    let message = take(1);
+    let footer = if bottom == 2 { take(1) } else { message };
+    Areas {
+        header,
+        title,
+        head,
+        table,
+        detail,
+        message,
+        footer,
+    }
+}
