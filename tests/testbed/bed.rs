@@ -14,13 +14,17 @@ const GONE: &str = env!("CARGO_BIN_EXE_gone");
 /// Neutron deletes 25 ports a second, on a machine that does nothing else.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Without a testbed a test has not looked, and says so.
-pub fn clouds() -> Option<PathBuf> {
+/// The test bed's `clouds.yaml`.
+///
+/// # Panics
+/// There is no test bed: a test that needs it fails.
+pub fn clouds() -> PathBuf {
     let clouds = std::env::var_os("GONE_TESTBED_CLOUDS");
-    if clouds.is_none() {
-        eprintln!("SKIPPED: GONE_TESTBED_CLOUDS is not set; nothing was tried on a real cloud");
-    }
-    clouds.map(PathBuf::from)
+    clouds
+        .expect(
+            "GONE_TESTBED_CLOUDS must name the test bed's clouds.yaml: tests/testbed/up prints it",
+        )
+        .into()
 }
 
 /// Ends the process when dropped.
@@ -63,9 +67,9 @@ impl Drop for Bed {
 }
 
 impl Bed {
-    /// None without a testbed. `shape` are options of `seed`.
-    pub fn seeded(region: &str, shape: &str) -> Option<Self> {
-        let clouds = clouds()?;
+    /// `shape` are options of `seed`.
+    pub fn seeded(region: &str, shape: &str) -> Self {
+        let clouds = clouds();
         let name = format!("gone-{}", &uuid::Uuid::new_v4().simple().to_string()[..10]);
         let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testbed/seed");
         let made = Command::new(seed)
@@ -92,7 +96,7 @@ impl Bed {
         std::fs::copy(&clouds, bed.path("clouds.yaml")).unwrap();
         let networks = made["ids"]["networks"].as_array().unwrap();
         bed.networks = networks.iter().map(text).collect();
-        Some(bed)
+        bed
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -35,7 +35,7 @@ print(answer.headers["X-Gone-Deletion"])
 
 /// What this Python program prints, line by line, with the clouds of this file.
 fn python(program: &str, argument: &str, clouds_file: &Path) -> Vec<String> {
-    let python = clouds().unwrap().with_file_name("venv/bin/python");
+    let python = clouds().with_file_name("venv/bin/python");
     let output = Command::new(python)
         .args(["-c", program, argument])
         .env("OS_CLIENT_CONFIG_FILE", clouds_file)
@@ -48,10 +48,9 @@ fn python(program: &str, argument: &str, clouds_file: &Path) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_n01_n08_t07_a_session_of_openstacksdk_pages_and_cascades() {
-    let Some(bed) = Bed::seeded("RegionOne", "--networks 1 --ports 12 --trunks 1 --fips 1") else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", "--networks 1 --ports 12 --trunks 1 --fips 1");
     let (_engine, gates) = engine_with_gates(&bed);
     let gated = behind_gates(&bed, &gates);
     let network = &bed.networks[0];
@@ -72,11 +71,10 @@ fn testbed_n01_n08_t07_a_session_of_openstacksdk_pages_and_cascades() {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_n01_a_balancer_goes_by_octavias_own_cascade_through_the_gate() {
     let shape = "--networks 1 --ports 1 --trunks 0 --fips 0 --balancers 1";
-    let Some(bed) = Bed::seeded("RegionOne", shape) else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", shape);
     let direct = bed.path("clouds.yaml");
     let (_engine, gates) = engine_with_gates(&bed);
     let gated = behind_gates(&bed, &gates);

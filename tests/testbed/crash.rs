@@ -17,18 +17,18 @@ struct Watched {
 }
 
 impl Watched {
-    fn seeded(ports: usize) -> Option<Self> {
+    fn seeded(ports: usize) -> Self {
         let shape = format!("--networks 2 --ports {ports} --trunks 0 --groups 1");
-        let bed = Bed::seeded("RegionOne", &shape)?;
+        let bed = Bed::seeded("RegionOne", &shape);
         let proxy = Proxy::before(&bed.api);
         bed.change_clouds(|clouds| {
             clouds["clouds"]["testbed"]["network_endpoint_override"] = proxy.url.clone().into();
         });
-        Some(Self {
+        Self {
             before: bed.holdings(),
             bed,
             proxy,
-        })
+        }
     }
 
     fn network(&self) -> &str {
@@ -88,10 +88,9 @@ impl Watched {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_i11_an_engine_killed_in_the_middle_goes_on_and_deletes_nothing_twice() {
-    let Some(watched) = Watched::seeded(60) else {
-        return;
-    };
+    let watched = Watched::seeded(60);
     let mut engine = watched.bed.engine("--cloud testbed");
     let id = watched.under_way();
     engine.0.kill().unwrap();
@@ -105,10 +104,9 @@ fn testbed_i11_an_engine_killed_in_the_middle_goes_on_and_deletes_nothing_twice(
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_story_5_a_hang_up_and_a_kill_lose_nothing_and_repeat_nothing() {
-    let Some(watched) = Watched::seeded(100) else {
-        return;
-    };
+    let watched = Watched::seeded(100);
     let bed = &watched.bed;
     let mut seat = Seat::take(bed, &["--cloud", "testbed"]);
     seat.see("reachable");

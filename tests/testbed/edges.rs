@@ -28,10 +28,9 @@ impl Bed {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_n17_the_interface_of_another_subnet_on_the_same_port_stays() {
-    let Some(bed) = Bed::seeded("RegionOne", EMPTY) else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", EMPTY);
     let (network, subnets) = bed.slaac(&["2001:db8:1::/64", "2001:db8:2::/64"]);
     let router = bed.make("routers", "router", json!({"name": bed.name}));
     for subnet in &subnets {
@@ -54,10 +53,9 @@ fn testbed_n17_the_interface_of_another_subnet_on_the_same_port_stays() {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_n18_a_subnet_of_automatic_addresses_goes_and_the_port_keeps_its_other() {
-    let Some(bed) = Bed::seeded("RegionOne", EMPTY) else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", EMPTY);
     let (network, subnets) = bed.slaac(&["2001:db8:55::/64"]);
     let v4 = json!({"network_id": network, "ip_version": 4, "cidr": "10.5.0.0/24"});
     let v4 = bed.make("subnets", "subnet", v4);
@@ -75,10 +73,9 @@ fn testbed_n18_a_subnet_of_automatic_addresses_goes_and_the_port_keeps_its_other
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_story_18_n20_a_member_deletes_a_network_with_ports_of_servers() {
-    let Some(mut bed) = Bed::seeded("RegionOne", EMPTY) else {
-        return;
-    };
+    let mut bed = Bed::seeded("RegionOne", EMPTY);
     let network = bed.stranger("networks", "network", json!({"name": bed.name}));
     let network = text(&network["id"]);
     for owner in ["compute:nova", "baremetal:none", "manila:share"] {

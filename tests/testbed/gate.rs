@@ -57,7 +57,7 @@ pub fn behind_gates(bed: &Bed, gates: &[String]) -> PathBuf {
 
 /// Exit code, output and complaints of `openstack`, with ids, times and addresses made alike.
 pub fn openstack(clouds_file: &PathBuf, words: &str) -> (Option<i32>, String, String) {
-    let program = clouds().unwrap().with_file_name("venv/bin/openstack");
+    let program = clouds().with_file_name("venv/bin/openstack");
     let output = Command::new(program)
         .args(words.split_whitespace())
         .env("OS_CLIENT_CONFIG_FILE", clouds_file)
@@ -92,11 +92,10 @@ fn alike(text: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_n01_t07_t17_clients_go_through_the_gate_unchanged_and_see_what_is_deleted() {
     let shape = "--networks 2 --ports 6 --trunks 1 --fips 1";
-    let Some(bed) = Bed::seeded("RegionOne", shape) else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", shape);
     let direct = bed.path("clouds.yaml");
     let (_engine, gates) = engine_with_gates(&bed);
     let gated = behind_gates(&bed, &gates);
@@ -139,7 +138,7 @@ fn testbed_n01_t07_t17_clients_go_through_the_gate_unchanged_and_see_what_is_del
     let saved = std::fs::read(bed.path("saved.raw")).unwrap();
     assert_eq!(saved, std::fs::read(&file).unwrap());
 
-    let mut user = Api::new(&clouds().unwrap(), "testbed", "RegionOne");
+    let mut user = Api::new(&clouds(), "testbed", "RegionOne");
     user.network_url = format!("http://{}/v2.0", gates[0]);
     let path = format!("networks/{first}?cascade=true");
     let (status, answer) = user.answer("DELETE", &path, Value::Null);

@@ -22,9 +22,9 @@ struct Stage {
 }
 
 impl Stage {
-    fn new() -> Option<Self> {
+    fn new() -> Self {
         let shape = "--networks 1 --ports 1 --trunks 0 --fips 0";
-        Bed::seeded("RegionOne", shape).map(Self::of)
+        Self::of(Bed::seeded("RegionOne", shape))
     }
 
     fn of(bed: Bed) -> Self {
@@ -98,10 +98,9 @@ impl Stage {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_m01_m02_m03_m06_what_is_added_again_through_the_gate_lives_in_the_same_record() {
-    let Some(stage) = Stage::new() else {
-        return;
-    };
+    let stage = Stage::new();
     let image = shared_image(&stage.bed);
     let other = stage.bed.api.project_id("demo");
     let add = format!("image add project {image} {other}");
@@ -138,10 +137,9 @@ fn testbed_m01_m02_m03_m06_what_is_added_again_through_the_gate_lives_in_the_sam
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_m05_of_those_that_add_a_deleted_member_at_once_one_wins() {
-    let Some(stage) = Stage::new() else {
-        return;
-    };
+    let stage = Stage::new();
     let (image, other) = (shared_image(&stage.bed), stage.bed.api.project_id("demo"));
     stage.succeeds(&format!("image add project {image} {other}"));
     let member = format!("image_member/{image},{other}@testbed/RegionOne");
@@ -149,7 +147,7 @@ fn testbed_m05_of_those_that_add_a_deleted_member_at_once_one_wins() {
     stage.bed.gone(&delete).ends_with(0);
     let url = format!("http://{}/v2/images/{image}/members", stage.gates[1]);
     let add = || {
-        let api = Api::new(&clouds().unwrap(), "testbed", "RegionOne");
+        let api = Api::new(&clouds(), "testbed", "RegionOne");
         api.answer_at("POST", &url, json!({ "member": other })).0
     };
     let mut answers: Vec<u16> = std::thread::scope(|scope| {
@@ -166,10 +164,9 @@ fn testbed_m05_of_those_that_add_a_deleted_member_at_once_one_wins() {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_i10_an_interface_that_was_made_anew_meanwhile_is_not_touched() {
-    let Some(bed) = Bed::seeded("RegionOne", "--networks 1 --ports 1 --trunks 0 --fips 0") else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", "--networks 1 --ports 1 --trunks 0 --fips 0");
     let proxy = Proxy::before(&bed.api);
     bed.change_clouds(|clouds| {
         clouds["clouds"]["testbed"]["network_endpoint_override"] = proxy.url.clone().into();
@@ -211,10 +208,9 @@ fn testbed_i10_an_interface_that_was_made_anew_meanwhile_is_not_touched() {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_m04_of_two_old_records_of_a_member_one_is_left_and_lives_on() {
-    let Some(bed) = Bed::seeded("RegionOne", "--networks 1 --ports 1 --trunks 0 --fips 0") else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", "--networks 1 --ports 1 --trunks 0 --fips 0");
     let image = shared_image(&bed);
     let other = bed.api.project_id("demo");
     let member = format!("{image},{other}");

@@ -8,11 +8,10 @@ use crate::proxy::Proxy;
 
 /// The proxy stands before Neutron, which has most of them.
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_n16_a_project_of_a_hundred_resources_goes_behind_a_limit_of_ten_calls_a_second() {
     let shape = "--networks 4 --ports 20 --trunks 2 --fips 2 --groups 3";
-    let Some(bed) = Bed::seeded("RegionOne", shape) else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", shape);
     let proxy = Proxy::before(&bed.api);
     bed.change_clouds(|clouds| {
         clouds["clouds"]["testbed"]["network_endpoint_override"] = proxy.url.clone().into();
@@ -36,10 +35,9 @@ fn testbed_n16_a_project_of_a_hundred_resources_goes_behind_a_limit_of_ten_calls
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_pages_whose_links_name_another_host_are_read_to_the_end_at_the_own_endpoint() {
-    let Some(bed) = Bed::seeded("RegionOne", "--networks 1 --ports 12") else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", "--networks 1 --ports 12");
     let listed = || {
         let list = "--cloud testbed list port -o json";
         let rows = bed.gone(list).ends_with(0).json();

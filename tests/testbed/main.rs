@@ -1,7 +1,7 @@
 //! Against a real OpenStack: the conformance table, and the program itself.
 //!
-//! `GONE_TESTBED_CLOUDS` is the path of its `clouds.yaml` (see `README.md` beside this). Without
-//! it every test here passes without having looked, and says so.
+//! `GONE_TESTBED_CLOUDS` is the path of its `clouds.yaml` (see `README.md` beside this). `cargo test` ignores the
+//! tests here; the profile `testbed` runs them, and without a test bed they fail.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

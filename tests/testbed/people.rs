@@ -67,7 +67,7 @@ impl<'b> People<'b> {
 
     /// The same user by an application credential that may only read networks.
     fn restricts(&mut self, (user, token): &(String, String)) {
-        let file = clouds().unwrap();
+        let file = clouds();
         let own = Api::by(&file, "testbed", "RegionOne", token);
         let credential = json!({"application_credential": {
             "name": "reads", "secret": "reads",
@@ -99,7 +99,7 @@ impl<'b> People<'b> {
 
     fn api(&self, row: &str) -> Api {
         let (_, token) = self.tokens.iter().find(|(name, _)| *name == row).unwrap();
-        Api::by(&clouds().unwrap(), "testbed", "RegionOne", token)
+        Api::by(&clouds(), "testbed", "RegionOne", token)
     }
 }
 
@@ -117,10 +117,9 @@ const TABLE: [(&str, u16, u16, u16, u16, u16); 8] = [
 ];
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_p07_t07_n09_what_each_may_see_and_delete_through_the_gate() {
-    let Some(bed) = Bed::seeded("RegionOne", "--networks 1 --ports 3 --trunks 0 --fips 0") else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", "--networks 1 --ports 3 --trunks 0 --fips 0");
     let network = bed.networks[0].clone();
     // The seed lets the project demo use it.
     let people = People::new(&bed);

@@ -30,10 +30,9 @@ impl Bed {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_p01_a_cloud_that_changed_is_7_and_nothing_is_deleted() {
-    let Some(bed) = Bed::seeded("RegionOne", SMALL) else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", SMALL);
     let network = &bed.networks[0];
     let plan = format!("--cloud testbed plan network/{network} --cascade --out p.json");
     bed.gone(&plan).ends_with(0);
@@ -53,10 +52,9 @@ fn testbed_p01_a_cloud_that_changed_is_7_and_nothing_is_deleted() {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_p04_another_projects_port_refuses_and_is_named() {
-    let Some(mut bed) = Bed::seeded("RegionOne", SMALL) else {
-        return;
-    };
+    let mut bed = Bed::seeded("RegionOne", SMALL);
     let port = json!({"network_id": bed.networks[0], "name": "somebody-elses"});
     let port = bed.stranger("ports", "port", port);
     bed.refused(
@@ -67,23 +65,21 @@ fn testbed_p04_another_projects_port_refuses_and_is_named() {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_p04_another_projects_floating_ip_refuses_and_is_named() {
-    let Some(mut bed) = Bed::seeded(
+    let mut bed = Bed::seeded(
         "RegionOne",
         "--networks 1 --ports 3 --trunks 0 --groups 1 --fips 0",
-    ) else {
-        return;
-    };
+    );
     let (id, address) = bed.anothers_floating_ip();
     bed.refused("--cloud testbed", 6, &[&id, &address]);
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_story_3_p02_anothers_floating_ip_is_explained_and_the_deletion_ends_once_it_is_freed() {
     let shape = "--networks 1 --ports 3 --trunks 0 --groups 1 --fips 0";
-    let Some(mut bed) = Bed::seeded("RegionOne", shape) else {
-        return;
-    };
+    let mut bed = Bed::seeded("RegionOne", shape);
     let (id, address) = bed.anothers_floating_ip();
     let _engine = bed.engine("--cloud testbed");
     let name = format!("{}-net-0", bed.name);
@@ -117,10 +113,9 @@ fn testbed_story_3_p02_anothers_floating_ip_is_explained_and_the_deletion_ends_o
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_p05_who_may_not_deletes_nothing() {
-    let Some(bed) = Bed::seeded("RegionOne", "--networks 2 --ports 3 --trunks 0 --groups 1") else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", "--networks 2 --ports 3 --trunks 0 --groups 1");
     bed.refused("--cloud testbed --read-only", 6, &["read-only"]);
     // The first network is shared with demo: it is seen, and still not demo's.
     bed.refused("--cloud testbed-demo", 6, &[&bed.networks[0]]);

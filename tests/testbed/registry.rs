@@ -65,11 +65,10 @@ impl Bed {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_g02_g06_what_is_kept_here_blocks_goes_or_loses_its_reference_with_a_network() {
     let shape = "--networks 2 --ports 2 --trunks 0 --groups 1";
-    let Some(bed) = Bed::seeded("RegionOne", shape) else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", shape);
     bed.has_kinds();
     bed.gone("check kinds").ends_with(0);
     let _engine = bed.engine("--cloud testbed");

@@ -303,11 +303,10 @@ fn samples(api: &Api, project: &str) -> Vec<Sample> {
 }
 
 #[test]
+#[ignore = "needs the test bed"]
 fn testbed_t04_t05_t06_t07_t11_t13_t16_t17_t18_i08_p08_the_table_holds_for_real_resources() {
     let shape = "--networks 1 --ports 0 --trunks 0 --fips 0";
-    let Some(bed) = Bed::seeded("RegionOne", shape) else {
-        return;
-    };
+    let bed = Bed::seeded("RegionOne", shape);
     let stage = Stage::new(&bed);
     let samples = samples(&bed.api, &bed.project);
     let mut parked = Vec::new();
