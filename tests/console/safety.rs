@@ -811,7 +811,7 @@ fn views_that_were_left_are_there_again_with_their_filter_and_what_they_had_aske
     // Another way from here ends the way forward.
     desk.press("[ :gc enter ]");
     assert!(
-        desk.text().contains("tried again by itself"),
+        desk.text().contains("retried automatically"),
         "{}",
         desk.text()
     );
@@ -854,7 +854,7 @@ fn what_was_typed_after_a_colon_is_found_again() {
     assert!(!desk.text().contains(":gc"), "{}", line(&desk));
     desk.press("up up enter");
     assert!(
-        desk.text().contains("tried again by itself"),
+        desk.text().contains("retried automatically"),
         "{}",
         desk.text()
     );

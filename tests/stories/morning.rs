@@ -85,7 +85,7 @@ fn tell(telling: &Telling) {
     seat.press("\x1b");
     seat.see("── stuck 1");
 
-    seat.go("gc", "blocked, tried again by itself 3");
+    seat.go("gc", "blocked, retried automatically 3");
     seat.see_all(&["‖ blocked", "router interface", "1/8"]);
     seat.press("\r");
     seat.see_all(&[

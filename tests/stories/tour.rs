@@ -42,17 +42,17 @@ fn the_tour_leads_from_a_plan_to_the_last_rung() {
     seat.see("Its router's interface does not let go at once");
 
     delete(&mut seat, "legacy");
-    seat.go("gc", "blocked, tried again by itself 1");
+    seat.go("gc", "blocked, retried automatically 1");
     seat.see("1 step to be tried again");
     seat.press("\r");
     seat.see_all(&["required by one or more floating IPs", "attempt 1 of 8"]);
     seat.press("\x1b");
-    seat.see("── blocked, tried again by itself 1");
+    seat.see("── blocked, retried automatically 1");
     for tries in 2..4 {
         seat.press("r");
         seat.see("retry");
-        seat.go("gc", "blocked, tried again by itself 1");
-        seat.see(&format!("tried {tries} of 8"));
+        seat.go("gc", "blocked, retried automatically 1");
+        seat.see(&format!("attempt {tries} of 8"));
     }
     seat.press("r");
     seat.go("deletions", "deletions 2");

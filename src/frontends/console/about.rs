@@ -146,7 +146,7 @@ fn next_line(step: &Step, look: &RenderContext) -> Option<Cell> {
             look.key(Action::Ladder)
         ),
         StepState::Blocked => format!(
-            "it is tried again by itself; {} tries at once",
+            "it is retried automatically; {} tries at once",
             look.key(Action::Retry)
         ),
         _ => return None,

@@ -71,6 +71,7 @@ impl<T> Feed<T> {
         match (self.loaded, &self.error) {
             (false, _) => Load::Asking,
             (true, Some(_)) if self.rows.is_empty() => Load::Failed,
+            (true, None) if self.rows.is_empty() => Load::Empty,
             (true, _) => Load::Answered,
         }
     }

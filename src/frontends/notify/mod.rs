@@ -8,7 +8,7 @@
 //!
 //! **What counts** ([`crate::domain::news`] decides): a step that is stuck by itself, also while others
 //! of its deletion go on; a refused deletion that nobody waits for; a site that was paused. What waits
-//! for a stuck step is told with it; what is blocked is tried again by itself and is no news.
+//! for a stuck step is told with it; what is blocked is retried automatically and is no news.
 //!
 //! **Once, over a crash.** The events are the outbox. Before a message is sent its channel's mark says
 //! up to which event it reaches, and after it was taken that it was. What a crash leaves between the

@@ -354,7 +354,7 @@ impl Pane for AttentionPane {
         }
         match self.which {
             QueueKind::Stuck => format!("stuck {n}{more}"),
-            QueueKind::Retrying => format!("blocked, tried again by itself {n}{more}"),
+            QueueKind::Retrying => format!("blocked, retried automatically {n}{more}"),
         }
     }
     fn list(&self) -> &List {
@@ -430,7 +430,7 @@ impl Pane for AttentionPane {
     }
     fn load(&self) -> Load {
         match self.steps.load() {
-            Load::Answered if self.shows_all() && self.visible.is_empty() => self.refused.load(),
+            Load::Empty if self.shows_all() => self.refused.load(),
             load => load,
         }
     }

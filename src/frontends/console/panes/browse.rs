@@ -406,6 +406,7 @@ impl Pane for BrowsePane {
             (false, _) => Load::Asking,
             (true, Some(_)) if self.listings.is_empty() => Load::Failed,
             (true, None) if !self.listings.is_empty() && all_failed() => Load::Failed,
+            (true, _) if self.listings.iter().all(|it| it.rows.is_empty()) => Load::Empty,
             (true, _) => Load::Answered,
         }
     }

@@ -253,7 +253,10 @@ impl Pane for ChartPane {
         3
     }
     fn load(&self) -> Load {
-        self.feed.load()
+        match self.chart() {
+            Some(chart) if chart.rows.is_empty() => Load::Empty,
+            _ => self.feed.load(),
+        }
     }
     fn noun(&self) -> Cow<'static, str> {
         "row".into()

@@ -13,6 +13,8 @@ pub(crate) enum Load {
     /// It was not answered, and no rows of an earlier answer are left. The pane's head says why.
     Failed,
     Answered,
+    /// There is nothing, whatever the filter.
+    Empty,
 }
 
 /// Why a pane shows no rows.
@@ -31,7 +33,7 @@ impl Emptiness {
             (Load::Asking, _) => Self::Loading,
             (Load::Failed, _) => Self::Failed,
             (Load::Answered, false) => Self::Filtered,
-            (Load::Answered, true) => Self::Nothing,
+            (Load::Answered, true) | (Load::Empty, _) => Self::Nothing,
         }
     }
 }

@@ -225,7 +225,10 @@ impl Pane for EventsPane {
         };
     }
     fn followed(&mut self, events: &[LedgerEvent]) {
-        self.load = Load::Answered;
+        self.load = match self.entries.is_empty() && events.is_empty() {
+            true => Load::Empty,
+            false => Load::Answered,
+        };
         self.entries.extend(events.iter().map(Entry::of_event));
         // The sort is stable: events of one moment keep their order.
         self.entries.sort_by_key(|entry| entry.at);

@@ -59,7 +59,7 @@ fn meaning(state: StepState) -> &'static str {
         StepState::Ready => "goes next",
         StepState::Running => "the call is under way",
         StepState::Verifying => "the cloud has accepted it; gone once it is seen to be",
-        StepState::Blocked => "in use by another; tried again by itself, see :retrying",
+        StepState::Blocked => "in use by another; retried automatically, see :retrying",
         StepState::Stuck => "not tried again without you, see :stuck",
         StepState::Gone => "seen to be gone",
         StepState::Skipped => "cancelled before anything was sent",

@@ -222,6 +222,7 @@ impl Pane for InspectPane {
         match (self.loaded, &self.error) {
             (false, _) => Load::Asking,
             (true, Some(_)) if self.timeline.is_empty() => Load::Failed,
+            (true, None) if self.timeline.is_empty() => Load::Empty,
             (true, _) => Load::Answered,
         }
     }

@@ -66,6 +66,8 @@ impl Search {
     pub(crate) fn load(&self) -> Load {
         match self.is_searching() {
             true => Load::Asking,
+            // What does not match was not asked for: there may be other rows.
+            false if !self.filter.is_empty() && self.feed.error.is_none() => Load::Answered,
             false => self.feed.load(),
         }
     }

@@ -152,6 +152,7 @@ impl Pane for SitesPane {
     fn load(&self) -> Load {
         match self.snapshot.at {
             None => Load::Asking,
+            Some(_) if self.snapshot.sites.is_empty() => Load::Empty,
             Some(_) => Load::Answered,
         }
     }
