@@ -106,7 +106,7 @@ pub enum Command {
     },
     /// What is being deleted was asked to be deleted again (T6). Only from within.
     #[serde(skip)]
-    Wake {
+    RepeatDelete {
         deletion_id: String,
     },
     /// A client has created this anew, through a gate (M1). Only from within.
@@ -233,7 +233,7 @@ impl Command {
         match self {
             Self::Delete { .. }
             | Self::DeleteSeen { .. }
-            | Self::Wake { .. }
+            | Self::RepeatDelete { .. }
             | Self::DeletePlan { .. }
             | Self::DeletePlanFile { .. }
             | Self::Retry { .. }
@@ -272,7 +272,7 @@ impl Command {
             }
             Self::Delete { .. }
             | Self::DeleteSeen { .. }
-            | Self::Wake { .. }
+            | Self::RepeatDelete { .. }
             | Self::Revive { .. }
             | Self::DeletePlan { .. }
             | Self::DeletePlanFile { .. }

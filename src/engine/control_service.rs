@@ -111,7 +111,9 @@ impl Shared {
                 let shown = shown.collect();
                 shared.delete(&envelope, &resources, shown, options).await
             }
-            Command::Wake { deletion_id } => shared.wake(&envelope, deletion_id).await,
+            Command::RepeatDelete { deletion_id } => {
+                shared.repeat_delete(&envelope, deletion_id).await
+            }
             Command::Revive { keys } => shared.revive(&envelope, keys).await,
             Command::Create { kind, body } => shared.create(&envelope, &kind, &body).await,
             Command::Update { kind, id, body } => shared.update(&envelope, &kind, &id, &body).await,
@@ -323,7 +325,7 @@ impl Shared {
     }
 
     /// T6: asking again wakes what is blocked, and starts nothing new.
-    async fn wake(
+    async fn repeat_delete(
         &self,
         envelope: &Envelope,
         deletion_id: String,
@@ -408,7 +410,7 @@ impl Shared {
                 existing,
             }) => {
                 if existing {
-                    return self.wake(envelope, deletion_id).await;
+                    return self.repeat_delete(envelope, deletion_id).await;
                 }
                 if options.drift == DriftPolicy::Absorb {
                     self.absorb_in_earlier(envelope, &wanted, &deletion_id)

@@ -243,7 +243,7 @@ impl Action {
     }
 
     /// What becomes of an answer that was worked out as usual.
-    pub(super) fn spoil(&self, mut answer: Answer) -> Answer {
+    pub(super) fn apply_to(&self, mut answer: Answer) -> Answer {
         if self.empty_list
             && answer.is_success()
             && let Body::Json(Value::Object(body)) = &mut answer.body

@@ -220,7 +220,7 @@ impl World {
             return match (refused, action) {
                 (Some(refused), _) => refused,
                 (None, Some(action)) if action.hang => Answer::no_content(),
-                (None, Some(action)) => action.spoil(self.keystone.handle(call, now)),
+                (None, Some(action)) => action.apply_to(self.keystone.handle(call, now)),
                 (None, None) => self.keystone.handle(call, now),
             };
         };
@@ -238,7 +238,7 @@ impl World {
             return Answer::no_content();
         }
         let outcome = region.handle(service, call, caller.as_ref(), now);
-        let mut answer = action.spoil(outcome.answer);
+        let mut answer = action.apply_to(outcome.answer);
         if action.keep {
             region.roll_back(outcome.changes);
             // In use or not: a cloud that lies says that it is done.

@@ -437,7 +437,7 @@ pub fn commands() -> Vec<Command> {
         // These cross no socket.
         Command::MoveNotificationCursor { .. }
         | Command::DeleteSeen { .. }
-        | Command::Wake { .. }
+        | Command::RepeatDelete { .. }
         | Command::Revive { .. }
         | Command::Seek { .. }
         | Command::Watch { .. }

@@ -53,7 +53,7 @@ impl Gate {
             }
             _ => {
                 let (caller, deletion) = self.known_to(&head, named).await?;
-                let command = Command::Wake {
+                let command = Command::RepeatDelete {
                     deletion_id: deletion.clone(),
                 };
                 self.submit(&caller, command).await?;
