@@ -20,7 +20,7 @@ use super::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event;
 
 /// Grows when the two sides would no longer understand each other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// How often the engine shows that it lives when its snapshot does not change.
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gone::control::remote::RemoteControl;
+use gone::control::remote::{PROTOCOL, RemoteControl};
 use gone::control::{Control, ControlError, Envelope, Query, query};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -139,7 +139,7 @@ async fn signs_of_life_between_snapshots_are_passed_over() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("gone.sock");
     let listener = tokio::net::UnixListener::bind(&socket).unwrap();
-    let hello = json!({"protocol": 1, "version": "0.1.0", "pid": 1});
+    let hello = json!({"protocol": PROTOCOL, "version": "0.1.0", "pid": 1});
     let body = format!("\n\n{}\n\n", as_json(&samples::snapshot(5)));
     let engine = axum::Router::new()
         .route(
