@@ -157,13 +157,10 @@ fn class_and_advice(error: &ControlError) -> (&'static str, &'static str) {
             "unreachable",
             "Nothing that was accepted is lost. `gone doctor` shows what can be reached; then try again.",
         ),
-        ControlError::Refused { refused, .. } if refused.is_empty() => (
-            "refused",
-            "Nothing was sent. The settings forbid it: see [guard]; `gone --print-config` shows them.",
-        ),
+        // A guard of the settings; what a plan refuses is no error of a command.
         ControlError::Refused { .. } => (
             "refused",
-            "Nothing was sent. Remove the blockers, or plan with --cascade; `gone explain TARGET` says more.",
+            "If it may be deleted all the same, change [guard] in the engine's settings.",
         ),
         ControlError::Drifted { .. } => (
             "drifted",
