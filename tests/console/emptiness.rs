@@ -236,7 +236,7 @@ fn a_question_that_failed_is_not_taken_for_nothing() {
         says(case, &desk, FAILURE);
         says_of_no_nothing(case, &desk);
         let text = desk.text();
-        let asked = ["could not be", "Nothing could be", "Nothing was sent"];
+        let asked = ["could not be", "could be listed", "Nothing was sent"];
         assert!(
             asked.iter().any(|words| text.contains(words)),
             "{}:\n{text}",
@@ -292,6 +292,25 @@ fn a_pane_with_nothing_says_what_would_be_here() {
             desk.press("/zzzz enter");
             says(case, &desk, nothing);
         }
+    }
+}
+
+#[test]
+fn a_kind_that_one_site_could_not_list_is_not_taken_for_nothing() {
+    let mut world = World::busy();
+    for listing in &mut world.listings {
+        listing.rows.clear();
+    }
+    world.listings[0].error = None;
+    world.listings[1].error = Some(FAILURE.to_owned());
+    let mut desk = Desk::new(world, (120, 40));
+    desk.press(":network enter");
+    for _ in 0..2 {
+        let text = desk.text();
+        assert!(text.contains("Not every site could be listed"), "{text}");
+        assert!(text.contains(FAILURE), "{text}");
+        assert!(!text.contains("There is no network"), "{text}");
+        desk.press("/zzzz enter");
     }
 }
 

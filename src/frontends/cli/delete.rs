@@ -127,7 +127,8 @@ async fn confirm(session: &mut Session<'_>, tried: &str, plan: &Plan) -> Result<
     write_plan(session.err, session.style, Format::Table, plan)?;
     if !plan.refused.is_empty() {
         let message = "the plan is refused, see above";
-        let advice = "Nothing was sent. Free what is named above, or include dependents with --cascade.";
+        let advice =
+            "Nothing was sent. Free what is named above, or include dependents with --cascade.";
         return Err(Failure::new(
             Exit::Refused,
             "refused",

@@ -401,13 +401,14 @@ impl Pane for BrowsePane {
     }
 
     fn load(&self) -> Load {
-        let all_failed = || self.listings.iter().all(|listing| listing.error.is_some());
-        match (self.loaded, &self.error) {
+        // A site that could not be listed may hold some.
+        let any_failed = self.listings.iter().any(|listing| listing.error.is_some());
+        let has_rows = self.listings.iter().any(|listing| !listing.rows.is_empty());
+        match (self.loaded, self.error.is_some() || any_failed) {
             (false, _) => Load::Asking,
-            (true, Some(_)) if self.listings.is_empty() => Load::Failed,
-            (true, None) if !self.listings.is_empty() && all_failed() => Load::Failed,
-            (true, _) if self.listings.iter().all(|it| it.rows.is_empty()) => Load::Empty,
-            (true, _) => Load::Answered,
+            (true, _) if has_rows => Load::Answered,
+            (true, true) => Load::Failed,
+            (true, false) => Load::Empty,
         }
     }
     fn noun(&self) -> Cow<'static, str> {
@@ -424,7 +425,7 @@ impl Pane for BrowsePane {
         let again = look.key(Action::Refresh);
         let advice = format!("{again} asks again, :sites shows what is reachable.");
         vec![
-            Cell::plain("Nothing could be listed; the reason is above."),
+            Cell::plain("Not every site could be listed; the reason is above."),
             Cell::dim(advice),
         ]
     }
