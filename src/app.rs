@@ -96,7 +96,7 @@ fn complain(failure: &Failure, style: Style, format: Format) {
     let _ = failure.write(&mut io::stderr().lock(), style, format);
 }
 
-/// What this process is.
+/// The mode of this process.
 #[derive(Debug)]
 pub enum Mode {
     PrintConfig,

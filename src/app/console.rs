@@ -24,7 +24,8 @@ use crate::system::config::{OnHangup, Settings, Surroundings};
 use crate::system::private;
 use crate::system::telemetry::{self, Verbosity};
 
-/// Of the two seconds within which a console that is hung up on must be gone.
+/// How long a console that was hung up on waits until the engine that it started has a session of its own: half of
+/// the two seconds within which the console must be gone.
 const AWAY_MAX: Duration = Duration::from_secs(1);
 const AWAY_AGAIN: Duration = Duration::from_millis(5);
 

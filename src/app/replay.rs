@@ -147,7 +147,7 @@ fn open(ledger: &Path) -> Result<(PrivateFolder, Rewind), Failure> {
     Ok((folder, rewind))
 }
 
-/// Of this user alone, and removed at the end with all that is in it.
+/// A folder that only this user can read, and that is removed at the end with everything in it.
 struct PrivateFolder {
     path: PathBuf,
 }

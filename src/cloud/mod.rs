@@ -44,7 +44,7 @@ pub trait Cloud: Send + Sync {
     /// The URL of the service that a kind belongs to: part of a plan's hash.
     async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure>;
 
-    /// What the site offers, compared with what there are kinds for.
+    /// The services and extensions of the site, compared with the kinds that gone has.
     async fn offer(&self, site: &Site, kinds: &Kinds) -> Result<Offer, CloudFailure>;
 
     /// All rows of a listed kind, or those that the filter finds, as they come; then as whom they
@@ -85,12 +85,12 @@ pub trait Cloud: Send + Sync {
     ) -> BTreeMap<String, String>;
 }
 
-/// Which names of projects are wanted.
+/// How project names are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameLookup {
-    /// What is known already; no call is made.
+    /// From what is known already; no call is made.
     Known,
-    /// Keystone is asked for the others: for all at once, and seldom (N14).
+    /// Keystone is asked for the unknown ones: for all at once, and seldom (N14).
     Asked,
 }
 
@@ -132,7 +132,7 @@ pub enum Fields {
     Id,
 }
 
-/// What comes of a list while it is read.
+/// The parts of a list, as they are read.
 #[derive(Clone, Debug)]
 pub enum Listed {
     /// A part of it begins: a long filter takes several lists.
@@ -181,8 +181,8 @@ pub struct Acted {
 }
 
 impl Acted {
-    /// What came of a call that was not sent; its answer is that of the login or of the look before
-    /// it, if one came.
+    /// The outcome of a call that was not sent. Its answer is that of the login or the read before it, if there was
+    /// one.
     pub fn not_sent(failed: CloudFailure, line: String, at: DateTime<Utc>) -> Self {
         Self {
             answer: Answer {

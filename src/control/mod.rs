@@ -49,12 +49,13 @@ impl dyn Control + '_ {
     /// Asks one question.
     ///
     /// # Errors
-    /// What the engine answers in place of an answer.
+    /// The engine's own error, or [`ControlError::Internal`] if it answered another question.
     pub async fn ask<R: Request>(&self, request: R) -> Result<R::Answer, ControlError> {
         R::answer(self.query(request.into()).await?)
     }
 
-    /// All rows of a question whose answer comes in pages, a page at a time, each asked for when it is wanted.
+    /// The rows of a question whose answer comes in pages, one page at a time; each page is asked for when the
+    /// stream is polled for it.
     pub fn pages<R: Pages>(
         &self,
         request: R,
@@ -64,7 +65,7 @@ impl dyn Control + '_ {
                 return Ok(None);
             };
             let Paged { rows, next } = self.ask(request.clone()).await?;
-            let further = next.map(|next| request.at_cursor(Some(next)));
+            let further = next.map(|next| request.at_cursor(next));
             Ok(Some((rows, further)))
         })
     }

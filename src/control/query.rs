@@ -1,8 +1,8 @@
-//! What can be asked of the engine: a request type for each question, and its answer's type.
+//! The questions to the engine: a request type for each, tied to the type of its answer.
 //!
-//! [`super::Control`] is an object, so it takes one enum and answers with another: that is also what goes over
-//! the socket. Front ends never match on either: they [`ask`](trait.Control.html#method.ask) a request and
-//! get its own answer. A new question is a struct with its fields and one line in [`queries!`].
+//! [`super::Control`] is a trait object, so it takes one enum, [`Query`], and answers with another, [`Page`]; both
+//! also go over the socket. Front ends match on neither: they pass a request to `ask` and get its answer. A new
+//! question is a struct with its fields and one line in the table below.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub trait Pages: Request<Answer = Paged<Self::Row>> + Clone {
 
     /// The same request for the page that begins at this cursor.
     #[must_use]
-    fn at_cursor(self, cursor: Option<String>) -> Self;
+    fn at_cursor(self, cursor: String) -> Self;
 }
 
 macro_rules! queries {
@@ -131,8 +131,8 @@ macro_rules! pages {
         impl Pages for $name {
             type Row = $row;
 
-            fn at_cursor(self, cursor: Option<String>) -> Self {
-                Self { cursor, ..self }
+            fn at_cursor(self, cursor: String) -> Self {
+                Self { cursor: Some(cursor), ..self }
             }
         }
     )*};
@@ -245,7 +245,7 @@ pub struct Chart {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Upcoming {}
 
-/// What needs a person, grouped by cause; the largest group first. Only at these sites; without any, at all.
+/// Steps that need a person, grouped by cause; the largest group first. Only at these sites; none: at all sites.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Causes {
@@ -360,7 +360,7 @@ pub struct Ladder {
     pub what: PurgeScope,
 }
 
-/// What was left behind by abandoned steps. Each is read from its cloud, which says whether it still exists.
+/// The resources that abandoned steps left behind. Each is read from its cloud, to see whether it still exists.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Orphans {

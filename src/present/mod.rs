@@ -1,5 +1,5 @@
-//! What is said to people, once for all front ends: words for kinds, numbers and durations, and short
-//! sentences about deletions, steps and blockers. Pure text: a front end adds its own colours and escapes it.
+//! Texts for people, written once for all front ends: words for kinds, numbers and durations, and short sentences
+//! about deletions, steps and blockers. Pure text: a front end escapes it and adds its own colours.
 
 mod sentences;
 mod words;

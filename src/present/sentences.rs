@@ -114,7 +114,7 @@ pub fn attempts_words(step: &Step) -> String {
         .as_ref()
         .is_some_and(|it| it.status.is_some());
     match (step.attempts, step.state) {
-        (0, StepState::Stuck) if was_answered => "sent once; not retried automatically".to_owned(),
+        (0, StepState::Stuck) if was_answered => "sent; not retried automatically".to_owned(),
         (0, StepState::Stuck) => "not sent".to_owned(),
         (0, _) => "no failed attempt".to_owned(),
         (attempts, _) => format!("attempt {attempts} of {}", step.max_attempts),

@@ -3,8 +3,8 @@
 //! and how soon the next client is answered when it ends.
 //!
 //! Engine and Keystone (the practice cloud's) are processes of their own. The service behind the gate
-//! answers from text that stands ready, or never: so what a large list takes is the gate's. Attackers are
-//! other machines: here they run behind all others, as far as the system lets them.
+//! answers from text that stands ready, or never. Attackers, and the service where it sends a large list, are
+//! other machines: here their threads run behind all others, as far as the system lets them.
 //!
 //! `--smoke` runs small and proves only that everybody is answered.
 #![allow(
@@ -253,7 +253,7 @@ impl Service {
         let rows = vec![row.as_str(); list_bytes / row.len()].join(",");
         let ports = answer(format!("{{\"ports\": [{rows}]}}"));
         let hanging = Arc::<AtomicUsize>::default();
-        // What it takes the service to send a large list is no concern of the gate: that thread runs behind all others.
+        // Only the thread that sends large lists runs behind all others: small answers come at once.
         let (runtime, behind) = (runtime(|| {}), runtime(attackers::stand_behind));
         let large = behind.handle().clone();
         // It sends no more than is read: what lies ready in the kernel would cost this machine, and not the gate.

@@ -555,7 +555,7 @@ pub struct ListArgs {
     pub older_than: Option<Duration>,
 }
 
-/// What `gone list` lists.
+/// The lists of `gone list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListWhat {
     Deletions,

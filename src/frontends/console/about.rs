@@ -1,4 +1,4 @@
-//! What several panes say about a deletion, a step or an event in their details.
+//! Detail lines about a deletion, a step or an event, which several panes show.
 
 use super::keys::Action;
 use super::look::{Cell, RenderContext, Tone, json_words};
@@ -94,7 +94,7 @@ pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
     lines
 }
 
-/// What stands in its way, and what was answered.
+/// The blockers of a step, and the last answer of the cloud.
 fn held_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
     let mut lines = Vec::new();
     for blocker in step.blockers.iter().take(3) {

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::arrived::{Arrived, Ticket};
+use super::arrived::Arrived;
 use super::panes::Context;
 use super::panes::emptiness::Load;
 use crate::control::Request;
@@ -24,7 +24,7 @@ pub(crate) struct Feed<T> {
     next: Option<String>,
     /// How many rows are wanted.
     wanted: usize,
-    ticket: Option<Ticket>,
+    ticket: Option<u64>,
     asked_at: Option<DateTime<Utc>>,
     took: TimeDelta,
     stale: bool,
@@ -108,7 +108,7 @@ impl<T> Feed<T> {
     }
 
     /// A question of the owner's own, in place of [`Self::ask`].
-    pub(crate) fn asked(&mut self, ticket: Ticket, is_first: bool, now: DateTime<Utc>) {
+    pub(crate) fn asked(&mut self, ticket: u64, is_first: bool, now: DateTime<Utc>) {
         if is_first {
             self.stale = false;
             self.fresh.clear();

@@ -1,4 +1,4 @@
-//! Where everything stands on a screen of some size.
+//! The layout of a screen: the areas of its parts, by its size.
 
 use ratatui::layout::Rect;
 
@@ -11,7 +11,7 @@ pub(super) const ROWS_MIN: u16 = 10;
 /// A sentence of the pinned lines takes at most so many rows.
 pub(super) const HEAD_ROWS_MAX: usize = 4;
 
-/// Where everything stands.
+/// The areas of a screen.
 pub(super) struct Areas {
     pub(super) header: Rect,
     pub(super) title: Rect,
@@ -27,7 +27,7 @@ pub(super) fn is_too_small((columns, rows): (u16, u16)) -> bool {
     columns < COLUMNS_MIN || rows < ROWS_MIN
 }
 
-/// Where the table of this pane is, with its headings; none on a screen that is too small.
+/// The area of this pane's table, with its headings; none on a screen that is too small.
 pub(super) fn table_area(pane: &dyn Pane, look: &RenderContext, size: (u16, u16)) -> Option<Rect> {
     if is_too_small(size) {
         return None;

@@ -1,4 +1,4 @@
-//! What the console itself tells the person at it.
+//! The console's own messages.
 
 use chrono::{DateTime, Utc};
 

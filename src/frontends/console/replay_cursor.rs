@@ -1,22 +1,21 @@
-//! Where in a replay's time the console stands.
+//! The time of a replay that the console shows, and the one that it is on its way to.
 
 use chrono::{DateTime, Utc};
 
-use super::arrived::Ticket;
 use crate::control::Moment;
 
-/// Going to one time after the other: while one is under way, the last that is wanted waits.
+/// Moves to one time after the other: while one move is under way, only the last one that was asked for waits.
 #[derive(Debug, Default)]
 pub(super) struct ReplayCursor {
     pub(super) under_way: Option<UnderWay>,
     pub(super) next: Option<Moment>,
-    /// The question what happened at the time that is shown.
-    pub(super) asked: Option<Ticket>,
-    /// What did.
+    /// The question for the last events before the time that is shown.
+    pub(super) asked: Option<u64>,
+    /// The answer to that, in words.
     pub(super) happened: String,
 }
 
-/// Done once it is both answered and shown, in any order.
+/// A move, which is done once it is both answered and shown, in any order.
 #[derive(Debug)]
 pub(super) struct UnderWay {
     pub(super) ticket: u64,
@@ -30,12 +29,12 @@ impl ReplayCursor {
         self.under_way.is_some() || self.asked.is_some()
     }
 
-    /// What happened at the time that is shown.
+    /// The last events before the time that is shown, in words.
     pub(super) fn happened(&self) -> &str {
         &self.happened
     }
 
-    /// Where it stands, or will.
+    /// The time at which the console will stand once all moves are done.
     pub(super) fn aim(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let under_way = self.under_way.as_ref().map(|under_way| under_way.to);
         match self.next.or(under_way) {

@@ -1,4 +1,4 @@
-//! How the console goes to another time of a replay.
+//! Moves the console to another time of a replay.
 
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::replay_cursor::UnderWay;

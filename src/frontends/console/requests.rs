@@ -1,4 +1,4 @@
-//! What several panes ask of the console for a deletion.
+//! Commands on a deletion that several panes offer: pause, retry, cancel, and the way to its purge ladder.
 
 use super::panes::PaneRequest;
 use super::prompt::Confirm;
@@ -34,7 +34,7 @@ pub(crate) fn retry(deletion: &Deletion) -> PaneRequest {
     }
 }
 
-/// What can be done about all of it that is stuck.
+/// The purge ladder for all stuck steps of a deletion.
 pub(crate) fn ladder(deletion: &Deletion) -> Route {
     Route::Ladder {
         what: PurgeScope::Deletion(deletion.id.clone()),

@@ -1,4 +1,4 @@
-//! Where a key leads: a pane names the next one by its route, so that no pane knows another.
+//! Routes: a pane names the next one by its route, so that no pane imports another.
 
 use chrono::{DateTime, Utc};
 
@@ -11,13 +11,13 @@ use crate::present::{blocker_words, kind_words, name_or_id, rule_words};
 
 /// A pane, and what it is about.
 pub(crate) enum Route {
-    /// What blocks one resource.
+    /// The blockers of one resource.
     Blockers {
-        /// Whose blockers they are, in words.
+        /// The resource, in words.
         subject: String,
-        /// Those that are known.
+        /// The blockers that are known already.
         rows: Vec<BlockerRow>,
-        /// Where they are asked for again; none: as a plan said.
+        /// The step or deletion that is asked again; none: they are those of a plan.
         source: Option<Source>,
     },
     Causes,

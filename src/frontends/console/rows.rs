@@ -16,7 +16,7 @@ pub(crate) trait Row: Sized {
     fn key(&self) -> Self::Key;
     fn fits(&self, filter: &SearchQuery) -> bool;
     type Request: Request;
-    /// What asks for the page at this cursor.
+    /// The request for the page at this cursor.
     fn request(cursor: Option<String>) -> Self::Request;
     fn of(answer: <Self::Request as Request>::Answer) -> Paged<Self>;
 }

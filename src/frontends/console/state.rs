@@ -40,7 +40,7 @@ const RATES_MAX: usize = 12;
 /// Messages of this console that `:events` still shows.
 const NOTICES_MAX: usize = 500;
 
-/// Of one moment of a replay no more events are counted.
+/// Events that are counted at most at one moment of a replay.
 const TOGETHER_MAX: i64 = 100;
 
 /// The whole console. Changed only by [`super::update`], drawn only by [`super::render`].
@@ -202,7 +202,7 @@ impl State {
         Some(self.snapshot.at.unwrap_or(replay.last))
     }
 
-    /// Of a replay: asks what happened last by the time that is shown.
+    /// Asks for the last events before the time that a replay shows.
     pub(super) fn ask_what_happened(&mut self, effects: &mut Vec<Effect>) {
         self.tickets += 1;
         self.replay_cursor.asked = Some(self.tickets);

@@ -521,7 +521,7 @@ fn followed(
     state.follow(effects);
 }
 
-/// Where a word after `:` leads: to another time of a replay, or to a pane.
+/// Follows a word after `:` to another time of a replay, or to a pane.
 fn go(state: &mut State, word: &str, effects: &mut Vec<Effect>) {
     let time = word.strip_prefix("at").filter(|_| state.replays());
     match time.filter(|time| time.is_empty() || time.starts_with(' ')) {

@@ -24,7 +24,7 @@ pub enum ConfigError {
         line: u64,
         column: u64,
     },
-    /// What the tag stands for is another program's to know, and no password.
+    /// A tag means something to another program only; its value must not be sent as a password.
     #[error(
         "{}: line {line}: {field} has a tag (!…), and tags are not read; write the value itself, in \
          quotes if it begins with !",

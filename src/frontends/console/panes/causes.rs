@@ -14,7 +14,7 @@ use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::prompt::Confirm;
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, Shown};
+use super::list_pane::{ListPane, Refresh, TableColumn};
 use super::{Column, Context, PaneRequest};
 use crate::present::{cause_words, count, kind_words, thousands};
 
@@ -176,7 +176,7 @@ impl ListPane for CausesPane {
         }
         heading
     }
-    fn table(look: &RenderContext) -> Vec<Shown<Self>> {
+    fn table(look: &RenderContext) -> Vec<TableColumn<Self>> {
         vec![
             Self::show(Column::fixed("STATE", 9), |row, look| {
                 look.step_state(row.cause.state)

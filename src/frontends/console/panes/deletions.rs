@@ -12,7 +12,7 @@ use super::super::feed::PAGE_ROWS;
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, Shown};
+use super::list_pane::{ListPane, Refresh, TableColumn};
 use super::{Column, Context};
 
 pub(crate) struct DeletionsPane {
@@ -75,7 +75,7 @@ impl ListPane for DeletionsPane {
     fn rows_mut(&mut self) -> &mut Rows<Deletion> {
         &mut self.rows
     }
-    fn table(look: &RenderContext) -> Vec<Shown<Self>> {
+    fn table(look: &RenderContext) -> Vec<TableColumn<Self>> {
         vec![
             Self::show(Column::fixed("STATE", 11), |row, look| {
                 look.deletion_state(row.state)

@@ -11,7 +11,7 @@ use crate::domain::model::{KindName, Paged};
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, Shown};
+use super::list_pane::{ListPane, Refresh, TableColumn};
 use super::{Column, Context};
 use crate::present::{count, kind_words, thousands};
 
@@ -173,7 +173,7 @@ impl ListPane for DeploymentsPane {
     fn rows_mut(&mut self) -> &mut Rows<DeploymentStatus> {
         &mut self.rows
     }
-    fn table(_look: &RenderContext) -> Vec<Shown<Self>> {
+    fn table(_look: &RenderContext) -> Vec<TableColumn<Self>> {
         vec![
             Self::show(Column::flex("NAME", 2), |row, _| match &row.name {
                 Some(name) => Cell::plain(name.clone()),

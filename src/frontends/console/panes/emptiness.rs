@@ -1,11 +1,11 @@
-//! What a pane without rows says. Decided here for all panes, so that none takes a failed question, or a search
-//! that matches nothing, for "there is nothing".
+//! The text in place of rows. It is decided here for all panes, so that no pane takes a failed question, or a
+//! search that matches nothing, for "there is nothing".
 
 use super::super::keys::Action;
 use super::super::look::{Cell, RenderContext};
 use super::Pane;
 
-/// How far the question is that a pane's rows answer.
+/// The state of the question that a pane's rows answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     /// No answer has come yet.
@@ -38,7 +38,7 @@ impl Emptiness {
     }
 }
 
-/// What is shown in place of rows.
+/// The lines that are shown in place of rows.
 pub(crate) fn lines(pane: &dyn Pane, look: &RenderContext) -> Vec<Cell> {
     match Emptiness::of(pane) {
         Emptiness::Loading => pane.loading(look),

@@ -8,7 +8,7 @@ use crate::frontends::console::feed::whole;
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, Shown};
+use super::list_pane::{ListPane, Refresh, TableColumn};
 use super::{Column, Context};
 
 /// Counted by the gates, whatever the engine does: so it is asked for once a second while it is shown.
@@ -67,7 +67,7 @@ impl ListPane for GatesPane {
     fn rows_mut(&mut self) -> &mut Rows<GateStatus> {
         &mut self.rows
     }
-    fn table(_look: &RenderContext) -> Vec<Shown<Self>> {
+    fn table(_look: &RenderContext) -> Vec<TableColumn<Self>> {
         let number = |heading, width| Column::fixed(heading, width).right();
         vec![
             Self::show(Column::fixed("GATE", 21), |gate, _| {

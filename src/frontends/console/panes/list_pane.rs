@@ -13,7 +13,7 @@ use super::{Column, Context, Pane};
 use crate::control::{ControlError, Receipt, Snapshot};
 
 /// A column, and what a row shows in it.
-pub(crate) struct Shown<P: ListPane> {
+pub(crate) struct TableColumn<P: ListPane> {
     pub(crate) column: Column,
     pub(crate) cell: fn(&P::Row, &RenderContext) -> Cell,
 }
@@ -44,15 +44,15 @@ pub(crate) trait ListPane: Send {
 
     fn rows(&self) -> &Rows<Self::Row>;
     fn rows_mut(&mut self) -> &mut Rows<Self::Row>;
-    fn table(look: &RenderContext) -> Vec<Shown<Self>>
+    fn table(look: &RenderContext) -> Vec<TableColumn<Self>>
     where
         Self: Sized;
     /// A column with what a row shows in it.
-    fn show(column: Column, cell: fn(&Self::Row, &RenderContext) -> Cell) -> Shown<Self>
+    fn show(column: Column, cell: fn(&Self::Row, &RenderContext) -> Cell) -> TableColumn<Self>
     where
         Self: Sized,
     {
-        Shown { column, cell }
+        TableColumn { column, cell }
     }
     fn details(row: &Self::Row, look: &RenderContext) -> Vec<Cell>;
     /// Said where there is nothing, with how something gets here.
@@ -64,7 +64,7 @@ pub(crate) trait ListPane: Send {
         let more = if feed.has_more() { "+" } else { "" };
         format!("{} {}{more}", Self::WORD, feed.rows.len())
     }
-    /// What is under way, above the rows.
+    /// Lines above the rows about work that is under way.
     fn progress(&self) -> Vec<Cell> {
         Vec::new()
     }
@@ -114,7 +114,7 @@ impl<P: ListPane> Pane for P {
             return Vec::new();
         };
         let table = P::table(look);
-        table.iter().map(|shown| (shown.cell)(row, look)).collect()
+        table.iter().map(|it| (it.cell)(row, look)).collect()
     }
     fn is_marked(&self, row: usize) -> bool {
         let mark = self.rows().get(row).and_then(P::mark);

@@ -28,7 +28,6 @@ pub(crate) mod sites;
 pub(crate) mod tour;
 pub(crate) mod tree;
 
-use crate::frontends::console::arrived::{Arrived, Ticket};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -38,6 +37,7 @@ use crate::control::{Command, ControlError, Receipt, Request, Snapshot};
 use crate::domain::model::Event as LedgerEvent;
 
 use self::emptiness::Load;
+use super::arrived::Arrived;
 use super::event::Effect;
 use super::keys::{Action, Keymap, Scope};
 use super::list::List;
@@ -120,7 +120,7 @@ pub(crate) enum PaneRequest {
 }
 
 impl Context<'_> {
-    pub(crate) fn ask(&mut self, request: impl Request) -> Ticket {
+    pub(crate) fn ask(&mut self, request: impl Request) -> u64 {
         *self.tickets += 1;
         let ticket = *self.tickets;
         let query = request.into();
@@ -178,7 +178,7 @@ pub(crate) trait Pane: Send {
     fn detail_rows(&self) -> u16 {
         2
     }
-    /// How far the question is that its rows answer.
+    /// The state of the question that its rows answer.
     fn load(&self) -> Load {
         Load::Answered
     }

@@ -1,4 +1,4 @@
-//! What was given up with the ladder's last rung, and whether it is there still.
+//! `:orphans`, the resources that abandoned steps left behind, and whether each still exists.
 
 use crate::control::query;
 use crate::domain::filter::{Facts, SearchQuery};
@@ -9,7 +9,7 @@ use super::super::feed::PAGE_ROWS;
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, Shown};
+use super::list_pane::{ListPane, Refresh, TableColumn};
 use super::{Column, Context};
 use crate::present::{kind_words, name_or_id};
 
@@ -77,7 +77,7 @@ impl ListPane for OrphansPane {
     fn rows_mut(&mut self) -> &mut Rows<Orphan> {
         &mut self.rows
     }
-    fn table(_look: &RenderContext) -> Vec<Shown<Self>> {
+    fn table(_look: &RenderContext) -> Vec<TableColumn<Self>> {
         vec![
             Self::show(Column::fixed("STILL", 10), |row, look| {
                 presence(row.there, look)

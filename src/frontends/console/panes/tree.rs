@@ -2,7 +2,7 @@
 
 use crate::domain::outline::Outline;
 use crate::frontends::console::about::deletion_lines;
-use crate::frontends::console::arrived::{Arrived, Ticket};
+use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
 use crate::frontends::console::panes::emptiness::Load;
 use crate::frontends::console::requests::{cancel, ladder, pause, retry};
@@ -35,11 +35,11 @@ pub(crate) struct TreePane {
     /// When all branches that are known are asked for again.
     below: Feed<()>,
     /// Below which steps the branches are asked for: one question at a time.
-    asked_below: Option<(Ticket, Vec<Option<i64>>)>,
+    asked_below: Option<(u64, Vec<Option<i64>>)>,
     /// Of a refresh those that are still to be asked for.
     left_below: Vec<Option<i64>>,
     /// Steps of a branch that are asked for: the ticket, the branch and the first one's index.
-    asked_members: Option<(Ticket, i64, usize)>,
+    asked_members: Option<(u64, i64, usize)>,
     search: Option<Search>,
     /// What the frozen plan says of resources that are no steps is asked for.
     frozen: Option<u64>,
