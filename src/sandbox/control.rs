@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::faults::Rule;
 use super::glance::check_count;
-use super::keystone::{TokenChange, UserChange};
+use super::keystone::{CredentialChange, TokenChange, UserChange};
 use super::neutron::{Seed, Seeded};
 use super::octavia::BalancerChange;
 use super::pace::Limits;
@@ -24,6 +24,7 @@ type Result<T> = std::result::Result<T, String>;
 /// | `PUT /tokens` | [`TokenChange`] | 204 |
 /// | `PUT /balancers` | [`BalancerChange`] | 204 |
 /// | `PUT /users` | [`UserChange`] | 204 |
+/// | `PUT /credential` | [`CredentialChange`] | 204 |
 /// | `GET /calls?after=N` | | 200 `{"calls": […]}` |
 ///
 /// A body that does not fit is 400 `{"error": "FIELD: PROBLEM"}`.
@@ -51,6 +52,10 @@ pub(super) fn handle(world: &mut World, call: &Call<'_>, now: DateTime<Utc>) -> 
         ("PUT", ["users"]) => parse::<UserChange>(call.body)
             .and_then(|change| world.keystone.change_user(change))
             .map(|()| Answer::no_content()),
+        ("PUT", ["credential"]) => parse::<CredentialChange>(call.body).map(|change| {
+            world.keystone.change_credential(change);
+            Answer::no_content()
+        }),
         ("GET", ["calls"]) => after(call).map(|after| {
             let calls: Vec<_> = world.log_after(after).collect();
             Answer::ok(json!({"calls": calls}))

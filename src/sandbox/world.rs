@@ -225,6 +225,7 @@ impl World {
             };
         };
         let caller = self.keystone.caller(call.header("x-auth-token"), now);
+        let caller = caller.filter(|_| self.keystone.is_allowed(service.kind(), call));
         let Some(region) = self.regions.get_mut(index) else {
             return Answer::no_content();
         };

@@ -17,7 +17,7 @@ use gone::engine::{Engine, Neighbours, Parts};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{Cursor, DeletionFilter, Ledger, TombstoneFilter};
 use gone::peers::{Peer, PeerFailure, Peers};
-use gone::sandbox::{World, WorldOptions};
+use gone::sandbox::{CREDENTIAL_ID, CREDENTIAL_SECRET, World, WorldOptions};
 use gone::system::clock::Clock;
 use gone::system::config::Settings;
 use serde_json::{Value, json};
@@ -79,6 +79,8 @@ pub enum Login {
     /// For nothing.
     Unscoped,
     Member,
+    /// By the practice cloud's application credential, which brings its project.
+    Credential,
 }
 
 /// One practice cloud and one ledger that outlive engines.
@@ -207,6 +209,11 @@ impl Bench {
 
     pub fn limits(&self, body: Value) {
         self.control("PUT", "/limits", body);
+    }
+
+    /// Tokens given from now on for the application credential carry these rules.
+    pub fn access_rules(&self, rules: Value) {
+        self.control("PUT", "/credential", json!({ "access_rules": rules }));
     }
 
     /// Every request of the engines so far.
@@ -485,30 +492,35 @@ impl Bench {
 
     pub fn cloud(&self) -> OpenStack {
         let login = |region: &'static str| {
-            let user = match self.login {
-                Login::Admin | Login::System | Login::Unscoped => "admin",
-                Login::Member => "demo",
+            let by_password = |user, scope: &[(&'static str, &'static str)]| {
+                let mut variables = vec![
+                    ("OS_USERNAME", user),
+                    ("OS_PASSWORD", "secret"),
+                    ("OS_USER_DOMAIN_ID", "default"),
+                ];
+                variables.extend_from_slice(scope);
+                variables
             };
-            let mut variables = HashMap::from([
-                ("OS_AUTH_URL", "http://sandbox.invalid/v3"),
-                ("OS_USERNAME", user),
-                ("OS_PASSWORD", "secret"),
-                ("OS_USER_DOMAIN_ID", "default"),
-                ("OS_REGION_NAME", region),
-            ]);
-            match self.login {
-                Login::Admin | Login::Member => {
-                    let project = [
-                        ("OS_PROJECT_NAME", user),
-                        ("OS_PROJECT_DOMAIN_ID", "default"),
-                    ];
-                    variables.extend(project);
-                }
-                Login::System => {
-                    variables.insert("OS_SYSTEM_SCOPE", "all");
-                }
-                Login::Unscoped => {}
-            }
+            let in_project = |user| {
+                let scope = [
+                    ("OS_PROJECT_NAME", user),
+                    ("OS_PROJECT_DOMAIN_ID", "default"),
+                ];
+                by_password(user, &scope)
+            };
+            let mut variables = match self.login {
+                Login::Admin => in_project("admin"),
+                Login::Member => in_project("demo"),
+                Login::System => by_password("admin", &[("OS_SYSTEM_SCOPE", "all")]),
+                Login::Unscoped => by_password("admin", &[]),
+                Login::Credential => vec![
+                    ("OS_AUTH_TYPE", "v3applicationcredential"),
+                    ("OS_APPLICATION_CREDENTIAL_ID", CREDENTIAL_ID),
+                    ("OS_APPLICATION_CREDENTIAL_SECRET", CREDENTIAL_SECRET),
+                ],
+            };
+            variables.push(("OS_AUTH_URL", "http://sandbox.invalid/v3"));
+            variables.push(("OS_REGION_NAME", region));
             let environment = Environment {
                 variables: variables
                     .into_iter()

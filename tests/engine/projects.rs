@@ -327,6 +327,33 @@ fn p09_the_doctor_names_each_service_that_shows_a_login_nothing() {
 }
 
 #[test]
+fn i15_the_doctor_names_the_calls_that_access_rules_do_not_allow() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.login = Login::Credential;
+        let doctor = async |bench: &Bench| {
+            let logins = log_in(&bench.cloud(), &bench.kinds).await;
+            logins.into_iter().next().unwrap().result
+        };
+        assert_eq!(doctor(&bench).await, Ok("admin in admin".to_owned()));
+        bench.access_rules(json!([
+            { "service": "network", "method": "GET", "path": "/v2.0/**" },
+            { "service": "image", "method": "GET", "path": "/v2/*" },
+        ]));
+        let (class, why) = doctor(&bench).await.unwrap_err();
+        assert_eq!(class, ErrorClass::Auth);
+        let missing =
+            "the access rules of the application credential \"practice\" do not allow GET";
+        assert!(why.contains(missing), "{why}");
+        assert!(why.contains("of the load-balancer service"), "{why}");
+        assert!(!why.contains("of the network service"), "{why}");
+        assert!(!why.contains("of the image service"), "{why}");
+        bench.access_rules(Value::Null);
+        assert_eq!(doctor(&bench).await, Ok("admin in admin".to_owned()));
+    });
+}
+
+#[test]
 fn n19_a_member_deletes_his_own_project_by_its_name() {
     paused(async {
         let mut bench = Bench::new(1);

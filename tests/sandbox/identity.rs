@@ -147,6 +147,51 @@ fn an_application_credential_brings_its_project_and_takes_no_scope() {
 }
 
 #[test]
+fn access_rules_allow_a_token_their_calls_and_its_own_validation_alone() {
+    let mut cloud = Cloud::new();
+    let rule = |path: &str| json!({"service": "network", "method": "GET", "path": path});
+    let rules = json!({"access_rules": [rule("/v2.0/networks"), rule("/v2.0/subnets/*"), rule("/v2.0/ports/**")]});
+    let set = cloud.send(
+        Method::PUT,
+        "/sandbox/v1/credential",
+        None,
+        Some(&rules),
+        &[],
+    );
+    assert_eq!(set.status, 204, "{:?}", set.body);
+    let proof = json!({"methods": ["application_credential"],
+        "application_credential": {"id": CREDENTIAL_ID, "secret": CREDENTIAL_SECRET}});
+    let got = issue(&mut cloud, json!({"identity": proof}));
+    let shown = &got.body["token"]["application_credential"]["access_rules"];
+    assert_eq!(shown, &rules["access_rules"]);
+    let token = subject(&got);
+    for (method, path, status) in [
+        ("GET", "/networks", 200),
+        ("POST", "/networks", 401),
+        ("GET", "/networks/x", 401),
+        ("GET", "/subnets", 401),
+        ("GET", "/subnets/x", 404),
+        ("GET", "/subnets/x/y", 401),
+        ("GET", "/ports/x/y", 404),
+        ("GET", "/routers", 401),
+    ] {
+        let answer = cloud.call_as(&token, method, path, json!({"network": {}}));
+        assert_eq!(answer.status, status, "{method} {path}");
+    }
+    let mut validate = |headers: &[(&str, &str)]| {
+        let mut all = vec![("x-subject-token", token.as_str())];
+        all.extend_from_slice(headers);
+        cloud
+            .send(Method::GET, "/v3/auth/tokens", Some(&token), None, &all)
+            .status
+    };
+    assert_eq!(validate(&[]), 404);
+    assert_eq!(validate(&[("openstack-identity-access-rules", "1.0")]), 200);
+    let refused = cloud.send(Method::GET, "/v3/auth/projects", Some(&token), None, &[]);
+    assert_eq!(refused.status, 401);
+}
+
+#[test]
 fn a_token_from_a_token_lives_no_longer_than_the_first() {
     let mut cloud = Cloud::new();
     let first = issue(

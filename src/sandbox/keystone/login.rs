@@ -3,6 +3,7 @@ use chrono::{DateTime, Utc};
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::access_rules::AccessRule;
 use super::{
     CREDENTIAL_ID, CREDENTIAL_NAME, CREDENTIAL_SECRET, Keystone, SUBJECT_TOKEN, Token, not_found,
     unknown_token,
@@ -59,6 +60,7 @@ impl Keystone {
             user: found.user,
             project,
             system,
+            access_rules: found.access_rules,
             methods: proven,
             audit_ids,
             issued: now,
@@ -98,6 +100,7 @@ impl Keystone {
                 .collect(),
             expires: Some(token.expires),
             audit_id: token.audit_ids.last().cloned(),
+            access_rules: token.access_rules.clone(),
             ..Found::new(&token.user)
         })
     }
@@ -122,6 +125,7 @@ impl Keystone {
         };
         Ok(Found {
             project: self.project_id("admin").map(str::to_owned),
+            access_rules: self.access_rules.clone(),
             ..Found::new(&user.id)
         })
     }
@@ -150,6 +154,7 @@ impl Keystone {
 struct Found {
     user: String,
     project: Option<String>,
+    access_rules: Option<Vec<AccessRule>>,
     methods: Vec<String>,
     expires: Option<DateTime<Utc>>,
     audit_id: Option<String>,
@@ -160,6 +165,7 @@ impl Found {
         Self {
             user: user.to_owned(),
             project: None,
+            access_rules: None,
             methods: Vec::new(),
             expires: None,
             audit_id: None,

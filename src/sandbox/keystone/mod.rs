@@ -1,4 +1,5 @@
 //! Keystone v3: users, projects, tokens, the catalog.
+mod access_rules;
 mod login;
 mod pages;
 mod projects;
@@ -14,6 +15,9 @@ use serde_json::json;
 use super::ids::Ids;
 use super::region;
 use super::wire::{Answer, Call, Refusal, Result};
+
+use access_rules::AccessRule;
+pub(super) use access_rules::CredentialChange;
 
 /// The password of both users.
 pub(super) const PASSWORD: &str = "secret";
@@ -72,6 +76,8 @@ struct Token {
     project: Option<String>,
     /// For the cloud as a whole, and for no project.
     system: bool,
+    /// Those of the application credential it was given for.
+    access_rules: Option<Vec<AccessRule>>,
     methods: Vec<String>,
     audit_ids: Vec<String>,
     issued: DateTime<Utc>,
@@ -112,6 +118,8 @@ pub(super) struct Keystone {
     projects: Vec<Project>,
     users: Vec<User>,
     tokens: BTreeMap<String, Token>,
+    /// Those of the application credential; `None`: it may make every call that its user may make.
+    access_rules: Option<Vec<AccessRule>>,
     /// Role's name → id.
     roles: BTreeMap<&'static str, String>,
     /// (type, name, id, (region, interface) → endpoint id).
@@ -191,6 +199,7 @@ impl Keystone {
             projects,
             users,
             tokens: BTreeMap::new(),
+            access_rules: None,
             roles,
             services,
         }
@@ -332,6 +341,9 @@ impl Keystone {
     }
 
     fn route(&mut self, call: &Call<'_>, now: DateTime<Utc>) -> Result<Answer> {
+        if !self.is_allowed("identity", call) {
+            return Err(Refusal::unauthorized());
+        }
         let segments = call.segments();
         match (call.method.as_str(), segments.as_slice()) {
             ("GET", []) => {

@@ -4,7 +4,10 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::projects::{self, Filters};
-use super::{Keystone, Project, SUBJECT_TOKEN, Token, User, no_page, not_found, unknown_token};
+use super::{
+    CREDENTIAL_ID, CREDENTIAL_NAME, Keystone, Project, SUBJECT_TOKEN, Token, User, no_page,
+    not_found, unknown_token,
+};
 use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
 impl Keystone {
@@ -27,7 +30,10 @@ impl Keystone {
                 if call.header("x-auth-token") != Some(subject) {
                     admin_only("validate_token")?;
                 }
-                let token = self.valid(subject, now).ok_or_else(unknown_token)?;
+                let token = self
+                    .valid(subject, now)
+                    .filter(|token| token.can_be_shown_to(call))
+                    .ok_or_else(unknown_token)?;
                 let shown = self.shown(token, call.param("nocatalog").is_none());
                 Ok(Answer::ok(json!({"token": shown})).with(SUBJECT_TOKEN, subject.to_owned()))
             }
@@ -229,6 +235,10 @@ impl Keystone {
                 "user",
                 json!({"domain": domain, "id": user.id, "name": user.name, "password_expires_at": null}),
             );
+        }
+        if let Some(rules) = &token.access_rules {
+            let credential = json!({"id": CREDENTIAL_ID, "name": CREDENTIAL_NAME, "restricted": true, "access_rules": rules});
+            add("application_credential", credential);
         }
         add("audit_ids", token.audit_ids.clone().into());
         add("expires_at", timestamp(token.expires));

@@ -1,0 +1,71 @@
+//! The access rules of the application credential, as keystonemiddleware applies them.
+use serde::{Deserialize, Serialize};
+
+use super::{Keystone, Token};
+use crate::sandbox::wire::Call;
+
+/// One call that a credential allows (Identity API v3, "access rules").
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AccessRule {
+    /// A service's type, for example `network`.
+    service: String,
+    method: String,
+    /// `*` stands for one part of a path, `**` for any number of parts.
+    path: String,
+}
+
+/// What `PUT /sandbox/v1/credential` takes: tokens given from now on carry these rules. `null`: none.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::sandbox) struct CredentialChange {
+    access_rules: Option<Vec<AccessRule>>,
+}
+
+impl AccessRule {
+    fn allows(&self, service: &str, call: &Call<'_>) -> bool {
+        self.service == service
+            && self.method == call.method.as_str()
+            && matches(self.path.as_bytes(), call.path.as_bytes())
+    }
+}
+
+impl Keystone {
+    pub(in crate::sandbox) fn change_credential(&mut self, change: CredentialChange) {
+        self.access_rules = change.access_rules;
+    }
+
+    /// Whether the rules of a call's token allow it. A token can always be validated.
+    pub(in crate::sandbox) fn is_allowed(&self, service: &str, call: &Call<'_>) -> bool {
+        let validates = service == "identity"
+            && call.method == http::Method::GET
+            && call.path == "/v3/auth/tokens";
+        let token = call.header("x-auth-token");
+        let rules = token
+            .and_then(|secret| self.tokens.get(secret))
+            .and_then(|token| token.access_rules.as_deref());
+        let allow = |rules: &[AccessRule]| rules.iter().any(|it| it.allows(service, call));
+        validates || rules.is_none_or(allow)
+    }
+}
+
+impl Token {
+    /// Keystone shows a token with access rules only to a caller that says that it applies them.
+    pub(super) fn can_be_shown_to(&self, call: &Call<'_>) -> bool {
+        self.access_rules.is_none() || call.header("openstack-identity-access-rules").is_some()
+    }
+}
+
+fn matches(pattern: &[u8], path: &[u8]) -> bool {
+    match pattern {
+        [] => path.is_empty(),
+        [b'*', b'*', rest @ ..] => (0..=path.len()).any(|skipped| matches(rest, &path[skipped..])),
+        [b'*', rest @ ..] => {
+            let part = path.iter().take_while(|byte| **byte != b'/').count();
+            (1..=part).any(|skipped| matches(rest, &path[skipped..]))
+        }
+        [first, rest @ ..] => path
+            .split_first()
+            .is_some_and(|(byte, path)| byte == first && matches(rest, path)),
+    }
+}
