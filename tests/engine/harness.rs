@@ -1,6 +1,6 @@
 //! An engine, a ledger and a cloud in one process, on a paused clock.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
