@@ -1,4 +1,4 @@
-//! From `clouds.yaml` and the global options to sites.
+//! Derives the sites from `clouds.yaml` and the global options.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,8 +11,8 @@ use crate::frontends::cli::args::Global;
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
 
-/// The clouds that are configured and chosen, each as one site per region; what is wrong with one
-/// does not hide the others. Without `--cloud` it is `default` (`$OS_CLOUD`); without that, all.
+/// Returns the configured clouds that were chosen, one site for each region; an error in one does not hide
+/// the others. Without `--cloud` the choice is `default` (`$OS_CLOUD`), without that all clouds.
 pub(super) fn chosen_sites(
     clouds: &openstack::CloudsConfig,
     global: &Global,
@@ -48,8 +48,8 @@ pub(super) struct NamedSite {
     pub(super) cloud: Result<openstack::Cloud, openstack::ConfigError>,
 }
 
-/// The regions that are named and not among the served ones. They are served as well: a mapping works only
-/// if all of its regions are.
+/// Returns the regions that are named but not served yet. They are served as well: a mapping works only if
+/// all of its regions are.
 pub(super) fn named_sites(
     clouds: &openstack::CloudsConfig,
     global: &Global,
@@ -102,7 +102,7 @@ fn by_targets(clouds: &openstack::CloudsConfig, targets: &[String]) -> Vec<(Stri
     named
 }
 
-/// The port to these clouds, over HTTP.
+/// Returns the cloud port for these clouds, over HTTP.
 pub(super) fn connect(
     clouds: Vec<(Site, openstack::Cloud)>,
     clock: Clock,
@@ -121,10 +121,11 @@ fn read_anew(cloud: &openstack::Cloud) -> Option<openstack::Cloud> {
     clouds.cloud(&cloud.name, cloud.region.as_deref()).ok()
 }
 
-/// Of a console that handed over.
+/// Variables from a console that handed over.
 static TAKEN_OVER: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
-/// Where clouds are looked for: this process's surroundings, with the variables that were handed over.
+/// Returns the environment in which clouds are configured: this process's, with the variables that were
+/// handed over.
 pub(super) fn environment() -> io::Result<openstack::Environment> {
     let mut environment = openstack::Environment::of_process()?;
     let taken_over = TAKEN_OVER.get().into_iter().flatten();
@@ -133,7 +134,7 @@ pub(super) fn environment() -> io::Result<openstack::Environment> {
     Ok(environment)
 }
 
-/// What is handed over: all that says which cloud, and as whom.
+/// Returns the variables that are handed over: all that select a cloud or log in to it.
 #[cfg(feature = "console")]
 pub(super) fn variables() -> io::Result<BTreeMap<String, String>> {
     let mut variables = environment()?.variables;
@@ -141,10 +142,10 @@ pub(super) fn variables() -> io::Result<BTreeMap<String, String>> {
     Ok(variables)
 }
 
-/// Reads what a console hands over, and lets go of the pipe.
+/// Reads the variables that a console hands over, and closes the pipe.
 pub(super) fn take_over_variables() -> io::Result<()> {
     let variables = serde_json::from_reader(io::stdin().lock())?;
-    // Once in a process.
+    // This runs only once in a process.
     let _ = TAKEN_OVER.set(variables);
     let nowhere = std::fs::File::open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdin(&nowhere)?)

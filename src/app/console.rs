@@ -1,4 +1,4 @@
-//! The console: attached to the engine that owns the ledger, or with one of its own.
+//! The console: attached to the engine that owns the ledger, or with an engine of its own.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -24,12 +24,12 @@ use crate::system::config::{OnHangup, Settings, Surroundings};
 use crate::system::private;
 use crate::system::telemetry::{self, Verbosity};
 
-/// How long a console that was hung up on waits until the engine that it started has a session of its own: half of
-/// the two seconds within which the console must be gone.
+/// How long a console whose terminal hung up waits until the engine that it started has its own session: half
+/// of the two seconds within which the console must end.
 const AWAY_MAX: Duration = Duration::from_secs(1);
 const AWAY_AGAIN: Duration = Duration::from_millis(5);
 
-/// Whether a replay opens the console: there is a terminal, and no other output was asked for.
+/// Whether a replay opens the console: there is a terminal, and no other output was requested.
 pub(super) fn fits(global: &Global) -> bool {
     global.output == Format::Table && is_terminal()
 }
@@ -54,7 +54,7 @@ pub(super) fn open(global: &Global, around: &Surroundings, style: Style) -> Resu
     runtime()?.block_on(run(global, around, style, settings, &places))
 }
 
-/// The screen is the console's: logs go to a file.
+/// The console uses the screen, so logs go to a file.
 fn log_to_file(global: &Global, places: &Places) -> std::io::Result<()> {
     private::folder(&places.state)?;
     let format = telemetry::format_for(global.log_format.map(Into::into), true);
@@ -65,7 +65,7 @@ fn log_to_file(global: &Global, places: &Places) -> std::io::Result<()> {
     telemetry::to_file(&places.state.join("gone.log"), format, verbosity)
 }
 
-/// The console on a replay of these times.
+/// Opens the console on a replay of these times.
 pub(super) async fn replay(
     global: &Global,
     around: &Surroundings,
@@ -101,7 +101,7 @@ fn options(
         no_color: !style.colour,
         low_bandwidth: global.low_bandwidth,
         theme: settings.console.theme,
-        // Checked as the settings were read.
+        // Checked when the settings were read.
         keys: Keymap::with(&settings.console.keys).unwrap_or_default(),
         accent: settings.console.accent.clone(),
         mouse: settings.console.mouse,
@@ -158,7 +158,7 @@ async fn run(
             Ok(console::Exit::HangUp) => on_hangup == OnHangup::Background,
             _ => false,
         };
-        // A practice cloud ends with its process: there is nothing to go on with.
+        // A practice cloud ends with its process, so nothing is left to continue with.
         if goes_on && global.sandbox.is_none() {
             leave_running(global, places).await?;
         }
@@ -166,14 +166,14 @@ async fn run(
     ended.map(|_| Exit::Done).map_err(not_drawn)
 }
 
-/// The practice cloud by any of its names: the tour speaks of what it has.
+/// Whether the scenario is the practice cloud, by any of its names: the tour refers to its resources.
 fn is_practice(scenario: &str) -> bool {
     matches!(scenario, "" | "default" | DEFAULT_SCENARIO)
 }
 
-/// Starts the headless engine on the same ledger, away from this terminal. The lock was given up, so
-/// it takes over as after a crash. Secrets go by the configuration, and those of `OS_*` variables by a pipe:
-/// what is in an engine's environment or arguments can be read in `/proc` for as long as it runs.
+/// Starts the headless engine on the same ledger, detached from this terminal. The ledger's lock is released,
+/// so that engine takes over as after a crash. Secrets reach it by the configuration, those of `OS_*`
+/// variables by a pipe: an engine's environment and arguments can be read in `/proc` as long as it runs.
 async fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
@@ -214,8 +214,8 @@ async fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Waits until the engine leads a session of its own. If we led the terminal's and ended before, the
-/// kernel would hang up on all that is still in it.
+/// Waits until the engine leads its own session. If this process leads the terminal's session and ended
+/// before, the kernel would hang up on every process in it.
 async fn away(mut child: Child) {
     let since = Instant::now();
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

@@ -1,4 +1,4 @@
-//! An engine in this process: ledger, clouds, kinds and socket, wired.
+//! An engine in this process: connects ledger, clouds, kinds and socket.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,28 +29,28 @@ use crate::system::clock::Clock;
 use crate::system::config::{DeploymentSettings, NotifySettings, Settings, Surroundings};
 use crate::system::{files, private};
 
-/// Connections that each gate holds, however few files there are.
+/// Connections that each gate may hold, however few files are allowed.
 const FEWEST: usize = 16;
 
-/// Runs until [`Embedded::stop`], or until this process ends.
+/// An engine that runs until [`Embedded::stop`], or until this process ends.
 pub(super) struct Embedded {
     pub(super) control: Arc<dyn Control>,
     ledger: Arc<SqliteLedger>,
     engine: JoinHandle<Result<(), LedgerError>>,
     api: ApiHandle,
     gates: Vec<GateHandle>,
-    /// None without peers, and for the length of one verb.
+    /// None without peers, or if peers cannot reach an engine that runs for one verb.
     peers: Option<ListenHandle>,
-    /// None for the length of one verb, which is gone before an answer comes.
+    /// None for one verb, which ends before an answer would come.
     notifier: Option<Notifier>,
     /// Other deployments of a practice scene.
     beside: Vec<SideEngine>,
-    /// Lives as long as its engine.
+    /// The practice cloud, which lives as long as its engine.
     sandbox: Option<ServerHandle>,
 }
 
 impl Embedded {
-    /// Returns when the engine ends by itself, which only a ledger that cannot be used makes it do.
+    /// Waits until the engine ends by itself, which happens only if the ledger cannot be used.
     pub(super) async fn ended(&mut self) -> Failure {
         let why = match (&mut self.engine).await {
             Ok(Ok(())) => "it ended without a reason".to_owned(),
@@ -61,8 +61,8 @@ impl Embedded {
         Failure::new(Exit::Internal, "internal", "run the engine", why, advice)
     }
 
-    /// Gives the ledger up. What is in flight is looked at by the engine that comes next, as after a
-    /// crash.
+    /// Stops the engine and releases the ledger. The next engine verifies the steps that are in flight, as
+    /// after a crash.
     pub(super) async fn stop(self) {
         let told = async {
             if let Some(notifier) = self.notifier {
@@ -77,7 +77,7 @@ impl Embedded {
         };
         tokio::join!(self.api.stop(), told, closed, deaf);
         self.engine.abort();
-        // Aborted: nothing to learn from how it ended.
+        // Aborted, so the result says nothing.
         let _ = self.engine.await;
         self.ledger.close().await;
         for beside in self.beside {
@@ -87,18 +87,18 @@ impl Embedded {
     }
 }
 
-/// What only an engine does that stays.
+/// Options that differ between an engine that stays and one for a verb.
 struct Stay {
     notify: Option<NotifySettings>,
-    /// That peers cannot reach us ends it.
+    /// Whether it is an error that peers cannot reach this engine.
     must_be_heard: bool,
-    /// Whether it works without being asked.
+    /// Whether it runs deletions without being asked to.
     works: bool,
 }
 
-/// An engine for the length of one verb: it notifies nobody, opens no gate, and runs deletions only if the verb
-/// asks for that (P10). It also serves the regions that the verb's targets name. Peers can reach it, since a
-/// step may wait for a clearance of theirs; if they cannot, it goes as far as it can without them.
+/// Starts an engine for one verb: it notifies nobody, opens no gate, and runs deletions only if the verb asks
+/// for that (P10). It also serves the regions that the verb's targets name. Peers can reach it, since a step
+/// may wait for a clearance of theirs; if they cannot, it goes as far as it can without them.
 pub(super) async fn embed(
     global: &Global,
     settings: Settings,
@@ -119,8 +119,8 @@ pub(super) async fn embed(
     wire(global, settings, places, around, targets, stay).await
 }
 
-/// For good: people are told of what needs them, gates are open, and peers are heard. Nothing of it for a
-/// practice cloud, unless the settings were named for it.
+/// Starts an engine that stays: it notifies people, opens gates and listens for peers. For a practice cloud
+/// it does none of this, unless the settings were given for it explicitly.
 pub(super) async fn embed_to_stay(
     global: &Global,
     settings: Settings,
@@ -146,12 +146,13 @@ pub(super) async fn embed_to_stay(
     wire(global, settings, places, around, &[], stay).await
 }
 
-/// On a practice cloud, with settings that were not named for it.
+/// Whether this is a practice cloud whose settings were not given explicitly.
 fn is_practice(global: &Global) -> bool {
     global.sandbox.is_some() && global.config.is_none()
 }
 
-/// A practice ledger must not speak to real deployments in the name of this one.
+/// Removes the peers for a practice cloud: a practice ledger must not speak to real deployments in the name
+/// of this one.
 fn alone_for_practice(deployment: DeploymentSettings, global: &Global) -> DeploymentSettings {
     match is_practice(global) {
         true => DeploymentSettings {
@@ -286,16 +287,16 @@ async fn wire(
     })
 }
 
-/// Files that are open when all listeners hold all their connections, each of a gate's with one to its
-/// upstream.
+/// Returns the number of open files when all listeners hold all their connections; each of a gate's has
+/// another one to the upstream.
 pub(super) fn files_wanted(settings: &Settings) -> u64 {
     let gates = settings.gate.iter().map(|gate| gate.limits.connections);
     let gates = 2 * gates.sum::<usize>() as u64;
     gates + files::OTHER_FILES
 }
 
-/// Raises the limit of open files, and where that is not enough for all gates, lets each hold fewer
-/// connections: else strangers who connect to one gate could take the files of the ledger and of all others.
+/// Raises the limit of open files. If that is not enough for all gates, reduces the connections that each may
+/// hold: otherwise strangers who connect to one gate could use up the files of the ledger and of all others.
 fn within_the_files(settings: Settings) -> Settings {
     let mut settings = settings;
     let all = files_wanted(&settings);
@@ -314,7 +315,8 @@ fn within_the_files(settings: Settings) -> Settings {
     settings
 }
 
-/// Ours are private. A folder that was chosen for the ledger is only made if it is missing.
+/// Creates the folders. Those of gone are private; a chosen folder for the ledger is only created if it is
+/// missing.
 fn prepare_folders(places: &Places) -> Result<(), Failure> {
     let failed = |folder: &Path, error: std::io::Error| {
         let tried = format!("make the folder {}", folder.display());
@@ -333,8 +335,8 @@ fn prepare_folders(places: &Places) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The chosen clouds. One that is configured wrongly does not stop the others, unless it was named. A
-/// deployment that keeps resources of its own may have none.
+/// Returns the chosen clouds. A wrongly configured one does not stop the others, unless it was named. A
+/// deployment with resources of its own may have no cloud.
 fn clouds(
     global: &Global,
     places: &Places,
@@ -343,7 +345,7 @@ fn clouds(
 ) -> Result<Vec<(Site, openstack::Cloud)>, Failure> {
     let tried = "read the clouds' configuration";
     let environment = match global.sandbox {
-        // Nothing but the practice cloud: neither a variable nor a file may bring in a real one.
+        // Only the practice cloud: neither a variable nor a file may add a real one.
         Some(_) => openstack::Environment {
             variables: [(
                 "OS_CLIENT_CONFIG_FILE".to_owned(),
@@ -371,7 +373,7 @@ fn clouds(
     let mut usable = Vec::new();
     let mut first_error = None;
     let default = match global.sandbox {
-        // Its second cloud is the same one, seen by a member of another project.
+        // The second cloud is the same one, as a member of another project sees it.
         Some(_) => Some("sandbox"),
         None => configured.default_cloud(),
     };
@@ -402,7 +404,7 @@ fn clouds(
     }
 }
 
-/// What the program brings, and `kinds/*.toml` of the user's configuration folder, by file name.
+/// Loads the built-in kinds, and `kinds/*.toml` of the user's configuration folder, by file name.
 pub(super) fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
     let tried = "read the kinds";
     let advice = "Correct the file, or move it away.";
@@ -427,7 +429,7 @@ pub(super) fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
     kinds_of(sources)
 }
 
-/// The kinds files of a folder; of one that is not there, none.
+/// Lists the kinds files of a folder; none if it does not exist.
 fn kinds_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -444,7 +446,7 @@ fn kinds_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What the program brings, and these.
+/// Loads the built-in kinds and these.
 fn kinds_of(sources: Vec<Source>) -> Result<Kinds, Failure> {
     Kinds::load(&sources).map_err(|error| {
         let advice = "Correct the file, or move it away.";
@@ -456,7 +458,7 @@ fn clouds_file(places: &Places) -> std::path::PathBuf {
     places.state.join("clouds.yaml")
 }
 
-/// A built-in scenario or a file.
+/// Loads a built-in scenario or a file.
 pub(super) fn scenario(name: &str) -> Result<Scenario, Failure> {
     let name = if name.is_empty() { "default" } else { name };
     Scenario::load(name).map_err(|error| {
@@ -466,7 +468,7 @@ pub(super) fn scenario(name: &str) -> Result<Scenario, Failure> {
     })
 }
 
-/// The practice cloud on a free port of loopback, as its scenario says.
+/// Starts the practice cloud of a scenario on a free port of loopback.
 async fn start_sandbox(scenario: Scenario, places: &Places) -> Result<ServerHandle, Failure> {
     let options = sandbox::ServeOptions {
         listen: ([127, 0, 0, 1], 0).into(),

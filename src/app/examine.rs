@@ -65,7 +65,7 @@ pub(super) async fn examine(
     Ok(exit)
 }
 
-/// Of the kinds alone: it asks no cloud, and reads neither settings nor ledger.
+/// Checks the kinds only: asks no cloud, and reads neither settings nor ledger.
 pub(super) fn check_kinds(
     global: &Global,
     around: &Surroundings,
@@ -143,7 +143,7 @@ async fn cloud_facts(
     Ok(())
 }
 
-/// Whether this version can read the ledger; none while there is none. Writes nothing.
+/// Checks whether this version can read the ledger; None if there is no ledger. Writes nothing.
 fn readable(ledger: &Path) -> Option<Result<(), String>> {
     let opened = || SqliteLedger::open_reader(ledger).map(drop);
     ledger
@@ -151,7 +151,8 @@ fn readable(ledger: &Path) -> Option<Result<(), String>> {
         .then(|| opened().map_err(|error| error.to_string()))
 }
 
-/// SideEngine an engine at work, from what it has written. A ledger that cannot be read says so elsewhere.
+/// Reads the state of the channels from the ledger, also while an engine runs. A ledger that cannot be read
+/// is reported elsewhere.
 async fn notify_facts(settings: &Settings, ledger: &Path) -> Vec<doctor::NotifyFacts> {
     let ledger = SqliteLedger::open_reader(ledger).ok();
     let mut facts = Vec::new();
@@ -174,12 +175,12 @@ async fn connect_to(socket: &Path) -> Result<Arc<dyn Control>, ControlError> {
         Err(error) if private::is_untrusted(&error) => Err(ControlError::Unreachable {
             message: error.to_string(),
         }),
-        // Whether anybody listens is said better when it is asked.
+        // The attempt to connect gives a better message if nobody listens.
         _ => RemoteControl::connect(socket).await,
     }
 }
 
-/// What is wrong with the gates of the settings, though they open.
+/// Returns the problems of the gates in the settings that do not keep them from opening.
 fn gate_warnings(settings: &Settings) -> Vec<String> {
     let listens = settings.gate.iter().map(|gate| gate.listen);
     let mut warnings: Vec<String> = listens.filter_map(gate::open_to_others).collect();

@@ -1,4 +1,4 @@
-//! Gates of the settings: each in front of a service of a site that this process has.
+//! The gates of the settings, each in front of a service of a site that this process serves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::system::config::GateSettings;
 
 const TRIED: &str = "open the gates";
 
-/// Gates that are to be opened, each with a login of its own.
+/// The gates to open, each with a login of its own.
 pub(super) struct Gates {
     wanted: Vec<(GateSettings, Arc<Session>)>,
-    /// What the ledger keeps in memory for them; none without a gate.
+    /// The tombstones that the ledger keeps in memory for them; None without a gate.
     pub(super) tombstones: Option<Arc<Tombstones>>,
     pub(super) counters: Arc<Counters>,
 }

@@ -1,4 +1,4 @@
-//! A build without the terminal crates.
+//! The console's functions in a build without the terminal crates.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) fn open(_: &Global, _: &Surroundings, _: Style) -> Result<Exit, Failu
     ))
 }
 
-/// A replay lists what stood then.
+/// Whether a replay opens the console: never, it lists the deletions.
 pub(super) fn fits(_: &Global) -> bool {
     false
 }

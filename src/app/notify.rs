@@ -1,4 +1,4 @@
-//! Telling people: beside an engine that stays, and once as a test.
+//! Notifying people: beside an engine that stays, and once as a test.
 
 use std::io::{self, BufWriter, Write as _};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) async fn start(
     })
 }
 
-/// `gone notify test`
+/// Runs `gone notify test`.
 pub(super) async fn test(
     global: &Global,
     around: &Surroundings,

@@ -1,4 +1,4 @@
-//! The other deployments of the settings: how we call them, and where they reach us.
+//! The other deployments of the settings: the client that calls them, and the listener for their calls.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use crate::frontends::offline::doctor::PeerFacts;
 use crate::peers::{HttpPeers, Limits, ListenError, ListenHandle, Peer, listen as listen_for};
 use crate::system::config::{DeploymentSettings, PeerSettings};
 
-/// What the engine knows of others; a deployment without peers may still refer to its own.
+/// Returns the engine's view of the other deployments; a deployment without peers may still refer to its own
+/// resources.
 pub(super) fn neighbours(
     deployment: Option<&DeploymentSettings>,
 ) -> Result<Option<Neighbours>, Failure> {
@@ -27,7 +28,7 @@ pub(super) fn neighbours(
     }))
 }
 
-/// Opens no port where nobody may call.
+/// Listens for peers; without peers it opens no port.
 pub(super) async fn listen(
     deployment: &DeploymentSettings,
     control: &Arc<dyn Control>,
@@ -49,7 +50,7 @@ pub(super) async fn listen(
     })
 }
 
-/// For `gone doctor`: each peer, asked all at once.
+/// Returns the facts for `gone doctor`: asks all peers at once.
 pub(super) async fn facts(deployment: &DeploymentSettings) -> Vec<PeerFacts> {
     let peers = HttpPeers::new(&deployment.peers, Limits::default());
     let peers = peers.map_err(|error| error.to_string());

@@ -1,4 +1,4 @@
-//! `gone replay`: a copy of a ledger, and a console or a list that shows how it stood at a time.
+//! `gone replay`: a copy of a ledger, and a console or a list that shows its state at a time.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, BufWriter};
@@ -52,13 +52,13 @@ async fn replay(
     settings: Settings,
     args: &ReplayArgs,
 ) -> Result<Exit, Failure> {
-    // From here on each way out removes the copy.
+    // From here on every exit removes the copy.
     let mut told = ToldToEnd::listen()?;
     let mut hangup = signal(SignalKind::hangup())?;
     let interrupted = || Failure::interrupted(TRIED, "");
     let ledger = args.ledger.clone();
     let opening = tokio::task::spawn_blocking(move || open(&ledger));
-    // The folder goes after what has files in it.
+    // The folder is dropped after the ledger, which has files in it.
     let (_folder, rewind) = tokio::select! {
         opened = opening => opened.map_err(io::Error::other)??,
         () = told.recv() => return Err(interrupted()),
@@ -81,7 +81,7 @@ async fn replay(
     }
 }
 
-/// The deletions as they stood then, as `gone list` writes them.
+/// Lists the deletions as they were then, in the format of `gone list`.
 async fn list(
     global: &Global,
     around: &Surroundings,
@@ -163,7 +163,7 @@ impl PrivateFolder {
 
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        // What cannot be removed is private still.
+        // Whatever cannot be removed is still private.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

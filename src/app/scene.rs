@@ -1,4 +1,4 @@
-//! Deployments of a practice scene: engines beside the console's own, each with its ledger and its socket.
+//! Deployments of a practice scenario: engines beside the console's own, each with its ledger and its socket.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,18 +24,18 @@ use crate::sandbox::{Scenario, SceneDeployment, SceneResource};
 use crate::system::clock::Clock;
 use crate::system::config::{DeploymentSettings, Settings};
 
-/// Newcomers watch: what is only found by a poll is found soon.
+/// Short, since users of the practice scenario wait for changes that only a poll finds.
 const HEARTBEAT: Duration = Duration::from_secs(3);
-/// A resource may point at what a watch has not heard of yet.
+/// Wait for a watch: a resource may refer to one that it has not reported yet.
 const HEARD_WITHIN: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(20);
 const TRIED: &str = "set the scene";
 
-/// What a scenario says of deployments.
+/// The deployments of a scenario.
 pub(super) struct Scene {
     own: Deployment,
     others: Vec<Deployment>,
-    /// By service.
+    /// The kinds of each service.
     kinds: BTreeMap<String, Source>,
     resources: Vec<SceneResource>,
     neighbourhood: Arc<Neighbourhood>,
@@ -62,17 +62,17 @@ impl Scene {
         })
     }
 
-    /// The console's engine as a deployment.
+    /// Returns the settings of the console's engine as a deployment.
     pub(super) fn settings(&self) -> DeploymentSettings {
         DeploymentSettings::alone(&self.own)
     }
 
-    /// The kinds of the console's engine, beside those of clouds.
+    /// Returns the kinds of the console's engine, in addition to those of clouds.
     pub(super) fn own_kinds(&self) -> Result<Vec<Source>, Failure> {
         self.known_to(&self.own.service)
     }
 
-    /// What the console's engine knows of the others.
+    /// Returns the console's engine's view of the other deployments.
     pub(super) fn neighbours(&self) -> Neighbours {
         self.neighbours_of(&self.own)
     }
@@ -90,7 +90,8 @@ impl Scene {
         }
     }
 
-    /// Its own kinds and those that they import, however far: nobody knows more of the others (G8).
+    /// Returns a service's own kinds and those that they import, directly or indirectly: no deployment knows
+    /// more of the others (G8).
     fn known_to(&self, service: &str) -> Result<Vec<Source>, Failure> {
         let all = Kinds::from_sources(self.kinds.values().cloned()).map_err(wrong)?;
         let mut wanted = vec![service.to_owned()];
@@ -109,7 +110,7 @@ impl Scene {
         Ok(sources.collect())
     }
 
-    /// Starts the others and creates what the scenario names, in all of them.
+    /// Starts the other deployments and creates the scenario's resources in all of them.
     pub(super) async fn play(
         self,
         own: &Arc<dyn Control>,
@@ -183,7 +184,7 @@ fn envelope(command: Command, who: &str) -> Envelope {
     }
 }
 
-/// An engine of the scene that has no console, and can be reached at its socket.
+/// An engine of the scenario without a console, reachable at its socket.
 pub(super) struct SideEngine {
     control: Arc<dyn Control>,
     ledger: Arc<SqliteLedger>,
@@ -241,7 +242,7 @@ impl SideEngine {
     pub(super) async fn stop(self) {
         self.api.stop().await;
         self.engine.abort();
-        // Aborted: nothing to learn from how it ended.
+        // Aborted, so the result says nothing.
         let _ = self.engine.await;
         self.ledger.close().await;
     }
@@ -273,7 +274,7 @@ impl Neighbourhood {
     }
 }
 
-/// The others, as one of them sees them.
+/// The other deployments, as one of them sees them.
 struct InProcessPeers {
     known: Vec<Peer>,
     neighbourhood: Arc<Neighbourhood>,

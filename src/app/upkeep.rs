@@ -1,4 +1,4 @@
-//! `gone ledger`: what is done beside an engine at work, or without one.
+//! `gone ledger` and `gone audit`: work on a ledger, beside a running engine or without one.
 
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
@@ -55,7 +55,7 @@ pub(super) fn run(
     Ok(exit)
 }
 
-/// Where the ledger is, if there is one.
+/// Returns the places of an existing ledger.
 fn found(global: &Global, around: &Surroundings) -> Result<Places, Failure> {
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
@@ -67,10 +67,10 @@ fn found(global: &Global, around: &Surroundings) -> Result<Places, Failure> {
     Ok(places)
 }
 
-/// Rows of the audit that are read at a time.
+/// Number of audit rows that are read at a time.
 const AUDIT_ROWS: usize = 1_000;
 
-/// `gone audit`: also beside an engine at work, but for `seal`.
+/// Runs `gone audit`: also beside a running engine, except for `seal`.
 pub(super) fn audit(
     global: &Global,
     around: &Surroundings,
@@ -133,7 +133,7 @@ fn each_row(path: &Path, after: i64, mut take: impl FnMut(&AuditRow)) -> Result<
     }
 }
 
-/// How many rows there are and how they end, or what is wrong with them.
+/// Returns the number of rows and the head, or what is wrong with the audit.
 fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), String>, Failure> {
     let path = places.ledger.as_path();
     let found = upkeep::verify_audit(path, &places.seal_keys);
@@ -168,7 +168,7 @@ fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), S
     })
 }
 
-/// The only work here that writes: it needs the ledger for itself.
+/// Seals the audit anew. Only this work writes, so it needs the ledger for itself.
 fn seal(
     places: &Places,
     around: &Surroundings,

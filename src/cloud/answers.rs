@@ -1,4 +1,5 @@
-//! What answers mean, by kinds: absence, refusals and who they name, failures.
+//! Interprets answers by the rules of the kinds: absence, refusals with the resources that they name, and
+//! failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +13,13 @@ use crate::domain::kinds::Kind;
 use crate::domain::model::{ErrorClass, Identity, KindName, Site};
 use crate::domain::policy::{Outcome, Retry, taken_up};
 
-/// Kept of a message in the ledger.
+/// Maximum length of a message in the ledger, in bytes.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
-/// Ids in a refusal that are looked at; the rest show up when these are gone.
+/// Number of ids that are taken from a refusal; the others show up when these are gone.
 const NAMED_MAX: usize = 200;
 
-/// The kind's own not-found answer, in the service's own words (I13a).
+/// Returns the status and the identity of the kind's own not-found answer, in the service's own words (I13a);
+/// none for any other.
 pub(super) fn absent(
     error: &CallError,
     kind: &Kind,
@@ -32,7 +34,8 @@ pub(super) fn absent(
     known.then(|| (remote.status, remote.identity.as_deref().map(frozen)))
 }
 
-/// The ids in a refusal, of the kind that the matching rule says: all UUIDs but those of the call.
+/// Returns the ids that a refusal names, with the kind that the matching rule says: all UUIDs but those of
+/// the call.
 pub(super) fn named(error: &CallError, call: &Call<'_>) -> Vec<(KindName, String)> {
     let Some(remote) = error.remote() else {
         return Vec::new();
@@ -78,7 +81,7 @@ pub(super) fn configuration(message: String) -> CloudFailure {
     }
 }
 
-/// Of a login for no project, a service's empty list says nothing.
+/// The failure for a login without a project, to which a service's empty list says nothing.
 pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) -> CloudFailure {
     CloudFailure {
         retry: Retry::SitePaused,
@@ -95,7 +98,7 @@ pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) 
     }
 }
 
-/// A list that the service refuses, with what it wants.
+/// The failure for a list that the service refuses, with the roles that it wants.
 pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> CloudFailure {
     let wants = match kind.shown_to.as_str() {
         "" => String::new(),
@@ -110,7 +113,7 @@ pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> Cloud
     }
 }
 
-/// A 2xx that does not say what was asked for.
+/// The failure for a 2xx that does not contain what was requested.
 pub(super) fn unread(answer: openstack::Answer, message: String) -> CloudFailure {
     CloudFailure {
         retry: Retry::Scheduled,
@@ -123,8 +126,8 @@ pub(super) fn unread(answer: openstack::Answer, message: String) -> CloudFailure
     }
 }
 
-/// What came of a call that would change something: one that the server died on, or that a proxy waited for no
-/// longer, may have had its effect (N13).
+/// Returns the outcome of a failed write. If the server died on it, or a proxy timed out, it may have taken
+/// effect (N13).
 pub(super) fn write_outcome(error: &CallError, failed: CloudFailure, at: DateTime<Utc>) -> Outcome {
     let is_away = failed.class == ErrorClass::Unavailable;
     match failed.into_outcome(at) {
@@ -133,7 +136,7 @@ pub(super) fn write_outcome(error: &CallError, failed: CloudFailure, at: DateTim
     }
 }
 
-/// Why nobody could be logged in, or Keystone could not be asked as whom we are.
+/// The failure for a login, or for a request to Keystone for our identity.
 pub(super) fn not_logged_in(site: &Site, error: &AuthError) -> CloudFailure {
     let answer = error.answer();
     let (retry, class) = match answer {
@@ -152,15 +155,15 @@ pub(super) fn not_logged_in(site: &Site, error: &AuthError) -> CloudFailure {
     }
 }
 
-/// Classifies what went wrong: by the kind's rules where the service spoke, by what is certain where
-/// it did not (N13).
+/// Classifies a failed call: by the kind's rules if the service answered, by what is certain if it did not
+/// (N13).
 pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     let (retry, class) = match &error.reason {
         _ if error.is_auth() => (Retry::SitePaused, ErrorClass::Auth),
         Reason::IdentityChanged => (Retry::SitePaused, ErrorClass::Auth),
         Reason::AccessRules { .. } => (Retry::Never, ErrorClass::Fatal),
         Reason::Refused(remote) if !remote.own => match remote.status {
-            // A front speaks: its own 5xx is the service being away, anything else is a riddle.
+            // A proxy answered. Its 5xx means that the service is away; anything else is unclear.
             500.. => (Retry::Unavailable, ErrorClass::Unavailable),
             _ => (Retry::Scheduled, ErrorClass::Unavailable),
         },
@@ -173,7 +176,7 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
         Reason::Transport(transport) if transport.nothing_sent() => {
             (Retry::Unavailable, ErrorClass::Unavailable)
         }
-        // An answer came and cannot be read, or none came: the call may have had its effect.
+        // An answer came and cannot be read, or none came: the call may have taken effect.
         Reason::Transport(_) | Reason::CutOff { .. } | Reason::NotTheService { .. } => {
             (Retry::Unknown, ErrorClass::OutcomeUnknown)
         }
@@ -181,12 +184,12 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     };
     let remote = error.remote();
     let (retry, class) = match remote {
-        // A service's own limiter, or one before it, a login's too: whatever its words.
+        // A rate limiter of the service, or of a proxy before it; a login's too, whatever the message says.
         Some(remote) if is_throttled(remote) => (Retry::Throttled, ErrorClass::Unavailable),
         _ => (retry, class),
     };
     let by_rules = matches!(error.reason, Reason::AccessRules { .. });
-    // The cloud's own words where it spoke; else what was tried and why it failed.
+    // The cloud's own words if it answered; else what was attempted and why it failed.
     let message = match remote {
         Some(remote) if remote.own && class != ErrorClass::Auth && !by_rules => {
             remote.message.clone()
@@ -197,7 +200,7 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
         retry,
         class,
         status: match by_rules {
-            // The login is good, and this call is forbidden: a 403 in all but its number.
+            // The login is good, but this call is forbidden: in effect a 403.
             true => Some(403),
             false => remote.map(|remote| remote.status),
         },
@@ -210,7 +213,8 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     }
 }
 
-/// Too many calls: 429; or, from older limiters, 413 with a time after which to come back (N16).
+/// Whether an answer says that there were too many calls: 429; or, from older limiters, 413 with a time after
+/// which to come back (N16).
 fn is_throttled(remote: &RemoteError) -> bool {
     remote.status == 429 || (remote.status == 413 && remote.retry_after.is_some())
 }

@@ -1,4 +1,4 @@
-//! OpenStack, driven by kinds: templates become calls, answers become outcomes.
+//! The OpenStack provider, driven by kinds: templates become calls, answers become outcomes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
@@ -25,19 +25,19 @@ use crate::domain::model::{Answer, ErrorClass, Identity, Site};
 use crate::domain::policy::{Outcome, Retry};
 use crate::system::clock::Clock;
 
-/// Makes a session's transport anew when a login must be.
+/// Makes a new transport for a session that must log in again.
 pub type TransportFor =
     dyn Fn(&openstack::Cloud) -> Result<Arc<dyn Transport>, String> + Send + Sync;
 
-/// Reads a cloud's configuration anew; none if it cannot be used now.
+/// Reads a cloud's configuration again; none if it cannot be used now.
 pub type ReadAnew = dyn Fn(&openstack::Cloud) -> Option<openstack::Cloud> + Send + Sync;
 
-/// The configured clouds.
+/// The configured OpenStack clouds.
 pub struct OpenStack {
     /// In the order of the configuration.
     sites: Vec<Site>,
     configured: HashMap<Site, openstack::Cloud>,
-    /// Logins that were changed since they were read.
+    /// The clouds whose login was changed since they were read.
     changed: std::sync::Mutex<HashMap<Site, openstack::Cloud>>,
     read_anew: Option<Box<ReadAnew>>,
     connected: Mutex<HashMap<Site, Arc<Connection>>>,
@@ -72,7 +72,8 @@ impl OpenStack {
         }
     }
 
-    /// A login that is refused is looked up again, so that it is tried as soon as it is changed (I15).
+    /// Sets how the configuration of a refused login is read again, so that a changed login is used at once
+    /// (I15).
     #[must_use]
     pub fn reading_anew(self, read_anew: Box<ReadAnew>) -> Self {
         Self {
@@ -81,14 +82,14 @@ impl OpenStack {
         }
     }
 
-    /// As it was read, or was changed since.
+    /// Returns a site's configuration as it was read, or as it was changed since.
     fn configured(&self, site: &Site) -> Option<openstack::Cloud> {
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         let found = changed.get(site).or_else(|| self.configured.get(site));
         found.cloned()
     }
 
-    /// The cloud as it is configured now, if it is logged in to in another way than before.
+    /// Returns the cloud as it is configured now, if its login differs from the one before.
     fn other_login(&self, site: &Site) -> Option<openstack::Cloud> {
         let before = self.configured(site)?;
         let now = self.read_anew.as_ref()?(&before)?;
@@ -124,8 +125,8 @@ impl OpenStack {
         Ok(connection)
     }
 
-    /// Whether the site has the service and the extension that the kind needs; asked once. That the login
-    /// would be shown nothing is an error: an empty list would look like an empty project (P9).
+    /// Whether the site has the service and the extension that the kind needs; asked once. A login to which
+    /// the service shows nothing is an error: an empty list would look like an empty project (P9).
     async fn has(
         &self,
         site: &Site,
@@ -149,7 +150,7 @@ impl OpenStack {
         Ok(self.extensions(connection, kind).await?.contains(needed))
     }
 
-    /// The extensions of the kind's service; asked once.
+    /// Returns the extensions of the kind's service; asked once.
     async fn extensions<'c>(
         &self,
         connection: &'c Connection,
@@ -215,7 +216,7 @@ impl OpenStack {
         Ok(identity)
     }
 
-    /// The one row that the login is for, if the filter finds it.
+    /// Lists the one row that the login is for, if the filter finds it.
     async fn own(
         &self,
         request: &ListRows<'_>,

@@ -1,6 +1,6 @@
-//! The port to clouds: what lists, looks and acts, driven by kinds; each answer classified once, here.
+//! The port to clouds: it lists, reads and acts, driven by kinds. Each answer is classified once, here.
 //!
-//! **Architecture invariant:** no room above this one reads a status code. What an answer means is an
+//! **Architecture invariant:** no module above this one reads a status code. The meaning of an answer is an
 //! [`Outcome`](crate::domain::policy::Outcome) or a [`CloudFailure`], by the kind's own rules.
 
 mod answers;
@@ -26,30 +26,30 @@ use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site,
 use crate::domain::plan::ListFilter;
 use crate::domain::policy::{Failure, Outcome, Retry};
 
-/// Rows of a list that one call asks for (N14).
+/// Number of rows that one call of a list asks for (N14).
 pub const PAGE_ROWS: usize = 500;
 
-/// Clouds, by site.
+/// The clouds, addressed by site.
 #[async_trait]
 pub trait Cloud: Send + Sync {
-    /// The sites that are configured, in a fixed order.
+    /// Returns the configured sites, in a fixed order.
     fn sites(&self) -> Vec<Site>;
 
-    /// Whether a site is to be logged in to in another way than when it was last (I15). Reads files.
+    /// Whether the configured login of a site differs from the one used last (I15). Reads files.
     fn has_other_login(&self, site: &Site) -> bool;
 
-    /// As whom the site is asked.
+    /// Returns the identity under which the site is asked.
     async fn identity(&self, site: &Site, freshness: Freshness) -> Result<SignedIn, CloudFailure>;
 
-    /// The URL of the service that a kind belongs to: part of a plan's hash.
+    /// Returns the URL of the service that a kind belongs to: part of a plan's hash.
     async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure>;
 
-    /// The services and extensions of the site, compared with the kinds that gone has.
+    /// Returns the services and extensions of the site, compared with the kinds that gone has.
     async fn offer(&self, site: &Site, kinds: &Kinds) -> Result<Offer, CloudFailure>;
 
-    /// All rows of a listed kind, or those that the filter finds, as they come; then as whom they
-    /// were read: none if the cloud lacks the kind's extension and nothing was asked. Never a part of
-    /// a list, or an empty one, in place of an error.
+    /// Lists all rows of a listed kind, or those that the filter finds, as they arrive. Returns the identity
+    /// under which they were read; none if the cloud lacks the kind's extension and no call was made. Never a
+    /// part of a list, or an empty one, in place of an error.
     async fn list_by_page(
         &self,
         request: ListRows<'_>,
@@ -69,14 +69,14 @@ pub trait Cloud: Send + Sync {
         Ok(Rows { rows, identity })
     }
 
-    /// One row of a listed kind by id; absent only by the kind's own not-found answer (I13a).
+    /// Reads one row of a listed kind by id; absent only by the kind's own not-found answer (I13a).
     async fn read(&self, site: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure>;
 
     /// Sends the call of a step.
     async fn act(&self, call: Call<'_>) -> Acted;
 
-    /// The names of a cloud's projects, by id, as far as they are known; for people only. It never
-    /// fails and never takes long: what Keystone does not tell keeps its id.
+    /// Returns the names of a cloud's projects, by id, as far as they are known; for people only. It never
+    /// fails and never takes long: a project that Keystone does not name keeps its id.
     async fn project_names(
         &self,
         site: &Site,
@@ -127,7 +127,7 @@ pub struct ListRows<'r> {
 pub enum Fields {
     /// All that the cloud shows, for people.
     All,
-    /// What planning needs, as the kind says.
+    /// The fields that planning needs, as the kind says.
     Planning,
     Id,
 }
@@ -135,9 +135,9 @@ pub enum Fields {
 /// The parts of a list, as they are read.
 #[derive(Clone, Debug)]
 pub enum Listed {
-    /// A part of it begins: a long filter takes several lists.
+    /// A part of the list begins: a long filter takes several lists.
     Part,
-    /// That part begins anew, since the row where a page ended is gone: what came of it does not count.
+    /// That part begins again, since the row where a page ended is gone: its rows so far do not count.
     PartAgain,
     Rows(Vec<Value>),
 }
@@ -145,17 +145,18 @@ pub enum Listed {
 #[derive(Clone, Debug)]
 pub struct Rows {
     pub rows: Vec<Value>,
-    /// As whom they were read; none if the cloud lacks the kind's extension and nothing was asked.
+    /// The identity under which they were read; none if the cloud lacks the kind's extension and no call was
+    /// made.
     pub identity: Option<Identity>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// None: absent.
+    /// None if it is absent.
     pub row: Option<Value>,
     pub identity: Option<Identity>,
-    /// False if the cloud lacks the kind's service or extension now, and nothing was asked. That there
-    /// are none is true for a plan; of one that was there it proves nothing (I13).
+    /// False if the cloud lacks the kind's service or extension now, and no call was made. A plan may take it
+    /// that there are no such resources; it does not prove that one that was there is gone (I13).
     pub offered: bool,
 }
 
@@ -181,8 +182,8 @@ pub struct Acted {
 }
 
 impl Acted {
-    /// The outcome of a call that was not sent. Its answer is that of the login or the read before it, if there was
-    /// one.
+    /// The outcome of a call that was not sent. Its answer is that of the login or the read before it, if
+    /// there was one.
     pub fn not_sent(failed: CloudFailure, line: String, at: DateTime<Utc>) -> Self {
         Self {
             answer: Answer {
@@ -204,7 +205,7 @@ pub struct CloudFailure {
     pub class: ErrorClass,
     pub status: Option<u16>,
     pub kind: String,
-    /// What was tried, on what, why it failed.
+    /// What was attempted, on what, and why it failed.
     pub message: String,
     pub request_id: String,
     pub retry_after: Option<std::time::Duration>,

@@ -1,9 +1,11 @@
-//! Names of projects, for people: asked of Keystone for a whole cloud at once, and kept.
+//! Names of projects, for people: fetched from Keystone for a whole cloud at once, and cached.
 //!
-//! 1. One listing for a cloud, whichever of its regions asks; who may not list asks for a few by id.
-//! 2. What was answered, also a refusal, is kept for an hour; a failure for ten minutes. So a
-//!    deletion with thousands of blockers costs one listing, or a few reads (N14).
-//! 3. One task asks, and the others wait for it, each only so long: a name is worth no delay.
+//! 1. There is one listing for a cloud, whichever of its regions asks; a login that may not list reads a few
+//!    projects by id.
+//! 2. An answer, also a refusal, is cached for an hour; a failure for ten minutes. So a deletion with
+//!    thousands of blockers costs one listing, or a few reads (N14).
+//! 3. One task asks while the others wait for it, each for `WAIT_MAX` at most: a name is worth no longer
+//!    delay.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -18,16 +20,16 @@ use super::NameLookup;
 use super::openstack::{CallError, Reason, Session};
 use super::requests::SEGMENT;
 
-/// How long a name may keep those waiting who want to show it.
+/// How long a caller waits for the names that it wants to show.
 const WAIT_MAX: Duration = Duration::from_secs(3);
 const KEPT: TimeDelta = TimeDelta::hours(1);
 const KEPT_FAILURE: TimeDelta = TimeDelta::minutes(10);
-/// Reads by id in the time that an answer is kept: whose own project it is, the caller may see.
+/// Number of reads by id while an answer is cached: a login may see its own projects.
 const BY_ID_MAX: usize = 5;
-/// Keystone's own limit is 64; what is longer is not to be kept with every blocker.
+/// Keystone's own limit; a longer name must not be stored with every blocker.
 const NAME_CHARS_MAX: usize = 64;
 
-/// By the clouds' names.
+/// The known names, by the name of the cloud.
 #[derive(Default)]
 pub(super) struct ProjectNames {
     clouds: Mutex<HashMap<String, Arc<Mutex<Known>>>>,
@@ -36,9 +38,9 @@ pub(super) struct ProjectNames {
 #[derive(Default)]
 struct Known {
     names: HashMap<String, String>,
-    /// None: Keystone was not asked yet.
+    /// None if Keystone was not asked yet.
     good_until: Option<DateTime<Utc>>,
-    /// Asked for one by one, whatever the answer was.
+    /// Ids that were read one by one, whatever the answer was.
     by_id: HashSet<String>,
     by_id_left: usize,
 }
@@ -72,7 +74,7 @@ impl ProjectNames {
             found.extend(own);
             found
         };
-        // Dropped midway, what came so far is kept, and the next one does not ask at once.
+        // If this is dropped midway, the names so far are kept, and the next caller does not ask at once.
         match timeout(WAIT_MAX, asked).await {
             Ok(found) => found,
             Err(_) => known
@@ -118,8 +120,8 @@ impl Known {
         }
     }
 
-    /// Lists them anew. Who gets no answer, or none in time, is not asked by id either, and shows
-    /// what it knew before.
+    /// Lists the projects again. Without an answer in time, no project is read by id either, and the names
+    /// known before stay.
     async fn list(&mut self, session: &Session, now: DateTime<Utc>) {
         self.good_until = Some(now + KEPT_FAILURE);
         self.by_id.clear();
@@ -140,7 +142,7 @@ impl Known {
     }
 }
 
-/// Keystone answered, and does not tell.
+/// Whether Keystone answered, but refuses to tell.
 fn refused(error: &CallError) -> bool {
     let remote = error.remote();
     let by_rules = matches!(error.reason, Reason::AccessRules { .. });

@@ -1,4 +1,4 @@
-//! Our own resources as a cloud: one more site, whose lists and deletes are the ledger's.
+//! Native resources as a cloud: one more site, whose lists and deletes go to the ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Cloud for Registry {
         vec![self.home.clone()]
     }
 
-    /// Nobody logs in to what is kept here.
+    /// The registry has no login.
     fn has_other_login(&self, _: &Site) -> bool {
         false
     }
@@ -102,7 +102,7 @@ impl Cloud for Registry {
         Ok(format!("registry:{site}/{}", kind.service))
     }
 
-    /// A deployment's own service is covered by its own kinds.
+    /// Returns an empty offer: a deployment's own service is covered by its own kinds.
     async fn offer(&self, _: &Site, _: &Kinds) -> Result<Offer, CloudFailure> {
         Ok(Offer::default())
     }
@@ -170,7 +170,7 @@ impl Cloud for Registry {
                 incarnation,
                 now,
             }),
-            // Kinds of our own have no such calls: what says so is refused when they are loaded.
+            // Native kinds have no such calls: a kind that declares one is refused when it is loaded.
             Action::Detach | Action::Enable => {
                 let said = format!(
                     "this deployment's registry cannot {tried} a {}",
@@ -236,14 +236,15 @@ fn by(filter: &ListFilter, kind: &Kind, home: &Site) -> NativeBy {
     }
 }
 
-/// Which one was planned to go (I10). One that is not named is none: a guess could delete what was made anew.
+/// Returns the incarnation that was planned to go (I10). A missing one is an error: a guess could delete a
+/// re-created resource.
 fn incarnation(vars: &BTreeMap<String, String>) -> Result<u32, String> {
     let planned = vars.get(INCARNATION).ok_or("the step has no incarnation")?;
     let read = planned.parse();
     read.map_err(|_| format!("the step's incarnation is \"{}\"", escape(planned)))
 }
 
-/// A ledger that cannot be read just now is waited for.
+/// The failure for a ledger that cannot be read just now: the step waits for it.
 fn unreadable(error: &LedgerError) -> CloudFailure {
     CloudFailure {
         retry: Retry::Unavailable,

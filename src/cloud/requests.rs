@@ -1,4 +1,4 @@
-//! Requests out of kinds: paths, queries and bodies from templates and filters.
+//! Builds requests from kinds: paths, queries and bodies from templates and filters.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::domain::kinds::{CallTemplate, FilterValues, Kind, ListSpec, NULL, fil
 use crate::domain::model::Action;
 use crate::domain::plan::ListFilter;
 
-/// Fronts allow about 8 KB of URL; this much of it for the values of a filter (about 140 ids).
+/// Bytes of a URL for the values of a filter (about 140 ids); proxies allow about 8 KB of URL.
 const FILTER_BYTES_MAX: usize = 6 * 1024;
 
-/// In a path segment everything but unreserved characters is escaped: an id is never a path.
+/// The characters that are escaped in a path segment: all but unreserved ones, so that an id is never a path.
 pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -26,12 +26,12 @@ pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 pub(super) struct Part {
     pub(super) path: String,
     pub(super) query: Vec<(String, String)>,
-    /// The variables that its path was filled with.
+    /// The variables with which its path was filled.
     pub(super) variables: BTreeMap<String, String>,
 }
 
 impl Part {
-    /// The same list, asked for with more filters.
+    /// Returns the same list with more filters.
     fn with(&self, more: &BTreeMap<String, String>) -> Self {
         let more = more.iter().map(|(key, value)| (key.clone(), value.clone()));
         Self {
@@ -42,7 +42,8 @@ impl Part {
     }
 }
 
-/// The lists that together ask for all values of a filter; one without any filter asks for all.
+/// Returns the lists that together ask for all values of a filter; without a filter, one that asks for
+/// everything.
 pub(super) fn parts(
     kind: &Kind,
     list: &ListSpec,
@@ -100,7 +101,7 @@ fn plain_parts(
     })
 }
 
-/// As Glance reads the values of a list: a comma in one of them ends it, unless it is quoted.
+/// Quotes a value for Glance, which reads a list of values: an unquoted comma ends a value.
 fn quoted(value: &str) -> String {
     match value.contains([',', '"', '\\']) {
         true => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
@@ -108,7 +109,7 @@ fn quoted(value: &str) -> String {
     }
 }
 
-/// The values, in as many runs as a URL's length demands; `more` bytes come with each.
+/// Splits the values into as many runs as the length of a URL requires; each brings `more` bytes with it.
 fn runs_of(values: &[String], more: usize) -> Vec<&[String]> {
     let mut runs = Vec::new();
     let mut start = 0;
@@ -144,7 +145,7 @@ fn list_path(
     Ok(format!("{}{path}", kind.prefix))
 }
 
-/// Where one row is: below the list, under its id or what is left of that.
+/// Returns the path of one row: below the list, under its id or the last part of that.
 pub(super) fn row_path(
     kind: &Kind,
     list: &ListSpec,
@@ -162,7 +163,7 @@ pub(super) fn row_in<'j>(answer: &'j Value, list: &ListSpec) -> Option<&'j Value
     }
 }
 
-/// What the call's templates may name.
+/// Returns the variables that the call's templates may name.
 pub(super) fn variables(call: &Call<'_>) -> BTreeMap<String, String> {
     let mut variables = call.vars.clone();
     variables.extend(call.kind.id_variables(call.id));
@@ -175,10 +176,10 @@ pub(super) fn rendered(
 ) -> Result<(Method, String, Option<Value>), CloudFailure> {
     let spec = &call.kind.spec;
     let name = &call.kind.name;
-    // No call stands in for another: what a kind has no call for is an error (P1).
+    // No other call is sent instead: a kind without a call for the action is an error (P1).
     let template: Option<&CallTemplate> = match call.action {
         Action::Enable => spec.enable.as_ref().map(|enable| &enable.call),
-        // What would take more than the planned resource is never sent for it (N17).
+        // A call that would take more than the planned resource is never sent (N17).
         Action::Delete | Action::Detach if call.kind.takes_one(call.vars) => {
             spec.delete_one.as_ref()
         }

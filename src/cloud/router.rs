@@ -1,4 +1,4 @@
-//! Several clouds as one: each site's own answers for it.
+//! Several clouds as one: the cloud that has a site answers for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct CloudRouter {
 }
 
 impl CloudRouter {
-    /// A site that two have is the first one's.
+    /// If two clouds have the same site, it belongs to the first.
     pub fn new(clouds: Vec<Arc<dyn Cloud>>, clock: Clock) -> Self {
         let mut at = BTreeMap::new();
         for (nth, cloud) in clouds.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! The questions to the engine: a request type for each, tied to the type of its answer.
 //!
-//! [`super::Control`] is a trait object, so it takes one enum, [`Query`], and answers with another, [`Page`]; both
-//! also go over the socket. Front ends match on neither: they pass a request to `ask` and get its answer. A new
-//! question is a struct with its fields and one line in the table below.
+//! [`super::Control`] is a trait object, so it takes one enum, [`Query`], and answers with another, [`Page`];
+//! both also go over the socket. Front ends match on neither: they pass a request to `ask` and get its
+//! answer. A new question is a struct with its fields and one line in the table below.
 
 use std::sync::Arc;
 
@@ -189,7 +189,7 @@ pub struct Steps {
     pub site: Option<Site>,
     pub kind: Option<KindName>,
     pub older_than: Option<DateTime<Utc>>,
-    /// Only those that need a person for exactly this cause.
+    /// Only steps that need a person for exactly this cause.
     pub cause: Option<Cause>,
     /// A search, in the syntax of [`crate::domain::filter`]; empty: all steps. One call looks through a bounded
     /// number of steps: a page may be short, and have another one behind it.
@@ -216,7 +216,8 @@ pub struct Counted {
     pub next: Option<String>,
 }
 
-/// The branches of a deletion's tree below these steps; none: the branches that go last. At most 500.
+/// The branches of a deletion's tree below each of these steps, at most 500. `None` stands for the top: the
+/// branches that go last.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outline {
     pub deletion_id: String,
@@ -245,7 +246,8 @@ pub struct Chart {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Upcoming {}
 
-/// Steps that need a person, grouped by cause; the largest group first. Only at these sites; none: at all sites.
+/// Steps that need a person, grouped by cause; the largest group first. Only at these sites; none: at all
+/// sites.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Causes {
@@ -278,7 +280,7 @@ pub struct Tombstones {
 }
 
 impl Tombstones {
-    /// The tombstone of one resource.
+    /// Asks for the tombstone of one resource.
     pub fn of(key: ResourceKey) -> Self {
         Self {
             site: Some(key.site),
@@ -290,8 +292,8 @@ impl Tombstones {
     }
 }
 
-/// A resource that is being deleted, as its cloud showed it when the deletion was asked for (T7). Not served over
-/// the socket.
+/// A resource that is being deleted, as its cloud showed it when the deletion was asked for (T7). Not served
+/// over the socket.
 #[derive(Clone, Debug)]
 pub struct ShownBefore {
     pub key: ResourceKey,
@@ -304,8 +306,8 @@ pub struct WholeOf {
     pub part: ResourceKey,
 }
 
-/// The tombstone of the original, being deleted or gone, of which a resource that is to be created at this site would be
-/// a copy by its name and project alone (T14). Not served over the socket.
+/// The tombstone of the original, being deleted or gone, of which a resource that is to be created at this
+/// site would be a copy by its name and project alone (T14). Not served over the socket.
 #[derive(Clone, Debug)]
 pub struct Namesake {
     pub site: Site,
@@ -314,7 +316,7 @@ pub struct Namesake {
     pub project_id: String,
 }
 
-/// A plan that was made lately, by its hash.
+/// A recently made plan, by its hash.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Plan {
     pub hash: String,
@@ -324,7 +326,7 @@ pub struct Plan {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FrozenPlan {
     pub deletion_id: String,
-    /// All but its steps, which may be many.
+    /// Whether to leave out its steps, which may be many.
     #[serde(default)]
     pub without_steps: bool,
 }
@@ -354,13 +356,14 @@ pub struct Explain {
     pub target: TargetSpec,
 }
 
-/// The purge ladder of what is stuck (P3). Reads the cloud; sends no write.
+/// The purge ladder of a stuck step or deletion (P3). Reads the cloud; sends no write.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ladder {
     pub what: PurgeScope,
 }
 
-/// The resources that abandoned steps left behind. Each is read from its cloud, to see whether it still exists.
+/// The resources that abandoned steps left behind. Each is read from its cloud, to see whether it still
+/// exists.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Orphans {
@@ -378,7 +381,7 @@ pub struct Gates {}
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Kinds {}
 
-/// Rows of the audit after this one.
+/// Audit rows after this one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Audit {
     pub after: i64,

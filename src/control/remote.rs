@@ -1,7 +1,7 @@
 //! The engine across a unix socket: a [`Control`] for consoles and verbs that attach.
 //!
-//! A task follows the engine's snapshots and connects again, with growing waits, when the engine
-//! restarts. Meanwhile the last snapshot stands, with a fault that says since when.
+//! A task follows the engine's snapshots. When the engine restarts, it connects again, with growing
+//! waits; meanwhile the last snapshot stays, with a fault that says since when.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,27 +19,27 @@ use tokio::task::JoinHandle;
 use super::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event;
 
-/// Grows when the two sides would no longer understand each other.
+/// Version of the protocol; it grows when the two sides would no longer understand each other.
 pub const PROTOCOL: u32 = 2;
-/// How often the engine shows that it lives when its snapshot does not change.
+/// How often the engine sends a sign of life while its snapshot does not change.
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// Silence for three heartbeats: the engine hangs, and the reader says so.
+/// After three missed heartbeats the engine counts as hanging, and the client says so.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// The engine answers these from memory.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
-/// Fresh listings: two calls to a cloud at their longest.
+/// A fresh listing takes two calls to a cloud at their longest.
 const QUERY_DEADLINE: Duration = Duration::from_secs(120);
 /// Planning a site of 100,000 resources lists all of it.
 const SUBMIT_DEADLINE: Duration = Duration::from_secs(600);
-/// Beyond the wait that was asked for.
+/// Time allowed beyond the wait that was asked for.
 const EVENTS_SLACK: Duration = Duration::from_secs(10);
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 /// 250 rows with their blockers and errors weigh less than 2 MiB.
 const SNAPSHOT_BYTES_MAX: usize = 32 << 20;
 
-/// What the engine says of itself when one connects.
+/// The engine's greeting to a client that connects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     pub protocol: u32,
@@ -47,7 +47,7 @@ pub struct Hello {
     pub pid: u32,
 }
 
-/// Dropping it ends the following of snapshots.
+/// The engine behind a socket. Dropping it ends the task that follows snapshots.
 pub struct RemoteControl {
     engine: Engine,
     snapshots: watch::Receiver<Arc<Snapshot>>,
@@ -100,7 +100,7 @@ impl Control for RemoteControl {
     }
 }
 
-/// Publishes what arrives; ends with the [`RemoteControl`].
+/// Publishes the snapshots that arrive; ends with the [`RemoteControl`].
 async fn follow(engine: Engine, mut stream: SnapshotStream, sender: watch::Sender<Arc<Snapshot>>) {
     loop {
         let lost = loop {
@@ -134,7 +134,7 @@ async fn reconnect(
     }
 }
 
-/// The picture stays, and says that it is an old one.
+/// Marks the last snapshot, which stays, as old.
 fn publish_fault(sender: &watch::Sender<Arc<Snapshot>>, since: DateTime<Utc>, why: &str) {
     let since = since.format("%H:%M:%S UTC");
     let fault = format!("engine not reachable, since {since}: {why}");
@@ -170,7 +170,7 @@ impl Engine {
         })
     }
 
-    /// Checks that we understand each other, and opens the stream of snapshots.
+    /// Checks the protocol's version, and opens the stream of snapshots.
     async fn follow(&self) -> Result<SnapshotStream, ControlError> {
         let hello = self.send(self.get("hello").timeout(HELLO_DEADLINE)).await?;
         let hello: Hello = self.read(hello).await?;
@@ -211,7 +211,7 @@ impl Engine {
         self.read(response).await
     }
 
-    /// The response, if it is one of success.
+    /// Returns the response if its status means success.
     async fn send(&self, request: RequestBuilder) -> Result<Response, ControlError> {
         let response = request.send().await.map_err(|error| self.lost(error))?;
         if response.status().is_success() {
@@ -219,7 +219,7 @@ impl Engine {
         }
         let status = response.status();
         let body = response.bytes().await.map_err(|error| self.lost(error))?;
-        // A problem document, from the API itself, has no such shape.
+        // A problem document of the API itself does not parse as a `ControlError`.
         Err(serde_json::from_slice(&body).unwrap_or_else(|_| self.refused(status, &body)))
     }
 
@@ -233,7 +233,7 @@ impl Engine {
         })
     }
 
-    /// The API itself refused: not our uid, too large, not understood.
+    /// The error for a refusal by the API itself: another user's process, too large, not understood.
     fn refused(&self, status: reqwest::StatusCode, body: &[u8]) -> ControlError {
         let problem: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
         let detail = problem["detail"].as_str().unwrap_or("no reason given");
@@ -276,12 +276,12 @@ impl Engine {
     }
 }
 
-/// The host is of no meaning on a unix socket.
+/// The host has no meaning on a unix socket.
 fn url(path: &str) -> String {
     format!("http://gone/control/v1/{path}")
 }
 
-/// The engine's snapshots as they arrive, one a line.
+/// The engine's snapshots as they arrive, one per line.
 struct SnapshotStream {
     engine: Engine,
     response: Response,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::model::Site;
 
-/// A target as a person wrote it: `network/web@prod/RegionOne`. The engine resolves it; a word that
+/// A target as a person wrote it: `network/web@prod/RegionOne`. The engine resolves it; a name that
 /// fits several resources is refused, and they are listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetSpec {
@@ -25,7 +25,7 @@ pub struct TargetSpec {
     pub site: SiteSpec,
 }
 
-/// Where a target is looked for.
+/// The sites at which to look for a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SiteSpec {
@@ -71,7 +71,7 @@ impl SiteSpec {
 }
 
 impl TargetSpec {
-    /// Errors are for the person who wrote the text, and quote it.
+    /// Parses a target. Errors are for the person who wrote the text, and quote it.
     pub fn parse<S: AsRef<str>>(text: &str, known_clouds: &[S]) -> Result<Self, String> {
         let Some((kind, rest)) = text.split_once('/') else {
             return Err(format!(

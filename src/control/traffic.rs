@@ -1,4 +1,4 @@
-//! What gates do with what comes to them: counted there, read here.
+//! Counters of the requests that pass the gates: the gates count, front ends read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::model::Site;
 
-/// One gate, and what became of its requests since it is open.
+/// One gate, and what it did with the requests since it opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateStatus {
     /// Where it listens: `127.0.0.1:9696`.
     pub listen: String,
-    /// Who comes this way: `user`, `local` or `central`.
+    /// Which clients use it: `user`, `local` or `central`.
     pub source: String,
     /// The upstream.
     pub site: Site,
@@ -21,23 +21,23 @@ pub struct GateStatus {
     pub traffic: GateTraffic,
 }
 
-/// Requests, by what the gate made of them; all others passed as they were.
+/// Number of requests by what the gate did with them; all others passed unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateTraffic {
     pub requests: u64,
-    /// Something was left out of a list, or was not there for this client.
+    /// A resource was left out of a list, or hidden from this client.
     pub hidden: u64,
-    /// Shown as being deleted.
+    /// A resource was shown as being deleted.
     pub deleting: u64,
-    /// A guard's, or of who may not.
+    /// Refused by a guard, or because the client lacks the right.
     pub refused: u64,
     /// A deletion was accepted, or is under way.
     pub accepted: u64,
-    /// The upstream, Keystone or the engine was not there.
+    /// The upstream, Keystone or the engine could not be reached.
     pub failed: u64,
 }
 
-/// What became of a request that did not simply pass.
+/// What a gate did with a request that it did not simply pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
     Hidden,
@@ -50,7 +50,7 @@ pub enum Met {
 /// The counters of one gate.
 #[derive(Debug)]
 pub struct Counter {
-    /// Its traffic is none.
+    /// Its `traffic` stays zero; the counters below hold the numbers.
     gate: GateStatus,
     requests: AtomicU64,
     met: [AtomicU64; 5],
@@ -81,12 +81,12 @@ impl Counter {
     }
 }
 
-/// Those of all gates of an engine.
+/// The counters of all gates of an engine.
 #[derive(Debug, Default)]
 pub struct Counters(Mutex<Vec<Arc<Counter>>>);
 
 impl Counters {
-    /// A gate has opened: what is counted for it.
+    /// Registers a gate that has opened, and returns its counters.
     pub fn open(
         &self,
         listen: String,
@@ -109,7 +109,7 @@ impl Counters {
         counter
     }
 
-    /// In the order in which they opened.
+    /// Returns the status of each gate, in the order in which they opened.
     pub fn statuses(&self) -> Vec<GateStatus> {
         self.all().iter().map(|counter| counter.status()).collect()
     }

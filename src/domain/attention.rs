@@ -1,4 +1,4 @@
-//! What needs a person: decided here for each list that shows it.
+//! Decides which steps and refused deletions need a person, for every list that shows them.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -9,10 +9,10 @@ use super::model::{
     StepResource, StepState,
 };
 
-/// The states of the steps of which [`needs_person`] may say yes.
+/// The step states in which [`needs_person`] can be true.
 pub const STEP_STATES: [StepState; 2] = [StepState::Stuck, StepState::Blocked];
 
-/// Whether only a person can get a step on: it is stuck, or blocked by what its deletion will not
+/// Whether only a person can help the step: it is stuck, or blocked by a resource that its deletion does not
 /// remove.
 pub fn needs_person(step: &Step) -> bool {
     match step.state {
@@ -22,8 +22,8 @@ pub fn needs_person(step: &Step) -> bool {
     }
 }
 
-/// What steps that need a person have in common when they do not move for one reason: their last answer,
-/// but for the ids in its words.
+/// The cause that stuck or blocked steps share: their state, their kind, and their last error without its
+/// message, which names ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     /// `stuck` or `blocked`.
@@ -39,7 +39,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// None where the step needs nobody.
+    /// Returns the cause of a step that needs a person; none if it needs nobody.
     pub fn of(step: &Step) -> Option<Self> {
         let error = step.last_error.as_ref();
         needs_person(step).then(|| Self {
@@ -58,14 +58,14 @@ pub struct CauseGroup {
     #[serde(flatten)]
     pub cause: Cause,
     pub steps: u64,
-    /// In this state; the first of them.
+    /// When the first of them entered this state.
     pub since: DateTime<Utc>,
-    /// What one of them was told last, verbatim.
+    /// The last error message of one of them, verbatim.
     pub message: String,
 }
 
-/// Whether a cloud works on an accepted delete for so long that a person should know (story 4: the
-/// kind's `minutes_warn`).
+/// Whether a cloud has worked on an accepted delete for so long that a person should know (the kind's
+/// `minutes_warn`).
 pub fn settles_slowly(step: &Step, kind: &Kind, now: DateTime<Utc>) -> bool {
     let (Some(settles), Some(since)) = (&kind.spec.settles, step.blocked_since) else {
         return false;
@@ -76,8 +76,8 @@ pub fn settles_slowly(step: &Step, kind: &Kind, now: DateTime<Utc>) -> bool {
         && (now - since).num_minutes().unsigned_abs() >= settles.minutes_warn
 }
 
-/// A refused deletion as the step that could not be planned: stuck, with the first refusal as its
-/// error, and [`REFUSAL_ID`]. None if it is not refused, or names no resource.
+/// Shows a refused deletion as a stuck step with the id [`REFUSAL_ID`] and the first refusal as its error;
+/// none if the deletion is not refused, or names no resource.
 pub fn refused_step(deletion: &Deletion) -> Option<Step> {
     if deletion.state != DeletionState::Refused {
         return None;
@@ -128,5 +128,6 @@ pub fn refused_step(deletion: &Deletion) -> Option<Step> {
     })
 }
 
-/// The id of a refusal among steps, which no step has: it is retried by its deletion.
+/// The step id that stands for a refusal, and that no real step has. A refusal is retried through its
+/// deletion.
 pub const REFUSAL_ID: i64 = 0;

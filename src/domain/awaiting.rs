@@ -1,5 +1,5 @@
-//! What a step that waits for the word of other deployments (G7) tells a person: who holds it, and what
-//! can be done.
+//! Tells a person what blocks a step that waits for clearances of other deployments (G7), and what can be
+//! done.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,20 @@ use super::model::{Blocker, ResourceKey, Site, Step, StepState};
 use super::peers::{AWAITED, SILENT};
 use super::text::escape;
 
-/// Whether it is only the word of other deployments that it waits for.
+/// Whether the step waits for nothing but clearances of other deployments.
 pub fn awaits_clearance(step: &Step) -> bool {
     let error = step.last_error.as_ref();
     let is_held = matches!(step.state, StepState::Blocked | StepState::Stuck);
     is_held && error.is_some_and(|error| error.kind == AWAITED)
 }
 
-/// The deployment that says nothing, where that is all that is known to stand in the way.
+/// Returns the deployment that has not answered, if the blocker stands for its missing answer.
 pub fn silent_deployment(blocker: &Blocker) -> Option<&str> {
     let named = deployment_of(blocker)?;
     (blocker.kind.as_str() == SILENT && blocker.id == named).then_some(named)
 }
 
-/// The deployment that keeps it; none of what is a cloud's.
+/// Returns the deployment that owns the blocker; none if a cloud does.
 pub fn deployment_of(blocker: &Blocker) -> Option<&str> {
     match &blocker.site {
         Site::Deployment { name } => Some(name),
@@ -28,7 +28,7 @@ pub fn deployment_of(blocker: &Blocker) -> Option<&str> {
     }
 }
 
-/// What becomes of something that another deployment keeps; none of what is a cloud's.
+/// Says whether a blocker of another deployment goes too; none if a cloud owns it.
 pub fn becomes(blocker: &Blocker) -> Option<&'static str> {
     deployment_of(blocker).map(|_| match blocker.in_plan {
         true => "goes too",
@@ -36,25 +36,26 @@ pub fn becomes(blocker: &Blocker) -> Option<&'static str> {
     })
 }
 
-/// One thing that holds a step, and how far down: it holds what it stands below, which is the step itself at
-/// depth 0.
+/// A blocker in the tree of [`tree_of`]. It blocks the entry that it stands below; at depth 0 it blocks the
+/// step itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held<'a> {
     pub depth: usize,
     pub by: &'a Blocker,
 }
 
-/// What holds a step, over all deployments, as far as they told: each once, below what it holds.
+/// Arranges a step's blockers from all deployments as a tree: each once, below what it blocks.
 pub fn tree_of(blockers: &[Blocker]) -> Vec<Held<'_>> {
     let keys: BTreeSet<ResourceKey> = blockers.iter().map(Blocker::key).collect();
     let mut below: BTreeMap<Option<ResourceKey>, Vec<&Blocker>> = BTreeMap::new();
     for by in blockers.iter().rev() {
-        // Below what is not among them it would never be seen.
+        // If what it blocks is not listed, the blocker is shown at depth 0.
         let holds = by.holds.as_deref().filter(|key| keys.contains(*key));
         below.entry(holds.cloned()).or_default().push(by);
     }
     let mut shown = Vec::with_capacity(blockers.len());
-    // What waits in a circle stands below nothing that is shown.
+    // The first round starts at depth 0. Each later one starts within a cycle, which no blocker at depth 0
+    // leads to.
     while let Some((_, first)) = below.pop_first() {
         let mut open: Vec<Held<'_>> = first.into_iter().map(|by| Held { depth: 0, by }).collect();
         while let Some(held) = open.pop() {
@@ -67,7 +68,8 @@ pub fn tree_of(blockers: &[Blocker]) -> Vec<Held<'_>> {
     shown
 }
 
-/// Of what waits for the word of others: how it comes to have it. Nothing needs to be tried again then.
+/// Says what a person can do so that a step gets the clearances that it waits for. It needs no retry after
+/// that.
 ///
 /// `clear what d0-1 names, or, if that deployment is gone for good: gone release d0-1`
 pub fn next_action(step: &Step) -> Option<String> {
@@ -76,7 +78,7 @@ pub fn next_action(step: &Step) -> Option<String> {
     }
     let mut holding = BTreeSet::new();
     let mut silent = BTreeSet::new();
-    // What holds up what holds it is for that deployment to tell.
+    // What blocks a blocker is for that blocker's deployment to tell.
     for blocker in step.blockers.iter().filter(|by| by.holds.is_none()) {
         match (silent_deployment(blocker), deployment_of(blocker)) {
             (Some(name), _) => silent.insert(name),
@@ -99,7 +101,7 @@ pub fn next_action(step: &Step) -> Option<String> {
         return None;
     }
     let mut action = to_do.join(", and ");
-    // Our own word is not waited for in vain while this engine runs.
+    // This deployment answers itself while the engine runs, so it never needs to be released.
     let own = step.resource.key.site.to_string();
     let others = holding.union(&silent).filter(|name| **name != own);
     let others: Vec<&&str> = others.collect();

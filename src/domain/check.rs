@@ -1,48 +1,49 @@
-//! `gone check kinds`: which deletions the kinds allow to begin and never to end (G11).
+//! `gone check kinds`: finds the deletions that the kinds accept but that can never end (G11).
 //!
-//! Nothing is looked up: a finding says that resources are possible with which it happens, and shows
-//! the fewest. What the findings mean, and what the property test runs over all small instances:
+//! The check reads the kinds and calls no cloud. A finding says that resources can exist with which the
+//! problem occurs, and shows the smallest example. These definitions give the findings their meaning, and are
+//! what the property test runs over all small instances:
 //!
-//! 1. An *instance* is some resources of the kinds. Each of a kind's references leads to one resource of
-//!    the kind that it names, or to none; two resources are joined by one reference at most in each
-//!    direction, as the planner takes the first. A field that is required leads somewhere outside the
-//!    example: a resource to which nothing else refers changes nothing. What `stays` refers to nothing.
-//! 2. A reference *cascades* if what refers goes too: `cascade`, `automatic`, `with_cascade`. What goes
-//!    automatically costs no call: it goes in the same as what it refers to.
-//! 3. A reference *holds* what it leads to until what refers is gone: `block`, a synchronous `cascade`
-//!    (that has to go first), and `unset` of a required field, which cannot be carried out. A cloud's
-//!    resource holds nothing any more once what it unsets is gone, as the planner has it; one of ours
-//!    that is unset here still holds what it blocks there.
-//! 4. A deletion takes its root and all that cascades to it synchronously, and on from there. It is
-//!    *accepted* if nothing else synchronously holds any of that, and an order of calls exists.
-//! 5. A *call* deletes a resource and what goes automatically with it. It succeeds if nothing else holds
+//! 1. An *instance* is a set of resources of the kinds. Each reference of a kind leads to one resource of the
+//!    kind that it names, or to none. Two resources are joined by at most one reference in each direction,
+//!    since the planner takes the first. A required field leads to a resource outside the example: a resource
+//!    to which nothing else refers changes nothing. A resource of a kind that `stays` refers to nothing.
+//! 2. A reference *cascades* if its referrer goes too: `cascade`, `automatic`, `with_cascade`. A referrer
+//!    that goes automatically costs no call: it goes in the same call as its target.
+//! 3. A reference *holds* its target until its referrer is gone: `block`, a synchronous `cascade` (the
+//!    referrer must go first), and `unset` of a required field, which cannot be carried out. A cloud's
+//!    resource holds nothing any more once the target of its `unset` reference is gone, as in the planner; a
+//!    native resource that is unset still holds what its other references block.
+//! 4. A deletion takes its root and, step by step, everything that cascades synchronously. It is *accepted*
+//!    if nothing else holds any of this synchronously, and an order of calls exists.
+//! 5. A *call* deletes a resource and whatever goes automatically with it. It succeeds if nothing else holds
 //!    any of these.
-//! 6. Once a deletion is accepted, what refers asynchronously to anything that goes is seen to: it is
-//!    unset, or goes by a deletion of its own that is never refused, but waits for what holds it. Among
-//!    resources that go already an asynchronous cascade holds nothing, so circles of them end (G13).
+//! 6. Once a deletion is accepted, every asynchronous referrer of a resource that goes is handled: it is
+//!    unset, or goes by a deletion of its own, which is never refused but waits for what holds it. Between
+//!    resources that already go, an asynchronous cascade holds nothing, so cycles of such cascades end (G13).
 //!
 //! | finding | there is an instance in which |
 //! |---|---|
-//! | stuck cascade | a deletion is accepted, and something that goes is held by what does not go |
+//! | stuck cascade | a deletion is accepted, and a resource that must go is held by one that does not go |
 //! | cycle | no call succeeds, whatever is deleted first: the resources hold each other |
-//! | unset of a required field | such a reference refuses a deletion, or keeps an accepted one from its end |
-//! | not imported | something goes, and the service of what refers to it, and is not left dangling, is not told |
-//! | dangling | a deletion ends, and a reference leads to nothing (a note: it may be meant) |
+//! | unset of a required field | such a reference makes a deletion refused, or keeps an accepted one from ending |
+//! | not imported | a resource goes, and the service of a referrer that is not left dangling is not told |
+//! | dangling | a deletion ends, and a reference leads to nothing (a note: it may be intended) |
 //!
-//! Each is decided by a walk over kinds:
+//! Walks over the kinds find them:
 //!
-//! - *Stuck* begins with an asynchronous cascade: by 4 and 5 all else is refused while nothing was sent.
-//!   From there any cascades lead to the kind that a synchronous hold without a cascade leads to; a
-//!   resource that does so, and refers to nothing else, goes in no deletion.
-//! - A *cycle* is a walk that closes, over references that hold or are automatic, at least two of which
-//!   hold: with a single one everything goes in one call. Where no walk closes, what nothing refers to
-//!   can be deleted.
+//! - A *stuck cascade* begins with an asynchronous cascade: by 4 and 5, everything else is refused before
+//!   anything is sent. From there, cascades of any sort lead to a kind that is the target of a synchronous
+//!   hold without a cascade. A resource that has this hold, and refers to nothing else, goes in no deletion.
+//! - A *cycle* is a closed walk over references that hold or are automatic, at least two of which hold: with
+//!   only one, everything goes in one call. Where no walk closes, a resource to which nothing refers can be
+//!   deleted.
 //!
-//! Not looked at is what is of single resources and not of kinds: guards, protection, projects; and the
-//! option that releases floating IPs.
+//! The check leaves out what depends on single resources and not on kinds (guards, protection, projects), and
+//! the option that releases floating IPs.
 //!
-//! A cloud's reference with `when` or `match` is one that only some of its resources have, and the cloud
-//! may never have those of the example at once: then the finding is a note.
+//! Only some of a cloud's resources have a reference with `when` or `match`, and the cloud may never have
+//! those of the example at the same time: then the finding is a note.
 
 mod say;
 mod walk;
@@ -55,12 +56,12 @@ use super::kinds::{Kind, Kinds, OnDelete, Reference};
 use super::model::KindName;
 use walk::Reached;
 
-/// What may happen with these kinds, the fewest resources with which it does, and how to mend it.
+/// A problem that these kinds allow, with the smallest example of it, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub severity: Severity,
     pub category: Category,
-    /// Each once, in the order of the example.
+    /// Each kind once, in the order of the example.
     pub kinds: Vec<KindName>,
     pub example: Example,
     pub happens: String,
@@ -71,7 +72,7 @@ pub struct Finding {
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     Error,
-    /// It may be meant, or impossible in the cloud.
+    /// It may be intended, or impossible in the cloud.
     Note,
 }
 
@@ -106,7 +107,8 @@ impl Category {
     }
 }
 
-/// Resources in a row, each of which refers to the one before; in a cycle the first to the last, too.
+/// A chain of resources, each of which refers to the one before; in a cycle, the first also refers to the
+/// last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Example {
     pub resources: Vec<Specimen>,
@@ -117,7 +119,7 @@ pub struct Example {
 /// A resource of an example.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Specimen {
-    /// The kind's, with a number where there are several.
+    /// The kind's name, with a number if the example has several resources of the kind.
     pub name: String,
     pub kind: KindName,
     pub fate: Fate,
@@ -127,11 +129,11 @@ pub struct Specimen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// Its deletion is asked for.
+    /// Its deletion is requested.
     Asked,
     /// It goes as well.
     Goes,
-    /// It is to go, and is held for ever.
+    /// It must go, but is held for ever.
     Held,
     Stays,
 }
@@ -156,7 +158,7 @@ pub fn check(kinds: &Kinds) -> Vec<Finding> {
     findings
 }
 
-/// All references of the kinds, and those that begin and end at each.
+/// All references of the kinds, also by the kind that they come from and the kind that they lead to.
 struct Links<'k> {
     all: Vec<Link<'k>>,
     from: BTreeMap<&'k KindName, Vec<Link<'k>>>,
@@ -189,14 +191,14 @@ impl<'k> Links<'k> {
         Self { all, from, to }
     }
 
-    /// What cascades to a kind, with the kind that then goes.
+    /// Returns the cascading references to a kind, each with the kind that goes with it.
     fn that_follow(&self, kind: &KindName) -> impl Iterator<Item = (Link<'k>, &'k KindName)> {
         let to = self.to.get(kind).into_iter().flatten();
         let follow = to.filter(|link| link.cascades());
         follow.map(|link| (*link, &link.from.name))
     }
 
-    /// What of a kind keeps another from going before it, or goes with it.
+    /// Returns the references of a kind that hold their target, or make the kind go automatically with it.
     fn that_tie(&self, kind: &KindName) -> impl Iterator<Item = Link<'k>> {
         let from = self.from.get(kind).into_iter().flatten();
         let tie = from.filter(|link| link.holds() || link.is_automatic());
@@ -230,7 +232,7 @@ impl<'k> Link<'k> {
         self.reference.on_delete == OnDelete::Unset && self.from.spec.requires(self.reference)
     }
 
-    /// Holds, and does not go.
+    /// Whether it holds its target, and its referrer does not go.
     fn blocks(&self) -> bool {
         self.reference.on_delete == OnDelete::Block || self.unsets_what_is_required()
     }
@@ -240,13 +242,13 @@ impl<'k> Link<'k> {
         self.blocks() || (goes_first && !self.reference.asynchronous)
     }
 
-    /// Whether the service of what refers is told when what it refers to goes.
+    /// Whether the referrer's service is told when the target goes.
     fn is_told(&self) -> bool {
         let owner = &self.to.service;
         !self.from.is_native() || self.from.service == *owner || self.from.imports.contains(owner)
     }
 
-    /// Whether only some resources of the kind have it, as the cloud decides.
+    /// Whether only some resources of a cloud's kind have this reference.
     fn is_conditional(&self) -> bool {
         let conditions = self.reference.when.len() + self.reference.matches.len();
         !self.from.is_native() && conditions > 0
@@ -259,9 +261,9 @@ impl<'k> Link<'k> {
     }
 }
 
-/// One for each asynchronous cascade and each hold to which it leads.
+/// Returns a finding for each asynchronous cascade and each blocking reference to which it leads.
 fn stuck_cascades(links: &Links<'_>) -> Vec<Finding> {
-    // What blocks asynchronously keeps every deletion from its end: a finding of its own.
+    // An asynchronous reference that blocks keeps every deletion from ending: that is a finding of its own.
     let blocks = links.all.iter().filter(|link| link.blocks());
     let blocks: Vec<_> = blocks.filter(|link| !link.reference.asynchronous).collect();
     let mut findings = Vec::new();
@@ -277,12 +279,12 @@ fn stuck_cascades(links: &Links<'_>) -> Vec<Finding> {
     findings
 }
 
-/// For each reference that holds, the smallest cycle through it; each cycle once.
+/// Finds the smallest cycle through each reference that holds; each cycle once.
 fn cycles(links: &Links<'_>) -> Vec<Finding> {
     let mut known = BTreeSet::new();
     let mut findings = Vec::new();
     for first in links.all.iter().filter(|link| link.holds()) {
-        // A kind, and whether another reference that holds was passed.
+        // The state: a kind, and whether the walk has passed another reference that holds.
         let reached = Reached::from((&first.to.name, false), |(here, again)| {
             let there = |it: Link<'_>| again || it.holds();
             let ties = links.that_tie(here);
@@ -302,11 +304,11 @@ fn cycles(links: &Links<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What a reference does by itself.
+/// Returns the findings that a single reference causes.
 fn of_one_link<'k>(link: &Link<'k>) -> impl Iterator<Item = Finding> + use<'k> {
     let left = link.reference.on_delete == OnDelete::Dangling;
     let unset = link.unsets_what_is_required();
-    // What is left dangling needs nobody to see to it, and what stays leaves nothing so.
+    // A reference that is left dangling needs no handling, and a target that stays leaves none dangling.
     let untold = !left && !link.is_told();
     let dangles = left && link.to.spec.stays.is_none();
     let unset = unset.then(|| say::unset_required(link));

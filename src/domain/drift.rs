@@ -1,17 +1,17 @@
-//! What people are told about newcomers: resources that appeared after a deletion's plan (P1, P11).
+//! Messages about newcomers: resources that appeared after a deletion's plan (P1, P11).
 
 use super::model::{Blocker, ErrorClass, Step, StepState, short_id};
 use super::text::escape;
 
-/// The type of error of a resource that was re-created more often than allowed (T14). It is drift too, but
-/// nobody can be asked to accept it.
+/// The error type of a resource that was re-created more often than allowed (T14). It is drift too, but a
+/// person cannot accept it.
 pub const RECREATED: &str = "Recreated";
 
-/// Newcomers that one line names; the others are counted.
+/// Number of newcomers that one line names; the others are counted.
 const NAMED_MAX: usize = 5;
 
-/// Whether a person is asked about newcomers. What was re-created too often is another question, and what
-/// waits for another step is answered there.
+/// Whether a step waits until a person accepts or refuses newcomers. A resource that was re-created too often
+/// needs another decision, and a step that waits for a stuck step is decided at that one.
 pub fn waits_for_an_answer(step: &Step) -> bool {
     let error = step.last_error.as_ref();
     step.state == StepState::Stuck
@@ -19,12 +19,12 @@ pub fn waits_for_an_answer(step: &Step) -> bool {
         && error.is_some_and(|it| it.class == ErrorClass::Drift && it.kind != RECREATED)
 }
 
-/// What the answer is about.
+/// Returns the newcomers that the person accepts or refuses.
 pub fn newcomers(step: &Step) -> impl Iterator<Item = &Blocker> {
     step.blockers.iter().filter(|blocker| !blocker.in_plan)
 }
 
-/// The newcomers by kind, name, owner and time of creation, what to do, and the cloud's own words.
+/// Writes the newcomers by kind, name, owner and time of creation, what to do, and the cloud's own message.
 pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, told: &str) -> String {
     let id = short_id(deletion_id);
     let listed: Vec<String> = named.iter().take(NAMED_MAX).map(|it| called(it)).collect();
@@ -47,7 +47,7 @@ pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, told:
     )
 }
 
-/// A newcomer by kind, name, id, owner and time of creation.
+/// Writes a newcomer by kind, name, id, owner and time of creation.
 pub fn called(blocker: &Blocker) -> String {
     let name = match blocker.name.as_str() {
         "" => &blocker.id,
@@ -70,7 +70,7 @@ pub fn called(blocker: &Blocker) -> String {
     )
 }
 
-/// What a deletion leaves whose newcomers were refused.
+/// Says what stays, and because of what, when the newcomers of a deletion are refused.
 pub fn what_stays(stuck: &[Step]) -> String {
     let steps: Vec<String> = stuck
         .iter()

@@ -7,10 +7,10 @@ pub const MINUTE: u64 = 60;
 pub const HOUR: u64 = 60 * MINUTE;
 pub const DAY: u64 = 24 * HOUR;
 
-/// Longer times cannot be counted from now, and mean nothing: a century.
+/// A century. Longer times cannot be added to the current time, and mean nothing.
 const DURATION_MAX: Duration = Duration::from_secs(36_500 * DAY);
 
-/// `90s`, `5m`, `6h`, `7d`: a whole number and one unit, a century at most.
+/// Parses `90s`, `5m`, `6h`, `7d`: a whole number and one unit, at most a century.
 pub fn parse(text: &str) -> Result<Duration, String> {
     match parse_any(text)? {
         duration if duration > DURATION_MAX => {
@@ -45,7 +45,7 @@ fn parse_any(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The largest unit that gives a whole number.
+/// Writes a duration in the largest unit that gives a whole number.
 pub fn format(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if duration.subsec_millis() != 0 {
@@ -59,7 +59,8 @@ pub fn format(duration: Duration) -> String {
     format!("{seconds}s")
 }
 
-/// `30s`, `15m`, `6h`, `4d`: how long, in one unit, for people; what is less than nothing is `0s`.
+/// Writes a length of time for people, rounded down to one unit: `30s`, `15m`, `6h`, `4d`. A negative one is
+/// `0s`.
 pub fn rough(seconds: i64) -> String {
     let seconds = u64::try_from(seconds).unwrap_or_default();
     match seconds {

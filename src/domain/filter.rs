@@ -1,12 +1,12 @@
-//! What `/` takes: words that must all fit a row.
+//! The search of `/`: words that must all match a row.
 //!
-//! | word | fits |
+//! | word | matches |
 //! |---|---|
-//! | `web` | a row with this text in it, in any case |
-//! | `~wfe` | one with these letters in this order, `web-frontend` |
-//! | `state=stuck` | by state, kind, site or project: this text is in it; `state=stuck,blocked`: one of these is |
-//! | `age>1h`, `age<7d` | what is so for longer, or shorter |
-//! | `!word` | what the word does not fit |
+//! | `web` | a row that contains this text, in any case |
+//! | `~wfe` | a row that has these letters in this order, such as `web-frontend` |
+//! | `state=stuck` | a row whose state (or kind, site, project) contains this text; `state=stuck,blocked`: one of these texts |
+//! | `age>1h`, `age<7d` | a row that is older, or younger |
+//! | `!word` | a row that the word does not match |
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use super::{duration, text};
 
 const FIELDS: [&str; 5] = ["state", "kind", "site", "project", "age"];
 
-/// As it was typed, and what it means.
+/// A search: its text as typed, and what it means.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchQuery {
     text: String,
-    /// The same without what only this side knows: projects by their ids.
+    /// The text for a side that knows no project names: their ids are added.
     meant: String,
     words: Vec<Word>,
-    /// What ages are counted from.
+    /// The time at which ages are measured.
     now: DateTime<Utc>,
 }
 
@@ -40,11 +40,11 @@ enum Test {
     Field(&'static str, Vec<String>),
     Older(TimeDelta),
     Younger(TimeDelta),
-    /// Of an age that is not written to its end: fits all.
+    /// An age that is not typed to its end yet: matches every row.
     Unfinished,
 }
 
-/// What a row says of itself. What it does not know is empty: a field is then looked for in its texts.
+/// The fields of a row. If a field is empty, a word about it is searched for in the texts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'a> {
     pub texts: &'a [&'a str],
@@ -65,8 +65,9 @@ impl SearchQuery {
         }
     }
 
-    /// With projects by name, too: their names by id. So many names fit at most, or none does: rows say
-    /// ids, and each is compared with all of them.
+    /// Parses a query in which projects may also be given by name; `projects` maps ids to names. Rows carry
+    /// ids, and each is compared with all ids of a name, so a name that matches more than `PROJECTS_MAX`
+    /// projects is ignored.
     pub fn naming(text: &str, projects: &BTreeMap<String, String>) -> Self {
         let meant: Vec<String> = text
             .split_whitespace()
@@ -78,18 +79,18 @@ impl SearchQuery {
         }
     }
 
-    /// Whether it says more to who knows the names of projects.
+    /// Whether it searches by project, so that the names of projects help.
     pub fn asks_for_projects(&self) -> bool {
         let asks = |word: &Word| matches!(&word.test, Test::Field("project", _));
         self.words.iter().any(asks)
     }
 
-    /// For those who know no names.
+    /// Returns the text for a side that knows no project names.
     pub fn meant(&self) -> &str {
         &self.meant
     }
 
-    /// What in it cannot be meant, and what might be.
+    /// Says what is wrong in the query, and what might be meant; none if nothing is wrong.
     pub fn complaint(&self) -> Option<String> {
         self.text.split_whitespace().find_map(|word| parsed(word).1)
     }
@@ -111,7 +112,7 @@ impl SearchQuery {
         self.words.iter().all(fits)
     }
 
-    /// A row that has texts and nothing else.
+    /// Whether a row matches that has texts and no other fields.
     pub fn fits_texts(&self, texts: &[&str]) -> bool {
         self.fits(&Facts {
             texts,
@@ -153,7 +154,7 @@ fn contains(text: &str, wanted: &str) -> bool {
     if !text.is_ascii() {
         return text.to_lowercase().contains(wanted);
     }
-    // Of a million names none needs a copy.
+    // An ASCII name is compared without a copy: there may be a million.
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
     wanted.is_empty()
         || text
@@ -166,14 +167,14 @@ fn in_order(text: &str, letters: &[char]) -> bool {
     letters.iter().all(|letter| of_text.any(|it| it == *letter))
 }
 
-/// A word, and what is wrong with it.
+/// Parses a word, and says what is wrong with it.
 fn parsed(word: &str) -> (Word, Option<String>) {
     let (word, inverse) = match word.strip_prefix('!') {
         Some(rest) if !rest.is_empty() => (rest, true),
         _ => (word, false),
     };
     let (test, complaint) = test_of(word);
-    // What is not known yet takes no row away, inverse or not.
+    // An unfinished word hides no row, inverse or not.
     let inverse = inverse && test != Test::Unfinished;
     (Word { test, inverse }, complaint)
 }
@@ -213,7 +214,7 @@ fn test_of(word: &str) -> (Test, Option<String>) {
     }
 }
 
-/// In lower case. A comma at the end is one that is still typed on.
+/// Splits at commas, in lower case. A comma at the end is ignored: the next text is still being typed.
 fn alternatives(wanted: &str) -> Vec<String> {
     let all = wanted.split(',').map(str::to_lowercase);
     let some: Vec<String> = all.filter(|it| !it.is_empty()).collect();
@@ -223,10 +224,10 @@ fn alternatives(wanted: &str) -> Vec<String> {
     }
 }
 
-/// More names than this are no name that someone means.
+/// A text that matches more project names than this is not meant as a name.
 const PROJECTS_MAX: usize = 100;
 
-/// `project=demo` with the ids of the projects that are called so.
+/// Adds to `project=demo` the ids of the projects that the name matches.
 fn named(word: &str, projects: &BTreeMap<String, String>) -> String {
     let bare = word.strip_prefix('!').unwrap_or(word);
     let Some(wanted) = bare.strip_prefix("project=").filter(|it| !it.is_empty()) else {
@@ -290,14 +291,14 @@ mod tests {
             ("age<3h", true),
             ("age<1h", false),
             ("!age>3h", true),
-            // What a row does not know is looked for in its texts.
+            // A field that the row lacks is searched for in its texts.
             ("project=front", true),
             ("project=demo", false),
             ("state=blocked,stuck", true),
             ("state=blocked,gone", false),
             ("state=gone,", false),
             ("!state=blocked,gone", true),
-            // Not written to its end: nothing vanishes meanwhile.
+            // Not typed to its end: no row disappears meanwhile.
             ("age>", true),
             ("!age>", true),
         ] {
@@ -335,7 +336,7 @@ mod tests {
         assert_eq!(filter.meant(), "web project=lab,c3d4");
         assert!(filter.asks_for_projects());
         assert!(!SearchQuery::parse("web").asks_for_projects());
-        // A letter that is in hundreds of names means none of them.
+        // A letter that is in hundreds of names stands for none of them.
         projects.extend((0..200).map(|n| (format!("id{n}"), format!("x{n}"))));
         assert_eq!(
             SearchQuery::naming("project=x", &projects).meant(),

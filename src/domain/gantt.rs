@@ -1,23 +1,23 @@
-//! What of a deletion ran when, and what it waited for; and when what is blocked is tried again. Both
-//! are counted by columns of time, however many steps there are.
+//! When the parts of a deletion ran and what they waited for, and when blocked steps are due for their next
+//! attempt. Both are counted in columns of time, so their size does not depend on the number of steps.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::model::{Action, KindName, Site};
 
-/// A deletion from when it was asked for to its end, or to now.
+/// The timeline of a deletion, from its request to its end, or to now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gantt {
     pub from: DateTime<Utc>,
     pub until: DateTime<Utc>,
-    /// Into how many columns that time is divided, all of one length.
+    /// Number of columns into which that time is divided, all of equal length.
     pub columns: u32,
-    /// In the order in which they began; what has not begun comes last.
+    /// In the order in which they began; rows that have not begun come last.
     pub rows: Vec<GanttRow>,
 }
 
-/// Steps of one kind at one site, to which the same is done.
+/// Steps of one kind at one site with the same action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GanttRow {
     pub site: Site,
@@ -25,19 +25,19 @@ pub struct GanttRow {
     pub action: Action,
     pub steps: u64,
     pub ended: u64,
-    /// Where anything happened, by column.
+    /// The columns in which something happened.
     pub cells: Vec<GanttCell>,
-    /// The one of them that ended last, or one that has not.
+    /// The step that ended last, or one that has not ended.
     pub last: Last,
 }
 
-/// What happened within one column.
+/// Counts of what happened within one column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GanttCell {
     pub column: u32,
-    /// Calls that were answered.
+    /// Number of calls that were answered.
     pub sent: u64,
-    /// Steps that became blocked or stuck.
+    /// Number of steps that became blocked or stuck.
     pub refused: u64,
     pub ended: u64,
 }
@@ -46,7 +46,7 @@ pub struct GanttCell {
 pub struct Last {
     pub name: String,
     pub ended_at: Option<DateTime<Utc>>,
-    /// Of what had to go before it what went last, or has not.
+    /// The step among those that had to go first that went last, or has not gone.
     pub waited_for: Option<WaitedFor>,
 }
 
@@ -57,22 +57,22 @@ pub struct WaitedFor {
     pub ended_at: Option<DateTime<Utc>>,
 }
 
-/// What a stretch of time is drawn as: of what happened in it what matters most.
+/// How a stretch of time is drawn: by the most important thing that happened in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Nothing was sent yet: others go first.
+    /// Nothing was sent yet: other steps go first.
     Waits,
     Sent,
     Refused,
     Gone,
-    /// Begun and not at its end, but nothing happened: the cloud works, or the next try is awaited.
+    /// Begun and not ended, but nothing happened: the cloud works, or the next attempt is not due.
     Rests,
-    /// All has ended.
+    /// All steps have ended.
     Over,
 }
 
 impl GanttRow {
-    /// The row in this many columns, at most as many as were counted.
+    /// Draws the row in `width` columns, or in as many as were counted if these are fewer.
     pub fn marks(&self, columns: u32, width: usize) -> Vec<Mark> {
         let width = width.min(columns as usize);
         let mut drawn = vec![GanttCell::default(); width];
@@ -104,17 +104,17 @@ pub const DUE_WITHIN: [i64; 13] = [
     10, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400,
 ];
 
-/// When what is blocked is tried again.
+/// When blocked steps are due for their next attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upcoming {
-    /// As of then.
+    /// The time at which this was counted.
     pub at: DateTime<Utc>,
-    /// Upcoming now: they are next.
+    /// Number of steps that are due now.
     pub now: u64,
-    /// How many are due up to each end of [`DUE_WITHIN`] and after the one before, and those after the
-    /// last.
+    /// Number of steps that are due up to each end of [`DUE_WITHIN`] and after the one before; the last
+    /// number counts those after all ends.
     pub columns: Vec<u64>,
-    /// The first that is not due yet.
+    /// When the first step that is not due yet becomes due.
     pub next: Option<DateTime<Utc>>,
 }
 
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(drawn(&row(5, 4, &cells), 10, 10), "..+-x-#---");
         // Half as wide: two columns are one.
         assert_eq!(drawn(&row(5, 5, &cells), 10, 5), ".+x# ");
-        // Wider than was counted it does not get.
+        // It never gets wider than the counted columns.
         assert_eq!(drawn(&row(5, 5, &cells), 10, 99).len(), 10);
         assert_eq!(drawn(&row(5, 0, &[]), 4, 4), "....");
         // Skipped from the start.

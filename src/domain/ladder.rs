@@ -1,19 +1,19 @@
-//! The ladder of a force-purge (P3): which rungs are offered for what is stuck, what each will do, and
-//! what it leaves behind.
+//! The purge ladder (P3): which rungs are offered for a step that does not go, what each rung does, and what
+//! it leaves behind.
 //!
-//! | rung | what it does | offered |
+//! | rung | what it does | when it is offered |
 //! |---|---|---|
-//! | `retry` | the deletion's own call again | of what is stuck, or blocked for now |
-//! | `unpin` | removes the edges that hold it and that its own deletion does not remove, as a deletion of their own; then `retry` | where such an edge is known, of the same project, and nothing protects it |
-//! | `runbook` | sends nothing: steps for this one id, by hand | where the kind has one for this error |
-//! | `forget` | sends nothing: the engine gives up, and what is there becomes an orphan | of what is stuck, or blocked for now |
+//! | `retry` | repeats the deletion's own call | for a step that is stuck or blocked |
+//! | `unpin` | removes the edges that block the step and that its own deletion does not remove, by a deletion of their own; then `retry` | where such an edge is known, in the same project, and nothing protects it |
+//! | `runbook` | sends nothing: prints the manual steps for this one id | for a stuck step whose kind has a runbook for its error |
+//! | `forget` | sends nothing: the engine abandons the step, and its resource becomes an orphan | for a step that is stuck or blocked |
 //!
-//! Whatever the rung: nothing is offered at a read-only site; what would lead to a delete is not offered
-//! of what a rule protects; and while a cloud works on a delete that it accepted, nothing but `retry`,
-//! until the kind's own limit has passed.
+//! Limits for every rung: nothing is offered at a read-only site; no rung that leads to a delete is offered
+//! for a protected resource; and while a cloud works on an accepted delete, only `retry` is offered until the
+//! kind's own limit has passed.
 //!
-//! No service that we know has a call that resets the state of a resource, or that deletes it by force:
-//! so there are no such rungs.
+//! No service that gone knows has a call that resets a resource's state or deletes it by force, so there are
+//! no such rungs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,11 +25,11 @@ use super::kinds::{AnswerClass, Kind, fill};
 use super::model::{Deletion, ResourceKey, Site, Step, StepError, StepState, short_id};
 use super::text::{did_you_mean, escape};
 
-/// The type of the error of a step that is stuck only because it waits for one that is.
+/// The error type of a step that is stuck only because it waits for a stuck step.
 pub const HELD: &str = "DependencyStuck";
 /// The error type of a step whose resource another deletion deletes.
 pub const LEFT_TO: &str = "LeftToAnotherDeletion";
-/// The type of the error of a step that waited for one that was forgotten.
+/// The error type of a step that waited for an abandoned step.
 pub const FORGOTTEN: &str = "DependencyForgotten";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub enum Rung {
 }
 
 impl Rung {
-    /// From the lowest on.
+    /// All rungs, from the lowest.
     pub const ALL: [Self; 4] = [Self::Retry, Self::Unpin, Self::Runbook, Self::Forget];
 
     pub fn as_str(self) -> &'static str {
@@ -55,7 +55,7 @@ impl Rung {
     }
 
     /// # Errors
-    /// For the person who wrote the word, with the nearest rung.
+    /// The word is no rung; the message names the nearest one.
     pub fn parse(word: &str) -> Result<Self, String> {
         let names = Self::ALL.map(Self::as_str);
         let found = Self::ALL.into_iter().find(|rung| rung.as_str() == word);
@@ -70,29 +70,29 @@ impl Rung {
     }
 }
 
-/// What a rung of the purge ladder is applied to.
+/// The steps to which a rung of the purge ladder is applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PurgeScope {
-    /// By its id, or its short id: all of it that is stuck.
+    /// All steps of a deletion that do not go; given by its id or short id.
     Deletion(String),
     Step(i64),
 }
 
-/// The whole ladder of one step, or of all that is stuck or blocked in a deletion.
+/// The ladder of one step, or of all stuck and blocked steps of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ladder {
     pub deletion_id: String,
-    /// None: of the deletion as a whole.
+    /// None if the ladder is for the whole deletion.
     pub step_id: Option<i64>,
     /// `load_balancer api (4fdb…) at prod/RegionOne`, or `3 stuck steps`.
     pub subject: String,
-    /// Where what it is about is.
+    /// The sites of the steps.
     #[serde(default)]
     pub sites: Vec<Site>,
     /// What must be typed to take a rung: the short id of the deletion.
     pub confirm: String,
-    /// From the lowest rung on, all of them.
+    /// One offer for each rung, from the lowest.
     pub offers: Vec<Offer>,
 }
 
@@ -101,9 +101,9 @@ pub struct Offer {
     pub rung: Rung,
     /// Why it is not offered, in one line; none if it is.
     pub why_not: Option<String>,
-    /// What it will do, a fact a line: each call, and on what.
+    /// What the rung will do, one fact per line: each call, and on what.
     pub does: Vec<String>,
-    /// What is in the cloud afterwards.
+    /// What remains in the cloud afterwards.
     pub leaves: String,
 }
 
@@ -113,26 +113,26 @@ impl Ladder {
     }
 }
 
-/// What is known of one step that does not go.
+/// The facts about one step that does not go.
 #[derive(Clone, Debug)]
 pub struct Facts<'f> {
     pub step: &'f Step,
     pub kind: Option<&'f Kind>,
-    /// Variables of the kind's calls beside the id's own (`cascade`).
+    /// Variables of the kind's calls, apart from those of the id (`cascade`).
     pub variables: BTreeMap<String, String>,
     /// How long the cloud may work on a delete of this kind (I6).
     pub pending_max: Duration,
-    /// Why nothing may lead to its delete: a rule that protects it now (P4), or that nobody can tell.
+    /// Why no rung may lead to its delete: a rule protects it now (P4), or it is unknown whether one does.
     pub guarded: Option<String>,
-    /// The site takes no write.
+    /// Whether the site is read-only.
     pub read_only: bool,
-    /// The calls that would remove what pins it; or why there are none.
+    /// The calls that would remove the edges that block it; or why there are none.
     pub pins: Result<Vec<String>, String>,
-    /// Steps that wait for this one.
+    /// Number of steps that wait for this one.
     pub waiting: u64,
 }
 
-/// The ladder of one step.
+/// Builds the ladder of one step.
 pub fn of_step(deletion: &Deletion, facts: &Facts<'_>, now: DateTime<Utc>) -> Ladder {
     let offers = Rung::ALL.map(|rung| offer(rung, facts, now));
     Ladder {
@@ -145,8 +145,8 @@ pub fn of_step(deletion: &Deletion, facts: &Facts<'_>, now: DateTime<Utc>) -> La
     }
 }
 
-/// The ladder of all that does not go in a deletion: that of its one step, or what all have in common.
-/// `roots`: what waits for none of the others.
+/// Builds the ladder of all steps of a deletion that do not go: that of the one step, or what all have in
+/// common. `roots`: the steps that wait for none of the others.
 pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>) -> Ladder {
     let not_going = deletion.counts.stuck + deletion.counts.blocked;
     if let [one] = roots {
@@ -203,7 +203,7 @@ pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>)
     }
 }
 
-/// Numbers that are named in one line; the rest are counted.
+/// Number of steps that one line names; the others are counted.
 const NAMED_MAX: usize = 8;
 
 fn one_at_a_time(roots: &[Facts<'_>]) -> String {
@@ -305,7 +305,7 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
     }
 }
 
-/// Of what is neither stuck nor blocked.
+/// Says why nothing is offered for a step that is neither stuck nor blocked.
 fn under_way(facts: &Facts<'_>) -> String {
     let step = facts.step;
     match step.state {
@@ -317,7 +317,7 @@ fn under_way(facts: &Facts<'_>) -> String {
     }
 }
 
-/// Until when a cloud may work on a delete that it accepted; none if it does not.
+/// Returns until when the cloud may work on an accepted delete; none if it is not working on one.
 fn works_until(facts: &Facts<'_>) -> Option<DateTime<Utc>> {
     let (kind, error) = (facts.kind?, facts.step.last_error.as_ref()?);
     let settles = kind.spec.settles.as_ref()?;
@@ -364,7 +364,7 @@ fn no_runbook(facts: &Facts<'_>) -> Option<String> {
     (!is_plain(&step.resource.key.id)).then(|| "its id cannot stand in a command".to_owned())
 }
 
-/// Nothing that a shell or SQL reads otherwise.
+/// Whether an id has no characters that a shell or SQL would interpret.
 fn is_plain(id: &str) -> bool {
     !id.is_empty()
         && id
@@ -372,7 +372,7 @@ fn is_plain(id: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || "-_.,".contains(c))
 }
 
-/// The runbook of a step, with its names in it; none if its kind has none.
+/// Returns the runbook of a step with its variables filled in; none if its kind has none.
 pub fn runbook(kind: &Kind, step: &Step) -> Option<String> {
     let runbook = kind.spec.runbook.as_ref()?;
     let key = &step.resource.key;
@@ -388,7 +388,7 @@ pub fn runbook(kind: &Kind, step: &Step) -> Option<String> {
     fill(&runbook.text, &variables).ok()
 }
 
-/// `DELETE /v2.0/ports/4fdb…`: the call that removes a resource of this kind.
+/// Writes the call that removes a resource of this kind: `DELETE /v2.0/ports/4fdb…`.
 pub fn call_line(kind: &Kind, key: &ResourceKey, more: &BTreeMap<String, String>) -> String {
     let mut variables = more.clone();
     variables.extend(kind.id_variables(&key.id));

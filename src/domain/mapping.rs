@@ -1,8 +1,9 @@
-//! Copies: what one site holds of another's resources, and goes with them.
+//! Copies of a resource at other sites, which are deleted with it.
 //!
-//! A *local* site copies a resource of the *central* one, and copies it again when it is read. So a
-//! deletion of the original takes each copy, by a cascade of its own, and the original goes last: its
-//! tombstone, from which readers learn that it is being deleted, ends with the last copy (T9, T12).
+//! A *local* site copies a resource of the *central* one, and copies it again when it is read. So the
+//! deletion of an original also deletes each copy, with a cascade of its own, and the original goes last:
+//! readers learn from its tombstone that it is being deleted, and the tombstone ends with the last copy (T9,
+//! T12).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +11,10 @@ use super::kinds::Kind;
 use super::model::{Resource, ResourceKey, Site};
 use super::plan::ListFilter;
 
-/// What a copy's tag begins with; the original's id follows.
+/// The prefix of a copy's tag; the original's id follows.
 pub const COPY_TAG: &str = "gone:copy-of=";
 
-/// Which sites hold copies of another's resources, and how those are told.
+/// The sites that hold copies of a central site's resources, and how copies are recognised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mapping {
@@ -23,29 +24,30 @@ pub struct Mapping {
     pub by: CopiedBy,
 }
 
-/// How a copy is known to be one.
+/// How a copy is recognised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopiedBy {
     /// It carries [`COPY_TAG`] with the original's id.
     #[default]
     Tag,
-    /// The one that has the same name and project.
+    /// It is the only resource with the same name and project.
     Name,
     /// It has the same id, where a service keeps ids.
     Id,
 }
 
-/// Where copies of one resource were looked for, and what was found: frozen with the plan.
+/// The sites where copies of one resource were searched for, and the copies found; frozen with the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapped {
     pub original: ResourceKey,
     #[serde(rename = "match")]
     pub by: CopiedBy,
-    /// Each local site once, also those that have none.
+    /// Each local site once, including those without copies.
     pub locals: Vec<Local>,
-    /// What the cloud removes with the original at its own site, and so has no tombstone: copies of it are
-    /// swept and refused as those of the original are (T20). Follows from the plan, and is none of it.
+    /// The parts that the cloud removes with the original at its own site, which have no tombstone: their
+    /// copies are swept and refused like those of the original (T20). They follow from the plan, and are not
+    /// stored in it.
     #[serde(skip)]
     pub parts: Vec<ResourceKey>,
 }
@@ -70,7 +72,7 @@ impl Mapped {
 }
 
 impl CopiedBy {
-    /// The list that shows the copies of these resources; none if this kind cannot have any.
+    /// Returns the filter that lists the copies of these resources; none if this kind cannot have copies.
     pub fn filter<'r>(
         self,
         kind: &Kind,
@@ -91,7 +93,7 @@ impl CopiedBy {
         })
     }
 
-    /// The list that shows what is certainly a copy of an original with one of these ids; none by name.
+    /// Returns the filter that lists the certain copies of originals with these ids; none for copies by name.
     pub fn filter_for<'i>(
         self,
         kind: &Kind,
@@ -111,7 +113,7 @@ impl CopiedBy {
         }
     }
 
-    /// The id of the original that this is certainly a copy of; none by name.
+    /// Returns the id of the original that this is certainly a copy of; none for copies by name.
     pub fn original_of(self, copy: &Resource) -> Option<&str> {
         match self {
             Self::Tag => original_of(&copy.tags),
@@ -120,8 +122,8 @@ impl CopiedBy {
         }
     }
 
-    /// Whether one is a copy of the other, as far as they tell: projects have other ids in another
-    /// cloud, so the caller compares those.
+    /// Whether one resource is a copy of the other, apart from their projects: these have other ids in
+    /// another cloud, so the caller compares them.
     pub fn fits(self, original: &Resource, copy: &Resource) -> bool {
         original.key.kind == copy.key.kind
             && match self {
@@ -132,7 +134,7 @@ impl CopiedBy {
     }
 }
 
-/// The id of what a resource with these tags is a copy of.
+/// Returns the id of the original that a copy with these tags names.
 pub fn original_of(tags: &[impl AsRef<str>]) -> Option<&str> {
     let mut tags = tags.iter();
     tags.find_map(|tag| tag.as_ref().strip_prefix(COPY_TAG))

@@ -1,4 +1,4 @@
-//! The pure room: nouns, kinds as data, the plan and the decisions.
+//! The domain, all of it pure: the data model, kinds as data, the planner and the decisions.
 //!
 //! **Architecture invariant:** nothing here reads a clock, draws a random number, waits, or does
 //! I/O; whatever a decision depends on is an argument. So each rule of `assets/promises.md` that

@@ -1,4 +1,4 @@
-//! The nouns that every room shares, in the shapes that the HTTP API serves.
+//! The data model that all modules share, in the shapes that the HTTP API serves.
 //!
 //! Times are UTC and RFC 3339 in JSON. Everything that comes from a cloud (ids, names, messages)
 //! is hostile text: it is kept verbatim here and escaped where it is shown ([`super::text`]).
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::mapping::Mapped;
 use super::text::escape;
 
-/// Where a resource lives: a region of a cloud, or another deployment of ours.
+/// Where a resource is: a region of a cloud, or a deployment.
 ///
 /// Written `cloud/region`, or the bare name of a deployment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,7 +31,7 @@ impl Site {
         }
     }
 
-    /// The cloud that it is a region of: there, projects have the same ids.
+    /// Returns the cloud of a region; within one cloud, projects have the same ids.
     pub fn cloud(&self) -> Option<&str> {
         match self {
             Self::Region { cloud, .. } => Some(cloud),
@@ -95,10 +95,10 @@ impl fmt::Display for KindName {
     }
 }
 
-/// What identifies one resource everywhere: in plans, steps, tombstones and blockers.
+/// The identity of one resource in plans, steps, tombstones and blockers.
 ///
-/// `id` is the cloud's own id, or for an edge that must itself be removed its composite id, joined
-/// by commas (`router_interface/ROUTER,SUBNET`).
+/// `id` is the cloud's own id. An edge that is removed itself has a composite id, joined by commas
+/// (`router_interface/ROUTER,SUBNET`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ResourceKey {
     pub site: Site,
@@ -107,7 +107,7 @@ pub struct ResourceKey {
 }
 
 impl ResourceKey {
-    /// `router interface gw (3f2a…)`, escaped.
+    /// Writes kind, name and id for a person, escaped: `router interface gw (3f2a…)`.
     pub fn called(&self, name: &str) -> String {
         let kind = self.kind.as_str().replace('_', " ");
         match name {
@@ -136,11 +136,11 @@ pub struct Resource {
     pub attributes: serde_json::Value,
 }
 
-/// Who asks. The SSH user, a peer's uid, or a token's name.
+/// The author of a command: the SSH user, a peer's uid, or a token's name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Actor {
     pub name: String,
-    /// Which way the command came.
+    /// The interface by which the command came.
     pub origin: Origin,
 }
 
@@ -152,22 +152,22 @@ pub enum Origin {
     Api,
     Gate,
     Peer,
-    /// The engine itself, when it removes what came back (T14).
+    /// The engine itself, when it removes a resource that came back (T14).
     Engine,
 }
 
-/// What someone may ask of the engine; each includes those before it.
+/// What a caller may ask of the engine; each scope includes those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Looks, and plans: nothing changes.
+    /// Reads and plans; changes nothing.
     View,
-    /// Deletes, tries again, cancels, pauses.
+    /// Deletes, retries, cancels, pauses.
     #[default]
     Operate,
     /// Takes a rung of the purge ladder, releases a tombstone.
     Force,
-    /// Lets go of what the ledger keeps.
+    /// Prunes the ledger, and moves a notification cursor.
     Admin,
 }
 
@@ -182,8 +182,8 @@ impl Scope {
     }
 }
 
-/// On whose rights a site is looked at. Absence counts only under the identity that the plan froze
-/// (I13): a cloud answers 404 to who has lost the right to see.
+/// The identity under which a site is observed. Absence counts only under the identity that the plan froze
+/// (I13), because a cloud also answers 404 to a login that has lost its rights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub user_id: String,
@@ -201,7 +201,7 @@ pub enum Action {
     Detach,
     /// The resource stays and loses its reference.
     Unset,
-    /// Made ready for its deletion (a disabled trunk refuses otherwise).
+    /// Prepares the resource for its deletion (a disabled trunk refuses it otherwise).
     Enable,
 }
 
@@ -219,7 +219,7 @@ impl Action {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// All that is independent goes on (N11).
+    /// Everything independent goes on (N11).
     #[default]
     Continue,
     Stop,
@@ -243,28 +243,28 @@ pub struct Target {
     pub name: String,
 }
 
-/// A plan that is frozen: what was approved is what is deleted (P1).
+/// A frozen plan: exactly what was approved is deleted (P1).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// SHA-256, in hex, over the canonical JSON of everything below but the refusals, warnings and
-    /// the estimate. Two plans of an unchanged cloud hash alike.
+    /// SHA-256, in hex, over the canonical JSON of targets, options, endpoints, mapping, steps, automatic and
+    /// unset. Two plans of an unchanged cloud hash alike.
     pub hash: String,
     pub targets: Vec<Target>,
     pub options: PlanOptions,
-    /// The address of each site's services, so that a plan is not run against another cloud.
+    /// The URL of each service at each site, so that a plan is not run against another cloud.
     pub endpoints: BTreeMap<String, String>,
-    /// On whose rights each site was read (I13). Not in the hash: two admins may share a plan.
+    /// The identity under which each site was read (I13). Not in the hash: two admins may share a plan.
     pub identities: BTreeMap<String, Identity>,
     pub steps: Vec<PlanStep>,
-    /// Removed by the cloud itself, at no call of ours (N5).
+    /// Resources that the cloud removes by itself, without a call of the engine (N5).
     pub automatic: Vec<PlanStep>,
-    /// Stay, and lose a reference, at no call of ours (N2).
+    /// Resources that stay and lose a reference, without a call of the engine (N2).
     pub unset: Vec<PlanStep>,
-    /// Of the targets those that stay, and of which only what belongs to them goes: projects. They are
-    /// never gone, whatever becomes of the deletion.
+    /// Targets that this plan keeps, and of which only what belongs to them goes: projects, and the targets
+    /// of a chained plan. They are never gone, however the deletion ends.
     #[serde(default)]
     pub kept: Vec<Target>,
-    /// What stays though it belongs to something that goes, and why (N19).
+    /// Resources that stay although they belong to something that goes, and why (N19).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Left>,
     /// Copies of the targets at other sites, which go with them.
@@ -273,11 +273,11 @@ pub struct Plan {
     /// Why this plan must not start; empty if it may.
     pub refused: Vec<Refusal>,
     pub warnings: Vec<String>,
-    /// How many calls the deletion will make at most, without faults.
+    /// Maximum number of calls that the deletion makes, without faults.
     pub calls_estimate: u64,
 }
 
-/// A resource that stays though it belongs to something that goes.
+/// A resource that stays although it belongs to something that goes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Left {
     pub resource: Target,
@@ -298,17 +298,18 @@ pub struct PlanOptions {
     pub drift: DriftPolicy,
     #[serde(default)]
     pub release_floating_ips: bool,
-    /// What other projects may use goes too: public and community images, shared networks (N19).
+    /// Whether resources that other projects may use go too: public and community images, shared networks
+    /// (N19).
     #[serde(default, skip_serializing_if = "is_false")]
     pub include_public: bool,
-    /// The project itself goes too, once all that belongs to it is gone (N19).
+    /// Whether the project itself goes too, once everything that belongs to it is gone (N19).
     #[serde(default, skip_serializing_if = "is_false")]
     pub with_project: bool,
-    /// What is in use is not refused: it goes to the collector, which tries until nothing holds it.
+    /// Whether a resource in use goes to the retry queue until nothing blocks it, instead of being refused.
     #[serde(default, skip_serializing_if = "is_false")]
     pub park: bool,
-    /// Its targets go by another deletion, in whichever deployment. What points at them is seen to (G6):
-    /// what the other one does not see to itself.
+    /// Whether another deletion, in any deployment, deletes the targets. This one handles the references to
+    /// them (G6) that the other does not handle itself.
     #[serde(default, skip_serializing_if = "is_false")]
     pub chained: bool,
 }
@@ -320,8 +321,8 @@ fn is_false(value: &bool) -> bool {
 /// One resource inside a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanStep {
-    /// Position in [`Plan::steps`]; what `depends_on` names. In `automatic` and `unset`: counted on
-    /// from there.
+    /// Position in [`Plan::steps`], by which `depends_on` names it. The numbers go on in `automatic` and
+    /// `unset`.
     pub id: u32,
     pub site: Site,
     pub kind: KindName,
@@ -334,14 +335,14 @@ pub struct PlanStep {
     pub automatic: bool,
     /// Why it is in the plan, for a person: `port on network web`.
     pub why: Arc<str>,
-    /// SHA-256 over what drift compares: project, name, tags, owner, references, protection.
+    /// SHA-256 over what drift compares: project, name, tags, owner and references.
     pub fingerprint: String,
-    /// The tags, owner and references that the fingerprint is over, so that drift can tell what they were.
-    /// Not in the hash, where the fingerprint stands for it; empty in plans of older versions.
+    /// The tags, owner and references that the fingerprint covers, so that a drift message can give the old
+    /// values. Not in the hash, which covers the fingerprint; empty in plans of older versions.
     #[serde(default, skip_serializing_if = "Compared::is_empty")]
     pub compared: Compared,
-    /// What the kind's calls need beside the id (`router_id`, `port_id` of an interface): also the
-    /// incarnation's own handle (I10); and the scope of what is looked for together.
+    /// The variables that the kind's calls need beside the id (`router_id`, `port_id` of an interface),
+    /// including the incarnation's own handle (I10); and the scope by which one list observes many steps.
     #[serde(default, skip_serializing_if = "no_vars")]
     pub vars: Arc<BTreeMap<String, String>>,
 }
@@ -402,7 +403,7 @@ impl PlanStep {
     }
 }
 
-/// Why a plan must not start, or a command is not taken.
+/// Why a plan must not start, or a command is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub resource: Target,
@@ -410,7 +411,7 @@ pub struct Refusal {
     /// For a person, with what to do.
     pub reason: String,
     pub blocker: Option<Blocker>,
-    /// What is not as it was approved (P1); of any other rule nothing.
+    /// The differences from the approved plan (P1); empty for any other rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<PlanChange>,
 }
@@ -420,7 +421,7 @@ pub struct Refusal {
 pub struct PlanChange {
     pub resource: Target,
     pub change: ChangeKind,
-    /// Of what changed: each field that did.
+    /// Each field that differs, if the resource changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
 }
@@ -435,8 +436,8 @@ pub enum ChangeKind {
     Changed,
 }
 
-/// A field, by the name that the service gives it, as it was approved and as it is now. Empty: there was,
-/// or is, no value.
+/// A field, under the service's name for it, with its approved and its current value. An empty text means no
+/// value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldChange {
     pub field: String,
@@ -453,19 +454,19 @@ pub enum RefusalRule {
     OtherProject,
     /// A protection rule, or a guard that is always on (P4).
     Protected,
-    /// By its name alone not exactly one resource is a copy of it.
+    /// Copies are matched by name alone, and a site does not have exactly one.
     Copies,
     /// Steps that wait for each other.
     Cycle,
-    /// Not there, or could not be read: nothing can be planned.
+    /// A target is not there or cannot be read, so nothing can be planned.
     Unreadable,
-    /// The login is not let in, or is not shown what a plan must see.
+    /// The login is refused, or is not shown what a plan must list.
     NotShown,
     /// The cloud is no longer as the approved plan froze it; nothing was sent (P1).
     Drift,
 }
 
-/// What stands in the way of a resource (P2).
+/// Something that keeps a resource from going (P2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocker {
     pub kind: KindName,
@@ -480,14 +481,14 @@ pub struct Blocker {
     pub since: Option<DateTime<Utc>>,
     /// Whether this deletion removes it too.
     pub in_plan: bool,
-    /// What it stands in the way of, where that is not the resource itself: of what holds it in another
+    /// The resource that it blocks, if that is not the step's own resource but a blocker in another
     /// deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<Box<ResourceKey>>,
 }
 
 impl Blocker {
-    /// What stands in the way and is in no plan, as far as its key and name tell.
+    /// Makes a blocker that is in no plan, of which only key and name are known.
     pub fn of(key: &ResourceKey, name: &str) -> Self {
         Self {
             kind: key.kind.clone(),
@@ -510,7 +511,7 @@ impl Blocker {
         }
     }
 
-    /// The project that owns it as people call it: by its name, or by its id where that is unknown.
+    /// Returns the owning project as people call it: by its name, or by its id if the name is unknown.
     pub fn owner_shown(&self) -> &str {
         if self.owner_name.is_empty() {
             &self.owner
@@ -559,7 +560,7 @@ impl DeletionState {
             Self::Purged => "purged",
         }
     }
-    /// Nothing moves any more unless a person acts.
+    /// Whether nothing moves any more unless a person acts.
     pub fn is_terminal(self) -> bool {
         matches!(
             self,
@@ -571,14 +572,14 @@ impl DeletionState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
-    /// Something must go first.
+    /// Another step must go first.
     Waiting,
     Ready,
     /// Its call is in flight, and its lease with it.
     Running,
-    /// Observed for: after a call that was accepted, or whose answer was lost.
+    /// The engine observes whether it is gone, after a call that was accepted or whose answer was lost.
     Verifying,
-    /// Refused for now; the collector tries again at `next_attempt_at`.
+    /// Refused for now; the retry worker makes the next attempt at `next_attempt_at`.
     Blocked,
     Stuck,
     Gone,
@@ -612,7 +613,7 @@ impl StepState {
             Self::Purged => "purged",
         }
     }
-    /// The engine will still do something about it by itself.
+    /// Whether the engine will still act on it by itself.
     pub fn is_live(self) -> bool {
         matches!(
             self,
@@ -648,7 +649,7 @@ impl Phase {
     }
 }
 
-/// What kind of failure an answer is; classified once, where the answer arrives.
+/// The class of a failure, decided once, where the answer arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
@@ -675,7 +676,7 @@ impl ErrorClass {
     }
 }
 
-/// A failure as it is kept and shown: the cloud's own words, never ours alone (P2).
+/// A failure as it is stored and shown: in the cloud's own words, never in ours alone (P2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepError {
     pub class: ErrorClass,
@@ -690,7 +691,7 @@ pub struct StepError {
     pub at: DateTime<Utc>,
 }
 
-/// What came back on a call, for its line in the timeline; of what never came, none.
+/// The answer to a call, for its line in the timeline; empty if none came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// HTTP status.
@@ -740,16 +741,16 @@ impl Counts {
             StepState::Purged => &mut self.purged,
         }
     }
-    /// Steps that nothing more is done about.
+    /// Number of steps that have ended.
     pub fn ended(&self) -> u64 {
         self.gone + self.skipped + self.purged
     }
-    /// Steps that have ended, and those whose delete was accepted, which one look ends by the hundred:
-    /// what progress is measured by.
+    /// Number of steps that have ended, and of those whose delete was accepted: the measure of progress,
+    /// since one observation ends accepted steps by the hundred.
     pub fn accepted(&self) -> u64 {
         self.ended() + self.verifying
     }
-    /// Steps that the engine will still move by itself.
+    /// Number of steps that the engine still moves by itself.
     pub fn live(&self) -> u64 {
         self.waiting + self.ready + self.running + self.verifying + self.blocked
     }
@@ -763,7 +764,7 @@ pub struct Deletion {
     pub requested_by: Actor,
     pub requested_at: DateTime<Utc>,
     pub reason: String,
-    /// The deletion that caused this one (a sweep of what came back, another deployment's).
+    /// The deletion that caused this one: one whose resource came back, or one of another deployment.
     pub cause: Option<String>,
     #[serde(flatten)]
     pub options: PlanOptions,
@@ -778,7 +779,7 @@ pub struct Deletion {
     /// One line on what is happening, or why nothing is.
     #[serde(default)]
     pub note: String,
-    /// Until then it is planned again while a cloud does not answer (N16).
+    /// Until when planning is repeated if a cloud does not answer (N16).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<DateTime<Utc>>,
 }
@@ -791,7 +792,7 @@ pub struct Step {
     pub action: Action,
     pub state: StepState,
     pub depends_on: Vec<i64>,
-    /// Of calls that count (I6: "not yet" does not).
+    /// Number of calls that count as attempts (I6: "not yet" does not).
     pub attempts: u32,
     pub max_attempts: u32,
     pub next_attempt_at: Option<DateTime<Utc>>,
@@ -799,7 +800,7 @@ pub struct Step {
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
     pub last_error: Option<StepError>,
-    /// The stuck step because of which this one, which was never sent, is stuck too.
+    /// The stuck step because of which this one is stuck too, without having been sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<i64>,
     /// How many times it came back after it was gone (T14).
@@ -822,38 +823,38 @@ pub struct Tombstone {
     #[serde(flatten)]
     pub key: ResourceKey,
     pub phase: Phase,
-    /// Set once, when the fence was first raised (T15); none while the resource is there anew (M1).
+    /// Set once, when the write guard was first raised (T15); none while a re-created resource lives (M1).
     pub deleted_at: Option<DateTime<Utc>>,
     pub gone_at: Option<DateTime<Utc>>,
-    /// Grows when the identity is created again under a natural key (M1).
+    /// Grows each time the resource is created again under a natural key (M1).
     pub incarnation: u32,
     pub recreated: u32,
-    /// Empty where that is no longer kept.
+    /// Empty if the deletion is no longer kept.
     pub deletion_id: String,
 }
 
-/// What a purge left in a cloud (P3): its tombstone is `purged`.
+/// A resource that a purge left in a cloud (P3); its tombstone is `purged`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphan {
     pub resource: StepResource,
     pub project_id: String,
-    /// When it was given up.
+    /// When it was abandoned.
     pub since: DateTime<Utc>,
-    /// What its last attempt met, in the cloud's own words.
+    /// The error of its last attempt, in the cloud's own words.
     pub why: String,
     pub deletion_id: String,
     pub step_id: i64,
     pub there: Presence,
 }
 
-/// What a look found when it was asked for.
+/// Whether an orphan still exists, observed when the orphans are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Presence {
     Present,
-    /// Confirmed, as an absence must be (I13).
+    /// Its absence was confirmed (I13).
     Absent,
-    /// The look could not tell.
+    /// The observation was inconclusive.
     Unclear,
 }
 
@@ -876,7 +877,7 @@ pub struct SitePause {
     pub at: DateTime<Utc>,
 }
 
-/// One line of what happened, in order; the stream that consoles and scripts follow.
+/// One event. Consoles and scripts follow the stream of events, which is in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     pub seq: i64,
@@ -887,7 +888,7 @@ pub struct Event {
     pub kind: EventKind,
     /// For a person, already one line.
     pub message: String,
-    /// What a program needs: `{state, status, request_id, attempts}` as far as they apply.
+    /// The fields for programs: `{state, status, request_id, attempts}` as far as they apply.
     #[serde(default)]
     pub data: serde_json::Value,
 }
@@ -903,23 +904,23 @@ pub enum EventKind {
     /// A call was answered (one attempt in a step's timeline).
     Attempt,
     Recreated,
-    /// What was gone was created anew, under a natural key (M1).
+    /// A resource that was gone was created again, under a natural key (M1).
     Revived,
     /// A rung of the ladder was taken (P3).
     Purge,
     /// A person accepted or refused newcomers, or changed the options of a deletion that runs (P11).
     Drift,
-    /// A resource of our own kinds was created or changed.
+    /// A native resource was created or changed.
     Registry,
-    /// Another deployment came on record, was released, or is not what it was (G12).
+    /// Another deployment was put on record, was released, or has changed (G12).
     Deployment,
     Site,
     Engine,
-    /// An admin is told once that something is stuck (I7).
+    /// Something is stuck; an admin is notified once (I7).
     NeedsPerson,
 }
 
-/// The last eight characters, by which people call a deletion.
+/// Returns the last eight characters, by which people name a deletion.
 pub fn short_id(id: &str) -> &str {
     let cut = id.len().saturating_sub(8);
     id.get(cut..).unwrap_or(id)
@@ -929,6 +930,6 @@ pub fn short_id(id: &str) -> &str {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paged<T> {
     pub rows: Vec<T>,
-    /// Where the next page begins; none: this is the last.
+    /// Where the next page begins; none on the last page.
     pub next: Option<String>,
 }

@@ -1,14 +1,14 @@
-//! A time as people write it: of the day, whole, or from where they are.
+//! A point in time as people write it: a time of day, a full date and time, or an offset.
 
 use chrono::{DateTime, NaiveDateTime, NaiveTime, TimeDelta, Utc};
 
 use super::duration;
 
-/// `03:12:07` or `03:12` of the day of `from`; `2026-11-24T03:12:07Z`, in UTC without a zone; `-10m` or `+1h`
-/// from it.
+/// Parses `03:12:07` or `03:12` as a time on the day of `from`; `2026-11-24T03:12:07Z`, in UTC if it has no
+/// zone; `-10m` or `+1h` as an offset from `from`.
 ///
 /// # Errors
-/// Says what is meant, with examples.
+/// The text is none of these; the message gives examples.
 pub fn parse(text: &str, from: DateTime<Utc>) -> Result<DateTime<Utc>, String> {
     let text = text.trim();
     let relative = |length: &str| {

@@ -1,5 +1,4 @@
-//! Resources of our own kinds: what a deployment keeps in its registry, as callers write it and readers
-//! see it.
+//! Native resources: what a deployment keeps in its registry, as callers write it and readers see it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use super::kinds::{Kind, OnDelete, base, lookup, referred};
 use super::model::{KindName, ResourceKey, Site};
 use super::text::{did_you_mean, escape};
 
-/// What a registry keeps of one resource.
+/// A native resource as the registry keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Native {
     pub key: ResourceKey,
@@ -19,23 +18,24 @@ pub struct Native {
     pub incarnation: u32,
     /// `name`, `project_id`, `tags` and the fields of its kind, as they were written.
     pub fields: Map<String, Value>,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub deleting: bool,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
 }
 
-/// What one points at.
+/// A reference of a native resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeReference {
     pub field: String,
     pub to: ResourceKey,
-    /// It must be there, in this registry: only a cloud, or another deployment, knows of others.
+    /// Whether the target must exist in this registry: other targets are known only to a cloud or another
+    /// deployment.
     pub here: bool,
 }
 
 impl Native {
-    /// As a listing shows it.
+    /// Returns the row that a listing shows.
     pub fn row(&self) -> Value {
         let time = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Micros, true).into();
         let mut row = self.fields.clone();
@@ -55,10 +55,10 @@ impl Native {
 /// Longer ids are refused.
 const ID_MAX: usize = 128;
 
-/// What was asked to be kept: its id, if one was chosen, and its fields.
+/// Reads the body of a request: the id, if the caller chose one, and the fields.
 ///
 /// # Errors
-/// Names the field, and the nearest valid one.
+/// A field is unknown, missing or of the wrong type; the message names it and the nearest valid one.
 pub fn read(kind: &Kind, body: &Value) -> Result<(Option<String>, Map<String, Value>), String> {
     let mut fields = known_fields(kind, body)?;
     let id = match fields.remove("id") {
@@ -75,10 +75,10 @@ pub fn read(kind: &Kind, body: &Value) -> Result<(Option<String>, Map<String, Va
     Ok((id, fields))
 }
 
-/// The fields that an update leaves: those that it names are as it says, null takes one away.
+/// Returns the fields after an update: it replaces the fields that it names, and null removes one.
 ///
 /// # Errors
-/// As of [`read`].
+/// As for [`read`].
 pub fn amend(
     kind: &Kind,
     before: &Map<String, Value>,
@@ -93,14 +93,14 @@ pub fn amend(
     read(kind, &Value::Object(fields)).map(|(_, fields)| fields)
 }
 
-/// The kind that a field refers to, if it does.
+/// Returns the kind that a field refers to; none if it is no reference.
 pub fn refers_to<'k>(kind: &'k Kind, field: &str) -> Option<&'k KindName> {
     let mut references = kind.spec.references.iter();
     let refers = references.find(|it| it.field.as_deref().map(base) == Some(field));
     refers.map(|reference| &reference.to)
 }
 
-/// What a reference's value says.
+/// Returns the key of the resource that a reference's value names.
 pub fn key_of(value: &str, kind: &KindName, home: &Site) -> ResourceKey {
     let (id, site) = referred(value);
     ResourceKey {
@@ -110,7 +110,7 @@ pub fn key_of(value: &str, kind: &KindName, home: &Site) -> ResourceKey {
     }
 }
 
-/// What the fields point at, seen from `home`; each once.
+/// Returns the references in the fields, each once. A value without a site means one at `home`.
 pub fn references(kind: &Kind, fields: &Map<String, Value>, home: &Site) -> Vec<NativeReference> {
     let row = Value::Object(fields.clone());
     let mut found: Vec<NativeReference> = Vec::new();
@@ -133,7 +133,7 @@ pub fn references(kind: &Kind, fields: &Map<String, Value>, home: &Site) -> Vec<
     found
 }
 
-/// The fields without what points at this from one of them.
+/// Returns the fields without the reference to `to` in `field`.
 pub fn without(
     mut fields: Map<String, Value>,
     field: &str,
@@ -155,7 +155,7 @@ pub fn without(
     fields
 }
 
-/// What a step must unset, as it keeps it: from which field, and what that points at.
+/// Writes the references that a step must unset into a step variable: field and target of each.
 pub fn unset_vars(
     references: impl Iterator<Item = (String, ResourceKey)>,
 ) -> Option<(String, String)> {
@@ -166,10 +166,10 @@ pub fn unset_vars(
     Some((UNSET.to_owned(), text))
 }
 
-/// The same, read again.
+/// Reads the references that a step must unset.
 ///
 /// # Errors
-/// There is none, or it cannot be read: not knowing what to unset is not having nothing to unset.
+/// The variable is missing or cannot be read. That is not the same as having nothing to unset.
 pub fn unset_of(vars: &BTreeMap<String, String>) -> Result<Vec<(String, ResourceKey)>, String> {
     let text = vars.get(UNSET).ok_or("the step has no references")?;
     serde_json::from_str(text).map_err(|error| format!("the step's references: {error}"))
@@ -228,7 +228,7 @@ fn known_fields(kind: &Kind, body: &Value) -> Result<Map<String, Value>, String>
     Ok(fields.clone())
 }
 
-/// Ids stand in paths, in targets, and before an `@`.
+/// Checks an id. Ids stand in paths, in targets, and before an `@`.
 fn valid_id(id: String) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
     match !id.is_empty() && id.len() <= ID_MAX && id.chars().all(fits) {

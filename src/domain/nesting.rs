@@ -1,8 +1,7 @@
-//! How deep a TOML text may nest, before it is parsed.
+//! Checks how deeply a TOML text nests, before it is parsed.
 //!
-//! The parser bounds nesting where a text is valid. Where it recovers from an error inside an inline
-//! table it does not, and its recursion then ends the process; a key of too many parts it refuses
-//! without a place.
+//! The parser limits nesting in valid text, but not when it recovers from an error inside an inline table:
+//! then its recursion ends the process. And it refuses a key of too many parts without saying where.
 
 use std::ops::Range;
 
@@ -14,11 +13,11 @@ const MOST: usize = 64;
 
 pub const TOO_DEEP: &str = "nested too deeply: at most 64 lists, tables and parts of keys";
 
-/// The first list, table or part of a key that is deeper than is parsed, in bytes. Brackets that
-/// nothing closes count too: each may be recursion.
+/// Returns the bytes of the first list, table or part of a key that nests too deeply. Unclosed brackets count
+/// too: the parser may recurse at each.
 pub fn first_too_deep(text: &str) -> Option<Range<usize>> {
-    // What is open, by what closes it, with the dots of the key that stands there; the whole text at
-    // the bottom.
+    // The open brackets: the token that closes each, and the dots of the current key in it. The whole text is
+    // at the bottom.
     let mut open = vec![(TokenKind::Eof, 0_usize)];
     let mut depth = 0;
     for token in Source::new(text).lex() {
@@ -53,7 +52,7 @@ pub fn first_too_deep(text: &str) -> Option<Range<usize>> {
     None
 }
 
-/// From 1.
+/// Returns the line of a byte offset, counted from 1.
 pub fn line_of(text: &str, offset: usize) -> usize {
     let before = text.bytes().take(offset);
     before.filter(|byte| *byte == b'\n').count() + 1

@@ -1,13 +1,12 @@
-//! What people are told of without asking (I7): what counts, what is gathered into one message, and
-//! when that goes out.
+//! Notifications (I7): which events count, which are gathered into one message, and when that goes out.
 //!
-//! 1. Of each step that is stuck by itself there is one event; of a deletion that was refused, and of a
-//!    site that was paused, one each: the ledger writes no second one until it has worked in between.
-//! 2. A refusal counts unless somebody waits for it: who asked from a console or the command line, and
-//!    has looked on for less than [`LOOKED_ON`].
-//! 3. A site that works again before the message went is left out.
-//! 4. What comes within [`Pace::gather`] of the first is one message. More about the same deletion or
-//!    site waits until [`Pace::again`] has passed, unless a message goes out anyway: it takes all.
+//! 1. There is one event for each step that is stuck by itself, for each refused deletion, and for each
+//!    paused site. The ledger writes no second one until it has worked in between.
+//! 2. A refusal counts unless its requester still waits for it: a request from a console or the command line
+//!    that is younger than [`LOOKED_ON`].
+//! 3. A site that works again before the message goes out is left out.
+//! 4. Events within [`Pace::gather`] of the first make one message. More about the same deletion or site
+//!    waits until [`Pace::again`] has passed, unless a message goes out anyway: it takes everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,33 +16,33 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{Deletion, Event, EventKind, Origin, Site};
 
-/// How far a channel has told people; kept in the ledger, for each channel.
+/// How far a channel has notified people. The ledger keeps one for each channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mark {
-    /// The events up to this sequence are told, or nothing to tell.
+    /// Events up to this sequence are notified, or need no notification.
     pub through: i64,
-    /// A message about those up to this sequence was begun; whether it was taken is not known.
+    /// The sequence up to which a message was begun, while it is unknown whether the receiver accepted it.
     pub telling: Option<i64>,
-    /// What the channel answered last, if it took nothing; empty if it did.
+    /// The channel's last error; empty if it accepted the last message.
     pub failing: String,
 }
 
-/// A channel's mark, and what it is a mark in.
+/// A channel's mark, and the ledger that it belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotificationCursor {
-    /// Of this ledger, and of no other.
+    /// The id of the ledger, and of no other.
     pub ledger_id: String,
-    /// The newest event.
+    /// The sequence of the newest event.
     pub newest: i64,
-    /// None if the channel has never told anything.
+    /// None if the channel has never sent anything.
     pub mark: Option<Mark>,
 }
 
-/// What a topic of a message is about.
+/// The subject of a topic.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// Nothing is sent there any more.
+    /// This site is paused: nothing is sent there.
     Paused(Site),
     /// Steps of this deletion are stuck.
     Stuck(String),
@@ -54,9 +53,9 @@ pub enum Subject {
 /// One subject's part of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// When the first of these came.
+    /// When the first of its events came.
     pub since: DateTime<Utc>,
-    /// How many steps.
+    /// Number of steps.
     pub count: u64,
     pub sites: BTreeSet<Site>,
     /// The first of the steps, at most [`STEPS_MAX`].
@@ -65,10 +64,10 @@ pub struct Topic {
     pub line: String,
 }
 
-/// Steps of a deletion that a message tells more of than their number: as many as one reads.
+/// Number of steps of a deletion that a message describes: as many as a person reads.
 pub const STEPS_MAX: usize = 5;
 
-/// How long who asked looks at the answer. Most plans stand, or are refused, in a second.
+/// How long a requester is taken to watch for the answer. Most plans are ready, or refused, within a second.
 pub const LOOKED_ON: TimeDelta = TimeDelta::minutes(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,10 +76,10 @@ pub struct Pace {
     pub again: Duration,
 }
 
-/// What has come since a mark, and is not told yet.
+/// The events since a mark that are not notified yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
-    /// The last event that was looked at.
+    /// The sequence of the last event that was examined.
     pub through: i64,
     pub topics: BTreeMap<Subject, Topic>,
 }
@@ -93,7 +92,7 @@ impl Gathered {
         }
     }
 
-    /// Takes in the next event. `refused` is the deletion of one that says it was refused.
+    /// Adds the next event. If it says that a deletion was refused, `refused` is that deletion.
     pub fn take(&mut self, event: &Event, refused: Option<&Deletion>) {
         self.through = event.seq;
         let deletion = event.deletion_id.clone();
@@ -146,9 +145,9 @@ impl Gathered {
         })
     }
 
-    /// When a message is to go out; none: there is nothing to tell. `told` says when each subject was
-    /// last told of. What came before `since`, when nobody looked, counts as come then: a site may turn
-    /// out to work.
+    /// Returns when a message is due; none if there is nothing to send. `told` holds the time of each
+    /// subject's last notification. Events from before `since`, when no notifier ran, count as if they came
+    /// then: a site may turn out to work.
     pub fn due(
         &self,
         pace: Pace,
@@ -168,14 +167,13 @@ fn site_of(event: &Event) -> Option<Site> {
     event.data["site"].as_str()?.parse().ok()
 }
 
-/// Whether whoever asked for a deletion that was refused then has gone away meanwhile.
+/// Whether the requester of a deletion no longer waited when it was refused.
 pub fn nobody_waits(deletion: &Deletion, refused_at: DateTime<Utc>) -> bool {
     let looks_on = matches!(deletion.requested_by.origin, Origin::Console | Origin::Cli);
     !looks_on || refused_at - deletion.requested_at >= LOOKED_ON
 }
 
-/// How long a channel that took nothing is left in peace, after so many failures in a row (from 1): it
-/// is never given up.
+/// Returns how long to wait after so many failures in a row (from 1). A channel is never abandoned.
 pub fn wait_after(failures: usize) -> Duration {
     const WAITS_SECONDS: [u64; 6] = [5, 15, 60, 300, 600, 900];
     let index = failures.saturating_sub(1).min(WAITS_SECONDS.len() - 1);

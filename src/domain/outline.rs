@@ -1,6 +1,6 @@
-//! A deletion's steps as a tree, of which only what is looked at is ever read: what goes last is the
-//! root, what must go before it stands below. Equal siblings are a [`Branch`]: a network with
-//! 1,000,000 ports is two of them.
+//! A deletion's steps as a tree, of which only the visible part is ever read. The step that goes last is the
+//! root; steps that must go before it are below it. Equal siblings form a [`Branch`]: a network with
+//! 1,000,000 ports has two of them.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{Action, Counts, KindName, PlanStep, Site, Step, StepState};
 
-/// This many equal siblings become one line.
+/// From this many on, equal siblings become one line.
 pub const FOLD_FROM: u64 = 6;
 
-/// The order of a branch's steps: what needs a person first, what has ended last. Steps of one state
-/// stand in the order of their ids.
+/// The order of a branch's steps: those that need a person first, those that have ended last. Steps in one
+/// state are ordered by id.
 pub const BY_URGENCY: [StepState; 9] = [
     StepState::Stuck,
     StepState::Blocked,
@@ -25,22 +25,22 @@ pub const BY_URGENCY: [StepState; 9] = [
     StepState::Gone,
 ];
 
-/// Equal siblings: of one kind, at one site, to which the same is done, and below each of which there
-/// is something or not.
+/// Equal siblings: steps of one kind and action at one site, either all or none of which have steps below
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
     pub id: i64,
-    /// The step that they stand below; none: they go last.
+    /// The step that they are below; none if they go last.
     pub below: Option<i64>,
     pub site: Site,
     pub kind: KindName,
     pub action: Action,
-    /// Nothing stands below them.
+    /// Whether no steps are below them.
     pub leaf: bool,
     pub counts: Counts,
 }
 
-/// A branch, and all of its steps by id if they are fewer than [`FOLD_FROM`].
+/// A branch, with all its steps in the order of their ids if they are fewer than [`FOLD_FROM`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BranchRead {
     #[serde(flatten)]
@@ -48,7 +48,7 @@ pub struct BranchRead {
     pub steps: Vec<Step>,
 }
 
-/// A step below which a person looks, and its place among its branch's steps, [`BY_URGENCY`].
+/// A step that a person has opened, and its place among its branch's steps, [`BY_URGENCY`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
     pub branch: i64,
@@ -56,26 +56,27 @@ pub struct Place {
     pub step: Step,
 }
 
-/// The branches below some steps, and where these stand.
+/// The branches below some steps, and the places of these steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outline {
     pub branches: Vec<BranchRead>,
     pub places: Vec<Place>,
 }
 
-/// All of a plan's tree.
+/// The whole tree of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Planted {
-    /// Their ids are their positions here, `below` and the steps are positions in the plan; their
-    /// counts have a total only.
+    /// A branch's id is its position here; `below` is a step's position in the plan; of the counts only the
+    /// total is set.
     pub branches: Vec<Branch>,
     /// The branch of each step.
     pub branch_of: Vec<u32>,
-    /// 1 goes first; steps of one number may go at once. 0: waits in a circle.
+    /// The wave of each step: 1 goes first, and steps of one wave may go at the same time. 0: it waits in a
+    /// cycle.
     pub waves: Vec<u32>,
 }
 
-/// Gives each step its one place.
+/// Builds the tree of a plan, in which each step has one place.
 pub fn plant(steps: &[PlanStep]) -> Planted {
     let (parents, waves) = places(steps);
     let mut leaf = vec![true; steps.len()];
@@ -110,12 +111,12 @@ pub fn plant(steps: &[PlanStep]) -> Planted {
     }
 }
 
-/// Each step stands below the deepest of those that wait for it, so that a port with an address stands
-/// below its subnet, though the network waits for it too. What waits in a circle has no place below
-/// anything.
+/// Returns each step's parent and wave. A step goes below the deepest of those that wait for it, so that a
+/// port with an address is below its subnet, although the network waits for it too. Steps that wait in a
+/// cycle have no parent.
 fn places(steps: &[PlanStep]) -> (Vec<Option<u32>>, Vec<u32>) {
     let n = steps.len();
-    // What is not in the plan is waited for by nobody.
+    // Steps that are not in the plan are not waited for.
     let before = |at: usize| {
         let all = steps[at].depends_on.iter().copied();
         all.filter(|below| (*below as usize) < n)

@@ -1,12 +1,14 @@
-//! What deployments say to each other about what is being deleted (G), and what follows from it.
+//! The messages that deployments exchange about deletions (G), and the decisions that follow from them.
 //!
-//! An *owner* deletes; an *importer* has kinds that refer to the owner's. The importer keeps a watch: it
-//! hears which of the owner's resources are going, each under a sequence. The owner asks the importer,
-//! in its own terms only (G8), whether anything still points at them. Both are deployments of equal
-//! right, and a deployment may import its own kinds (an asynchronous reference within one registry).
+//! The *owner* deletes a resource; an *importer* has kinds that refer to the owner's kinds. The importer
+//! keeps a watch, which delivers notices of the owner's deletions, each under a sequence number. The owner
+//! asks the importer, in its own terms only (G8), for clearance: whether any resource still refers to what it
+//! deletes. Owners and importers are equals, and a deployment may import its own kinds (an asynchronous
+//! reference within one registry).
 //!
-//! Whoever a message is from bounds what it may say (P13): an owner speaks of resources that it keeps or of
-//! the clouds that it manages ([`PeerScope`]), an importer of its own that point at them. What it says of others is refused with the whole message.
+//! The sender bounds what a message may contain (P13). An owner may name resources that it keeps or that are
+//! in the clouds that it manages ([`PeerScope`]), and an importer its own resources that refer to those. A
+//! message that names any other resource is refused as a whole.
 
 use std::collections::BTreeSet;
 
@@ -32,12 +34,13 @@ impl Deployment {
     }
 }
 
-/// A name is at most so long.
+/// Maximum length of a deployment's name.
 const NAME_CHARS_MAX: usize = 100;
-/// Ids, roots and names of resources in a message are at most so long.
+/// Maximum length of an id, a deletion or a root in a message, in bytes.
 const TEXT_BYTES_MAX: usize = 1_024;
 
-/// Why nothing can be called so, if nothing can: it stands after the `@` of a target and in paths.
+/// Says why a text cannot be the name of a deployment; none if it can. The name stands after the `@` of a
+/// target and in paths.
 pub fn wrong_deployment_name(name: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let is_well = !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(fits);
@@ -48,7 +51,7 @@ pub fn wrong_deployment_name(name: &str) -> Option<String> {
     })
 }
 
-/// Nothing in a message is empty where it must not be, or longer than any of ours.
+/// Checks that none of the texts is empty or longer than `TEXT_BYTES_MAX`.
 fn fitting<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
     match texts
         .into_iter()
@@ -61,8 +64,8 @@ fn fitting<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
     }
 }
 
-/// What the settings say of a peer: what it must call itself, and of which regions of clouds it may speak
-/// beside those that are called as its own.
+/// The settings about a peer: the name that it must have, and the cloud regions that it may name in addition
+/// to those that have its own region's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerScope {
     pub name: Option<String>,
@@ -70,8 +73,9 @@ pub struct PeerScope {
 }
 
 impl PeerScope {
-    /// Whether an owner speaks of its own: of what it keeps itself, or of a cloud that it manages. Kinds of a
-    /// cloud are those of the owner's service; of which region is known by its name, or by the settings.
+    /// Checks that an owner may name a resource: it keeps the resource itself, or manages its cloud region.
+    /// It manages a region that has its own region's name, or that the settings list. Kinds of a cloud are
+    /// those of the owner's service.
     fn allows(&self, from: &Deployment, key: &ResourceKey) -> Result<(), String> {
         let region_is_its = match &key.site {
             Site::Region { region, .. } => {
@@ -94,7 +98,7 @@ impl PeerScope {
     }
 }
 
-/// Whether a deployment speaks of what it keeps itself.
+/// Checks that a deployment keeps the resource that it names.
 fn own(from: &Deployment, key: &ResourceKey) -> Result<(), String> {
     match key.site == from.site() {
         true => Ok(()),
@@ -106,34 +110,34 @@ fn own(from: &Deployment, key: &ResourceKey) -> Result<(), String> {
     }
 }
 
-/// "I keep watching you": what an importer sends, again and again.
+/// The request of an importer that keeps a watch; sent again after each answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
     pub from: Deployment,
-    /// Those of the owner's kinds that kinds of the importer refer to.
+    /// The owner's kinds to which kinds of the importer refer.
     pub kinds: BTreeSet<KindName>,
-    /// Which of the owner's ledgers `after` counts in; empty before the first answer.
+    /// The owner's ledger in which `after` counts; empty before the first answer.
     pub ledger: String,
     /// Everything up to this sequence is durable at the importer.
     pub after: i64,
-    /// How long the answer may take when there is nothing new: that is the heartbeat.
+    /// How long the answer may take if there is nothing new: the time between heartbeats.
     pub wait_ms: u64,
 }
 
-/// The answer to a [`Watch`]: what changed, in the order of the sequence. Empty is a heartbeat.
+/// The answer to a [`Watch`]: the changes, in the order of their sequence. An empty one is a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct News {
     pub from: Deployment,
     pub ledger: String,
-    /// The importer has heard everything up to this sequence when it has taken in `changes`. Lower than
-    /// what was asked for: the ledger was set back, and is to be heard from the start.
+    /// The importer knows everything up to this sequence once it has applied `changes`. If it is lower than
+    /// the one in the request, the ledger was set back, and the importer starts from the beginning.
     pub seq: i64,
     pub changes: Vec<DeletionNotice>,
-    /// There is more behind `seq` already.
+    /// Whether there are already more changes after `seq`.
     pub more: bool,
 }
 
-/// A resource of the owner's, as its tombstone says now.
+/// A resource of the owner, as its tombstone describes it now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletionNotice {
     #[serde(flatten)]
@@ -141,16 +145,16 @@ pub struct DeletionNotice {
     pub phase: Phase,
     pub incarnation: u32,
     pub deletion: String,
-    /// The deletion that all began with, in whichever deployment (G13).
+    /// The deletion with which the cascade began, in any deployment (G13).
     pub root: String,
 }
 
 impl News {
-    /// Whether this owner may say so to a deployment that watches it for these kinds. What a deployment
-    /// hears from itself is about anything of its own, the regions of its clouds too.
+    /// Checks that this owner may send this to a deployment that watches it for these kinds. A deployment may
+    /// tell itself about anything of its own, including the regions of its clouds.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The message is not acceptable; the error says why.
     pub fn check(
         &self,
         home: &Deployment,
@@ -183,10 +187,10 @@ impl News {
 }
 
 impl Question {
-    /// Whether this owner may ask that.
+    /// Checks that this owner may ask this.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The question is not acceptable; the error says why.
     pub fn check(&self, home: &Deployment, scope: &PeerScope) -> Result<(), String> {
         if self.about.len() > ASKED_TOGETHER {
             return Err(format!(
@@ -204,13 +208,13 @@ impl Question {
 }
 
 impl DeletionNotice {
-    /// Whether old references to it are seen to, and it may still come to be as before.
+    /// Whether its deletion is under way: references to it are handled, and it may still be released.
     pub fn is_going(&self) -> bool {
         matches!(self.phase, Phase::Checking | Phase::Deleting)
     }
 }
 
-/// `deployment/deletion`: which deletion this one began with, if not with itself.
+/// Returns the root of a deletion, as `deployment/deletion`: the given root, or the deletion itself.
 pub fn root_of(home: &Site, root: Option<&str>, deletion_id: &str) -> String {
     match root {
         Some(root) => root.to_owned(),
@@ -218,45 +222,47 @@ pub fn root_of(home: &Site, root: Option<&str>, deletion_id: &str) -> String {
     }
 }
 
-/// Of another deployment; a cause that is a deletion of our own is its bare id.
+/// Whether a cause is a deletion of another deployment; a deletion of this one is given by its bare id.
 pub fn is_foreign_root(cause: &str) -> bool {
     cause.contains('/')
 }
 
-/// "Does anything of yours point at these?" At most [`ASKED_TOGETHER`] at a time.
+/// The owner's request for clearance: whether any resource of the importer refers to these. At most
+/// [`ASKED_TOGETHER`] at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     pub from: Deployment,
-    /// The answer counts only from a view that has heard this much of the owner's ledger (G7).
+    /// The answer counts only if the importer knows the owner's ledger up to `seq` (G7).
     pub ledger: String,
     pub seq: i64,
     pub about: Vec<ClearanceRequest>,
 }
 
-/// Resources in one question.
+/// Maximum number of resources in one question.
 pub const ASKED_TOGETHER: usize = 1_000;
-/// What holds one resource is named up to this many; more are counted.
+/// Maximum number of holders that are named for one resource; the others are counted.
 pub const HOLDERS_MAX: usize = 20;
-/// More deployments than that in one circle are taken for an echo.
+/// Maximum number of deployments that pass a waiting relation on; after more, it is taken for an echo.
 const HOPS_MAX: u8 = 64;
-/// Resources that wait for each other over several deployments are told from a queue up to this many.
+/// Maximum number of resources in a cycle over several deployments; a longer one is not recognised.
 pub const CIRCLE_MAX: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClearanceRequest {
     #[serde(flatten)]
     pub key: ResourceKey,
-    /// Which deletion of it is meant; of what is only planned none stands yet.
+    /// The deletion of the resource; none while it is only planned.
     pub deletion: Option<String>,
     pub incarnation: u32,
     pub root: String,
 }
 
-/// One for each that was asked about, in their order; nothing else is an answer.
+/// The answers of an importer: one for each resource in the question, in the same order. Anything else does
+/// not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answers {
     pub from: Deployment,
-    /// Of the owner's ledger, what the importer had heard when it looked.
+    /// The owner's ledger, which the importer knew up to `seq` when it answered.
     pub ledger: String,
     pub seq: i64,
     pub about: Vec<Answered>,
@@ -266,36 +272,36 @@ pub struct Answers {
 pub struct Answered {
     #[serde(flatten)]
     pub asked: ClearanceRequest,
-    /// Nothing points at it, and nothing will.
+    /// Whether this is a clearance: nothing refers to the resource, and nothing will.
     pub clear: bool,
     pub holders: Vec<Holder>,
-    /// All that point at it, those that are not named included.
+    /// Number of all resources that refer to it, including those that are not named.
     pub count: u64,
 }
 
-/// A resource of an importer's that still points at one of the owner's.
+/// A resource of an importer that still refers to one of the owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     #[serde(flatten)]
     pub key: ResourceKey,
     pub name: String,
     pub project_id: String,
-    /// It goes only by itself: the deletion of what it points at is refused (G2).
+    /// Whether its reference blocks: it does not go along, and the deletion of its target is refused (G2).
     pub blocks: bool,
-    /// The deletion that it goes under, by its root.
+    /// The root of the deletion under which it goes, if it does.
     pub root: Option<String>,
-    /// Who waits for whom among what goes under the same root, itself first, as far as its deployment
+    /// Which resources that go under the same root wait for which, this one first, as far as its deployment
     /// knows (G13).
     pub waits: Waits,
-    /// Why it does not go, if it is held up: `blocked by contract c1`.
+    /// Why it does not go, if something blocks it: `blocked by contract c1`.
     pub why: String,
-    /// What holds it up there, as far as its deployment knows.
+    /// What blocks it in its deployment, as far as that knows.
     pub held_by: Vec<Blocker>,
 }
 
 impl Holder {
-    /// Whether it waits for this in a circle, and for nothing else: such would wait for ever, so one of
-    /// them goes first (G13).
+    /// Whether it waits for the requested resource in a cycle, and for nothing else. Such resources would
+    /// wait for ever, so one of them goes first (G13).
     pub fn waits_for(&self, asked: &ClearanceRequest) -> bool {
         let same_root = self.root.as_deref() == Some(asked.root.as_str());
         same_root && self.waits.close_a_circle(&self.key, &asked.key)
@@ -311,11 +317,11 @@ impl Holder {
 }
 
 impl Answers {
-    /// Whether these answers are to this question, from a view that is late enough (G7). An answer that is
-    /// empty, short, about something else or from too early a view is none.
+    /// Checks that these answers belong to this question, and that the importer's view is late enough (G7).
+    /// An answer that is empty, short, about something else or from too early a view does not count.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The answers do not count; the error says why.
     pub fn check(&self, question: &Question) -> Result<(), String> {
         if self.ledger != question.ledger {
             return Err("it has heard of another ledger".to_owned());
@@ -336,8 +342,8 @@ impl Answers {
             .try_for_each(|answered| self.check_holders(answered))
     }
 
-    /// An importer names its own, and says of its own alone what that waits for; of others it tells what
-    /// it was told.
+    /// Checks that an importer names only its own resources. What it says first-hand about waiting must be
+    /// about these too; about others it passes on what it received.
     fn check_holders(&self, answered: &Answered) -> Result<(), String> {
         let site = self.from.site();
         if answered.holders.len() > HOLDERS_MAX {
@@ -359,7 +365,7 @@ impl Answers {
 }
 
 impl Answered {
-    /// What an importer says of one resource, from all that points at it.
+    /// Makes an importer's answer about one resource, from all resources that refer to it.
     pub fn of(asked: ClearanceRequest, mut holders: Vec<Holder>, count: u64) -> Self {
         let all_named = count == holders.len() as u64;
         let clear = all_named && holders.iter().all(|holder| holder.waits_for(&asked));
@@ -378,8 +384,8 @@ impl Answered {
     }
 }
 
-/// Resources that are being deleted under one root, each with all that it waits for. What waits for
-/// something else, too (its turn, a blocker, an answer), is not among them.
+/// Resources that are being deleted under one root, each with everything that it waits for. A resource that
+/// also waits for something else (a blocker, an answer) is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Waits(Vec<Waiting>);
@@ -389,18 +395,18 @@ struct Waiting {
     #[serde(flatten)]
     key: ResourceKey,
     on: BTreeSet<ResourceKey>,
-    /// Over how many deployments this was told. What is nearer is newer: what went round in a circle, and
-    /// was true once, loses to it, and dies out where nobody tells it any more.
+    /// Number of deployments over which this was passed on. Fewer mean newer: an outdated relation that
+    /// travels in a circle loses to the newer one, and disappears once no deployment repeats it.
     hops: u8,
 }
 
 impl Waits {
-    /// Adds one of this deployment, with all that it waits for.
+    /// Adds a resource of this deployment, with everything that it waits for.
     pub fn add(&mut self, key: ResourceKey, on: BTreeSet<ResourceKey>) {
         self.put(Waiting { key, on, hops: 0 });
     }
 
-    /// Adds what another deployment tells; of its own each knows best.
+    /// Adds what another deployment reports. About its own resources each deployment knows best.
     pub fn hear(&mut self, home: &Site, others: &Self) {
         for told in &others.0 {
             let hops = told.hops.saturating_add(1);
@@ -422,7 +428,7 @@ impl Waits {
         }
     }
 
-    /// All that anything here waits for.
+    /// Returns everything that any of these resources waits for.
     pub fn waited_for(&self) -> impl Iterator<Item = &ResourceKey> {
         self.0.iter().flat_map(|waiting| &waiting.on)
     }
@@ -432,7 +438,7 @@ impl Waits {
         found.map(|waiting| &waiting.on)
     }
 
-    /// Whether all that `from` waits for, however far, is known, and waits for `to`.
+    /// Whether everything that `from` waits for, directly or not, is known and waits for `to`.
     fn close_a_circle(&self, from: &ResourceKey, to: &ResourceKey) -> bool {
         let mut reached = BTreeSet::from([from]);
         let mut open = vec![from];
@@ -460,20 +466,21 @@ impl Waits {
     }
 }
 
-/// The type of the error of a step that waits for what importers say.
+/// The error type of a step that waits for the clearances of importers.
 pub const AWAITED: &str = "AwaitingImporters";
-/// The kind of what stands in the way where a deployment has said nothing yet: itself.
+/// The kind of the blocker that stands for a deployment that has not answered yet.
 pub const SILENT: &str = "deployment";
 
-/// An importer that has not confirmed yet, and what it said last; none: nothing, since then.
+/// An importer that has not given its clearance yet, and its last answer; none if it has not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingClearance {
     pub importer: String,
     pub said: Option<Answered>,
 }
 
-/// What a step that only importers hold is told, and what stands in its way: those who hold it, and those
-/// who say nothing, by name (G7, G11). First what will not go by itself: that is what a person looks for.
+/// Returns the message and the blockers of a step that waits for importers only: the resources that refer to
+/// it, and the deployments that have not answered, by name (G7, G11). Blockers that do not go by themselves
+/// come first: a person looks for those.
 pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
     let mut lines = Vec::new();
     let mut silent = Vec::new();
@@ -486,7 +493,7 @@ pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
         lines.push(still_has(importer, said));
         blockers.extend(said.holders.iter().map(Holder::blocker));
     }
-    // Each once, and in a circle not what waits itself.
+    // Each blocker once, and in a cycle none that is a waiting resource itself.
     let said = || awaited.iter().filter_map(|it| it.said.as_ref());
     let mut seen: BTreeSet<ResourceKey> = said().map(|said| said.asked.key.clone()).collect();
     seen.extend(blockers.iter().map(Blocker::key));
@@ -509,11 +516,11 @@ pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
     (lines.join(". "), blockers)
 }
 
-/// Holders of one deployment that one line names.
+/// Number of holders of one deployment that one line names.
 const NAMED_MAX: usize = 3;
-/// Deployments that one line names, of those that hold something and of those that are silent.
+/// Number of deployments that one line names, of those with holders and of those that have not answered.
 const DEPLOYMENTS_NAMED_MAX: usize = 20;
-/// What stands in the way of one step is told up to this many; more are counted where they are.
+/// Maximum number of blockers that are kept for one step; their deployments count the others.
 const BLOCKERS_MAX: usize = 100;
 
 fn still_has(importer: &str, said: &Answered) -> String {

@@ -1,18 +1,18 @@
-//! The planner: from targets to a frozen graph of what goes, in which order, and why.
+//! The planner: turns targets into a frozen graph of what goes, in which order, and why.
 //!
-//! It asks and never looks: [`Planner::wanted`] says which listings it needs next, [`Planner::feed`]
-//! takes their rows, and when nothing more is wanted [`Planner::finish`] builds the plan. Discovery is
-//! set at a time: one listing for each kind and filter, never a query per resource (N14).
+//! The planner does no I/O: [`Planner::wanted`] returns the listings that it needs next, [`Planner::feed`]
+//! takes their rows, and when nothing more is wanted, [`Planner::finish`] builds the plan. Discovery works on
+//! sets: one listing for each kind and filter, never a query per resource (N14).
 //!
-//! A resource that points at something that goes has one of these fates, the first that applies:
+//! A resource that refers to a resource that goes has the first of these fates that applies:
 //!
-//! 1. *automatic*: the cloud removes it along with what it points at;
-//! 2. *step*: it goes first (the reference cascades, and the cascade was asked for);
-//! 3. *unset*: it stays and loses its reference, to the cloud itself or, of our own kinds, by a step;
+//! 1. *automatic*: the cloud removes it along with its target;
+//! 2. *step*: it goes first (the reference cascades, and a cascade was requested);
+//! 3. *unset*: it stays and loses its reference; the cloud clears it, or for a native kind a step does;
 //! 4. *blocker*: the plan is refused (N15).
 //!
-//! What an automatic or unset resource holds elsewhere (a floating IP holds a router's interface) is
-//! free once that goes which removes or unsets it: the holder's remover goes first.
+//! An automatic or unset resource may block another one (a floating IP blocks a router's interface). That one
+//! is free once the step is done that removes or unsets the blocker, so this step goes first.
 
 mod build;
 mod changes;
@@ -49,23 +49,24 @@ pub struct Lookup {
     pub filter: Option<ListFilter>,
 }
 
-/// `key` has one of the values; the client splits them over as many calls as a URL's length demands.
+/// Rows whose `key` has one of the values. The client splits the values over as many calls as the length of a
+/// URL requires.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListFilter {
     pub key: String,
     pub values: Vec<String>,
 }
 
-/// A resource that no cascade may touch, and the rule that says so (P4). Decided outside, since age
-/// needs a clock.
+/// Returns the rule that keeps every cascade from a resource (P4), if there is one. It is decided outside,
+/// since age needs a clock.
 pub type Protection<'p> = dyn Fn(&Resource) -> Option<String> + Send + Sync + 'p;
 
-/// What was asked of a listed kind.
+/// The listings of a kind that were already requested.
 #[derive(Default)]
 struct ListedValues {
-    /// All of it, which answers whatever a filter asks.
+    /// Whether the whole kind was listed, which answers every filter.
     whole: bool,
-    /// By the filter's key.
+    /// The requested values, by the filter's key.
     values: HashMap<String, HashSet<String>>,
 }
 
@@ -79,7 +80,7 @@ impl ListedValues {
     }
 }
 
-/// What is wanted next: values by listed kind and filter key; without a key, all of the kind.
+/// The listings needed next: values by listed kind and filter key; without a key, the whole kind.
 type Wanted = BTreeMap<(Site, KindName, Option<String>), BTreeSet<String>>;
 
 pub struct Planner<'k> {
@@ -90,25 +91,26 @@ pub struct Planner<'k> {
     mapping: Vec<Mapped>,
     /// The original of each copy.
     originals: HashMap<ResourceKey, ResourceKey>,
-    /// Everything seen in listings, of any fate.
+    /// All listed resources, of any fate.
     seen: BTreeMap<Arc<ResourceKey>, ListedRow>,
     going: BTreeMap<Arc<ResourceKey>, PlanNode<'k>>,
     unset: BTreeMap<Arc<ResourceKey>, Vec<Link<'k>>>,
-    /// What stays though it belongs to something that goes.
+    /// Resources that stay although they belong to something that goes.
     left: BTreeMap<Arc<ResourceKey>, Stays<'k>>,
-    /// Resources whose dependents were asked for.
+    /// Resources whose dependents were already requested.
     explored: HashSet<Arc<ResourceKey>>,
     asked: HashMap<(Site, KindName), ListedValues>,
-    /// The listed kinds that a service does not show to the login, and what it says.
+    /// The listed kinds that a service does not show to the login, and the service's message.
     not_shown: BTreeMap<(Site, KindName), String>,
 }
 
 /// A resource that will be gone.
 struct PlanNode<'k> {
     fate: Fate,
-    /// What pulled it in: the automatic one's removers, or the step's reasons.
+    /// The links that brought it into the plan: to the removers of an automatic resource, or to the reasons
+    /// of a step.
     links: Vec<Link<'k>>,
-    /// Projects of the targets that lead here (P4).
+    /// The projects of the targets that lead here (P4).
     roots: Roots,
 }
 
@@ -119,7 +121,7 @@ enum Fate {
     Target,
     Automatic,
     Step,
-    /// Goes along after what takes it.
+    /// Goes along with the resource that takes it, after that.
     Taken,
 }
 
@@ -127,17 +129,17 @@ enum Fate {
 struct Link<'k> {
     to: Arc<ResourceKey>,
     on_delete: OnDelete,
-    /// The field that says so, where the reference names one.
+    /// The field of the reference, if it names one.
     field: Option<&'k str>,
     says: &'k str,
-    /// An unset that leaves whatever else the resource points at as it is (N18).
+    /// Whether it is an unset that leaves the resource's other references as they are (N18).
     partial: bool,
-    /// A service made the resource for what this points at (N20).
+    /// Whether a service made the resource for its target (N20).
     of_service: bool,
 }
 
 impl Link<'_> {
-    /// Whether what it points at cannot go while the resource is there as it is.
+    /// Whether its target cannot go while the referrer stays as it is.
     fn holds(&self) -> bool {
         matches!(self.on_delete, OnDelete::Block | OnDelete::Cascade)
     }
@@ -173,8 +175,8 @@ impl<'k> Planner<'k> {
         planner
     }
 
-    /// Copies of the targets, which go with them. In the original's own cloud a copy must be of the
-    /// same project; in another, projects have other ids.
+    /// Adds copies of the targets, which go with them. In the original's own cloud a copy must be of the same
+    /// project; in another, projects have other ids.
     #[must_use]
     pub fn with_copies(mut self, mapping: Vec<Mapped>, copies: Vec<Resource>) -> Self {
         for mapped in &mapping {
@@ -195,7 +197,8 @@ impl<'k> Planner<'k> {
         self
     }
 
-    /// What goes because it was asked for, with the projects that lead to it: its own, if none.
+    /// Adds a resource that goes because it was requested, with the projects that lead to it: its own, if
+    /// none.
     fn root(&mut self, resource: Resource, roots: Option<Roots>, texts: &mut Texts) {
         let seen = ListedRow::new(&resource, self.protection, texts);
         let going = PlanNode {
@@ -212,7 +215,7 @@ impl<'k> Planner<'k> {
         self.kinds.get(name)
     }
 
-    /// The listings needed next; empty when everything is known.
+    /// Returns the listings needed next; empty when everything is known.
     pub fn wanted(&mut self) -> Vec<Lookup> {
         self.join();
         while self.decide() {}
@@ -255,18 +258,18 @@ impl<'k> Planner<'k> {
             lookup.filter.is_none() || !whole.contains(&(lookup.site.clone(), lookup.kind.clone()))
         });
         if lookups.is_empty() && self.explored.len() < self.going.len() {
-            // Everything that was left to ask had been asked for before: look at what is new.
+            // Everything that was left had been requested before: go on with what is new.
             return self.wanted();
         }
         lookups
     }
 
-    /// How much is known so far, in resources: what the next answer costs grows with it.
+    /// Returns the number of resources known so far, with which the cost of the next answer grows.
     pub fn size(&self) -> usize {
         self.seen.len()
     }
 
-    /// Where calls will go: the sites and services of all that goes, each with one of its kinds.
+    /// Returns the sites and services that calls will go to, each with one of its kinds.
     pub fn services(&self) -> BTreeMap<(&Site, &str), &'k Kind> {
         let going = self.going.keys().chain(self.unset.keys());
         let going = going.filter(|key| !self.goes_elsewhere(key));
@@ -275,12 +278,12 @@ impl<'k> Planner<'k> {
             .collect()
     }
 
-    /// What takes the rows of a lookup.
+    /// Returns the buffer for the rows of a lookup.
     pub fn found(&self, lookup: &Lookup) -> Found<'k> {
         Found::new(self.kinds, self.protection, lookup)
     }
 
-    /// All that a lookup found.
+    /// Takes everything that a lookup found.
     pub fn feed(&mut self, found: Found<'k>) {
         for (key, seen) in found.resources {
             if !self.seen.contains_key(&key) {
@@ -348,7 +351,7 @@ impl<'k> Planner<'k> {
         }
     }
 
-    /// What could point at, or goes along with, each resource that newly goes.
+    /// Adds the listings of what may refer to, or goes along with, each resource that newly goes.
     fn want_dependents(&mut self, wanted: &mut Wanted) {
         let fresh: Vec<Arc<ResourceKey>> = self
             .going
@@ -376,13 +379,13 @@ impl<'k> Planner<'k> {
             };
             let listed = self.kinds.listed(referrer).name.clone();
             let at = (site.clone(), listed);
-            // It was all listed: there is nothing more to find.
+            // The whole kind was listed: there is nothing more to find.
             if self.asked.get(&at).is_some_and(|asked| asked.whole) {
                 continue;
             }
             let (site, listed) = at;
             match &reference.find {
-                // It is seen in the lists of the parents that other references ask for.
+                // The lists below parents, which other references request, show it.
                 None if referrer.is_listed_within() => {}
                 None => {
                     wanted.entry((site, listed, None)).or_default();
@@ -417,7 +420,7 @@ impl<'k> Planner<'k> {
         }
     }
 
-    /// Decides fates from what is seen; true if anything newly goes.
+    /// Decides fates from what is listed so far; true if anything newly goes.
     fn decide(&mut self) -> bool {
         self.left = self.what_is_left();
         let index = self.index();
@@ -435,13 +438,13 @@ impl<'k> Planner<'k> {
             } else if any(OnDelete::Cascade) && self.options.cascade {
                 (Fate::Step, OnDelete::Cascade)
             } else {
-                // Of our own it is unset by a step, and that only where nothing else holds it, or that is
-                // waited for.
+                // A step unsets a native resource, but only if all its links are unsets, or if the plan waits
+                // for the others (`park`).
                 let holds = |link: &Link<'_>| link.on_delete != OnDelete::Unset;
                 if self.is_native(key) && !self.options.park && links.iter().any(holds) {
                     continue;
                 }
-                // What loses one of several addresses holds its network as before.
+                // A resource that loses one of several addresses blocks its network as before.
                 let frees = |link: &Link<'_>| link.on_delete == OnDelete::Unset && !link.partial;
                 if links.iter().any(Link::holds) && !links.iter().any(frees) && !self.is_native(key)
                 {
@@ -469,7 +472,7 @@ impl<'k> Planner<'k> {
         changed
     }
 
-    /// The targets' projects that lead here by these links.
+    /// Returns the targets' projects that lead here by these links.
     fn roots_of(&self, links: &[Link<'_>]) -> Roots {
         let mut roots = Roots::default();
         for going in links.iter().filter_map(|link| self.going.get(&link.to)) {
@@ -516,7 +519,7 @@ impl<'k> Planner<'k> {
         Some((self.seen.get(key)?, self.kind(&key.kind)?))
     }
 
-    /// Going resources by what references match on.
+    /// Indexes the resources that go by the values that references match on.
     fn index(&self) -> TargetIndex<'_> {
         let mut index = TargetIndex::default();
         for key in self.going.keys() {
@@ -536,7 +539,7 @@ impl<'k> Planner<'k> {
         index
     }
 
-    /// What a resource points at among what goes; the first reference that applies to a target wins.
+    /// Returns a resource's links to resources that go; the first reference that applies to a target wins.
     fn links(
         &self,
         key: &ResourceKey,
@@ -587,8 +590,9 @@ impl<'k> Planner<'k> {
         links
     }
 
-    /// Whether a reference to what goes is seen to in the plan of its deletion, or in one of its own that
-    /// is chained to it: what is asynchronous, and what refers to another deployment's, is (G3, G6).
+    /// Whether this plan handles a reference to a resource that goes. Of the resources that it deletes
+    /// itself, it handles the synchronous references. If another deletion, to which it is chained, deletes
+    /// the target, it handles those that are asynchronous or lead to another deployment (G3, G6).
     fn is_for_this_plan(&self, reference: &Reference, to: &ResourceKey) -> bool {
         match self.goes_elsewhere(to) {
             true => reference.asynchronous || !self.kinds.is_ours(&to.site),
@@ -596,12 +600,12 @@ impl<'k> Planner<'k> {
         }
     }
 
-    /// Whether another deletion takes it away, to which this plan's is chained.
+    /// Whether another deletion, to which this plan is chained, deletes it.
     fn goes_elsewhere(&self, key: &ResourceKey) -> bool {
         self.options.chained && self.targets.contains(key)
     }
 
-    /// Whether only what belongs to it goes by this plan.
+    /// Whether this plan keeps it, and deletes only what belongs to it.
     fn stays(&self, key: &ResourceKey) -> bool {
         let stays = |kind: &Kind| {
             let goes = kind
@@ -613,7 +617,8 @@ impl<'k> Planner<'k> {
         self.goes_elsewhere(key) || self.kind(&key.kind).is_some_and(stays)
     }
 
-    /// Of a target that is the same in all regions of its cloud, the one whose step deletes it.
+    /// Returns the target whose step deletes a resource that is the same in all regions of its cloud; for any
+    /// other, the resource itself.
     fn first_of<'p>(&'p self, key: &'p ResourceKey) -> &'p ResourceKey {
         let everywhere = self
             .kind(&key.kind)
@@ -661,10 +666,10 @@ impl<'k> Planner<'k> {
     }
 }
 
-/// By kind, path and value.
+/// Resources that go, by kind, path and value.
 type TargetIndex<'s> = HashMap<(&'s KindName, &'s str, &'s str), Vec<&'s Arc<ResourceKey>>>;
 
-/// The path in the target that the index is kept by.
+/// Returns the path in the target by which the index is kept.
 fn first_equals(reference: &Reference) -> &str {
     reference
         .matches
@@ -673,7 +678,7 @@ fn first_equals(reference: &Reference) -> &str {
         .unwrap_or("id")
 }
 
-/// Values of a target under a path; `id` is its id, composite or not.
+/// Returns the values of a target under a path; `id` is its id, composite or not.
 fn target_values<'s>(
     key: &'s ResourceKey,
     resource: &'s ListedRow,
@@ -684,7 +689,7 @@ fn target_values<'s>(
     id.into_iter().chain(others.into_iter().flatten())
 }
 
-/// What goes along with a resource.
+/// Returns the keys of what goes along with a resource.
 fn taken_keys(
     key: &ResourceKey,
     resource: &ListedRow,
@@ -704,7 +709,7 @@ fn in_cidr(address: &str, cidr: &str) -> bool {
     }
 }
 
-/// On whose rights and where each site was read: frozen with the plan.
+/// The identities and endpoints with which the sites were read; frozen with the plan.
 #[derive(Clone, Debug, Default)]
 pub struct Frozen {
     pub identities: BTreeMap<String, Identity>,

@@ -1,4 +1,5 @@
-//! What next, from (step, outcome, now): the collector's schedule, snoozes, and when to give up.
+//! Decides a step's next state from (step, outcome, now): the retry schedule, snoozes, and when a step is
+//! stuck.
 //!
 //! Pure: the same step, outcome, time and chance give the same decision.
 
@@ -9,10 +10,10 @@ use chrono::{DateTime, Utc};
 use super::kinds::AnswerClass;
 use super::model::{Blocker, ErrorClass, StepError, StepState};
 
-/// What a call to a cloud came to, classified once, where the answer arrived.
+/// The outcome of a call to a cloud, classified once, where the answer arrived.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// A 2xx: not yet absence (I13).
+    /// A 2xx, which does not prove absence (I13).
     Accepted {
         status: u16,
     },
@@ -21,8 +22,8 @@ pub enum Outcome {
         status: u16,
     },
     Failed(Failure),
-    /// An error that leaves open whether the call took effect, from a server that died on it or a proxy that
-    /// waited no longer: looked at first (N13). It is taken up as this says if it had none.
+    /// An error that leaves open whether the call took effect, because a server died on it or a proxy timed
+    /// out: the engine observes first (N13). If the call had no effect, it counts as this failure.
     Unclear(Failure),
 }
 
@@ -30,68 +31,69 @@ pub enum Outcome {
 pub struct Failure {
     pub retry: Retry,
     pub error: StepError,
-    /// What stands in the way, as far as the answer and the ledger tell.
+    /// The blockers, as far as the answer and the ledger tell.
     pub blockers: Vec<Blocker>,
-    /// The cloud's own wish.
+    /// The cloud's `Retry-After`.
     pub retry_after: Option<Duration>,
 }
 
-/// How a failure is taken up again.
+/// How a failure is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// On the collector's schedule; uses an attempt (I1, I3).
+    /// By the retry schedule; uses an attempt (I1, I3).
     Scheduled,
-    /// In progress: a snooze that uses no attempt, bounded by age (I6).
+    /// In progress: snoozed, which uses no attempt and is bounded by age (I6).
     Pending,
-    /// Down: soon, as such; uses no attempt.
+    /// The service is down: retried soon; uses no attempt.
     Unavailable,
-    /// One call too many in its time: the same, and fewer are sent in that (N16).
+    /// Too many calls in a time: retried like `Unavailable`, and fewer calls are sent (N16).
     Throttled,
-    /// Nobody knows whether it took effect: look first (N13).
+    /// It is unknown whether the call took effect: observe first (N13).
     Unknown,
     /// The site is paused and the step waits for it; uses no attempt (N13).
     SitePaused,
-    /// Only other deployments' word is missing: it is tried when that comes, and uses no attempt. Bounded
-    /// by age, like what is in progress.
+    /// Only clearances of other deployments are missing: the step is sent when they come, and uses no
+    /// attempt. Bounded by age, like `Pending`.
     AwaitsClearance,
-    /// A person must look at once.
+    /// Not retried: it needs a person at once.
     Never,
 }
 
-/// What a look found (I13).
+/// The result of an observation (I13).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Observed {
     Absent,
     /// Still there, the same incarnation.
     Present,
-    /// There again: created after its delete was sent, around every gate (T14).
+    /// There again: created after its delete was sent, in a way that no gate saw (T14).
     Anew(StepError),
-    /// Still there, and the cloud works on what it accepted.
+    /// Still there: the cloud works on the delete that it accepted.
     StillDeleting(StepError),
-    /// Still there: the cloud has failed at what it accepted.
+    /// Still there: the cloud has failed at the delete that it accepted.
     Failed(StepError),
-    /// Still there: the error with which the call was answered meant that it took no effect.
+    /// Still there: the error that answered the call means that it took no effect.
     NotTaken(Failure),
-    /// Could not tell: the listing failed, or lies.
+    /// Inconclusive: the listing failed, or is not reliable.
     Unclear(StepError),
 }
 
-/// What a decision needs to know of a step.
+/// The facts about a step that a decision needs.
 #[derive(Clone, Copy, Debug)]
 pub struct StepFacts<'s> {
-    /// Of this claim's state when it was taken.
+    /// As of the claim.
     pub attempts: u32,
     pub max_attempts: u32,
     pub blocked_since: Option<DateTime<Utc>>,
     pub last_error: Option<&'s StepError>,
-    /// Looks in a row that found it present.
+    /// Number of observations in a row that left the step `verifying`.
     pub looks: u32,
-    /// When the engine's own schedule would have tried it next, of a step that a repeated DELETE woke.
+    /// For a step that a repeated DELETE woke: when the engine's own schedule would have made the next
+    /// attempt.
     pub own_attempt_at: Option<DateTime<Utc>>,
     pub cancelled: bool,
 }
 
-/// The collector's settings for one kind (I3, I6).
+/// The retry settings for one kind (I3, I6).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     /// Waits between attempts; the last one repeats.
@@ -99,7 +101,7 @@ pub struct Schedule {
     /// Each wait is lengthened by up to this fraction.
     pub jitter: f64,
     pub pending_max: Duration,
-    /// How long an accepted delete is looked for before it counts as refused.
+    /// How long the engine observes an accepted delete before it counts as refused.
     pub verify_max: Duration,
 }
 
@@ -115,23 +117,23 @@ pub struct Decision {
     pub looked_again: bool,
 }
 
-/// Accepted deletes of one kind and rank at one site that wait for a look, and what else their deletion
-/// has to do there. A rank is the length of the longest chain of steps that wait for it.
+/// Accepted deletes of one kind and rank at one site that wait for an observation, and what else their
+/// deletion has to do there. A step's rank is the length of the longest chain of steps that wait for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered {
     pub oldest: DateTime<Utc>,
-    /// They are as many as one list by id asks for, or more.
+    /// Whether they are at least as many as one list by id asks for.
     pub fills_a_list: bool,
     pub rank: u32,
-    /// The highest rank of what is ready to be sent.
+    /// The highest rank of the steps that are ready to be sent.
     pub ready: Option<u32>,
     /// The highest rank of the calls in flight.
     pub running: Option<u32>,
-    /// Steps of the deletion, at any site, that wait for a look.
+    /// Number of the deletion's steps, at any site, that wait for an observation.
     pub verifying: u64,
-    /// Steps of the deletion, at any site, that can be sent or are in flight.
+    /// Number of the deletion's steps, at any site, that can be sent or are in flight.
     pub unsent: u64,
-    /// When the deletion was asked for.
+    /// When the deletion was requested.
     pub since: DateTime<Utc>,
 }
 
@@ -139,24 +141,23 @@ const SNOOZE: Duration = Duration::from_secs(2);
 const SNOOZE_MAX: Duration = Duration::from_secs(30);
 const UNAVAILABLE_MIN: Duration = Duration::from_secs(1);
 const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
-/// A service that has been away for longer needs a person, not patience.
+/// A service that has been away for this long needs a person, not patience: the step is stuck.
 const UNAVAILABLE_GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
-/// A cloud may ask for more patience than that (`Retry-After`), and is asked again after this: a century
-/// is a mistake of somebody, and no time that can be counted.
+/// A longer `Retry-After` counts as this: a century is somebody's mistake, and cannot be added to a time.
 const RETRY_AFTER_MAX: Duration = UNAVAILABLE_GIVE_UP;
-/// No two looks for one step are further apart.
+/// Maximum time between two observations of one step.
 pub const LOOK_WAIT_MAX: Duration = Duration::from_secs(32);
-/// The first look after an accepted delete; each further one waits twice as long.
+/// Wait after the first observation that still finds the resource; it doubles with each further one.
 const LOOK_FIRST: Duration = Duration::from_millis(200);
 const LOOK_MAX: Duration = Duration::from_secs(10);
-/// As many as one list by id asks for: a URL of 6 KB holds no more beside the witness.
+/// Maximum number of ids in one list: a URL of 6 KB holds no more beside the witness.
 pub const IDS_A_LIST_MAX: usize = 139;
-/// What is accepted waits no longer than this for others whose calls are in flight.
+/// Maximum time that an accepted delete waits for others whose calls are in flight.
 const GATHER_MAX: Duration = Duration::from_secs(10);
-/// While there is more to send, a look competes with it: it waits at least this long.
+/// Minimum wait of an observation while there is more to send, since it competes with that.
 const SEND_FIRST: Duration = Duration::from_secs(30);
 
-/// After a call.
+/// Decides after a call.
 pub fn after_call(
     step: StepFacts<'_>,
     outcome: Outcome,
@@ -183,7 +184,7 @@ pub fn after_call(
     }
 }
 
-/// How an answer of this class is taken up again, and as what it is told.
+/// Returns how an answer of this class is retried, and the error class under which it is shown.
 pub fn taken_up(class: AnswerClass) -> (Retry, ErrorClass) {
     match class {
         AnswerClass::Blocked => (Retry::Scheduled, ErrorClass::Blocked),
@@ -196,7 +197,7 @@ pub fn taken_up(class: AnswerClass) -> (Retry, ErrorClass) {
     }
 }
 
-/// What was claimed, and taken back before its call was sent: as it was.
+/// Decides for a step whose claim was taken back before its call was sent: it is as it was.
 pub fn not_sent(step: StepFacts<'_>, blockers: Vec<Blocker>) -> Decision {
     Decision {
         blocked_since: step.blocked_since,
@@ -265,7 +266,7 @@ fn after_failure(
         }
         Retry::Scheduled => {
             if let Some(own) = step.own_attempt_at.filter(|own| *own > now) {
-                // A client asked for this call, not the schedule: that goes on where it stood (I14).
+                // A client asked for this call, not the schedule, which goes on unchanged (I14).
                 return match step.attempts >= step.max_attempts {
                     true => stuck(kept),
                     false => Decision {
@@ -290,18 +291,19 @@ fn after_failure(
     }
 }
 
-/// How much longer accepted deletes wait for more of their kind, so that one list looks for many (N14).
+/// Returns how much longer accepted deletes wait for more of their kind, so that one list observes many
+/// (N14).
 ///
-/// 1. Not at all when nothing else of their rank, or of a higher one, can be sent or is in flight at
-///    the site: what depends on them is next, and the longest path goes first.
-/// 2. Not at all when they fill a list, twice as many of their deletion wait for a look as are still to
-///    be sent, and these fill one too. A list by scope shows what is still there, so it is worth its
-///    pages once little is; and each look leaves at most a third, so that there are few looks. The last
-///    ones are waited for, and then found gone by one list.
-/// 3. While calls are in flight and nothing is ready: [`GATHER_MAX`], so that one that hangs holds up
+/// 1. Not at all when nothing else of their rank, or of a higher one, can be sent or is in flight at the
+///    site: the steps that wait for them are next, and the longest path goes first.
+/// 2. Not at all when they fill a list, at least twice as many steps of their deletion wait for an
+///    observation as are still to be sent, and those to be sent fill a list too. A list by scope shows what
+///    still exists, so it pays off once that is little; and each observation leaves at most a third, so that
+///    there are few of them. The last steps wait until one list finds them gone.
+/// 3. While calls are in flight and nothing is ready: `GATHER_MAX`, so that a call that hangs holds up
 ///    nothing (I12).
-/// 4. Else [`SEND_FIRST`], and half of the time that the deletion has taken so far: the longer it takes,
-///    the fewer looks.
+/// 4. Otherwise `SEND_FIRST`, or half of the time that the deletion has taken so far if that is longer: the
+///    longer it takes, the fewer observations.
 pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
     let unsent = gathered.unsent;
     let worth_it = gathered.fills_a_list
@@ -319,17 +321,17 @@ pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
     patience.saturating_sub(passed(gathered.oldest))
 }
 
-/// After a look.
+/// Decides after an observation.
 ///
 /// 1. Absent: gone.
-/// 2. Present after a call whose answer was lost: the call did not take effect; it is sent again. If it was
+/// 2. Present after a call whose answer was lost: the call took no effect, and is sent again. If it was
 ///    answered by an error that left this open, that error counts now.
-/// 3. Present after an accepted call: looked for again, twice as late each time, until
-///    `verify_max`; then the acceptance counts as a refused attempt.
-/// 4. Still deleting: looked for again, no attempt used, until `pending_max`; then stuck (I6).
-/// 5. Failed: a refused attempt.
-/// 6. Anew: the delete is sent again at once, as long as there are attempts.
-/// 7. Unclear: looked again later, no attempt used.
+/// 3. Present after an accepted call: observed again, after twice the wait each time, until `verify_max`;
+///    then the acceptance counts as a refused attempt.
+/// 4. Still deleting: observed again, without using an attempt, until `pending_max`; then stuck (I6).
+/// 5. Failed: counts as a refused attempt.
+/// 6. Anew: the delete is sent again at once, as long as attempts are left.
+/// 7. Unclear: observed again later, without using an attempt.
 pub fn after_observation(
     step: StepFacts<'_>,
     looked: Observed,
@@ -417,7 +419,7 @@ pub fn after_observation(
                 ..kept
             }
         }
-        // Keeps what was known of the call: an unclear look tells nothing of that.
+        // A lost answer stays the error: an inconclusive observation says nothing about the call.
         Observed::Unclear(error) => {
             let error = step
                 .last_error
@@ -432,7 +434,7 @@ pub fn after_observation(
     }
 }
 
-/// Since when a step has been held up, and for how long.
+/// Returns since when a step has been blocked, and for how long.
 fn waiting(step: StepFacts<'_>, now: DateTime<Utc>) -> (DateTime<Utc>, Duration) {
     let since = step.blocked_since.unwrap_or(now);
     (since, (now - since).to_std().unwrap_or_default())
@@ -454,7 +456,7 @@ fn jittered(wait: Duration, jitter: f64, chance: f64) -> Duration {
     wait.mul_f64(1.0 + jitter * chance)
 }
 
-/// The next even second: what settles at different times is looked for in one list (N14).
+/// Returns the next even second, so that one list observes deletes that end at different times (N14).
 fn together(at: DateTime<Utc>) -> DateTime<Utc> {
     let step = SNOOZE.as_millis() as i64;
     let late = at.timestamp_millis().rem_euclid(step);
@@ -465,7 +467,7 @@ fn look_delay(looks: u32) -> Duration {
     LOOK_FIRST.saturating_mul(1 << looks.min(16)).min(LOOK_MAX)
 }
 
-/// How long the looks made so far have spread over.
+/// Returns the time over which the observations so far have spread.
 fn looked_for(looks: u32) -> Duration {
     (0..looks.min(1000)).map(look_delay).sum()
 }

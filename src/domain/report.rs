@@ -12,13 +12,13 @@ const ACCEPTED: u16 = 202;
 const CONFLICT: u16 = 409;
 const FAILED_DEPENDENCY: u16 = 424;
 
-/// What became of one resource, at any time.
+/// The outcome for one resource, at any time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {
     pub message: String,
     pub resource: Reported,
     pub action: Action,
-    /// 204 gone, 202 on its way, the cloud's own (or 409) where it refuses, 424 not attempted.
+    /// 204: gone; 202: under way; the cloud's own (or 409): refused; 424: not attempted.
     pub status: u16,
     /// Empty where it is not known.
     #[serde(skip)]
@@ -71,7 +71,7 @@ impl Line {
         }
     }
 
-    /// What the deletion does, refuses or leaves without a step of its own.
+    /// Returns the lines for what the deletion does, refuses or leaves without a step of its own.
     pub fn without_a_step(deletion: &Deletion, frozen: Option<&Plan>) -> Vec<Self> {
         let status = match deletion.state {
             DeletionState::Gone => NO_CONTENT,

@@ -1,4 +1,4 @@
-//! Text from outside, made safe to show, and near misses named.
+//! Makes text from outside safe to show, and suggests words for mistyped ones.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -26,15 +26,16 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Control characters, and what hides, reorders or looks like nothing, so that two names look alike that are
-/// not: Unicode's `Default_Ignorable_Code_Point` and the line separators, letters and marks without a shape
-/// of their own, and blanks other than the space and the ideographic one. The zero-width joiner and the
-/// variation selectors are among them: a joined emoji is shown as its parts.
+/// Whether a character must be escaped. These are control characters, and characters that hide, reorder or
+/// look like nothing, so that different names look alike: Unicode's `Default_Ignorable_Code_Point` and the
+/// line separators, letters and marks without a shape of their own, and blanks other than the space and the
+/// ideographic one. The zero-width joiner and the variation selectors are among them: a joined emoji is shown
+/// as its parts.
 pub fn is_hostile(c: char) -> bool {
     c.is_control() || is_ignorable(c) || is_blank(c)
 }
 
-/// Shown as nothing at all, or changing the order of what is shown.
+/// Whether it is invisible, or changes the order of what is shown.
 fn is_ignorable(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -44,7 +45,7 @@ fn is_ignorable(c: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Looks like a space, and is none.
+/// Whether it looks like a space without being one.
 fn is_blank(c: char) -> bool {
     matches!(
         c,
@@ -53,8 +54,8 @@ fn is_blank(c: char) -> bool {
     )
 }
 
-/// JSON in which no string holds a character that a terminal would act on. Such a character can only
-/// stand within a string, but for the line feeds of the layout. Read again, the text is the same.
+/// Escapes every character in JSON that a terminal would act on. Apart from the line feeds of the layout,
+/// such characters can only be within a string, so the JSON has the same meaning afterwards.
 pub fn inert_json(json: &str, ascii: bool) -> Cow<'_, str> {
     let hostile = |c: char| (is_hostile(c) && c != '\n') || (ascii && !c.is_ascii());
     if !json.chars().any(hostile) {
@@ -74,7 +75,7 @@ pub fn inert_json(json: &str, ascii: bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// The candidate that a mistyped word most likely meant; none if nothing is near.
+/// Returns the candidate that a mistyped word most likely meant; none if nothing is near.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
@@ -84,12 +85,12 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// `; did you mean "x"?`, or nothing: the end of an error about a word.
+/// Returns `; did you mean "x"?`, or nothing, as the end of an error about a word.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"))
 }
 
-/// `*` stands for any text.
+/// Whether the whole text matches the pattern, in which `*` stands for any text.
 pub fn fits_pattern(text: &str, pattern: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -109,7 +110,7 @@ pub fn fits_pattern(text: &str, pattern: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Whether a word of the text fits: `OPS-*` does in `see OPS-4711, please`.
+/// Whether a word of the text matches the pattern, as `OPS-*` does in `see OPS-4711, please`.
 pub fn word_fits(text: &str, pattern: &str) -> bool {
     let is_between = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')');
     let words = text

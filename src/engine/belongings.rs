@@ -1,5 +1,5 @@
-//! What belongs to a resource that itself stays (a project): whether there is any, and how much. Its own
-//! service may not know it any more, while others still keep what it left behind (N19).
+//! Finds and counts the resources that belong to a resource that itself stays (a project). The project's
+//! own service may no longer know it while others still keep what it left behind (N19).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,15 @@ use crate::domain::kinds::Kind;
 use crate::domain::model::{KindName, PlanOptions, Resource, ResourceKey, Site};
 use crate::domain::plan::{Lookup, Planner};
 
-/// Reads at a time of what a list did not show.
+/// Number of concurrent reads of resources that a list did not show.
 const READS_AT_ONCE: usize = 8;
 
-/// How many rows of each kind belong to each owner, by the owner's id.
+/// Number of rows of each kind that belong to each owner, by the owner's id.
 type Counts = BTreeMap<String, BTreeMap<KindName, u64>>;
 
 impl Shared {
-    /// The resource of this id that its service does not know, if something that belongs to it is there.
+    /// Returns the resource of this id that its service does not know, if something that belongs to it
+    /// exists.
     pub(super) async fn unknown_owner(
         &self,
         site: &Site,
@@ -38,7 +39,7 @@ impl Shared {
         let protection = |_: &Resource| None;
         let lookups =
             Planner::new(&self.kinds, options, &protection, vec![unknown.clone()]).wanted();
-        // What needs a whole listing is asked for only where nothing else was found.
+        // Whole listings are made only where the narrower lookups found nothing.
         let (few, whole): (Vec<Lookup>, Vec<Lookup>) =
             lookups.into_iter().partition(|it| it.filter.is_some());
         let found = try_join_all(few.iter().map(|it| self.has_of(it, id, Some(1)))).await?;
@@ -70,7 +71,8 @@ impl Shared {
         Ok(rows.iter().any(|row| kind.project_of(row) == owner))
     }
 
-    /// Says of each owner how much belongs to it, and adds those that its service does not know any more.
+    /// Records for each owner how much belongs to it, and adds the owners that their service no longer
+    /// knows.
     pub(super) async fn tally(
         &self,
         site: &Site,
@@ -99,7 +101,7 @@ impl Shared {
         });
         let reads = stream::iter(reads).buffered(READS_AT_ONCE);
         for (id, read) in reads.collect::<Vec<_>>().await {
-            // Not being shown one is no proof that there is none: only the service's own word is.
+            // Absence from a list proves nothing: only the service's own answer about the id does.
             match read {
                 Ok(read) if read.offered && read.row.is_none() => {
                     owners.push(unknown_resource(site, kind, &id));
@@ -124,7 +126,7 @@ impl Shared {
         kind: &Kind,
     ) -> Result<(KindName, BTreeMap<String, u64>), CloudFailure> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        // Of the part that comes now: it may begin anew.
+        // The owners in the part that is being read, which may begin anew.
         let mut part: Vec<String> = Vec::new();
         let mut take = |listed| match listed {
             Listed::Part => add(&mut counts, &mut part),
@@ -151,7 +153,7 @@ fn add(counts: &mut BTreeMap<String, u64>, part: &mut Vec<String>) {
     }
 }
 
-/// A resource that its service does not know, as a target.
+/// Makes a target of a resource that its service does not know.
 pub(super) fn unknown_resource(site: &Site, kind: &Kind, id: &str) -> Resource {
     Resource {
         key: ResourceKey {

@@ -1,4 +1,4 @@
-//! Many steps tried again at once: the triage after an outage.
+//! Retries many steps at once: the triage after an outage.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,12 @@ use crate::domain::ladder::LEFT_TO;
 use crate::domain::model::Step;
 use crate::ledger::{Applied, Change, Cursor, RetryBy, Selection, StepFilter};
 
-/// Steps that one transaction puts to work, so that outcomes need not wait for long.
+/// Number of steps that one transaction retries, so that outcomes need not wait for long.
 const TOGETHER: usize = 10_000;
 
 impl Shared {
-    /// Puts to work what fits and may be; says how many may not, and why. `dry_run`: only says.
+    /// Retries the steps that match and may be retried; says how many may not, and why. `dry_run`:
+    /// only says.
     pub(super) async fn retry_matching(
         &self,
         envelope: &Envelope,
@@ -86,7 +87,7 @@ impl Shared {
             site: filter.site.clone(),
             kind: filter.kind.clone(),
             older_than: filter.older_than,
-            // Of several, each step is looked at.
+            // With several causes, each step is checked instead.
             cause: match filter.causes.as_slice() {
                 [one] => Some(one.clone()),
                 _ => None,
@@ -95,7 +96,7 @@ impl Shared {
         })
     }
 
-    /// Each step with why it may not be tried again; none if it may.
+    /// Returns each step with the reason why it must not be retried; none if it may.
     async fn why_not_retried<'s>(&self, steps: &'s [Step]) -> Vec<(&'s Step, Option<String>)> {
         let without_asking = |step: &Step| {
             let site = &step.resource.key.site;

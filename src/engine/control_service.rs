@@ -231,7 +231,7 @@ impl Shared {
         }
     }
 
-    /// Read-only is enforced here, whoever asks (P5).
+    /// Refuses targets at read-only sites, whoever asks (P5), and everything while no new work is taken.
     pub(super) fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
         if let Some(fault) = &self.status().fault {
             return Err(ControlError::Internal {
@@ -261,8 +261,8 @@ impl Shared {
         }
     }
 
-    /// As the configuration of each target's cloud wants it. Who deletes through a gate has no way to say
-    /// why, and the engine itself says it by the cause.
+    /// Refuses a deletion without the reason that the configuration of a target's cloud asks for. Clients
+    /// of a gate have no way to give one, and the engine's own deletions name their cause.
     pub(super) fn reasoned(
         &self,
         envelope: &Envelope,
@@ -324,7 +324,7 @@ impl Shared {
         self.accept(envelope, wanted).await
     }
 
-    /// T6: asking again wakes what is blocked, and starts nothing new.
+    /// T6: a repeated request wakes what is blocked, and starts nothing new.
     async fn repeat_delete(
         &self,
         envelope: &Envelope,
@@ -505,7 +505,7 @@ impl Shared {
     }
 }
 
-/// What a deletion is to be of.
+/// The deletion to accept.
 struct Wanted {
     targets: Vec<Target>,
     copies: Vec<ResourceKey>,
@@ -548,7 +548,7 @@ pub(super) fn audit(envelope: &Envelope, action: &str, target: &str) -> AuditEnt
 pub(super) fn ledger_error(error: LedgerError) -> ControlError {
     let message = error.to_string();
     match matches!(error, LedgerError::Cursor { .. }) {
-        // Whoever asks made it up, or has it from another list.
+        // The caller made the cursor up, or has it from another list.
         true => ControlError::Usage { message },
         false => ControlError::Internal { message },
     }

@@ -1,4 +1,4 @@
-//! Copies at other sites: found when their original is to go, and swept when they come back (T14b).
+//! Copies at other sites: found when their original is to be deleted, and swept when they come back (T14b).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombsto
 use crate::domain::plan::{ListFilter, Lookup};
 use crate::ledger::{Change, LedgerError, Original, OriginalName, StuckAgain};
 
-/// What goes with its originals.
+/// The copies that are deleted with their originals.
 #[derive(Default)]
 pub(super) struct Copies {
     pub(super) mapping: Vec<Mapped>,
@@ -30,7 +30,7 @@ impl Copies {
     }
 }
 
-/// Of which id copies are looked for: an original's, or that of what went with it.
+/// An id whose copies are looked for: an original's, or that of a resource that was deleted with it.
 struct Swept {
     id: String,
     original: Tombstone,
@@ -45,8 +45,8 @@ struct CopyQuery<'a> {
 }
 
 impl Shared {
-    /// The copies that these resources have: one listing for each site and kind that may hold some. A
-    /// site that cannot be listed could hide one, and fails all (T19).
+    /// Finds the copies of these resources, by one listing for each site and kind that may hold some. A site
+    /// that cannot be listed could hide one, and fails all (T19).
     pub(super) async fn copies_of(&self, originals: &[Resource]) -> Result<Copies, CloudFailure> {
         let mut asked = Vec::new();
         for mapping in &self.settings.mapping {
@@ -108,7 +108,7 @@ impl Shared {
         Ok(copies)
     }
 
-    /// Each copy with its original's key; none where the kind cannot have any.
+    /// Returns each copy with its original's key; none where the kind cannot have copies.
     async fn copies_at(
         &self,
         asked: &CopyQuery<'_>,
@@ -128,7 +128,7 @@ impl Shared {
                 mapping.central
             )));
         }
-        // Without a name, nothing is like it by name.
+        // Originals without a name have no copies by name.
         let rows = match filter.values.is_empty() {
             true => Vec::new(),
             false => {
@@ -156,7 +156,7 @@ impl Shared {
         Ok(Some(self.copies_among(asked, &found).await))
     }
 
-    /// Those of these resources of the local site that are copies, each with its original's key.
+    /// Returns those of these resources of the local site that are copies, each with its original's key.
     async fn copies_among(
         &self,
         asked: &CopyQuery<'_>,
@@ -190,7 +190,8 @@ impl Shared {
         copies
     }
 
-    /// The names of the projects that both sides are of, by cloud and id; in one cloud, ids tell.
+    /// Returns the names of the projects of both sides, by cloud and id; none within one cloud, where ids
+    /// suffice.
     async fn projects(
         &self,
         asked: &CopyQuery<'_>,
@@ -220,7 +221,7 @@ impl Shared {
         names
     }
 
-    /// Of several resources that a word fits, those that are no copies of another of them.
+    /// Leaves out the resources that are copies of another one of them.
     pub(super) fn without_copies<'r>(&self, fits: Vec<&'r Resource>) -> Vec<&'r Resource> {
         let is_copy = |copy: &Resource| {
             self.settings.mapping.iter().any(|mapping| {
@@ -233,9 +234,9 @@ impl Shared {
         fits.filter(|resource| !is_copy(resource)).collect()
     }
 
-    /// Looks for copies that came in around the fence: new ones, whose tag names what is being deleted
-    /// or is gone, or that have its id. A local that reads in between gets nothing back (T12). What has only
-    /// its name is left to a person.
+    /// Looks for copies that came in around the fence: new ones, whose tag names an original that is being
+    /// deleted or is gone, or that have its id. A local site that reads in between gets nothing back (T12).
+    /// A resource that has only the original's name is left to a person.
     pub(super) async fn sweep_copies(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
         let mut after = 0;
         loop {
@@ -248,7 +249,7 @@ impl Shared {
             let mut groups: BTreeMap<(Site, KindName, CopiedBy), Vec<Swept>> = BTreeMap::new();
             for original in page {
                 let key = &original.tombstone.key;
-                // While it is being deleted, its parts' copies go with its own.
+                // While the original is being deleted, its parts' copies go with its own copies.
                 let is_gone = original.tombstone.phase == Phase::Gone;
                 let parts = original.parts.iter().filter(|_| is_gone);
                 let swept: Vec<&ResourceKey> = std::iter::once(key).chain(parts).collect();
@@ -280,7 +281,7 @@ impl Shared {
         }
     }
 
-    /// How copies are known there with certainty; by their tags, where that is no longer said.
+    /// Returns how copies there are known with certainty; by their tags, where the settings no longer say.
     fn copied_by(&self, central: &Site, local: &Site) -> BTreeSet<CopiedBy> {
         let mapping = self.settings.mapping.iter();
         let of_both = mapping.filter(|it| it.central == *central && it.locals.contains(local));
@@ -297,13 +298,13 @@ impl Shared {
         mapping.filter(move |it| it.by == CopiedBy::Name && it.locals.contains(local))
     }
 
-    /// Looks for resources of the name and project of originals that have gone. A name is no proof that one
-    /// is a copy, so nothing removes it (T14): a person is asked.
+    /// Looks for resources with the name and project of originals that are gone. A name does not prove that
+    /// a resource is a copy, so nothing removes it (T14): a person is asked.
     async fn look_for_namesakes(&self, originals: &[Original]) -> Result<(), LedgerError> {
         let mut groups: BTreeMap<(&Site, &Site, &KindName), Vec<Resource>> = BTreeMap::new();
         for original in originals {
             let key = &original.tombstone.key;
-            // While it is being deleted, its copies are there as planned.
+            // While the original is being deleted, its copies still exist as planned.
             let Some(named) = original.name.as_ref() else {
                 continue;
             };
@@ -347,7 +348,7 @@ impl Shared {
         let found = self.listed_at(asked.local, asked.kind, &filter).await;
         let copies = self.copies_among(asked, &found).await;
         let keys = copies.iter().map(|(_, copy)| copy.key.clone()).collect();
-        // What is being deleted, or was left there by a person's decision, is known.
+        // Resources with a tombstone that is not released are known: being deleted, abandoned or swept for.
         let mut known = self.ledger.tombstones_of(keys).await?;
         known.retain(|it| it.phase != Phase::Released);
         let mut told: BTreeSet<&ResourceKey> = BTreeSet::new();
@@ -367,8 +368,9 @@ impl Shared {
         Ok(())
     }
 
-    /// The original, being deleted or gone, of which a resource of this name and project at this site would
-    /// be a copy. Of a project that is not known yet, or cannot be told, it counts as one.
+    /// Returns the original, being deleted or gone, of which a resource with this name and project at this
+    /// site would be a copy. An original whose project is not known yet, or cannot be compared, counts as
+    /// one.
     pub(super) async fn namesake(
         &self,
         request: query::Namesake,
@@ -435,7 +437,7 @@ impl Shared {
         matches!((named(original), named(copy)), (Some(one), Some(other)) if one != other)
     }
 
-    /// What a site lists; nothing where it does not answer, until the next sweep.
+    /// Lists resources at a site; none where it does not answer, until the next sweep.
     async fn listed_at(&self, local: &Site, kind: &Kind, filter: &ListFilter) -> Vec<Resource> {
         let request = ListRows {
             site: local,
@@ -466,7 +468,7 @@ impl Shared {
         };
         let found = self.listed_at(local, kind, &filter).await;
         let keys = found.iter().map(|copy| copy.key.clone()).collect();
-        // What has a tombstone of its own is being deleted, or is swept for by its own id.
+        // A resource with a tombstone of its own is being deleted, or is swept for by its own id.
         let known = self.ledger.tombstones_of(keys).await?;
         let is_new = |copy: &&Resource| known.iter().all(|known| known.key != copy.key);
         for copy in found.iter().filter(is_new) {
@@ -475,7 +477,7 @@ impl Shared {
                 .iter_mut()
                 .find(|it| Some(it.id.as_str()) == named)
                 .map(|it| &mut it.original);
-            // Which was told already, and goes on being deleted.
+            // Whether this was reported already, and the original is still being deleted.
             let told = |original: &Tombstone| {
                 original.phase == Phase::Deleting
                     && original.recreated > self.settings.gc.recreate_max

@@ -1,4 +1,4 @@
-//! Why a step was refused: what stands in the way, and whether it goes by itself (P2, I6).
+//! Diagnoses a refused step: which blockers keep it, and whether they go by themselves (P2, I6).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,19 +15,19 @@ use crate::domain::plan::{ListFilter, Lookup};
 use crate::domain::policy::{Failure, Retry};
 use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, LedgerError, NewDeletion};
 
-/// Newcomers that one step absorbs at a time; more is not a race but a writer, and for a person.
+/// Number of newcomers that one step absorbs at a time; more are not a race but a writer, and for a person.
 const ABSORBED_MAX: usize = 50;
-/// Blockers that are kept and shown with a step.
+/// Maximum number of blockers that are kept and shown with a step.
 const BLOCKERS_MAX: usize = 50;
 
 impl Shared {
-    /// Adds to a refusal what stands in the way, and how it is to be taken:
+    /// Adds the blockers to a refusal, and decides how to go on:
     ///
-    /// 1. something in the way was forgotten (P3): a person has given it up, and must decide again;
-    /// 2. everything in the way is being deleted too: a snooze (I6);
-    /// 3. something came after the plan that its cascade would take: drift, and a person decides,
-    ///    unless the deletion was told to absorb it (P1); who asked for no cascade loses nothing;
-    /// 4. else the collector's schedule, with the blockers named.
+    /// 1. a blocker was abandoned by a person (P3), who must decide again;
+    /// 2. all blockers are being deleted too: the step waits for them (I6);
+    /// 3. newcomers appeared after the plan that its cascade would take: drift, and a person decides, unless
+    ///    the deletion absorbs them (P1); a deletion without a cascade takes nothing more;
+    /// 4. otherwise the retry schedule applies, with the blockers named.
     pub(super) async fn diagnose(
         &self,
         step: &ClaimedStep,
@@ -129,8 +129,8 @@ impl Shared {
         }
     }
 
-    /// Deletes what came after the plan as a deletion of its own, under the same guards; the step
-    /// waits for it as for any other that is going. False if there are too many, or it is refused.
+    /// Deletes the newcomers in a deletion of their own, under the same guards; the step waits for it as for
+    /// any other deletion. Returns false if there are too many, or it is refused.
     async fn absorb(
         &self,
         step: &ClaimedStep,
@@ -177,9 +177,9 @@ impl Shared {
         Ok(matches!(applied.as_slice(), [Applied::Accepted { .. }]))
     }
 
-    /// Being deleted or about to be, or gone and about to be swept again. Under a natural key, what is
-    /// there after the end is another incarnation, which nothing removes (I10, T14), unless it ended
-    /// only while we looked.
+    /// Whether a blocker goes by itself: it is being deleted or about to be, or is gone and about to be swept
+    /// again. Under a natural key, a resource that exists after the end is another incarnation, which nothing
+    /// removes (I10, T14), unless it ended only while we were looking.
     fn will_go(&self, tombstone: &Tombstone, looked: DateTime<Utc>) -> bool {
         match tombstone.phase {
             Phase::Checking | Phase::Deleting => true,
@@ -192,7 +192,7 @@ impl Shared {
         }
     }
 
-    /// What the deletion's cascade does with newcomers; none if it has no cascade. If the ledger has no
+    /// Returns how the deletion's cascade treats newcomers; none if it has no cascade. If the ledger has no
     /// such deletion, a person is asked.
     async fn cascade_of(&self, step: &ClaimedStep) -> Result<Option<DriftPolicy>, LedgerError> {
         let deletion = self.ledger.deletion(&step.deletion_id).await?;
@@ -205,8 +205,8 @@ impl Shared {
         })
     }
 
-    /// What a fresh plan of this one resource would meet: its dependents and its blockers; and what
-    /// the refusal itself names.
+    /// Finds the dependents and the blockers that a fresh plan of this one resource would meet, and those
+    /// that the refusal itself names.
     async fn in_the_way(
         &self,
         step: &ClaimedStep,
@@ -221,12 +221,12 @@ impl Shared {
             ..PlanOptions::default()
         };
         let mut found: BTreeMap<ResourceKey, Obstacle> = BTreeMap::new();
-        // A router's interface is known by its port too.
+        // A router interface is also known by its port.
         let mut handles: BTreeSet<String> = BTreeSet::new();
         let plan = match self.plan_targets(&[target], options).await {
             Ok(plan) => Some(plan),
             Err(why) if may_pass(&why) => return Err(why),
-            // The resource itself is gone meanwhile, or this login may not look: the refusal is what is known.
+            // The resource itself is gone meanwhile, or this login may not list: only the refusal is known.
             Err(_) => None,
         };
         if let Some(plan) = plan {
@@ -274,8 +274,8 @@ impl Shared {
         Ok(found)
     }
 
-    /// What only the refusal names, by one listing: an id alone tells a person little. What is not
-    /// found is kept by its id.
+    /// Describes the resources that only the refusal names, by one listing: an id alone tells a person
+    /// little. One that is not found keeps its id alone.
     async fn named(
         &self,
         site: &Site,
@@ -317,7 +317,8 @@ impl Shared {
     }
 }
 
-/// What is in the way could not be found out: no answer, and so no reason to give up. It is asked again.
+/// Describes a failure whose blockers could not be determined. That is no reason to stop: the step is
+/// attempted again.
 fn not_known(failure: Failure, why: &str) -> Failure {
     let mut error = failure.error;
     error.message = format!(
@@ -331,8 +332,8 @@ fn not_known(failure: Failure, why: &str) -> Failure {
     }
 }
 
-/// The steps of a plan that must be gone before this resource can go. What merely goes along with it
-/// (a trunk's subports) comes after, and holds nothing up.
+/// Returns the steps of a plan that must be gone before this resource can go. Resources that merely go along
+/// with it (a trunk's subports) come after, and hold nothing up.
 pub(super) fn before<'p>(plan: &'p Plan, key: &ResourceKey) -> Vec<&'p PlanStep> {
     let mut reached: BTreeSet<u32> = BTreeSet::new();
     let own = plan.steps.iter().filter(|step| step.key() == *key);
@@ -353,6 +354,6 @@ pub(super) fn before<'p>(plan: &'p Plan, key: &ResourceKey) -> Vec<&'p PlanStep>
 struct Obstacle {
     name: String,
     owner: String,
-    /// The cascade would remove it.
+    /// Whether the cascade would remove it.
     cascades: bool,
 }

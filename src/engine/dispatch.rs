@@ -14,11 +14,11 @@ use crate::domain::model::{Action, Answer, ErrorClass, StepError};
 use crate::domain::policy::{Decision, Failure, Outcome, Retry, StepFacts, after_call, not_sent};
 use crate::ledger::{Change, ClaimedStep, LedgerError, StepChange};
 
-/// Outcomes in one commit: it holds up those of others, and claims, for some 10 ms at most.
+/// Maximum number of outcomes in one commit: it delays other outcomes, and claims, by some 10 ms at most.
 const CHANGES_MAX: usize = 100;
 
 impl Shared {
-    /// Claims as much as the sites may take; the claim is durable before any call is sent.
+    /// Claims as many steps as the sites take; the claim is durable before any call is sent.
     pub(super) async fn dispatch(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -63,7 +63,7 @@ impl Shared {
         }
     }
 
-    /// It was cancelled or paused before its turn came.
+    /// Gives back a step that was cancelled or paused before its turn came.
     async fn give_back(&self, step: ClaimedStep) {
         let decision = not_sent(facts(&step), step.blockers.clone());
         let message = "not sent: taken back before its turn".to_owned();
@@ -126,7 +126,7 @@ impl Shared {
                 }
             }
         }
-        // Our own registry compares it in the transaction that deletes.
+        // Our own registry compares the incarnation in the transaction that deletes.
         if kind.spec.incarnation.is_some() && !kind.is_native() {
             let site = &step.key.site;
             let read = self
@@ -136,7 +136,7 @@ impl Shared {
                 Ok(Some(row)) if !kind.same_incarnation(&row, &step.vars) => {
                     return made_anew(step);
                 }
-                // What is not there is told by the call's own answer.
+                // If it does not exist, the call's own answer says so.
                 Ok(_) => {}
                 Err(failed) => {
                     let line = format!("not sent: {}", failed.message);
@@ -154,10 +154,10 @@ impl Shared {
         self.cloud.act(call).await
     }
 
-    /// What an answer is worth: a 404 is looked at as a 2xx is, so that absence counts only on the rights
-    /// that the plan froze (I13). Of what this deployment keeps itself the ledger has said it in the
-    /// transaction that deleted; an enabled trunk, or a reference that is unset, is done; what stands in
-    /// the way is found out.
+    /// Judges an answer. A 404 is verified as a 2xx is, so that absence counts only with the rights that
+    /// the plan froze (I13). A resource that this deployment keeps itself was deleted in the ledger's
+    /// transaction, and an enabled trunk or an unset reference is done; neither is verified. Blockers of
+    /// a refused step are diagnosed.
     async fn judge(&self, step: &ClaimedStep, acted: Acted) -> Outcome {
         match acted.outcome {
             Outcome::Accepted { status } | Outcome::Absent { status }
@@ -177,7 +177,7 @@ impl Shared {
         }
     }
 
-    /// The change that a decision is.
+    /// Returns the change that records a decision.
     pub(super) fn outcome_change(
         &self,
         step: &ClaimedStep,
@@ -201,7 +201,7 @@ impl Shared {
         }))
     }
 
-    /// Writes what became of steps; an outcome is never lost while this process lives.
+    /// Writes the outcomes of steps; an outcome is never lost while this process lives.
     pub(super) async fn commit_outcomes(&self, changes: Vec<Change>) {
         for some in changes.chunks(CHANGES_MAX) {
             if let Err(error) = self.commit_until_done(some.to_vec()).await {
@@ -224,7 +224,7 @@ pub(super) fn facts(step: &ClaimedStep) -> StepFacts<'_> {
     }
 }
 
-/// Another one has its id now: ours is gone (I10).
+/// Another resource has its id now: ours is gone (I10).
 fn made_anew(step: &ClaimedStep) -> Acted {
     Acted {
         outcome: Outcome::Absent { status: 404 },

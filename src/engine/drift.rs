@@ -24,8 +24,8 @@ use crate::ledger::{
     StepFilter,
 };
 
-/// Stuck steps of one deletion that one answer covers. Each waits for newcomers of its own; more is not a
-/// race but a writer.
+/// Number of stuck steps of one deletion that one answer covers. Each waits for newcomers of its own; more
+/// are not a race but a writer.
 const ANSWERED_MAX: usize = 100;
 
 impl Shared {
@@ -113,7 +113,8 @@ impl Shared {
         }
     }
 
-    /// The newcomers that are named, that the cascade would still take, and that no other deletion has.
+    /// Accepts the newcomers that are named, that the cascade would still take, and that no other deletion
+    /// has.
     async fn accepted(
         &self,
         envelope: &Envelope,
@@ -184,7 +185,7 @@ impl Shared {
         })
     }
 
-    /// What a cascade from this one resource would delete before it, as the cloud is now.
+    /// Returns what a cascade from this one resource would delete before it, as the cloud is now.
     async fn cascade_of_one(
         &self,
         key: &ResourceKey,
@@ -202,7 +203,7 @@ impl Shared {
         Ok(before(&plan, key).into_iter().map(|it| it.key()).collect())
     }
 
-    /// Names the newcomers in what the step was told, with owner and age, and says what to do (P11).
+    /// Names the newcomers in the step's message, with owner and age, and says what to do (P11).
     pub(super) async fn tell_newcomers(
         &self,
         deletion_id: &str,
@@ -226,7 +227,7 @@ impl Shared {
                     values: keys.iter().map(|key| key.id.clone()).collect(),
                 }),
             };
-            // Their age is for a person's eyes: without it they are named all the same.
+            // Their age only helps a person to decide: without it they are named all the same.
             let Ok((rows, _)) = self.look_up(&lookup).await else {
                 continue;
             };
@@ -240,7 +241,7 @@ impl Shared {
                 }
             }
         }
-        // Those about whom a person is asked come first.
+        // The newcomers, about which a person is asked, come first.
         blockers.sort_by_key(|blocker| !newcomers.contains(&&blocker.key()));
         let named: Vec<&Blocker> = blockers
             .iter()
@@ -249,9 +250,10 @@ impl Shared {
         newcomers_line(deletion_id, &named, newcomers.len(), told)
     }
 
-    /// A project stays, so no tombstone tells that a request for it repeats one that is under way: it has a
-    /// deletion of its own, and what the earlier one deletes is left to that. If it absorbs newcomers, so
-    /// does the earlier one, or its steps would be stuck there with what was just approved (P11).
+    /// Lets earlier deletions of the same projects absorb newcomers too, or their steps would be stuck with
+    /// what was just approved (P11). A project stays, so no tombstone shows that a request for it repeats
+    /// one that is under way: it gets a deletion of its own, and leaves to the earlier one what that one
+    /// deletes.
     pub(super) async fn absorb_in_earlier(
         &self,
         envelope: &Envelope,
@@ -290,7 +292,7 @@ impl Shared {
                 }
                 let absorbs = Some(DriftPolicy::Absorb);
                 match self.set_options(envelope, &earlier.id, absorbs, None).await {
-                    // It has ended meanwhile: nothing is left to it.
+                    // It has ended meanwhile: nothing is left for it to do.
                     Ok(_) | Err(ControlError::Conflict { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -302,7 +304,7 @@ impl Shared {
         }
     }
 
-    /// Options that a repeated request gives for a deletion that runs already.
+    /// Sets the options that a repeated request gives for a deletion that runs already.
     ///
     /// # Errors
     /// `Conflict` if the deletion is not running any more, or is still being planned.

@@ -1,4 +1,4 @@
-//! `explain`: why a resource does not go, or what would hold it (P2).
+//! `explain`: why a resource does not go, or what would block it (P2).
 
 use super::Shared;
 use super::control_service::ledger_error;
@@ -40,7 +40,7 @@ impl Shared {
         Ok(explanation)
     }
 
-    /// What the ledger knows of it, and nothing else.
+    /// Explains a resource from the ledger alone.
     pub(super) async fn explain_remembered(
         &self,
         spec: &TargetSpec,
@@ -72,7 +72,7 @@ impl Shared {
         Ok(explanation)
     }
 
-    /// A resource that the cloud no longer has may still have a record.
+    /// Finds a resource in the ledger, which may still know one that the cloud no longer has.
     async fn remembered(&self, spec: &TargetSpec) -> Result<Target, ControlError> {
         let kind = self
             .kinds
@@ -185,7 +185,7 @@ impl Shared {
         }
     }
 
-    /// What its deletion would meet now.
+    /// Adds what a deletion of it would meet now.
     async fn explain_plan(&self, explanation: &mut Explanation) {
         match self.plan_one(explanation.target.clone()).await {
             Ok(plan) if plan.refused.is_empty() => {

@@ -1,31 +1,32 @@
-//! How many calls a site may have in flight: as many as bring more, and no more.
+//! Finds how many calls a site may have in flight: as many as raise the throughput, and no more.
 //!
-//! 1. It starts at `concurrency`, and is compared with twice as many, up to `concurrency_max`: while
-//!    these bring at least [`GAIN_MIN`] times as much a second it doubles; else the cloud is full, and
-//!    it stays with the fewer.
-//! 2. The two are tried in turns: a cloud's speed changes by itself within seconds, and what came one
-//!    after the other would take that for a gain. What is far from it either way is believed at once.
-//!    Measured is the time between answers, and not what each took: the first calls into an empty
-//!    queue are answered soonest, and that is no speed that lasts.
-//! 3. Throttling, 5xx and silence halve it at once; it grows back by one for each [`GROW_AFTER`] good
-//!    answers.
-//! 4. A cloud changes: after [`COMPARE_AGAIN`] good answers it is compared again, with half as many
-//!    first, though not with fewer than it started with.
+//! 1. The limit starts at `concurrency` and is compared with twice as many, up to `concurrency_max`.
+//!    While these bring at least [`GAIN_MIN`] times as much a second, it doubles; otherwise the cloud is
+//!    full, and the lower limit stays.
+//! 2. The two limits take turns: a cloud's speed changes by itself within seconds, and a single
+//!    comparison would take that for a gain. A result far from the threshold is believed at once. The
+//!    time between answers is measured, not the duration of each call: the first calls into an empty
+//!    queue are answered soonest, and that speed does not last.
+//! 3. An overload (a 5xx, or a site that cannot be reached) halves it at once; it grows back by one for
+//!    each [`GROW_AFTER`] good answers.
+//! 4. A cloud changes: after [`COMPARE_AGAIN`] good answers the limit is compared again, starting with
+//!    half as many, though not with fewer than `concurrency`.
 //!
-//! A turn counts if at least half of its limit was in use, in its mean: three calls say nothing of
-//! sixteen. What the answers took together, by the time that passed, is how many were in flight.
+//! A turn counts if on average at least half of its limit was in use: three calls say nothing about
+//! sixteen. The average in flight is the total duration of the calls divided by the time that passed.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Twice the calls must bring this many times as much; less is noise, or a queue in the cloud. A real
-/// Neutron on two cores brought 0.9 to 1.25 times as much from 8 to 16, and nothing after that.
+/// Factor by which twice the calls must raise the rate; less is noise, or a queue in the cloud. On a
+/// real Neutron with two cores 16 calls brought 0.9 to 1.25 times the rate of 8, and more brought
+/// nothing.
 const GAIN_MIN: f64 = 1.1;
-/// After one turn each, a gain is believed that is so far from [`GAIN_MIN`], after four one that is half
-/// as far: single answers of a real Neutron differ by half.
+/// A gain this far from [`GAIN_MIN`] is believed after one turn each, and one half as far after four:
+/// single answers of a real Neutron differ by half.
 const MARGIN: f64 = 0.4;
-/// After so many turns each, the gain is believed as it is.
+/// Number of turns each after which the gain is believed as it is.
 const TURNS: u32 = 8;
 /// Good answers after which a lowered limit grows by one.
 const GROW_AFTER: u32 = 16;
@@ -46,20 +47,20 @@ pub(super) struct Limit {
 enum Phase {
     Compare(Compare),
     Settled,
-    /// After an overload, on the way back to this.
+    /// After an overload: growing back to this limit.
     Regain(usize),
 }
 
-/// Two limits, in turns.
+/// The comparison of two limits that take turns.
 #[derive(Clone, Copy, Debug)]
 struct Compare {
     fewer: Tried,
     more: Tried,
-    /// Answers of this turn that do not count: those calls were sent under the other limit.
+    /// Number of answers of this turn that do not count: those calls were sent under the other limit.
     skipped: u32,
-    /// When the last of them came.
+    /// When the last of them arrived.
     since: Option<Instant>,
-    /// What those took together that count.
+    /// Total duration of the calls that count.
     took: Duration,
 }
 
@@ -67,7 +68,7 @@ struct Compare {
 struct Tried {
     calls: usize,
     turns: u32,
-    /// From one answer to the next, in the mean of each turn, together.
+    /// Mean time between two answers of each turn, summed over the turns.
     between: Duration,
 }
 
@@ -80,7 +81,7 @@ impl Tried {
         }
     }
 
-    /// What was seen at another time weighs as much as one turn.
+    /// Weighs an earlier measurement as much as one turn.
     fn as_one_turn(self) -> Self {
         Self {
             turns: 1,
@@ -91,7 +92,7 @@ impl Tried {
 
     /// Answers a second.
     fn rate(&self) -> f64 {
-        // Faster than any clock tells, more cannot be shown to bring more.
+        // A rate beyond the clock's resolution cannot be shown to rise.
         f64::from(self.turns) / self.between.as_secs_f64().max(1e-9)
     }
 }
@@ -113,7 +114,7 @@ impl Limit {
         self.now
     }
 
-    /// The site was overloaded or silent.
+    /// Halves the limit: the site is overloaded or cannot be reached.
     pub(super) fn overloaded(&mut self) {
         let goal = match self.phase {
             Phase::Regain(goal) => goal,
@@ -123,7 +124,7 @@ impl Limit {
         self.enter(Phase::Regain(goal), (self.now / 2).max(1));
     }
 
-    /// A call was answered well.
+    /// Records a good answer.
     pub(super) fn answered(&mut self, now: Instant, took: Duration) {
         match self.phase {
             Phase::Regain(goal) => {
@@ -145,7 +146,7 @@ impl Limit {
         }
     }
 
-    /// Compares with twice as many, after so many answers that do not count.
+    /// Starts a comparison with twice as many calls, after this many answers that do not count.
     fn compare(&mut self, fewer: Tried, skipped: u32) {
         let more = Tried::new((fewer.calls * 2).min(self.max));
         let turn_of = if fewer.turns == 0 { &fewer } else { &more }.calls;
@@ -221,7 +222,8 @@ fn count(calls: usize) -> u32 {
     u32::try_from(calls).unwrap_or(u32::MAX)
 }
 
-/// What the ceiling cut short need not bring as much as a whole doubling.
+/// Returns the gain to require. A limit that the ceiling cut short need not bring as much as a whole
+/// doubling.
 fn gain_wanted(doubled: f64, compare: &Compare) -> f64 {
     let (fewer, more) = (compare.fewer.calls as f64, compare.more.calls as f64);
     1.0 + (doubled - 1.0) * (more - fewer) / fewer
@@ -236,16 +238,17 @@ mod tests {
 
     use super::*;
 
-    /// A cloud with so many workers; all else waits in its queue.
+    /// A cloud with this many workers; all other calls wait in its queue.
     struct Cloud {
         workers: usize,
-        /// When each worker's call ends, and was sent.
+        /// When each worker's call ends, and when it was sent.
         ends: BinaryHeap<Reverse<(Duration, Duration)>>,
-        /// When these were sent.
+        /// When the queued calls were sent.
         queued: VecDeque<Duration>,
         began: Instant,
         now: Duration,
-        /// A call takes 50 ms, or it differs by as much as 70 % and swings by a third within seconds.
+        /// None: a call takes 50 ms. Otherwise calls differ by as much as 70 % and swing by a third
+        /// within seconds.
         random: Option<fastrand::Rng>,
     }
 
@@ -375,7 +378,7 @@ mod tests {
         assert_eq!(limit.now(), 8);
     }
 
-    /// How many of a hundred clouds that swing have a limit like this in the end.
+    /// Counts those of a hundred swinging clouds whose limit in the end is one of these.
     fn clouds_with(workers: usize, answers: u32, like: impl Fn(usize) -> bool) -> usize {
         let ended = (0..100).map(|seed| {
             let mut limit = Limit::new(8, 64);

@@ -3,17 +3,17 @@
 //! ```text
 //!            ┌─ planning   deletions in `planning` → listings → Start or Refuse
 //!   wake ───▶├─ dispatch   claim ready steps → one call each → outcome
-//!   period   ├─ verify     steps in `verifying`, a batch a kind → look → gone, again, or ready
-//!            ├─ collector  blocked steps that are due → ready
-//!            ├─ sweep      tombstones in hold-down → looked for → removed again
-//!            ├─ prune      what is no longer kept → let go
-//!            ├─ peers      what goes elsewhere is watched and seen to; others' word is asked for
-//!            └─ sites      paused ones signed in anew; snapshot published
+//!   period   ├─ verify     steps in `verifying`, a batch per kind → observe → gone, later, or ready
+//!            ├─ retry      blocked steps that are due → ready
+//!            ├─ sweep      tombstones in hold-down → observed → deleted again
+//!            ├─ prune      records past their retention → deleted
+//!            ├─ peers      owners watched, notices handled, importers asked for clearances
+//!            └─ sites      paused sites signed in again; snapshot published
 //! ```
 //!
-//! Each takes no input but ledger and clock, is idempotent, and runs when woken and by period. Restart
-//! after a crash is the same path as running: what was in flight is looked at first. The engine keeps
-//! no graph in memory, only the steps that it has claimed.
+//! Each takes its input from the ledger and the clock alone, is idempotent, and runs when woken and
+//! periodically. Restart after a crash is the same path as running: the engine first verifies what was in
+//! flight. It keeps no graph in memory, only the steps that it has claimed.
 //!
 //! **Architecture invariant:** [`Engine::run`] owns every task; when its future is dropped, nothing
 //! of the engine goes on, as in a crash. A panic in a worker poisons the engine: it takes no new work
@@ -72,25 +72,25 @@ use sites::Sites;
 
 pub use peers::Neighbours;
 
-/// After a failed write of the ledger: how long until the next try.
+/// How long to wait after a failed write of the ledger.
 const LEDGER_RETRY: Duration = Duration::from_secs(5);
 /// The longest sleep of the loop; everything due sooner wakes it sooner.
 const PERIOD_MAX: Duration = Duration::from_secs(30);
 
-/// What an engine works with.
+/// The parts that an engine is made of.
 pub struct Parts {
     pub ledger: Arc<dyn Ledger>,
     pub cloud: Arc<dyn Cloud>,
     pub kinds: Arc<Kinds>,
     pub clock: Clock,
     pub settings: Settings,
-    /// What gates answer by, and the writes that they let through; none without a gate.
+    /// The tombstones by which gates answer, and the writes that gates let through; none without a gate.
     pub tombstones: Option<Arc<Tombstones>>,
-    /// What they count.
+    /// The counters of the gates.
     pub gates: Arc<Counters>,
-    /// None for an engine that is no deployment.
+    /// The other deployments; none for an engine that is not a deployment.
     pub neighbours: Option<Neighbours>,
-    /// For people, in the snapshot: which ledger this is.
+    /// The ledger's name, shown to people in the snapshot.
     pub ledger_name: String,
     pub epoch: i64,
 }
@@ -110,27 +110,27 @@ pub(crate) struct Shared {
     gates: Arc<Counters>,
     deployments: Option<Deployments>,
     sites: Sites,
-    /// Whether the reconcilers work. Until they do, questions are answered and plans made (P10).
+    /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
     works: AtomicBool,
-    /// A worker panicked: no new work is taken until a restart.
+    /// Whether a worker panicked: no new work is taken until a restart.
     poisoned: AtomicBool,
-    /// Something may have to be done.
+    /// Wakes the loop: something may have to be done.
     wake: Notify,
-    /// Something changed that the snapshot shows.
+    /// Whether something changed that the snapshot shows.
     dirty: AtomicBool,
-    /// Something was committed: for those who follow events.
+    /// The number of commits, for readers that follow events.
     committed: watch::Sender<u64>,
     snapshot: watch::Sender<Arc<Snapshot>>,
     status: Mutex<EngineStatus>,
-    /// The identities that plans froze, by deletion and site: read once for many looks.
+    /// The identities that plans froze, by deletion and site: read once for many observations.
     rights: Mutex<HashMap<String, BTreeMap<String, Identity>>>,
-    /// Of requests that are being carried out.
+    /// The idempotency keys of requests that are being carried out.
     keys_in_use: Arc<requests::KeysInUse>,
 }
 
-/// What the loop's tasks tell it when they end.
+/// The reports of the loop's tasks when they end.
 enum Done {
-    /// And when it is planned again, if a cloud did not answer.
+    /// With the time to plan again, if a cloud did not answer.
     Planned(String, Option<Instant>),
     Acted,
     Observed((Site, KindName), Vec<i64>),
@@ -138,20 +138,20 @@ enum Done {
     Pruned,
     SignedIn,
     Published,
-    /// Never, but when the engine ends.
+    /// Only when the engine ends.
     Watched,
     SeenTo,
     Asked,
     Hinted,
 }
 
-/// What is under way, so that nothing is started twice.
+/// The tasks under way, so that nothing is started twice.
 #[derive(Default)]
 struct UnderWay {
     planning: HashSet<String>,
-    /// When these are planned again.
+    /// When to plan these deletions again.
     plan_again: HashMap<String, Instant>,
-    /// The deletions of each look.
+    /// The deletions of each observation that is under way.
     looking: HashMap<(Site, KindName), Vec<Vec<i64>>>,
     sweeping: bool,
     pruning: bool,
@@ -159,7 +159,7 @@ struct UnderWay {
     publishing: bool,
     seeing_to: bool,
     hinting: bool,
-    /// As of which commit owners were hinted last.
+    /// The commit at which owners were last sent a hint.
     hinted_at: u64,
     next_sweep: Option<DateTime<Utc>>,
     next_prune: Option<DateTime<Utc>>,
@@ -208,9 +208,9 @@ impl Engine {
         }
     }
 
-    /// An engine for one verb: it signs in only to the sites that the verb asks something of (I15), and sends
-    /// nothing that changes a cloud, whatever waits in the ledger, until somebody
-    /// submits a command that wants work done ([`Command::wants_work`]): whoever only reads must not
+    /// Makes this an engine for one verb. It signs in only to the sites that the verb asks something of
+    /// (I15). Whatever waits in the ledger, it sends nothing that changes a cloud until a command is
+    /// submitted that wants work done ([`crate::control::Command::wants_work`]): whoever only reads must not
     /// delete (P10).
     #[must_use]
     pub fn idle_until_asked(self) -> Self {
@@ -219,17 +219,17 @@ impl Engine {
         self
     }
 
-    /// The engine as front ends see it. Works as long as the engine runs.
+    /// Returns the engine as front ends see it. It works as long as the engine runs.
     pub fn control(&self) -> Arc<dyn Control> {
         Arc::new(control_service::ControlService {
             shared: self.shared.clone(),
         })
     }
 
-    /// Runs until the future is dropped. Starts by looking at what an earlier engine had in flight.
+    /// Runs until the future is dropped. Starts by verifying what an earlier engine had in flight.
     ///
     /// # Errors
-    /// The ledger cannot be used at all; what is only full or slow is waited for.
+    /// If the ledger cannot be used at all; a full or slow ledger is waited for.
     pub async fn run(&self) -> Result<(), LedgerError> {
         let shared = &self.shared;
         let mut tasks: JoinSet<Done> = JoinSet::new();
@@ -256,7 +256,7 @@ impl Engine {
                 }
                 Err(error) => return Err(error),
             };
-            // In this order, so that a seed makes the same calls each time.
+            // A fixed order, so that a simulation with the same seed makes the same calls.
             tokio::select! {
                 biased;
                 () = shared.wake.notified() => {}
@@ -271,7 +271,7 @@ impl Engine {
 }
 
 impl Shared {
-    /// Until work is asked for: sites are signed in to and shown, and nothing else is done.
+    /// Signs in to sites and shows them, and does nothing else until work is asked for.
     async fn idle(self: &Arc<Self>, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
         while !self.works.load(Ordering::Relaxed) {
             self.publish(tasks, under_way);
@@ -285,7 +285,7 @@ impl Shared {
         }
     }
 
-    /// One round of all reconcilers; says how long nothing will be due.
+    /// Runs all reconcilers once; returns how long nothing will be due.
     async fn pass(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -310,8 +310,8 @@ impl Shared {
         let asked = self.ask_importers(tasks);
         self.hint_owners(tasks, under_way);
         let due = self.ledger.next_due(now).await?;
-        // What was due when this round began waits for a task under way, which wakes us; the hold
-        // says otherwise. What has fallen due since is for the next round, at once.
+        // Work that was due when this round began waits for a task under way, which wakes the loop, or as
+        // long as `hold`. Work that has become due since is for the next round, at once.
         let until_due = [due.attempt, due.look]
             .into_iter()
             .flatten()
@@ -359,21 +359,21 @@ impl Shared {
         }
     }
 
-    /// Commits and wakes whoever follows.
+    /// Commits and wakes all followers.
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         let applied = self.ledger.commit(changes).await?;
         self.committed();
         Ok(applied)
     }
 
-    /// Something was written: wakes whoever follows.
+    /// Wakes all followers after a write.
     fn committed(&self) {
         self.committed.send_modify(|version| *version += 1);
         self.dirty.store(true, Ordering::Relaxed);
         self.wake.notify_one();
     }
 
-    /// For an outcome that must not be lost: waits for a full disk, as long as it takes.
+    /// Commits an outcome that must not be lost: waits for a full disk, as long as it takes.
     async fn commit_until_done(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         loop {
             match self.commit(changes.clone()).await {
@@ -394,7 +394,7 @@ impl Shared {
         self.rights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets or clears why no new work is taken. Poison stays.
+    /// Sets or clears the reason why no new work is taken. Poison stays.
     fn fault(&self, fault: Option<String>) {
         let mut status = self.status();
         if !self.poisoned.load(Ordering::Relaxed) && status.fault != fault {
@@ -406,7 +406,7 @@ impl Shared {
         }
     }
 
-    /// After how many attempts a step of this kind is stuck.
+    /// Returns the number of attempts after which a step of this kind is stuck.
     fn max_attempts(&self, kind: &KindName) -> u32 {
         let gc = &self.settings.gc;
         let own = gc.kind.get(kind.as_str());
@@ -414,7 +414,7 @@ impl Shared {
             .unwrap_or(gc.max_attempts)
     }
 
-    /// The collector's settings for a kind.
+    /// Returns the retry worker's settings for a kind.
     fn schedule(&self, kind: &KindName) -> Schedule {
         let gc = &self.settings.gc;
         let own = gc.kind.get(kind.as_str());
@@ -436,5 +436,5 @@ impl Shared {
     }
 }
 
-/// Rows that a page has at most.
+/// Maximum number of rows of a page.
 const PAGE_MAX: usize = 500;

@@ -1,11 +1,11 @@
-//! What a look sees: lists, and what vouches for them (I13b).
+//! Observes resources: by lists, and by the witnesses that prove the lists complete (I13b).
 //!
-//! What is part of something that goes along (ports of a network) is listed by that, if this shows fewer
-//! rows than there are ids to ask for; all else by id, about 140 at a time.
+//! Parts of a resource that goes along (ports of a network) are listed by it, if that shows fewer rows
+//! than there are ids to ask for; all others by id, about 140 at a time.
 //!
-//! A listing tells of absence only if it also returned a *witness*: a living resource of the same kind
-//! that was asked for in the same call, best of the same project. An edge's parent is its own witness.
-//! A few are simply read by id, where the kind's own not-found answer is proof by itself.
+//! A listing proves absence only if it also returned a *witness*: a living resource of the same kind that
+//! was asked for in the same call, preferably of the same project. An edge's parent is its own witness. A
+//! few resources are simply read by id, where the kind's own not-found answer is proof by itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,9 +20,9 @@ use crate::domain::plan::ListFilter;
 use crate::domain::policy::{IDS_A_LIST_MAX, Retry};
 use crate::ledger::ClaimedStep;
 
-/// Up to this many are read one by one: cheaper than finding a witness.
+/// Up to this many resources are read one by one: cheaper than finding a witness.
 const READ_MAX: usize = 3;
-/// Rows among which a witness is looked for.
+/// Number of rows among which a witness is chosen.
 const WITNESS_ROWS: usize = 50;
 
 impl Shared {
@@ -43,7 +43,7 @@ impl Shared {
         if kind.values_of("id") == FilterValues::Single
             && list.is_some_and(|it| it.within.is_none())
         {
-            // One list for all that settles, whatever a filter by id takes.
+            // One list answers for all resources that settle, whatever a filter by id takes.
             let filter = project.map(|project| ListFilter {
                 key: list.map(|list| list.project.clone()).unwrap_or_default(),
                 values: vec![project.to_owned()],
@@ -55,8 +55,8 @@ impl Shared {
             }
             return seen;
         }
-        // No witness vouches for a list that shows only what others leave out (`also`), and what goes
-        // with all that its parent holds leaves none.
+        // A list that shows only what others leave out (`also`) has no witness, and none is left where
+        // all that a parent holds goes.
         let no_witness = list.is_some_and(|it| it.within.is_some() || !it.also.is_empty());
         if left.len() <= READ_MAX || no_witness {
             self.read_each(site, kind, left, &mut seen).await;
@@ -78,8 +78,8 @@ impl Shared {
         seen
     }
 
-    /// False if no witness is found: nothing of the kind lives there, or the list lies. Then these were
-    /// read by id, and the rest waits for the next look.
+    /// Returns false if no witness is found: no resource of the kind lives there, or the list is wrong.
+    /// Then these ids were read one by one, and the rest waits for the next observation.
     async fn list_by_id(
         &self,
         site: &Site,
@@ -88,7 +88,7 @@ impl Shared {
         project: Option<&str>,
         seen: &mut Observation,
     ) -> bool {
-        // The witness that was kept may have gone since: then one that lives now.
+        // The witness that was kept may be gone: the second time, one that lives now is used.
         for _ in 0..2 {
             match self.find_witness(site, kind, &ids, project).await {
                 Ok(Some(witness)) => {
@@ -139,8 +139,8 @@ impl Shared {
         }
     }
 
-    /// All rows of a project, or of all; if one is not looked for, it vouches for those that are. What
-    /// nothing is known of is left.
+    /// Lists all rows of a project, or of all projects. A row that is not looked for is the witness for
+    /// those that are; ids about which nothing is known stay in `left`.
     async fn list_around(
         &self,
         site: &Site,
@@ -156,7 +156,7 @@ impl Shared {
         let mut present: HashMap<String, Value> = rows
             .filter_map(|row| Some((kind.id_of(&row)?, row)))
             .collect();
-        // A page's link may have lost the filter, so that others' rows come too.
+        // A page's link may have lost the filter, so that rows of other projects come too.
         let witnesses = || present.iter().filter(|(id, _)| !left.contains(*id));
         let same = witnesses().any(|(_, row)| Some(kind.project_of(row).as_str()) == project);
         let vouched = witnesses().next().is_some();
@@ -171,8 +171,8 @@ impl Shared {
         });
     }
 
-    /// The scopes of the steps, if listing by them shows less than asking for each id. What is an edge in
-    /// a row goes along with the same as its row.
+    /// Returns the scopes of the steps, if listing by them shows fewer rows than asking for each id. An
+    /// edge in a row has its row's scope.
     fn worth_listing_by_scope<'s>(
         &self,
         kind: &'s Kind,
@@ -192,7 +192,7 @@ impl Shared {
         (lists < count.div_ceil(IDS_A_LIST_MAX)).then_some(Scopes { key, ids })
     }
 
-    /// All rows of what goes along with them; a living one vouches for those of its scope.
+    /// Lists all rows of these scopes; a living one is the witness for those of its scope.
     async fn list_scopes(
         &self,
         site: &Site,
@@ -227,8 +227,8 @@ impl Shared {
         }
     }
 
-    /// Each asked id with its row or its proven absence; ids that nothing is proven of are left out.
-    /// False if the witness is gone, and nothing proven of what is absent.
+    /// Records each id with its row or its proven absence, and leaves out ids about which nothing is
+    /// proven. Returns false if the witness is gone, so that no absence is proven.
     async fn list_with_witness(
         &self,
         site: &Site,
@@ -264,7 +264,7 @@ impl Shared {
         vouched
     }
 
-    /// None where the list failed, which is then what is known.
+    /// Returns none where the list failed; `seen` then has the failure.
     async fn list_rows(
         &self,
         site: &Site,
@@ -293,7 +293,7 @@ impl Shared {
         }
     }
 
-    /// A resource of the kind that is there and is not among those that are looked for; of their
+    /// Returns a resource of the kind that exists and is not among those that are looked for; of their
     /// project, if there is one.
     async fn find_witness(
         &self,
@@ -327,7 +327,7 @@ impl Shared {
         if candidates.is_empty() {
             candidates = self.candidates(site, kind, ids, None).await?;
         }
-        // One that nobody deletes lasts; any living one will do.
+        // A witness that nobody deletes lasts; otherwise any living one will do.
         let keys = candidates
             .iter()
             .map(|witness| ResourceKey {
@@ -375,32 +375,33 @@ impl Shared {
     }
 }
 
-/// What a look has seen.
+/// The result of an observation.
 #[derive(Default)]
 pub(super) struct Observation {
-    /// Asked ids with their row, or with none where absence is proven.
+    /// The ids that were asked for, with their row, or with none where absence is proven.
     pub(super) rows: HashMap<String, Option<Value>>,
     pub(super) identity: Option<Identity>,
-    /// No witness of the very project vouched: who lost the rights there would see the same.
+    /// No witness of the same project was found: a login that lost its rights there would see the same.
     pub(super) vouched_by_another_project: bool,
-    /// Why nothing is known of the other ids.
+    /// Why nothing is known about the other ids.
     pub(super) failure: Option<CloudFailure>,
 }
 
-/// What goes along with something, by the value of the kind's scope: the ids of the rows under each.
+/// Resources that go along with others: the ids of the rows under each value of the kind's scope.
 struct Scopes<'s> {
     key: &'s str,
     ids: BTreeMap<&'s str, BTreeSet<&'s str>>,
 }
 
-/// A living resource that vouches for a listing (I13b).
+/// A living resource that proves a listing complete (I13b).
 #[derive(Clone, Debug)]
 pub(super) struct Witness {
     pub(super) id: String,
     pub(super) project_id: String,
 }
 
-/// What was there when it was planned is not gone because its service or extension is missing now.
+/// A resource that existed when it was planned is not gone because its service or extension is missing
+/// now.
 fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
     CloudFailure {
         retry: Retry::Scheduled,
@@ -416,7 +417,7 @@ fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
     }
 }
 
-/// The project that all have, if they have one.
+/// Returns the project of all these steps, if they have the same one.
 fn project_of(batch: &[ClaimedStep]) -> Option<&str> {
     let first = batch.first()?.project_id.as_str();
     let all = batch.iter().all(|step| step.project_id == first);

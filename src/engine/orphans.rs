@@ -1,4 +1,4 @@
-//! What a purge left behind, and tombstones that are let go (P3).
+//! The resources that abandoned steps left behind, and the release of tombstones (P3).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::domain::text::escape;
 use crate::ledger::{Change, Cursor};
 
 impl Shared {
-    /// What was given up, each looked at now.
+    /// Lists the abandoned resources, each observed now.
     pub(super) async fn orphans(
         &self,
         page: Cursor,
@@ -79,7 +79,7 @@ impl Shared {
         Ok((orphans.collect(), page.next))
     }
 
-    /// Lets a tombstone go, only if the resource is seen to be there.
+    /// Releases a tombstone, only if the resource is observed to exist.
     pub(super) async fn release(
         &self,
         envelope: &Envelope,

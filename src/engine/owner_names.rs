@@ -1,4 +1,4 @@
-//! Whose a blocker is, by a name that people know (P2). The names cost no call but where another
+//! Names the owners of blockers as people know them (P2). The names cost a call only where another
 //! project's resource must be shown, and that call is one for many (N14).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,8 @@ use crate::domain::model::{Blocker, Plan, PlanOptions, Site, Target};
 use crate::domain::plan::name_owners;
 
 impl Shared {
-    /// A plan whose refusals name the owners: for people. The hash is that of the plan without.
+    /// Makes a plan for people, whose refusals name the owners. Its hash is that of the plan
+    /// without the names.
     pub(super) async fn plan_shown(
         &self,
         targets: &[Target],
@@ -22,7 +23,7 @@ impl Shared {
         }
         let steps = plan.steps.iter();
         let blockers = plan.refused.iter().filter_map(|one| one.blocker.as_ref());
-        // The targets' own projects need no name: whoever asks for them knows whose they are.
+        // The targets' own projects need no name: the caller knows whose the targets are.
         let targets: BTreeSet<_> = plan.targets.iter().map(|target| &target.key).collect();
         let own = steps.filter(|step| targets.contains(&step.key()));
         let own: BTreeSet<&str> = own.map(|step| &*step.project_id).collect();
@@ -33,7 +34,7 @@ impl Shared {
         Ok(plan)
     }
 
-    /// Names the owners of what stands in the way of a resource of the project `own`.
+    /// Names the owners of the blockers of a resource that belongs to the project `own`.
     pub(super) async fn name_blockers(&self, blockers: &mut [Blocker], own: &str) {
         let names = self.owners(&*blockers, &BTreeSet::from([own])).await;
         for blocker in blockers {

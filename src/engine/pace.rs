@@ -1,36 +1,36 @@
-//! How many calls a second a site takes, once it has said that it was sent too many.
+//! Limits the calls a second to a site, once the site has said that it was sent too many.
 //!
-//! Providers limit calls by the second (10 or 20), and answer 429 to what is more. Fewer calls at a time
-//! would not help: one at a time is still too many a second of a quick cloud, and too few of a slow one.
+//! Providers limit calls by the second (10 or 20), and answer 429 to any more. Fewer calls at a time would
+//! not help: one at a time is still too many a second for a quick cloud, and too few for a slow one.
 //!
-//! 1. Nothing is paced until the first refusal. From then on calls are sent evenly, as many a second as
-//!    were answered well until then, and that grows fast: what was answered may have been few.
-//! 2. From the second refusal on the pace is known: it goes back a little, or to what was answered well,
-//!    and grows slowly, so that few calls in a hundred are refused.
-//! 3. Calls that were in flight when the first of them was refused are of one refusal.
+//! 1. Nothing is paced until the first refusal. From then on calls are sent evenly, at the rate of good
+//!    answers until then, and the rate grows fast: there may have been few answers.
+//! 2. From the second refusal on the rate is known: it drops a little, or to the rate of good answers, and
+//!    grows slowly, so that few calls in a hundred are refused.
+//! 3. Refusals of calls that were already in flight at the first refusal count as the same refusal.
 //!
-//! Whoever asks for a second of quiet after each refusal, and saves up less than a second's calls meanwhile,
-//! loses the difference: such a limit is not used up.
+//! Where a cloud asks for a second of quiet after each refusal, and its limiter saves up less than a
+//! second's calls meanwhile, the difference is lost: such a limit cannot be used up.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Good answers that are counted.
+/// Window in which good answers are counted.
 const COUNTED_FOR: Duration = Duration::from_secs(2);
 const COUNTED_MIN: Duration = Duration::from_millis(500);
-/// More than a cloud was seen to answer in that time.
+/// More answers than any cloud was observed to give in that time.
 const COUNTED_MAX: usize = 1_000;
-/// Growth in a second, until the pace is known and after that.
+/// Growth of the rate per second, before and after the pace is known.
 const GROWTH_FIRST: f64 = 3.0;
 const GROWTH: f64 = 1.04;
-/// What is left of it after a refusal, at most and at least: in between, what was answered well.
+/// Factors of the rate after a refusal, at most and at least; in between, the rate of good answers.
 const BACK: f64 = 0.9;
 const BACK_MOST: f64 = 0.6;
-/// One call a second is sent to any site.
+/// Every site is sent at least one call a second.
 const RATE_MIN: f64 = 1.0;
-/// More than the calls at a time allow: no pace.
+/// Above this rate pacing ends: the concurrency limit allows no more.
 const RATE_MAX: f64 = 1_000.0;
 
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ struct Known {
     rate: f64,
     growth: f64,
     next: Instant,
-    /// Refusals of calls that were sent before this are of the same overload.
+    /// Refusals of calls that were sent before this time belong to the same overload.
     since: Instant,
 }
 
@@ -67,14 +67,14 @@ impl Pace {
         }
     }
 
-    /// A call was answered well.
+    /// Records a good answer.
     pub(super) fn answered(&mut self, now: Instant) {
         self.answers.push_back(now);
         if self.answers.len() > COUNTED_MAX {
             self.answers.pop_front();
         }
         if let Some(at) = &mut self.at {
-            // Each answer stands for the time between two of them.
+            // Each answer stands for the time between two answers.
             at.rate *= at.growth.powf(at.rate.recip());
         }
         if self.at.is_some_and(|at| at.rate > RATE_MAX) {
@@ -82,7 +82,7 @@ impl Pace {
         }
     }
 
-    /// A call that was sent at that time was one too many.
+    /// Records that a call sent at that time was one too many.
     pub(super) fn refused(&mut self, sent: Instant, now: Instant) {
         if self.at.is_some_and(|at| sent < at.since) {
             return;
@@ -121,7 +121,7 @@ fn apart(rate: f64) -> Duration {
 mod tests {
     use super::*;
 
-    /// A limiter that holds this many tokens, and so many more each second.
+    /// A token bucket, as providers use it.
     struct Limiter {
         tokens: f64,
         burst: f64,
@@ -140,7 +140,8 @@ mod tests {
         }
     }
 
-    /// How long so many calls take by eight clients of 50 ms each, and how many are refused on the way.
+    /// Runs this many calls by eight clients of 50 ms each. Returns the duration, and how many were refused
+    /// on the way.
     fn run(calls: u32, per_second: f64, burst: f64, retry_after: Duration) -> (Duration, u32) {
         let began = Instant::now();
         let mut limiter = Limiter {

@@ -1,9 +1,9 @@
-//! Reading a cloud with patience: what plans, looks and people wait for is paced like what deletes (N16).
+//! Reads a cloud with patience: reads for plans, observations and people are paced like deletes (N16).
 //!
-//! Each read takes a permit of its site's limiter, and waits while the site has asked to be left alone
-//! (`Retry-After`). What is throttled, away or silent is read again, later each time, until the call has
-//! had no good answer for `[engine] read_patience`. What cannot get better by itself (rights, a wrong
-//! path, a refused connection) fails at once.
+//! Each read takes a permit of its site's limiter, and waits while the site has asked not to be called
+//! (`Retry-After`). A read that is throttled, or that an absent or silent cloud does not answer, is
+//! repeated, later each time, until the call has had no good answer for `[engine] read_patience`. A failure
+//! that cannot pass by itself (rights, a wrong path, a refused connection) ends the read at once.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::domain::policy::Retry;
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// One read, however often it is tried.
+/// One read with all its attempts.
 pub(super) struct Patience<'s> {
     site: &'s Site,
     began: Instant,
@@ -52,7 +52,7 @@ pub(super) fn may_pass(failure: &CloudFailure) -> bool {
 }
 
 impl Shared {
-    /// Gives the permit back, and says whether to read again, after the wait that the cloud wants.
+    /// Gives the permit back, waits as long as the cloud asks, and says whether to read again.
     pub(super) async fn read_again<T>(
         &self,
         patience: &mut Patience<'_>,
@@ -82,7 +82,7 @@ impl Shared {
         ControlFlow::Continue(())
     }
 
-    /// One read that is not repeated here, since whoever makes it makes it again later: at the site's pace.
+    /// Makes one read at the site's pace. It is not repeated here, since its caller makes it again later.
     pub(super) async fn once<T>(
         &self,
         site: &Site,

@@ -1,5 +1,5 @@
-//! From resources to a plan: the cloud listed, blockers found behind the fence and before the first
-//! write (T3, N15).
+//! Makes plans: lists the cloud, and finds the blockers behind the fence and before the first write (T3,
+//! N15).
 
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ops::ControlFlow;
@@ -28,18 +28,18 @@ use crate::domain::text::{escape, fits_pattern};
 use crate::ledger::{Change, Cursor, DeletionFilter, LedgerError};
 use crate::system::config::ProtectRule;
 
-/// Deletions that are planned at the same time.
+/// Number of deletions that are planned at the same time.
 const PLANNING_MAX: usize = 4;
-/// A cloud that did not answer for `[engine] read_patience` is asked again after this; after
-/// [`PLAN_AGAIN_MAX`] at most, whatever it asks for.
+/// A deletion is planned again after this, if a cloud did not answer for `[engine] read_patience`; after
+/// [`PLAN_AGAIN_MAX`] at most, whatever the cloud asks for.
 const PLAN_AGAIN_MIN: Duration = Duration::from_secs(10);
 const PLAN_AGAIN_MAX: Duration = Duration::from_secs(60);
-/// Resources that are planned in about a millisecond.
+/// Number of resources that are planned in about a millisecond.
 const SMALL_PLAN: usize = 100;
 
 impl Shared {
-    /// Starts planning what was accepted and is not yet planned; after a crash, again. Says when the next
-    /// one is due for which a cloud did not answer.
+    /// Starts planning the accepted deletions; after a crash, again. Returns how long until the next one is
+    /// due whose cloud did not answer.
     pub(super) async fn plan(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -69,7 +69,7 @@ impl Shared {
         Ok(next.map_or(Duration::MAX, |next| *next - now))
     }
 
-    /// Those that are not being planned, as far as there is room.
+    /// Starts planning those that are not being planned yet, up to the limit.
     fn plan_some(
         self: &Arc<Self>,
         deletions: Vec<Deletion>,
@@ -100,7 +100,7 @@ impl Shared {
         }
     }
 
-    /// What becomes of an accepted deletion: it starts with its steps, is refused with why, or waits until a
+    /// Plans an accepted deletion: it starts with its steps, is refused with the reason, or waits until a
     /// cloud answers again, for as long as its deadline leaves (N16). Meanwhile others are planned.
     async fn planned(&self, deletion: Deletion) -> (Change, Option<Duration>) {
         self.writes_ended(&deletion.targets).await;
@@ -121,7 +121,7 @@ impl Shared {
         (self.plan_ended(deletion, plan).await, None)
     }
 
-    /// When to plan again after this failure; none: time does not help, or there is none left.
+    /// Returns how long to wait before planning again; none if time does not help, or there is none left.
     fn wait_for_cloud(&self, deletion: &Deletion, failure: &CloudFailure) -> Option<Duration> {
         let left = (deletion.deadline? - self.clock.now()).to_std().ok()?;
         let is_away = matches!(
@@ -193,7 +193,7 @@ impl Shared {
         }
     }
 
-    /// What is not as the plan froze it that was approved, for each target, and in one line.
+    /// Returns how the cloud differs from the approved plan, for each target and in one line.
     async fn drift_since(
         &self,
         approved: &str,
@@ -216,8 +216,8 @@ impl Shared {
         }
     }
 
-    /// What gates let through before this deletion's fence stood has ended, so that the listings show it
-    /// (T3, T14). A gate lets no such write take longer than a call may.
+    /// Waits until the writes have ended that gates let through before this deletion's fence stood, so that
+    /// the listings show their effects (T3, T14). A gate lets no such write take longer than a call may.
     async fn writes_ended(&self, targets: &[Target]) {
         let Some(tombstones) = &self.tombstones else {
             return;
@@ -248,7 +248,7 @@ impl Shared {
         }
         let mut roots = Vec::new();
         if options.chained {
-            // Whoever deletes them knows what they are.
+            // The deployment that deletes them knows what they are.
             roots.extend(targets.iter().map(known_by_id));
             wanted.clear();
         }
@@ -265,7 +265,7 @@ impl Shared {
             let missing: Vec<&str> = ids.iter().copied().filter(is_missing).collect();
             match (missing.first(), &kind.spec.unknown) {
                 (Some(missing), None) => return Err(vanished(site, kind, missing)),
-                // What its service does not know any more may still have what belongs to it.
+                // A resource that its service no longer knows may still have resources that belong to it.
                 _ => found.extend(missing.iter().map(|id| unknown_resource(site, kind, id))),
             }
             roots.extend(found);
@@ -330,8 +330,9 @@ impl Shared {
         Ok(plan)
     }
 
-    /// What the sites of the plan may hold beside it, where all that belongs to a target was asked for: one
-    /// line for each site. What goes once it is empty is refused where that cannot be seen (N19).
+    /// Warns, in one line for each site, of services that may hold more resources of a target and were not
+    /// looked at, where all that belongs to the target was asked for. A target that is deleted once it is
+    /// empty is refused if that cannot be seen (N19).
     async fn tell_not_looked_at(&self, plan: &mut Plan) -> Result<(), CloudFailure> {
         let spec = |target: &Target| self.kinds.get(&target.key.kind).map(|kind| &kind.spec);
         let is_whole = |target: &&Target| spec(target).is_some_and(|spec| spec.stays.is_some());
@@ -371,7 +372,8 @@ impl Shared {
         Ok(())
     }
 
-    /// What is deleted once it is empty, and is the same in all regions, must be seen in each of them.
+    /// Refuses a target that is deleted once it is empty and is the same in all regions, unless all regions
+    /// are named.
     fn complete_in_each_region(
         &self,
         roots: &[Resource],
@@ -405,7 +407,7 @@ impl Shared {
         Ok(())
     }
 
-    /// All rows that a lookup finds.
+    /// Returns all rows that a lookup finds.
     pub(super) async fn look_up(
         &self,
         lookup: &Lookup,
@@ -414,7 +416,7 @@ impl Shared {
         Ok((listing.rows, listing.identity))
     }
 
-    /// What a lookup finds, row by row into what the planner keeps of them; begun anew when it is repeated.
+    /// Passes the rows of a lookup on to the planner, page by page; begins anew when the lookup is repeated.
     async fn look_up_by_page<'k>(
         &self,
         lookup: &Lookup,
@@ -464,7 +466,7 @@ fn known_by_id(target: &Target) -> Resource {
     }
 }
 
-/// The type of the failure where a target is not there.
+/// The type of the failure if a target does not exist.
 const VANISHED: &str = "Vanished";
 
 fn vanished(site: &Site, kind: &Kind, id: &str) -> CloudFailure {
@@ -491,7 +493,7 @@ pub(super) fn unreadable(message: String) -> CloudFailure {
     }
 }
 
-/// A failed look at a cloud, as a front end shows it.
+/// Converts a failed read of a cloud into the error that a front end shows.
 pub(super) fn control_error(failure: CloudFailure) -> ControlError {
     let message = failure.message;
     match failure.class {
@@ -504,17 +506,17 @@ pub(super) fn control_error(failure: CloudFailure) -> ControlError {
     }
 }
 
-/// Work that takes a second on a large plan: the other tasks of its thread move to others meanwhile.
-/// On a small one that would cost more than the work, and a thread more for each plan at a time.
+/// Does work that takes a second on a large plan: the thread's other tasks move to other threads meanwhile.
+/// On a small plan that would cost more than the work, and one more thread for each plan at a time.
 fn at_length<T>(resources: usize, work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::MultiThread if resources > SMALL_PLAN => tokio::task::block_in_place(work),
-        // The simulation has one thread, and no other could take its tasks.
+        // The simulation has one thread: no other could take its tasks.
         _ => work(),
     }
 }
 
-/// The protection rule that a resource falls under, in words (P4).
+/// Returns in words the protection rule that a resource falls under (P4).
 pub(super) fn protected(
     rules: &[ProtectRule],
     resource: &Resource,
@@ -547,7 +549,7 @@ pub(super) fn protected(
                 format!("project {project}"),
             );
         }
-        // What does not tell its age is protected by a rule about age.
+        // A resource that does not tell its age falls under every rule about age.
         if let Some(limit) = rule.younger_than {
             demand(
                 age.is_none_or(|age| age < limit),
@@ -564,7 +566,7 @@ pub(super) fn protected(
     })
 }
 
-/// Every target is refused as drifted, for a reason that is none of a resource in the plan.
+/// Refuses every target as drifted, for a reason that concerns no single resource of the plan.
 fn all_drifted(targets: &[Target], reason: String) -> (Vec<Refusal>, String) {
     let refusal = |target: &Target| Refusal {
         resource: target.clone(),

@@ -1,4 +1,4 @@
-//! What the ledger keeps no longer is let go, once an hour and when a person asks.
+//! Prunes the ledger, once an hour and when a person asks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::{Done, Shared, UnderWay};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::ledger::{Applied, AuditEntry, Change, LedgerError};
 
-/// After the start, and then from one to the next.
+/// Time from the start to the first pruning, and from one to the next.
 const FIRST: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
 impl Shared {
-    /// Says when the next one is due.
+    /// Starts a pruning that is due; returns how long until the next one.
     pub(super) fn prune(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -27,7 +27,7 @@ impl Shared {
         if due > now {
             return (due - now).to_std().unwrap_or(EVERY);
         }
-        // One that takes longer than that wakes us when it ends.
+        // A pruning that takes longer than that wakes us when it ends.
         if under_way.pruning {
             return EVERY;
         }
@@ -60,14 +60,15 @@ impl Shared {
             .map_err(ledger_error)
     }
 
-    /// A piece at a time, so that outcomes are written in between. How many rows went.
+    /// Prunes a piece at a time, so that outcomes are written in between. Returns the number of
+    /// deleted rows.
     async fn prune_before(
         &self,
         before: DateTime<Utc>,
         mut audit: Option<AuditEntry>,
     ) -> Result<u64, LedgerError> {
         let now = self.clock.now();
-        // What is held down is still looked for.
+        // Resources in hold-down are still swept for.
         let before = before.min(now - self.settings.ledger.hold_down);
         let mut rows = 0;
         loop {

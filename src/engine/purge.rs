@@ -1,8 +1,8 @@
-//! The ladder of a force-purge (P3): what can be done about what is stuck, and doing it.
+//! The purge ladder (P3): says what can be done about stuck steps, and does it.
 //!
-//! No rung has a way to a cloud of its own. `retry` puts the step back to work; `unpin` is a deletion
-//! of the pinning edges, planned behind its own fence and under the same guards, while the step
-//! snoozes; `runbook` and `forget` send nothing.
+//! No rung has a way to a cloud of its own. `retry` retries the step; `unpin` is a deletion of the
+//! edges that hold it, planned behind its own fence and under the same guards, while the step waits;
+//! `runbook` and `forget` send nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::ledger::{
     Applied, Change, Cursor, NewDeletion, NewPurge, PurgeAction, Selection, StepFilter,
 };
 
-/// A ladder, and what taking a rung of it needs.
+/// A ladder, and the data that taking one of its rungs needs.
 pub(super) struct Found {
     pub(super) ladder: Ladder,
     deletion: Deletion,
-    /// What waits for none of the others.
+    /// The steps that wait for none of the others.
     roots: Vec<Step>,
-    /// What would remove the pins of the one step, if it is one.
+    /// The plan that removes the edges that hold the step, if there is only one step.
     pins: Option<Plan>,
 }
 
@@ -93,8 +93,8 @@ impl Shared {
         })
     }
 
-    /// Of the steps of a deletion that do not go those that wait for none of the others; if there are
-    /// none, what a cloud works on for long.
+    /// Returns the stuck and blocked steps that wait for none of the others; if there are none, those
+    /// that a cloud works on for long.
     async fn roots(&self, deletion: &Deletion, steps: &[Step]) -> Result<Vec<Step>, ControlError> {
         let roots = steps.iter().filter(|step| step.held_by.is_none());
         let roots: Vec<Step> = roots.cloned().collect();
@@ -107,7 +107,7 @@ impl Shared {
         Ok(ours.collect())
     }
 
-    /// The steps of a deletion that are stuck or blocked: at most a page.
+    /// Returns the steps of a deletion that are stuck or blocked: at most a page.
     async fn not_going(&self, deletion_id: &str) -> Result<Vec<Step>, ControlError> {
         let filter = StepFilter {
             deletion_id: Some(deletion_id.to_owned()),
@@ -122,8 +122,9 @@ impl Shared {
         Ok(page.map_err(ledger_error)?.rows)
     }
 
-    /// Why nothing may lead to the delete of these resources: the rules that protect them as they are
-    /// now (P4), by a listing for each site and kind. What cannot be read may be protected.
+    /// Returns why these resources must not be deleted: the rules that protect them as they are now
+    /// (P4), by one listing for each site and kind. A resource that cannot be read counts as
+    /// protected.
     pub(super) async fn guarding(
         &self,
         steps: impl IntoIterator<Item = &Step>,
@@ -163,7 +164,8 @@ impl Shared {
         guarding
     }
 
-    /// The plan that removes the edges by which other things hold a step; else why there is none.
+    /// Returns the plan that removes the edges by which other resources hold a step, or why there is
+    /// none.
     async fn pins(&self, step: &Step) -> Result<Plan, String> {
         let outside: Vec<&Blocker> = step
             .blockers
@@ -174,7 +176,7 @@ impl Shared {
         let mut foreign = None;
         for blocker in outside {
             let edges = self.edges_of(blocker, &step.resource.key.kind).await?;
-            // Not known whose it is: not touched either.
+            // An edge whose owner is unknown is not touched either.
             let ours = blocker.owner == step.project_id && !blocker.owner.is_empty();
             if !edges.is_empty() && !ours {
                 foreign.get_or_insert(blocker);
@@ -215,8 +217,8 @@ impl Shared {
         }
     }
 
-    /// The edges by which a blocker holds a resource of this kind: itself, or what its kind says it
-    /// lets go by; refused where a rule protects what lets go.
+    /// Returns the edges by which a blocker holds a resource of this kind: itself, or those that its
+    /// kind names. Returns an error where a rule protects the blocker.
     async fn edges_of(
         &self,
         blocker: &Blocker,
@@ -360,7 +362,7 @@ impl Shared {
         }))
     }
 
-    /// The deletion of what pins a step: exactly what was offered, or nothing (P1).
+    /// Returns the deletion of the edges that hold a step: exactly what was offered, or nothing (P1).
     fn unpinning(&self, envelope: &Envelope, deletion: &Deletion, plan: &Plan) -> NewDeletion {
         let names = plan.targets.iter().map(|target| target.key.to_string());
         let names: Vec<String> = names.collect();
@@ -389,7 +391,7 @@ fn target_of(step: &Step) -> Target {
     }
 }
 
-/// How many of these are stuck only because they wait for this one.
+/// Returns how many of these are stuck only because they wait for this one.
 fn waiting_for(step: &Step, steps: &[Step]) -> u64 {
     let held = steps.iter().filter(|other| other.held_by == Some(step.id));
     held.count() as u64

@@ -252,7 +252,7 @@ impl Shared {
             })
     }
 
-    /// The whole id of a deletion, by its id or its short id.
+    /// Returns the full id of a deletion, from its id or its short id.
     async fn full_id(&self, id: &str) -> Result<String, ControlError> {
         Ok(self.deletion(id).await?.id)
     }
@@ -276,7 +276,7 @@ impl Shared {
             .collect()
     }
 
-    /// A fresh listing at each site; what is being deleted is shown so (T7).
+    /// Lists the resources of a kind at each site; those being deleted are shown so (T7).
     async fn list_resources(
         &self,
         request: query::Resources,
@@ -296,7 +296,7 @@ impl Shared {
                 fields: Fields::All,
                 rows_max: None,
             };
-            // For people, who see the failure and ask again: paced, and not repeated.
+            // People see the failure and ask again: paced, and not repeated.
             let permit = self.sites.permit(site).await;
             let listing = self.cloud.list(request).await;
             drop(permit);
@@ -341,7 +341,7 @@ impl Shared {
         Ok(futures_util::future::join_all(listings).await)
     }
 
-    /// Shows the state of what is being deleted as its kind says.
+    /// Shows the resources that are being deleted in the state that their kind names.
     async fn mark_deleting(&self, rows: &mut [Resource]) -> Result<(), LedgerError> {
         let keys = rows.iter().map(|row| row.key.clone()).collect();
         let tombstones = self.ledger.tombstones_of(keys).await?;
@@ -369,7 +369,7 @@ impl Shared {
 }
 
 impl Shared {
-    /// A search as a person typed it, with ages counted from now.
+    /// Parses a search as a person typed it, with ages counted from now.
     fn search(&self, filter: &str) -> SearchQuery {
         let mut filter = SearchQuery::parse(filter);
         filter.at(self.clock.now());
@@ -389,7 +389,7 @@ fn not_found(message: String) -> ControlError {
     ControlError::NotFound { message }
 }
 
-/// That a service does not show something to a login is a matter of its rights.
+/// Returns the class of a failure. A 403 means that the login lacks the right.
 fn class_of(failure: &CloudFailure) -> ErrorClass {
     match failure.status {
         Some(403) => ErrorClass::Auth,

@@ -1,4 +1,4 @@
-//! Our own resources: created and changed at once, in the ledger; deleted as everything is.
+//! Our own resources: created and changed at once, in the ledger; deleted like all others.
 
 use serde_json::Value;
 
@@ -13,7 +13,8 @@ use crate::domain::text::escape;
 use crate::ledger::{Applied, Change, Cursor, NativeBy, NativeFilter, NewNative};
 
 impl Shared {
-    /// Keeps a new one. What it points at must be there, and stay.
+    /// Creates a resource. The resources that it refers to must exist, and none of them may be in
+    /// deletion.
     pub(super) async fn create(
         &self,
         envelope: &Envelope,
@@ -80,7 +81,8 @@ impl Shared {
         self.shown(kind, &key).await
     }
 
-    /// A page of what is kept of a kind: all, one by its id, or what has these values.
+    /// Returns a page of the resources of a kind: all, one by its id, or those with this value in a
+    /// field.
     pub(super) async fn list_native(
         &self,
         request: query::Native,
@@ -113,7 +115,7 @@ impl Shared {
         })
     }
 
-    /// A kind that this deployment keeps.
+    /// Resolves a kind that this deployment keeps.
     fn own_kind(&self, word: &str) -> Result<(&Kind, &Home), ControlError> {
         let kind = self
             .kinds
@@ -157,7 +159,7 @@ impl Shared {
         }
     }
 
-    /// What clouds of ours do not have is not referred to.
+    /// Refuses references to resources that our clouds do not have.
     async fn are_there(&self, references: &[NativeReference]) -> Result<(), ControlError> {
         for reference in references {
             self.may_refer_to(reference)?;

@@ -1,5 +1,5 @@
-//! A replay: what the engine would answer over a ledger that is set to another time. No cloud is asked,
-//! nothing is written, and what goes on does not.
+//! A replay: the engine's answers over a ledger that is set to another time. It asks no cloud, writes
+//! nothing, and carries nothing on.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,20 +20,20 @@ use crate::ledger::{Ledger, LedgerError};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
 
-/// Answers as of one time; [`Command::Seek`] goes to another one, and all else is refused.
+/// Answers as of one time; [`Command::Seek`] moves to another one, and every other command is refused.
 pub struct Replay {
     /// Never run: it only answers.
     engine: ControlService,
     rewind: Arc<Mutex<Rewind>>,
-    /// One time at a time: the picture that is published is that of the ledger.
+    /// Allows one seek at a time, so that the published snapshot is that of the ledger.
     seeking: tokio::sync::Mutex<()>,
 }
 
 impl Replay {
-    /// Shows how the ledger stood then. `cloud` has no sites; `name` is the ledger for people.
+    /// Opens a replay at this time. `cloud` has no sites; `name` names the ledger for people.
     ///
     /// # Errors
-    /// The copy cannot be read.
+    /// If the copy cannot be read.
     pub async fn open(
         rewind: Rewind,
         at: DateTime<Utc>,
@@ -85,7 +85,7 @@ impl Replay {
         let shared = self.shared();
         shared.clock.set(sought.map_err(ledger_error)?);
         shared.publish_replayed().await.map_err(ledger_error)?;
-        // Who follows events has them anew.
+        // Readers that follow events receive them anew.
         shared.committed.send_modify(|version| *version += 1);
         Ok(Receipt::Done { moved: 0 })
     }
@@ -120,7 +120,7 @@ impl Control for Replay {
                 if let Ok(explanation) = &mut explanation {
                     let told = "a replay asks no cloud: this is what the ledger knew".to_owned();
                     explanation.lines.push(told);
-                    // Nothing of it can be done here.
+                    // No action is possible in a replay.
                     explanation.next_action.clear();
                 }
                 self.of_then(explanation.map(|explanation| Page::Explain(Box::new(explanation))))
@@ -139,7 +139,7 @@ impl Control for Replay {
 }
 
 impl Replay {
-    /// What is not there may be there later.
+    /// Says in a not-found error as of when: the resource may be known at another time.
     fn of_then(&self, answer: Result<Page, ControlError>) -> Result<Page, ControlError> {
         answer.map_err(|error| match error {
             ControlError::NotFound { .. } => ControlError::NotFound {

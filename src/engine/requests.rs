@@ -11,8 +11,8 @@ use crate::control::{Command, ControlError, Envelope, Receipt};
 use crate::domain::model::Actor;
 use crate::ledger::{Change, KeyedRequest, audit};
 
-/// The request to keep. None if the command has no key, comes from within (such commands cross no socket and
-/// cannot be serialized), or asks for a deletion: the ledger keeps that key with the deletion.
+/// Returns the request to keep. None if the command has no key, is in-process only (such commands cross no
+/// socket and cannot be serialized), or asks for a deletion: the ledger keeps that key with the deletion.
 pub(super) fn keyed(envelope: &Envelope) -> Option<KeyedRequest> {
     match &envelope.command {
         Command::Plan { .. }
@@ -63,9 +63,9 @@ impl Drop for KeyInUse {
 }
 
 impl Shared {
-    /// Continues even if its client disconnects, so that the answer is there when the client asks again. After a
-    /// crash between the two commits the command is carried out again; that is harmless, since every command
-    /// with a key here sets a state.
+    /// Carries out the command even if its client disconnects, so that the answer is there when the client
+    /// asks again. After a crash between the two commits the command is carried out again; that is harmless,
+    /// since every command with a key here sets a state.
     pub(super) async fn submit_once(
         self: &Arc<Self>,
         request: KeyedRequest,

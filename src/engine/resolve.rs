@@ -1,5 +1,5 @@
-//! From words to resources: `KIND/ID-OR-NAME` at a site, a cloud or all sites, as exactly one resource
-//! each.
+//! Resolves words to resources: `KIND/ID-OR-NAME` at a site, a cloud or all sites, each as exactly one
+//! resource.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::domain::plan::{ListFilter, Lookup};
 use crate::domain::text::{did_you_mean, escape};
 
 impl Shared {
-    /// Resources of a kind by their ids, or by their names: one listing, however many.
+    /// Finds resources of a kind by their ids, or by their names: one listing, however many.
     pub(super) async fn find(
         &self,
         site: &Site,
@@ -24,8 +24,8 @@ impl Shared {
         let listed = self.kinds.listed(kind);
         let key = match (&kind.spec.derived, &listed.spec.list, by) {
             (Some(derived), _, By::Id) => derived.find_by.as_str(),
-            // Below a parent that is not at this site there is no list, and that is an error; a row that
-            // is not there is none.
+            // Below a parent that is not at this site, listing is an error; reading a row just finds
+            // none.
             (None, Some(list), By::Id) if list.within.is_some() => {
                 let whole = words.iter().copied().filter(|word| word.contains(','));
                 return self.read_all(site, listed, &whole.collect()).await;
@@ -37,7 +37,7 @@ impl Shared {
             (None, Some(list), By::Name) if list.within.is_none() => list.name.as_str(),
             (_, _, By::Name) => return Ok(Vec::new()),
         };
-        // A composite id begins with its parent's, by which it is found.
+        // A composite id begins with its parent's id, by which it is found.
         let composite = kind.spec.derived.is_some() || listed.id_filter() != Some("id");
         let part = |word: &&str| match (word.split_once(','), by) {
             (Some((parent, _)), By::Id) if composite => parent.to_owned(),
@@ -64,8 +64,8 @@ impl Shared {
             .collect())
     }
 
-    /// By ids. Whoever is shown the one resource that the login is for is refused to read any other word,
-    /// which may be that one's name: then the refusal counts only if it is not.
+    /// Finds resources by ids. Where a login is shown only its own resource, reading any other word is
+    /// refused, even if it is that resource's name: then the refusal counts only if it is not.
     async fn find_ids(
         &self,
         site: &Site,
@@ -90,7 +90,7 @@ impl Shared {
         Ok((found, refused))
     }
 
-    /// The same where the cloud has no filter by id.
+    /// Reads resources one by one, where the cloud has no filter by id.
     async fn read_all(
         &self,
         site: &Site,
@@ -108,7 +108,8 @@ impl Shared {
         Ok(found)
     }
 
-    /// Each target as exactly one resource; a word that fits several is refused, and they are listed.
+    /// Resolves each target to exactly one resource; a word that fits several is refused, and they are
+    /// listed.
     pub(super) async fn resolve(
         &self,
         specs: &[TargetSpec],
@@ -132,8 +133,8 @@ impl Shared {
         Ok(found.swap_remove(0))
     }
 
-    /// One resource for each, in order, or one in each region of what all share: looked up by site and
-    /// kind, not one by one.
+    /// Resolves each target, in order, to one resource, or to one in each region if all regions share it.
+    /// Looks them up by site and kind, not one by one.
     async fn resolve_all(&self, specs: &[TargetSpec]) -> Result<Vec<Resource>, ControlError> {
         let mut asked = Vec::new();
         for spec in specs {
@@ -206,7 +207,7 @@ impl Shared {
         Ok(meant)
     }
 
-    /// Those of the sites where resources of a kind can be.
+    /// Returns those of the sites where resources of a kind can be.
     pub(super) fn sites_with(
         &self,
         kind: &Kind,
@@ -280,7 +281,7 @@ impl By {
     }
 }
 
-/// Where words are looked up together.
+/// A kind at a site, whose words are looked up together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wanted<'a> {
     pub(super) site: &'a Site,

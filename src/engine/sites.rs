@@ -1,4 +1,4 @@
-//! What the engine knows of each site: how much it may send there, and whether at all.
+//! The state that the engine keeps for each site: whether it may send calls, and how many.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,32 +23,32 @@ use crate::domain::text::escape;
 use crate::ledger::{Capacity, Change, NewEvent};
 use crate::system::config::Settings;
 
-/// What is answered within this time is claimed ahead, so that a call that ends is followed by the next
-/// one at once, and not after an outcome and a claim were written. That takes some 10 ms.
+/// Calls that are answered within this time are claimed ahead, so that the next call follows at once, and not
+/// after an outcome and a claim were written. That takes some 10 ms.
 const AHEAD: Duration = Duration::from_millis(20);
-/// Of so many calls the share is told that failed.
+/// Window of recent calls over which the failure rate is computed.
 const ANSWERS_KEPT: usize = 100;
-/// A call that takes this long, and [`HANGS_TIMES`] as long as calls take here, lends its place to
-/// another: what hangs holds up only itself (I12).
+/// A call that takes this long, and [`HANGS_TIMES`] as long as calls take here, lends its permit to another:
+/// a call that hangs holds up only itself (I12).
 const HANGS_AFTER: Duration = Duration::from_secs(5);
 const HANGS_TIMES: u32 = 10;
-/// A site that asks for more patience is tried after this all the same, by one call at first: some name a
-/// day and mean a minute.
+/// A site that asks for a longer wait is called after this time all the same, by one call at first: some name
+/// a day and mean a minute.
 const CLOSED_MAX: Duration = Duration::from_secs(60);
-/// While a read waits for its permit, it looks this often whether a call that hangs has lent its place.
+/// How often a read that waits for its permit checks whether a hanging call has lent one.
 const PERMIT_LOOKS: Duration = Duration::from_secs(1);
-/// Reads are of no deletion: none is taken back with one.
+/// Reads belong to no deletion, so taking back a deletion's calls leaves them.
 const READS: &str = "";
-/// How often it is looked at whether a refused login has been changed.
+/// How often a refused login is checked for a change.
 const LOGIN_LOOKS: Duration = Duration::from_secs(5);
-/// A login that was refused is repeated at least this often (I15).
+/// A refused login is repeated at least this often (I15).
 const SIGN_IN_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
 pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
-    /// Living resources that vouch for listings (I13b).
+    /// The living resources that prove listings complete (I13b).
     witnesses: Mutex<HashMap<(Site, KindName), Witness>>,
-    /// Only sites that something was asked of are signed in to (I15).
+    /// Whether to sign in only to sites that something was asked of (I15).
     only_named: AtomicBool,
 }
 
@@ -57,32 +57,32 @@ struct Runtime {
     limit: Limit,
     /// Whether each of the last calls had an answer that counts, the newest last.
     answered: VecDeque<bool>,
-    /// What a call takes, in the mean of the last ones.
+    /// Mean duration of the last calls.
     latency: Option<Duration>,
-    /// When each call in flight was sent, the first one first.
+    /// When each call in flight was sent, the oldest first.
     sent: Vec<Instant>,
-    /// Claimed steps that wait until another call has ended, the first one first.
+    /// Claimed steps and reads that wait for a permit, the oldest first.
     turns: VecDeque<QueuedPermit>,
-    /// Until when the site wants to be left alone (`Retry-After`).
+    /// The site asked not to be called before this time (`Retry-After`).
     closed_until: Option<Instant>,
-    /// How many calls a second it takes.
+    /// The calls a second that it takes.
     pace: Pace,
-    /// Whose rights must be back before anything is sent again.
+    /// The identity whose rights must be back before anything is sent again.
     expected: Option<Identity>,
     asked_at: Option<Instant>,
-    /// Logins in a row that were refused.
+    /// Number of refused logins in a row.
     refusals: u32,
-    /// When it was last looked whether the refused login has been changed.
+    /// When the refused login was last checked for a change.
     login_looked_at: Option<Instant>,
 }
 
-/// Of a step of this deletion; dropped, it is taken back.
+/// A call that waits for a permit. Dropping it takes the call back.
 struct QueuedPermit {
     deletion_id: String,
     comes: oneshot::Sender<Instant>,
 }
 
-/// For one read; given back when it is dropped, also by a reader that waits no longer.
+/// A permit for one read. Dropping it gives the permit back, even while the reader still waits for it.
 pub(super) struct Permit<'s> {
     sites: &'s Sites,
     site: &'s Site,
@@ -100,7 +100,7 @@ impl Drop for Permit<'_> {
 }
 
 impl Runtime {
-    /// By hand, or since its rights are lost: one does not end the other.
+    /// Whether a person paused it, or its rights are lost; one does not end the other.
     fn is_paused(&self) -> bool {
         self.status.state == SiteState::Paused || self.status.paused_by.is_some()
     }
@@ -109,7 +109,8 @@ impl Runtime {
         HANGS_AFTER.max(self.latency.unwrap_or_default() * HANGS_TIMES)
     }
 
-    /// Calls in flight that take a place. As many as the limit may lend theirs.
+    /// Returns the number of calls in flight that hold a permit. Hanging calls lend theirs, as many as the
+    /// limit at most.
     fn places_taken(&self, now: Instant) -> usize {
         let after = self.hangs_after();
         let hanging = self.sent.iter().filter(|sent| now - **sent >= after);
@@ -125,7 +126,7 @@ impl Runtime {
         self.closed_until.max(self.pace.next())
     }
 
-    /// It was sent one call too many.
+    /// Records that the site was sent one call too many.
     fn throttled(&mut self, sent: Option<Instant>, now: Instant, retry_after: Option<Duration>) {
         self.pace.refused(sent.unwrap_or(now), now);
         self.close(now, retry_after);
@@ -133,13 +134,13 @@ impl Runtime {
         tracing::debug!(site = %self.status.site, rate, "throttled: so many calls a second");
     }
 
-    /// Nothing is sent until the cloud wants to be asked again.
+    /// Sends nothing until the time that the cloud asks for.
     fn close(&mut self, now: Instant, retry_after: Option<Duration>) {
         let until = retry_after.map(|wait| now + wait.min(CLOSED_MAX));
         self.closed_until = self.closed_until.max(until);
     }
 
-    /// How many more steps may be claimed.
+    /// Returns how many more steps may be claimed.
     fn capacity(&self, now: Instant) -> Capacity {
         let limit = self.status.concurrency_limit;
         let ahead = self.latency.map_or(0, |latency| {
@@ -154,7 +155,7 @@ impl Runtime {
         }
     }
 
-    /// Lets those go whose turn has come.
+    /// Grants permits to the first in the queue, as many as the site takes now.
     fn next_turns(&mut self, now: Instant) {
         while self.is_open(now)
             && self.places_taken(now) < self.status.concurrency_limit
@@ -247,13 +248,13 @@ impl Sites {
         self.lock().values().map(Runtime::shown).collect()
     }
 
-    /// From now on sites are signed in to when something is asked of them, and not before.
+    /// Signs in to a site, from now on, only when something is asked of it.
     pub(super) fn sign_in_to_named_only(&self) {
         self.only_named.store(true, Ordering::Relaxed);
     }
 
-    /// A person asks: what was refused is signed in to at once, and the pauses begin anew (I15).
-    /// True if any was refused.
+    /// Makes every refused login due at once and restarts its pauses, because a person asks (I15). Returns
+    /// whether any login had been refused.
     pub(super) fn ask_again(&self) -> bool {
         let mut any = false;
         for site in self.lock().values_mut().filter(|site| site.refusals > 0) {
@@ -264,7 +265,7 @@ impl Sites {
         any
     }
 
-    /// Sets or ends a pause by hand, as the ledger has it.
+    /// Sets or ends a person's pause, as the ledger has it.
     pub(super) fn hold(&self, site: &Site, pause: Option<SitePause>) {
         if let Some(site) = self.lock().get_mut(site) {
             site.status.paused_by = pause;
@@ -274,7 +275,7 @@ impl Sites {
         }
     }
 
-    /// How many calls it may have in flight now: one at least.
+    /// Returns how many calls the site may have in flight now: at least one.
     pub(super) fn concurrency_limit(&self, site: &Site) -> usize {
         self.lock()
             .get(site)
@@ -291,7 +292,7 @@ impl Sites {
             .is_some_and(|site| site.status.read_only)
     }
 
-    /// Where steps may be claimed now. Read-only is enforced here, not by hiding keys (P5).
+    /// Returns the sites where steps may be claimed now. Read-only is enforced here, not by hiding keys (P5).
     pub(super) fn capacities(&self) -> Vec<Capacity> {
         let now = Instant::now();
         self.lock()
@@ -305,7 +306,7 @@ impl Sites {
             .collect()
     }
 
-    /// When a site wants to be asked again that asked to be left alone.
+    /// Returns how long the next site that asked not to be called stays closed.
     pub(super) fn next_open(&self) -> Duration {
         let now = Instant::now();
         let sites = self.lock();
@@ -314,8 +315,8 @@ impl Sites {
         next.min().unwrap_or(Duration::MAX)
     }
 
-    /// Waits for a permit for a read. Where the site is paused or not ours it is empty: the read itself
-    /// says why.
+    /// Waits for a permit for a read. For a site that is paused or unknown the permit is empty: the read
+    /// itself says why.
     pub(super) async fn permit<'s>(&'s self, site: &'s Site) -> Permit<'s> {
         let mut permit = Permit {
             sites: self,
@@ -335,7 +336,7 @@ impl Sites {
         }
     }
 
-    /// When to look again for a permit; gives those that can be given.
+    /// Grants the permits that are free; returns how long to wait before the next check.
     fn next_permit(&self, site: &Site) -> Duration {
         let now = Instant::now();
         let mut sites = self.lock();
@@ -347,8 +348,8 @@ impl Sites {
         opens.map_or(PERMIT_LOOKS, |until| until - now)
     }
 
-    /// A read was answered. How long reads take says nothing of how many deletes a site takes at a time; that
-    /// it is overloaded does.
+    /// Records the answer to a read. The duration of reads says nothing about how many deletes a site takes
+    /// at a time; an overload does.
     pub(super) fn read_ended(&self, permit: &Permit<'_>, failure: Option<&CloudFailure>) {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(permit.site) else {
@@ -363,7 +364,7 @@ impl Sites {
                 site.status.concurrency_limit = site.limit.now();
             }
             None => site.pace.answered(now),
-            // These say nothing of how much it takes.
+            // These say nothing about how much the site takes.
             Some((
                 Retry::Scheduled
                 | Retry::Pending
@@ -376,7 +377,7 @@ impl Sites {
         }
     }
 
-    /// When a read may be sent that takes no permit: it is kept for it.
+    /// Reserves the time at which a read without a permit may be sent, and returns it.
     pub(super) fn next_slot(&self, site: &Site) -> Instant {
         let now = Instant::now();
         let mut sites = self.lock();
@@ -393,7 +394,7 @@ impl Sites {
         }
     }
 
-    /// Such a read was answered.
+    /// Records the answer to a read without a permit.
     pub(super) fn looked(&self, site: &Site, sent: Instant, failure: Option<&CloudFailure>) {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
@@ -418,7 +419,7 @@ impl Sites {
         }
     }
 
-    /// When the next call in flight will have taken so long that it lends its place.
+    /// Returns the time until the next call in flight counts as hanging and lends its permit.
     pub(super) fn next_hanging(&self) -> Duration {
         let now = Instant::now();
         let sites = self.lock();
@@ -430,12 +431,12 @@ impl Sites {
         next.min().unwrap_or(Duration::MAX)
     }
 
-    /// A paused site is not asked: what it would say does not count.
+    /// Whether the site may be observed. A paused site is not: its answers would not count.
     pub(super) fn may_look(&self, site: &Site) -> bool {
         self.lock().get(site).is_none_or(|site| !site.is_paused())
     }
 
-    /// Whether any call of a step is in flight.
+    /// Whether any call that took a permit is in flight.
     pub(super) fn busy(&self) -> bool {
         self.lock().values().any(|site| !site.sent.is_empty())
     }
@@ -459,8 +460,8 @@ impl Sites {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call of a deletion is to be sent: waits until the site takes one more, in the order of these
-    /// calls, and then ends by [`Self::ended`]. When it is sent; none: it was taken back, and is not.
+    /// Queues a call of a deletion, and waits until the site takes one more; the call then ends with
+    /// [`Self::ended`]. Returns when it is sent; none if it was taken back and must not be sent.
     pub(super) fn turn(
         &self,
         site: &Site,
@@ -484,15 +485,15 @@ impl Sites {
         turn
     }
 
-    /// What a deletion has claimed and not sent is not sent any more.
+    /// Takes back the calls that a deletion has claimed and not yet sent.
     pub(super) fn take_back(&self, deletion_id: &str) {
         for site in self.lock().values_mut() {
             site.turns.retain(|turn| turn.deletion_id != deletion_id);
         }
     }
 
-    /// A call came back, and says how much the site takes; `failed`: how it is to be taken up again, and
-    /// when the cloud wants that.
+    /// Records that a call came back, and adapts how much the site takes. `failed` is how to retry it, and
+    /// the wait that the cloud asks for.
     pub(super) fn ended(
         &self,
         site: &Site,
@@ -550,7 +551,7 @@ impl Sites {
         site.next_turns(now);
     }
 
-    /// True if it was not paused before.
+    /// Pauses a site. Returns whether it was not paused before.
     fn pause(&self, site: &Site, reason: &str, expected: Option<Identity>) -> bool {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
@@ -567,7 +568,7 @@ impl Sites {
 }
 
 impl Shared {
-    /// Nothing more is sent to a site until its rights are back (N13, I13).
+    /// Pauses a site: nothing more is sent there until its rights are back (N13, I13).
     pub(super) async fn pause_site(&self, site: &Site, reason: &str, expected: Option<Identity>) {
         let now = self.clock.now();
         if self.sites.pause(site, reason, expected) {
@@ -590,7 +591,7 @@ impl Shared {
         }
     }
 
-    /// A look-up at a site failed or worked: what the header shows.
+    /// Records for the header whether a read at a site worked.
     pub(super) fn site_answered(&self, site: &Site, failure: Option<&CloudFailure>) {
         let mut sites = self.sites.lock();
         let Some(site) = sites.get_mut(site) else {
@@ -666,8 +667,8 @@ impl Shared {
         next
     }
 
-    /// The sites whose refused login has been changed where it was read; looked at now and then (I15). Files
-    /// are read here, so nothing is locked meanwhile.
+    /// Returns the sites whose refused login has changed where it was read from; checked at intervals (I15).
+    /// The files are read here, while nothing is locked.
     fn logins_changed(&self) -> HashSet<Site> {
         let mut refused = Vec::new();
         for (name, site) in self.sites.lock().iter_mut() {
@@ -710,7 +711,7 @@ impl Shared {
             };
             let before = runtime.status.state;
             if (before == SiteState::Paused) != paused {
-                // Lost meanwhile: what was asked before says nothing of that.
+                // The rights were lost or came back meanwhile: this answer is older.
                 return;
             }
             runtime.asked_at = Some(Instant::now());
@@ -723,7 +724,7 @@ impl Shared {
                         .as_ref()
                         .is_none_or(|expected| *expected == signed_in.identity);
                     if back {
-                        // At the first sign-in too: an earlier engine may have lost it.
+                        // Also at the first sign-in: an earlier engine may have lost them.
                         resumed = paused || before == SiteState::Unknown;
                         runtime.status.state = SiteState::Reachable;
                         runtime.status.reason.clear();
@@ -761,7 +762,7 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// By hand: until a person resumes it.
+    /// Pauses a site until a person resumes it, or resumes it.
     pub(super) async fn pause_site_by_hand(
         &self,
         envelope: &Envelope,
@@ -788,13 +789,13 @@ impl Shared {
                 now,
             })
             .await;
-        // Whoever resumes a site whose login was refused wants it tried again, whoever paused it.
+        // Resuming a site also repeats its refused login, whoever paused the site.
         let asked = !paused && self.sites.ask_again();
         let receipt = match receipt {
             Err(ControlError::Conflict { .. }) if asked => Receipt::Done { moved: 1 },
             receipt => receipt?,
         };
-        // As the ledger has it: another command may have come between.
+        // Read from the ledger: another command may have come between.
         let pauses = self.ledger.site_pauses().await.map_err(ledger_error)?;
         let pause = pauses.into_iter().find(|pause| pause.site == site);
         self.sites.hold(&site, pause);
@@ -804,7 +805,7 @@ impl Shared {
     }
 }
 
-/// What becomes of a login that was refused.
+/// Says when a refused login is repeated.
 fn next_sign_in(site: &Site, now: DateTime<Utc>, pause: Duration) -> String {
     let at = TimeDelta::from_std(pause)
         .ok()
@@ -813,7 +814,7 @@ fn next_sign_in(site: &Site, now: DateTime<Utc>, pause: Duration) -> String {
     format!("; it is tried again{at} as soon as it is changed, or with `gone resume {site}`")
 }
 
-/// How long after a sign-in the next one is: after each refusal twice as long, up to an hour (I15).
+/// Returns the pause between two sign-ins: each refusal doubles it, up to an hour (I15).
 fn sign_in_pause(every: Duration, refusals: u32) -> Duration {
     let doubled = every.saturating_mul(1 << refusals.saturating_sub(1).min(16));
     doubled.min(SIGN_IN_PAUSE_MAX.max(every))

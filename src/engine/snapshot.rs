@@ -1,4 +1,4 @@
-//! The bounded picture, published when something changed, at most ten times a second.
+//! Publishes the bounded snapshot when something changed, at most ten times a second.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,8 +55,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Publishes how a replay stands now, also if that is the same as before: who asked for the time waits
-    /// for it. How fast it went is not known.
+    /// Publishes the present state of a replay, even if it is unchanged: the caller that asked for the
+    /// time waits for it. How fast the steps went is not known.
     pub(super) async fn publish_replayed(&self) -> Result<(), LedgerError> {
         let before = self.snapshot.borrow().clone();
         let snapshot = self.picture(&before).await?;
@@ -70,7 +70,7 @@ impl Shared {
         self.snapshot.send_replace(Arc::new(snapshot));
     }
 
-    /// As the ledger has it, with what of the last one is not from there.
+    /// Builds a snapshot from the ledger, with the fields that are not kept there from the last one.
     async fn picture(&self, before: &Snapshot) -> Result<Snapshot, LedgerError> {
         let mut summary = self.ledger.summary().await?;
         let now = self.clock.now();

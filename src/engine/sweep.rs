@@ -1,5 +1,6 @@
-//! The sweep: what is gone is looked for through its hold-down, and what came back is removed again,
-//! as a deletion of its own (T14b). Only the same UUID counts: natural keys are never swept.
+//! The sweep: looks for gone resources throughout their hold-down, and deletes those that came back
+//! again, each in a deletion of its own (T14b). Only the same UUID counts: natural keys are never
+//! swept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,8 +20,9 @@ use crate::domain::policy::IDS_A_LIST_MAX;
 use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, StuckAgain};
 
 pub(super) const PAGE: usize = 2_000;
-/// What has been gone for longer is looked for in every so many sweeps only: what comes back around a
-/// tombstone comes soon, and a hold-down of days must not cost lists twice a minute.
+/// Resources that have been gone for longer than this are looked for in every so many sweeps only:
+/// what comes back around a tombstone comes soon, and a hold-down of days must not cost lists twice a
+/// minute.
 const OLDER_EVERY: [(Duration, u64); 3] = [
     (Duration::from_secs(10 * 60), 4),
     (Duration::from_secs(60 * 60), 20),
@@ -39,13 +41,13 @@ impl Shared {
         if due > now {
             return (due - now).to_std().unwrap_or(every);
         }
-        // One that takes longer than that wakes us when it ends.
+        // A sweep that takes longer than that wakes us when it ends.
         if under_way.sweeping {
             return every;
         }
         under_way.next_sweep = Some(now + every);
         under_way.sweeping = true;
-        // The first one after a start looks for all.
+        // The first sweep after a start looks for all.
         let reach = reach(under_way.sweeps, self.settings.ledger.hold_down);
         under_way.sweeps += 1;
         let shared = self.clone();
@@ -133,8 +135,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Counts the return, of the resource itself or of a copy, and removes it again while it has come
-    /// back no more often than allowed.
+    /// Counts the return of a resource or of a copy, and deletes it again while it has come back no
+    /// more often than allowed.
     pub(super) async fn remove_again(
         &self,
         tombstone: &Tombstone,
@@ -194,8 +196,8 @@ impl Shared {
     }
 }
 
-/// How many of a kind one list looks for by a filter: all, where a filter takes one value, since then
-/// all are listed.
+/// Returns how many resources of a kind one list by this filter looks for: all of them where a filter
+/// takes only one value, since then everything is listed.
 pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
     match kind.values_of(filter) {
         FilterValues::Single => usize::MAX,
@@ -203,7 +205,7 @@ pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
     }
 }
 
-/// How long gone the oldest is that the `nth` sweep looks for.
+/// Returns how long a resource may have been gone that the `nth` sweep looks for.
 fn reach(nth: u64, hold_down: Duration) -> Duration {
     let skipped = OLDER_EVERY
         .iter()

@@ -1,8 +1,8 @@
-//! Looks: absence is confirmed, never assumed (I13).
+//! Verifies that resources are gone: absence is confirmed, never assumed (I13).
 //!
-//! Steps to look at are gathered by site and listed kind, so that one list answers for many (N14);
-//! [`look_wait`] says when it is time. What a look sees, and when an absence counts, is in
-//! [`super::see`].
+//! Steps to verify are gathered by site and listed kind, so that one list answers for many (N14);
+//! [`look_wait`] says when it is time. [`super::observe`] makes the lists, and decides when an absence
+//! counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,21 +22,22 @@ use crate::domain::model::{ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::policy::{Failure, Observed, Retry, after_observation, look_wait, taken_up};
 use crate::ledger::{ClaimedStep, LedgerError, ObservationsDue};
 
-/// How often it is asked at most what there is to look at, while calls are in flight.
+/// Minimum time between two searches for due observations, while calls are in flight.
 const LOOKS_EVERY_MIN: Duration = Duration::from_millis(25);
-/// So many times as long as the asking took, it is not asked again: it goes through all deletions.
+/// The pause after a search, as a multiple of its duration: it goes through all deletions.
 const LOOKS_REST: u32 = 2;
-/// When it is asked again about what is to be gathered for longer.
+/// The pause before the next search, if steps are to be gathered for longer.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
-/// Looks for one kind at a site, each of other deletions: the list of a large one takes its time.
+/// Number of observations of one kind at a site at a time, each of other deletions: the list of a large one
+/// takes its time.
 const LOOKS_AT_ONCE: usize = 4;
-/// Steps that one look takes: some 10 MB of rows.
+/// Maximum number of steps of one observation: some 10 MB of rows.
 const LOOKED_AT_MAX: usize = 10_000;
-/// Deletions whose frozen rights are kept in memory; more than run at once on any site we know.
+/// Number of deletions whose frozen rights are kept in memory; more than run at once on any site we know.
 const RIGHTS_KEPT_MAX: usize = 256;
 
 impl Shared {
-    /// Starts looks; says when the next one may be due.
+    /// Starts observations; returns how long until the next one may be due.
     pub(super) async fn verify(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -144,8 +145,8 @@ impl Shared {
         Ok(())
     }
 
-    /// What a look finds for each step, in order. `unsent`: how many more of their deletions a list by
-    /// scope may show.
+    /// Returns what is observed for each step, in order. `unsent` is how many more resources of their
+    /// deletions a list by scope may show.
     pub(super) async fn look(
         &self,
         site: &Site,
@@ -184,8 +185,8 @@ impl Shared {
         shown.iter().any(|found| found.key == step.key) && kind.same_incarnation(row, &step.vars)
     }
 
-    /// What a row that is still there, or in which an edge is, says of the delete. `listed` is the row's
-    /// kind; whether a delete settles, and how the row tells of it, is the step's own kind's.
+    /// Interprets a row that still exists, or that still contains the edge. `listed` is the row's kind;
+    /// whether a delete settles, and how the row shows it, is up to the step's own kind.
     fn still_there(&self, listed: &Kind, row: &Value, step: &ClaimedStep) -> Observed {
         let kind = self.kinds.get(&step.key.kind);
         let Some((settling, status)) = kind.and_then(|kind| kind.settling(row)) else {
@@ -233,7 +234,7 @@ impl Shared {
         }
     }
 
-    /// What is said of a delete that the cloud works on for long.
+    /// Returns the note about a delete that the cloud works on for long.
     fn slow(&self, kind: &Kind, step: &ClaimedStep) -> String {
         let since = step.blocked_since.unwrap_or_else(|| self.clock.now());
         let minutes = (self.clock.now() - since).num_minutes().unsigned_abs();
@@ -245,7 +246,7 @@ impl Shared {
         }
     }
 
-    /// Absence counts on the rights that the plan froze.
+    /// Confirms an absence if it was observed with the rights that the plan froze.
     async fn absent(&self, site: &Site, step: &ClaimedStep, now: Option<&Identity>) -> Observed {
         match self.rights_lost(step, now).await {
             None => Observed::Absent,
@@ -258,8 +259,8 @@ impl Shared {
         }
     }
 
-    /// Who loses rights sees less and is told of nothing: unless a witness of the same project
-    /// vouches for what was not seen, the cloud is asked, after the look, who we are now (I13).
+    /// Asks the cloud, after an observation, who we are now, unless a witness of the same project proves the
+    /// list: a login that loses rights sees less, without an error (I13).
     async fn on_whose_rights(&self, site: &Site, mut seen: Observation) -> Observation {
         if !seen.vouched_by_another_project || seen.rows.values().all(Option::is_some) {
             return seen;
@@ -277,7 +278,7 @@ impl Shared {
         seen
     }
 
-    /// The id of the listed row that shows a step's resource.
+    /// Returns the id of the listed row that shows a step's resource.
     pub(super) fn parent_id<'s>(&self, step: &'s ClaimedStep) -> Option<&'s str> {
         let kind = self.kinds.get(&step.key.kind)?;
         match kind.parent_variable() {
@@ -286,7 +287,7 @@ impl Shared {
         }
     }
 
-    /// On whose rights the plan saw the step's site.
+    /// Returns the identity with which the plan saw the step's site.
     async fn expected(&self, step: &ClaimedStep) -> Result<Option<Identity>, LedgerError> {
         let site = step.key.site.to_string();
         let known = self
@@ -306,8 +307,8 @@ impl Shared {
         Ok(expected)
     }
 
-    /// Whether an absence was seen on other rights than those of the plan: a cloud answers 404 to who
-    /// has lost the right to see.
+    /// Returns an error if an absence was observed with other rights than those of the plan: a cloud answers
+    /// 404 to a login that has lost the right to see.
     pub(super) async fn rights_lost(
         &self,
         step: &ClaimedStep,
@@ -315,7 +316,7 @@ impl Shared {
     ) -> Option<StepError> {
         let expected = match self.expected(step).await {
             Ok(expected) => expected?,
-            // Not knowing whose absence it has to be, is not having nobody's.
+            // An identity that cannot be read must not pass for none.
             Err(error) => {
                 return Some(self.unclear(format!(
                     "{}: absent, but on whose rights the plan was made cannot be read: {error}",
@@ -359,7 +360,8 @@ impl Shared {
     }
 }
 
-/// The error with which the cloud answered a call that took no effect; none where no answer came, or another.
+/// Returns the error with which the cloud answered a call that took no effect; none if no answer came, or the
+/// answer left no doubt.
 fn not_taken(kind: &Kind, step: &ClaimedStep) -> Option<Failure> {
     let last = step.last_error.as_ref()?;
     let status = last
@@ -381,8 +383,8 @@ fn not_taken(kind: &Kind, step: &ClaimedStep) -> Option<Failure> {
     })
 }
 
-/// When the row's resource was created, if that was not before its delete was sent. Clouds tell it to
-/// the second; one whose clock is slow shows it as older, and it is looked for until `verify_max`.
+/// Returns when the row's resource was created, if that was not before its delete was sent. Clouds tell it to
+/// the second; a cloud whose clock is slow shows it as older, and it is observed until `verify_max`.
 fn created_since_sent(listed: &Kind, row: &Value, step: &ClaimedStep) -> Option<DateTime<Utc>> {
     let lost = |error: &StepError| error.class == ErrorClass::OutcomeUnknown;
     if listed.name != step.key.kind || step.last_error.as_ref().is_some_and(lost) {

@@ -1,6 +1,6 @@
-//! The chain of the audit: each row's hash covers the one before, so that a row that was changed,
-//! removed from the middle or slipped in is found (P6). That no row was cut off at the end is what the
-//! seal shows ([`super::sqlite`], `seal`).
+//! The audit's hash chain: each row's hash covers the previous row, so a row that was changed, inserted, or
+//! removed from the middle is found (P6). The seal ([`super::sqlite`], `seal`) shows that no row was cut off
+//! at the end.
 
 use std::fmt::Write as _;
 
@@ -12,15 +12,15 @@ use super::AuditRow;
 /// The hash before the first row.
 pub const GENESIS: &str = "";
 
-/// The chain does not hold at this row.
+/// The first row at which the chain does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the audit is broken at row {seq}: it is not what was written")]
 pub struct Broken {
     pub seq: i64,
 }
 
-/// Checks rows that follow each other, starting after the row whose hash is `previous`
-/// ([`GENESIS`] for the first). Returns the last hash, to go on with the next page.
+/// Checks consecutive rows that start after the row whose hash is `previous` ([`GENESIS`] for the first).
+/// Returns the last hash, from which the next page continues.
 pub fn verify(previous: &str, rows: &[AuditRow]) -> Result<String, Broken> {
     let mut last = previous.to_owned();
     for row in rows {

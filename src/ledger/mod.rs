@@ -1,9 +1,8 @@
 //! The ledger: the only truth. Intent is durable before effect, outcome after.
 //!
-//! The port is batch-shaped: callers hand over [`Change`]s, the store applies each, whole or not at
-//! all, in one transaction and answers each by itself. A change whose fence no longer matches fails
-//! alone as [`Applied::Stale`]. When `commit` returns `Ok`, every change that is not stale is on the
-//! disk.
+//! The port is batch-shaped: callers hand over [`Change`]s. The store applies them in one transaction, each
+//! whole or not at all, and answers each separately. A change whose fence no longer matches fails alone as
+//! [`Applied::Stale`]. When `commit` returns `Ok`, every change that was applied is durable.
 //!
 //! **Architecture invariant:** readiness, counts, deletion states, tombstone phases, events and the
 //! audit are maintained inside the transaction that changes a step; nobody derives them afterwards.
@@ -34,28 +33,30 @@ use crate::domain::outline::Outline;
 use crate::domain::peers::{Answered, ClearanceRequest, Deployment, News, PendingClearance};
 use crate::domain::policy::Gathered;
 
-/// Where deletions, steps, tombstones, events and the audit are kept.
+/// The store of deletions, steps, tombstones, events and the audit.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Applies the changes in order, in one durable transaction, and answers each in its place.
+    /// Applies the changes in order, in one durable transaction, and returns the answers in the same order.
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError>;
 
-    /// Takes ready steps for this engine: `running`, with a claim number that fences their outcome.
-    /// Durable before it returns, so an effect never precedes its intent (I11). At most as many as
-    /// each site has room for; fair between deletions, then the longest remaining path first.
+    /// Claims ready steps for this engine: they become `running`, with a claim number that fences their
+    /// outcome. The claim is durable before this returns, so an effect never precedes its intent (I11).
+    /// Claims at most as many steps as each site has capacity for: fairly between deletions, then the longest
+    /// remaining path first.
     async fn claim(
         &self,
         capacities: Vec<Capacity>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
 
-    /// How many steps in `verifying` have a look that is due, for each deletion, site and kind.
+    /// Lists the groups of `verifying` steps (by deletion, site, kind and rank) of which an observation is
+    /// due.
     async fn observations_due(
         &self,
         now: DateTime<Utc>,
     ) -> Result<Vec<ObservationsDue>, LedgerError>;
 
-    /// The steps behind these, oldest first: at most `limit`.
+    /// Lists the due steps of these groups, the longest due of each group first: at most `limit`.
     async fn verifying(
         &self,
         of: Vec<ObservationsDue>,
@@ -63,12 +64,12 @@ pub trait Ledger: Send + Sync {
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
 
-    /// When the next blocked step falls due, and the first look after `now`: looks that are due
-    /// already may be held up (their site is paused), and must not hide those that are not.
+    /// Returns when the next blocked step falls due, and the first observation after `now`. Observations that
+    /// are due already may be delayed because their site is paused; they must not hide the later ones.
     async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError>;
 
-    /// Tombstones in hold-down whose resource was deleted, for the sweep (T14), by when it went: those
-    /// after this time, and of the same time those with a later `record_id`.
+    /// Lists tombstones in hold-down whose resource was deleted, for the sweep (T14), in the order in which
+    /// the resources went: those that went after `since`, or at that time with a later `record_id`.
     async fn held_down(
         &self,
         since: DateTime<Utc>,
@@ -76,9 +77,8 @@ pub trait Ledger: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Tombstone>, LedgerError>;
 
-    /// Of what is being deleted, or is gone since `since`, what may have copies elsewhere that name it
-    /// by a tag: with the sites where these may come back. In pages by `record_id`. What a paused deletion
-    /// deletes is left out.
+    /// Lists the originals that are being deleted, or gone since `since`, with the sites where copies of them
+    /// may come back. Pages by `record_id`. Leaves out originals whose deletion is paused.
     async fn originals(
         &self,
         since: DateTime<Utc>,
@@ -86,12 +86,12 @@ pub trait Ledger: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Original>, LedgerError>;
 
-    /// The tombstone of what took, or takes, this along without a tombstone of its own (T20): only of what
-    /// has copies at other sites.
+    /// Returns the tombstone of the resource that takes, or took, this part along without a tombstone of its
+    /// own (T20). Known only if that resource has copies at other sites.
     async fn whole_of(&self, part: ResourceKey) -> Result<Option<Tombstone>, LedgerError>;
 
-    /// Of the originals of this site and kind whose copies are known by their name alone, those of this
-    /// name that are being deleted, or were. Without what is known of it: it is being checked.
+    /// Lists the originals of this site, kind and name whose copies are known by their name alone. A target
+    /// that is still being checked is listed without its [`OriginalName`].
     async fn namesakes(
         &self,
         site: Site,
@@ -104,41 +104,44 @@ pub trait Ledger: Send + Sync {
         filter: DeletionFilter,
         page: Cursor,
     ) -> Result<Paged<Deletion>, LedgerError>;
-    /// By full id, or by a suffix of at least 8 characters that is unique.
+    /// Finds a deletion by its full id, or by a unique suffix of at least 8 characters.
     async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError>;
-    /// The plan as it was frozen for a deletion, steps and all, also after the 24 h: identities and
-    /// endpoints by site. Each step's `depends_on` is sorted.
-    /// Without them it is small, however many there are.
+    /// Returns the frozen plan of a deletion, also after the 24 h for which saved plans are kept: with
+    /// identities and endpoints by site, and with each step's `depends_on` sorted. Without its steps it is
+    /// small, whatever their number.
     async fn frozen(
         &self,
         deletion_id: &str,
         with_steps: bool,
     ) -> Result<Option<Arc<Plan>>, LedgerError>;
-    /// On whose rights the plan of a deletion saw each site (I13); empty if there is no plan.
+    /// Returns the identities under which the plan of a deletion saw each site (I13); empty if there is no
+    /// plan.
     async fn identities(
         &self,
         deletion_id: &str,
     ) -> Result<std::collections::BTreeMap<String, Identity>, LedgerError>;
-    /// A deletion's steps by site, in the order of the sites.
+    /// Counts a deletion's steps by site, in the order of the sites.
     async fn progress(&self, deletion_id: &str) -> Result<Vec<(Site, Counts)>, LedgerError>;
-    /// By deletion, then by id. `depends_on` is cut at 500 here, and whole in [`Ledger::step`]. Where
-    /// texts are looked for, a page looks at a stretch: it may be short, and have another one behind it.
+    /// Lists steps by deletion, then by id. `depends_on` is cut at 500 entries; [`Ledger::step`] returns all.
+    /// With a text filter, a page examines only a stretch of the steps: a short page may be followed by
+    /// another one.
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError>;
-    /// How many steps of a stretch fit, and where the next stretch begins.
+    /// Counts the matching steps of one stretch, and returns where the next stretch begins.
     async fn count_steps(
         &self,
         filter: StepFilter,
         after: Option<String>,
     ) -> Result<(u64, Option<String>), LedgerError>;
-    /// The branches of a deletion's tree below these steps; none: those that go last.
+    /// Returns the branches of a deletion's tree below these steps; `None` stands for the steps that go last.
     async fn outline(
         &self,
         deletion_id: &str,
         below: Vec<Option<i64>>,
     ) -> Result<Outline, LedgerError>;
-    /// Of a branch that [`Ledger::outline`] counted so, the steps from this index on in the order of
-    /// [`crate::domain::outline`], at most `limit`: counting a long one again takes longer than to read
-    /// some of it. Where steps have moved since, neighbours are read. Their `depends_on` is not read.
+    /// Lists the steps of a branch from this index on, in the order of [`crate::domain::outline`], at most
+    /// `limit`, without their `depends_on`. `counts` are those that [`Ledger::outline`] returned, because
+    /// counting a long branch again takes longer than reading a part of it. If steps have moved since,
+    /// neighbours are returned.
     async fn branch_steps(
         &self,
         deletion_id: &str,
@@ -148,22 +151,22 @@ pub trait Ledger: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Step>, LedgerError>;
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError>;
-    /// The steps at these sites (without any: at all) that need a person, by what they have in common; the
-    /// largest group first.
+    /// Groups the steps that need a person by their common cause, the largest group first. Only steps at
+    /// these sites; no sites means all.
     async fn causes(&self, sites: Vec<Site>) -> Result<Vec<CauseGroup>, LedgerError>;
     async fn tombstones(
         &self,
         filter: TombstoneFilter,
         page: Cursor,
     ) -> Result<Paged<Tombstone>, LedgerError>;
-    /// The tombstones of these keys, in their order, but the released ones.
+    /// Lists the tombstones of these keys, in the same order, without the released ones.
     async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError>;
-    /// What is being deleted, as its cloud showed it when that was asked for; none if that is not kept.
+    /// Returns a resource as its cloud showed it when its deletion was accepted; none if that is not kept.
     async fn shown_before(
         &self,
         key: ResourceKey,
     ) -> Result<Option<serde_json::Value>, LedgerError>;
-    /// Events after `after`, in order, at most `limit`; `oldest` is the first sequence still kept.
+    /// Lists the events after `after`, in order, at most `limit`; `oldest` is the first sequence still kept.
     async fn events(
         &self,
         after: i64,
@@ -171,56 +174,56 @@ pub trait Ledger: Send + Sync {
         limit: usize,
     ) -> Result<EventPage, LedgerError>;
     async fn audit(&self, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError>;
-    /// A plan that was saved in the last 24 h.
+    /// Returns a plan that was saved in the last 24 h.
     async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError>;
-    /// What this actor asked under this key within the last 24 h.
+    /// Returns the request that this actor made under this key within the last 24 h.
     async fn kept_request(
         &self,
         actor: &Actor,
         key: &str,
         now: DateTime<Utc>,
     ) -> Result<Option<KeptRequest>, LedgerError>;
-    /// What was given up and is there still, as far as the ledger knows: by deletion, then by step.
+    /// Lists the orphans (abandoned, and still there as far as the ledger knows): by deletion, then by step.
     async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError>;
-    /// The sites that a person paused.
+    /// Lists the sites that a person paused.
     async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError>;
-    /// What of a deletion ran when, in so many columns of time; none if there is no such deletion. `now`
-    /// is the end of one that has not ended.
+    /// Counts when the steps of a deletion ran, in this many columns of equal time; none if there is no such
+    /// deletion. A deletion that has not ended is shown up to `now`.
     async fn gantt(
         &self,
         deletion_id: &str,
         columns: u32,
         now: DateTime<Utc>,
     ) -> Result<Option<Gantt>, LedgerError>;
-    /// When what is blocked is tried again.
+    /// Counts the blocked steps by when their next attempt is due.
     async fn upcoming(&self, now: DateTime<Utc>) -> Result<Upcoming, LedgerError>;
-    /// Everything that the first screen shows, from maintained counters: its cost does not grow with
+    /// Returns everything that the first screen shows, from maintained counters: its cost does not grow with
     /// the ledger.
     async fn summary(&self) -> Result<Summary, LedgerError>;
-    /// How far a channel has told people of what needs them (I7).
+    /// Returns how far a channel has been notified (I7).
     async fn notification_cursor(&self, channel: &str) -> Result<NotificationCursor, LedgerError>;
-    /// What the registry holds of a kind.
+    /// Lists resources of the registry.
     async fn native(
         &self,
         filter: NativeFilter,
         page: Cursor,
     ) -> Result<Paged<Native>, LedgerError>;
-    /// What of the registry points at each of these from one of these fields of a kind: the first few,
-    /// and how many there are.
+    /// Finds the registry resources that refer to each of these from one of these fields of a kind: names the
+    /// first `named_max`, and counts all.
     async fn pointed_at(
         &self,
         to: Vec<ResourceKey>,
         fields: Arc<[(KindName, String)]>,
         named_max: usize,
     ) -> Result<Vec<PointedAt>, LedgerError>;
-    /// The deployments whose word is waited for (G12).
+    /// Lists the importers on record, whose clearance deletions wait for (G12).
     async fn importers(&self) -> Result<Vec<Importer>, LedgerError>;
-    /// How far each watch has heard.
+    /// Lists how far each watch has read the notices of its owner deployment.
     async fn watches(&self) -> Result<Vec<Heard>, LedgerError>;
-    /// This ledger's id, and the newest sequence of what importers are told.
+    /// Returns this ledger's id, and the newest sequence of its notices to importers.
     async fn told_to_importers(&self) -> Result<(String, i64), LedgerError>;
-    /// What changed of these kinds after a sequence of a ledger (G4). From the start where that is not
-    /// this one, or of a time that it has not seen.
+    /// Lists the notices about these kinds after a sequence of a ledger (G4). Starts from the beginning if
+    /// `since` names another ledger, or a sequence that this one has not reached.
     async fn news(
         &self,
         from: Deployment,
@@ -228,8 +231,8 @@ pub trait Ledger: Send + Sync {
         kinds: BTreeSet<KindName>,
         limit: usize,
     ) -> Result<News, LedgerError>;
-    /// What is deleted here and waits for an importer's word: steps after this one, and the newest
-    /// sequence under which any of them was told.
+    /// Lists the steps after `after` that wait for this importer's clearance, and the newest sequence under
+    /// which importers were notified of any of them.
     async fn awaited(
         &self,
         home: Site,
@@ -237,36 +240,38 @@ pub trait Ledger: Send + Sync {
         after: i64,
         limit: usize,
     ) -> Result<(Vec<(i64, ClearanceRequest)>, i64), LedgerError>;
-    /// Whose word a step waits for.
+    /// Lists the importers whose clearance a step waits for.
     async fn pending_clearances(&self, step: i64) -> Result<Vec<PendingClearance>, LedgerError>;
-    /// What is going elsewhere under one root, and not yet seen to here; none if there is nothing.
+    /// Lists resources that are being deleted elsewhere under one root and that this engine has not handled;
+    /// none if all are.
     async fn to_see_to(&self, limit: usize) -> Result<Option<ToSeeTo>, LedgerError>;
-    /// The deletion that sees to what points at something that goes elsewhere; none if none does.
+    /// Returns the deletion that handles the resources here that refer to this one, which is being deleted
+    /// elsewhere.
     async fn seen_to_by(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError>;
-    /// The deployments of which something is going.
+    /// Lists the deployments that are deleting a resource, as far as this one was notified.
     async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError>;
-    /// Where each of these stands, if it is being deleted or loses a reference.
+    /// Returns the live step of each of these resources, if it is being deleted or loses a reference.
     async fn live_steps(
         &self,
         home: Site,
         keys: Vec<ResourceKey>,
     ) -> Result<Vec<Option<LiveStep>>, LedgerError>;
-    /// The live steps of the same deletion that a step waits for.
+    /// Lists the resources whose live steps, in the same deletion, this step waits for.
     async fn waited_for(&self, step: i64) -> Result<Vec<Target>, LedgerError>;
 }
 
-/// A deployment whose kinds refer to ours, as it is on record (G12).
+/// An importer on record (G12): a deployment whose kinds refer to ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Importer {
     pub deployment: Deployment,
-    /// Those of ours that it refers to.
+    /// Our kinds to which its kinds refer.
     pub kinds: BTreeSet<KindName>,
     pub since: DateTime<Utc>,
-    /// Steps that wait for its word.
+    /// Number of steps that wait for its clearance.
     pub awaited: u64,
 }
 
-/// How far a deployment that we import from has been heard.
+/// How far we have read the notices of a deployment from which we import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
     pub owner: Deployment,
@@ -274,14 +279,14 @@ pub struct Heard {
     pub seq: i64,
 }
 
-/// What points at one resource.
+/// The registry resources that refer to one resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PointedAt {
     pub named: Vec<Referrer>,
     pub count: u64,
 }
 
-/// Resources of another deployment that go under one root.
+/// Resources that another deployment is deleting under one root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToSeeTo {
     pub owner: String,
@@ -297,11 +302,11 @@ pub struct LiveStep {
     pub action: Action,
     pub blockers: Vec<Blocker>,
     pub error: Option<StepError>,
-    /// The deletion that all began with, in whichever deployment.
+    /// The deletion with which all this began, in any deployment.
     pub root: String,
 }
 
-/// Resources of one kind that a registry holds at one site: at its own deployment.
+/// Selects registry resources of one kind at one site, which is the deployment itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeFilter {
     pub site: Site,
@@ -318,7 +323,7 @@ pub enum NativeBy {
         field: String,
         values: Vec<String>,
     },
-    /// A field points at one of these.
+    /// A field refers to one of these.
     PointsAt {
         field: String,
         to: Vec<ResourceKey>,
@@ -326,7 +331,8 @@ pub enum NativeBy {
 }
 
 impl NativeBy {
-    /// What has one of these values in a field: where that refers, what points there.
+    /// Selects the resources with one of these values in a field. If the field is a reference, the values are
+    /// the resources to which it refers.
     pub fn of(kind: &Kind, field: &str, values: Vec<String>, home: &Site) -> Self {
         let field = field.to_owned();
         match native::refers_to(kind, &field) {
@@ -342,7 +348,7 @@ impl NativeBy {
     }
 }
 
-/// A resource of the registry, and something that it points at.
+/// A registry resource, and one resource to which it refers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Referrer {
     pub key: ResourceKey,
@@ -352,117 +358,120 @@ pub struct Referrer {
 }
 
 impl Referrer {
-    /// As what stands in the way of what it points at, and is in no plan.
+    /// Returns it as a blocker of the resource to which it refers; no plan includes it.
     pub fn blocker(&self) -> Blocker {
         Blocker::of(&self.key, &self.name)
     }
 }
 
-/// Steps of one deletion, site, kind and rank whose look is due.
+/// A group of steps (by deletion, site, kind and rank) of which an observation is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservationsDue {
-    /// The deletion, as the ledger counts them.
+    /// The deletion's number in this ledger.
     pub deletion: i64,
     pub site: Site,
     pub kind: KindName,
     pub gathered: Gathered,
 }
 
-/// Why a person must look at what is there again (T14).
+/// Why a person must decide about a resource that exists again (T14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StuckAgain {
-    /// It was removed, and came back, more often than allowed.
+    /// It was removed and came back more often than allowed.
     TooOften,
     /// It has the name and project of the original, which is no proof that it is a copy: nothing removes it.
     NameAlone,
 }
 
-/// The tombstone of what has copies at other sites.
+/// The tombstone of a resource that has copies at other sites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Original {
     pub tombstone: Tombstone,
     pub locals: Vec<Site>,
-    /// Where a copy is known by its original's name and project alone.
+    /// Set if copies are known only by the original's name and project.
     pub name: Option<OriginalName>,
-    /// What goes with it at its own site without a tombstone of its own.
+    /// The resources that go with it at its own site without a tombstone of their own.
     pub parts: Vec<ResourceKey>,
 }
 
-/// What an original was called when its deletion was planned, and whose it was.
+/// The name and project of an original when its deletion was planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginalName {
     pub name: String,
     pub project_id: String,
 }
 
-/// What waits for time; none where nothing does.
+/// When steps next fall due; none if no step waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Due {
     pub attempt: Option<DateTime<Utc>>,
     pub look: Option<DateTime<Utc>>,
 }
 
-/// One thing to make durable.
+/// One change to make durable.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Keeps a plan for 24 h, by its hash.
+    /// Saves a plan for 24 h, under its hash.
     SavePlan { plan: Arc<Plan>, now: DateTime<Utc> },
-    /// Keeps for 24 h what a request under a client's own key was answered, if it asked for no deletion.
+    /// Keeps for 24 h the answer to a request under a client's own key, if it asked for no deletion.
     KeepAnswer {
         request: KeyedRequest,
         answer: serde_json::Value,
         now: DateTime<Utc>,
     },
-    /// A deletion is wanted: the row in `planning`, and the fence `checking` over its targets (T3).
-    /// If a target is being deleted already, nothing is written and its deletion is the answer (T6); if
-    /// a copy is, by another deletion, nothing is written: the original must not go before it.
+    /// Accepts a deletion: writes its row as `planning`, and the write guard `checking` over its targets
+    /// (T3). If a target is being deleted already, nothing is written, and the answer is that deletion (T6).
+    /// If another deletion is deleting a copy, this is refused: the original must not go before its copy.
     Accept(Box<NewDeletion>),
-    /// The plan stands: every step, edge and tombstone `deleting`, in one transaction (T3). Steps
-    /// that another live deletion already has are left to it (I9) and counted as `skipped` here.
+    /// Starts a plan: writes every step, edge and tombstone `deleting` in one transaction (T3). Steps that
+    /// another live deletion already has are left to it (I9) and share their fate (P9).
     Start {
         deletion_id: String,
         plan: Arc<Plan>,
-        /// Longest remaining path of each step, by position.
+        /// Length of the longest remaining path of each step, by position.
         ranks: Vec<u32>,
-        /// Of each step, by position: kinds differ (I3).
+        /// Maximum number of attempts of each step, by position; it depends on the kind (I3).
         max_attempts: Vec<u32>,
         now: DateTime<Utc>,
     },
-    /// The plan must not start: `refused`, tombstones `released`.
+    /// Refuses a plan: the deletion becomes `refused`, its tombstones `released`.
     Refuse {
         deletion_id: String,
         refused: Vec<Refusal>,
         note: String,
         now: DateTime<Utc>,
     },
-    /// A cloud did not answer, and there is time to plan it again (N16): it stays `planning`, and says why.
+    /// A cloud did not answer, but the deadline has not passed (N16): the deletion stays `planning`, and its
+    /// note says why.
     StillPlanning {
         deletion_id: String,
         note: String,
         now: DateTime<Utc>,
     },
-    /// What became of a step. Stale unless state, claim and epoch still match. Of a cancelled
-    /// deletion, what would be tried again (blocked, stuck, ready) is skipped and released (P8).
+    /// Records the outcome of a step. Stale unless state, claim and epoch still match. In a cancelled
+    /// deletion, a step that would be retried (blocked, stuck, ready) is skipped and released (P8).
     Step(Box<StepChange>),
-    /// Blocked steps that are due become ready.
+    /// Makes blocked steps ready whose next attempt is due.
     WakeDue { now: DateTime<Utc> },
-    /// Puts stuck, blocked and refused back to work. By a person: attempts start anew for what was
-    /// stuck, and what is fatal or refused is tried too. By a repeated DELETE (T6): at most once a
-    /// minute per deletion; it resets no counter and leaves what is fatal, drifted, guarded or
-    /// paused.
+    /// Puts stuck, blocked and refused work back to work. By a person: stuck steps start with new attempts,
+    /// and fatal or refused ones are retried too. By a repeated DELETE (T6): at most once a minute for a
+    /// deletion; it resets no counter, and leaves steps that are fatal, drifted or guarded, and paused
+    /// deletions, as they are.
     Retry {
         selection: Selection,
         by: RetryBy,
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// The newcomers that stuck steps wait for join by a deletion of their own and the steps are retried, or
-    /// the deletion is cancelled and says what stays (P11): with its event and audit row, all or nothing.
+    /// Applies a person's answer to drift, with its event and audit row, all or nothing (P11). Either a new
+    /// deletion takes the newcomers and the stuck steps are retried, or the deletion is cancelled and its
+    /// note says what stays.
     AnswerDrift(Box<NewDriftAnswer>),
-    /// Options of a deletion that runs already. Refused of one that is planned or has ended.
+    /// Changes options of an accepted deletion. Refused once it has ended, and while its approved plan is
+    /// being compared with the cloud.
     SetOptions(Box<NewOptions>),
-    /// No further delete is sent: what had none is `skipped` and its tombstone `released`; what was
-    /// sent runs to its end (P8).
+    /// Cancels a deletion: no further delete is sent. Steps whose delete was not sent are `skipped` and their
+    /// tombstones `released`; calls that were sent run to their end (P8).
     Cancel {
         deletion_id: String,
         audit: AuditEntry,
@@ -474,108 +483,111 @@ pub enum Change {
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// A rung of the ladder (P3): on the record, and then what it does. `Moved` with `retry` and
-    /// `forget`, `Accepted` with `unpin`: the deletion of what pins.
+    /// Audits a rung of the purge ladder (P3), and does what it says. The answer is `Moved` for `retry` and
+    /// `forget`, `Done` for `runbook`, and for `unpin` `Accepted` with the deletion of the blocking edges.
     Purge(Box<NewPurge>),
-    /// The tombstone of what is there after its end is let go. Not while a deletion works on it.
+    /// Releases the tombstone of a resource that exists after its end. Refused while a deletion works on it.
     Release {
         key: ResourceKey,
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// What was gone was created anew, under a natural key: its record is another incarnation's (M1). Of
-    /// what has no tombstone, or is on its way, nothing changes.
+    /// A resource under a natural key was re-created after its end: its record is that of the next
+    /// incarnation (M1). Nothing changes for a resource that has no tombstone, or whose deletion has not
+    /// ended.
     Revive {
         key: ResourceKey,
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// By hand: outlives the engine, and only a person ends it.
+    /// Pauses or resumes a site for a person. The pause outlives the engine, and only a person ends it.
     PauseSite {
         site: Site,
         paused: bool,
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// A resource that was gone is there again (T14): counted on its tombstone. `stuck`: more often
-    /// than allowed, or nothing but a person can tell what it is, so its last step is stuck with that
-    /// reason and its tombstone `deleting` again.
+    /// A resource that was gone exists again (T14); its tombstone counts that. With `stuck`, it came back
+    /// more often than allowed, or only a person can tell what it is: its last step becomes stuck with that
+    /// reason, and its tombstone `deleting` again.
     ///
-    /// `copy`: what is there is not the resource itself, but a new copy of it at another site. That
-    /// counts while the resource is being deleted, too.
+    /// With `copy`, the resource itself is not back, but a new copy of it at another site. That counts also
+    /// while the resource is being deleted.
     Recreated {
         key: ResourceKey,
         copy: Option<ResourceKey>,
         stuck: Option<StuckAgain>,
         now: DateTime<Utc>,
     },
-    /// A line for people and programs that changes nothing else. Of a site's state only a change is one.
+    /// Writes an event that changes nothing else. A site's state is written only if it changed.
     Note { event: NewEvent, now: DateTime<Utc> },
-    /// How far a channel has told people (I7); none: it is no channel any more, and will begin at the
-    /// newest event if it comes back.
+    /// Moves the cursor up to which a channel has been notified (I7). None: it is no longer a channel, and
+    /// would begin at the newest event if it comes back.
     MoveNotificationCursor { channel: String, mark: Option<Mark> },
-    /// The registry keeps this. Refused if it is there, is being deleted (M2), or points at what is (G10).
+    /// Adds a registry resource. Refused if it exists or is being deleted (M2), or if it refers to a resource
+    /// that does not exist or is being deleted (G10).
     Add(Box<NewNative>),
-    /// It is as this says now. Stale if it is not there, or was written since it was read.
+    /// Updates a registry resource. Stale if it does not exist, or was written since it was read.
     Amend {
         new: Box<NewNative>,
         read_at: DateTime<Utc>,
     },
-    /// The registry's own delete of this incarnation: stale if it is not there. Refused while one of these
-    /// fields of a kind points at it.
+    /// Deletes this incarnation of a registry resource. Stale if it does not exist; refused while a resource
+    /// refers to it from one of the fields in `unless`.
     DeleteNative {
         key: ResourceKey,
         incarnation: u32,
         unless: Arc<[(KindName, String)]>,
         now: DateTime<Utc>,
     },
-    /// It points at these no more, each from that field. Stale if it is not there.
+    /// Removes these references of a registry resource, each from its field. Stale if the resource does not
+    /// exist.
     Unset {
         key: ResourceKey,
         references: Vec<(String, ResourceKey)>,
         now: DateTime<Utc>,
     },
-    /// A piece of what is no longer kept goes: events, and deletions that ended, before that time.
-    /// `Moved` with its rows; 0: nothing is left. What is stuck or given up stays, and so do the audit
-    /// and the records of natural keys.
+    /// Removes a batch of old rows: events, and deletions that ended, before that time. The answer is `Moved`
+    /// with the number of rows; 0 when none are left. Deletions with stuck or abandoned steps stay, and so do
+    /// the audit and the records of natural keys.
     Prune {
         before: DateTime<Utc>,
-        /// With the first piece, of a person who asked.
+        /// The audit row of a person who asked, with the first batch.
         audit: Option<AuditEntry>,
         now: DateTime<Utc>,
     },
-    /// A deployment watches what of these kinds is being deleted: it is on record from here on (G12).
+    /// A deployment watches deletions of these kinds: from now on it is on record as an importer (G12).
     Watched {
         importer: Deployment,
         kinds: BTreeSet<KindName>,
         now: DateTime<Utc>,
     },
-    /// What the watch of a deployment of this service and region heard.
+    /// The notices that the watch on the deployment of this service and region received.
     Heard {
         service: String,
         region: String,
         news: News,
         now: DateTime<Utc>,
     },
-    /// What points at these here is seen to by this deletion, whose targets they are; without one nothing
-    /// does.
+    /// Marks resources that another deployment deletes as handled by this deletion, which has them as targets
+    /// and handles the resources here that refer to them. None: nothing here refers to them.
     SeeTo {
         keys: Vec<ResourceKey>,
         deletion: Option<Box<NewDeletion>>,
     },
-    /// What an importer said of what these steps delete (G7).
+    /// An importer's answers about the resources that these steps delete (G7).
     Answered {
         importer: String,
         answers: Vec<(i64, Answered)>,
         now: DateTime<Utc>,
     },
-    /// It is gone for good: its word is waited for no more (G12).
+    /// Releases an importer that is gone for good: no step waits for its clearance any more (G12).
     ReleaseImporter {
         name: String,
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// At start: what was in flight when an earlier engine ended is looked at first, not repeated.
+    /// At start: calls that were in flight when an earlier engine ended are observed first, not repeated.
     Recover { now: DateTime<Utc> },
 }
 
@@ -583,19 +595,19 @@ pub enum Change {
 pub struct NewDeletion {
     pub id: String,
     pub targets: Vec<Target>,
-    /// Their copies at other sites: the fence stands over these too.
+    /// Their copies at other sites, which the write guard covers too.
     pub copies: Vec<ResourceKey>,
-    /// Targets as their cloud shows them, for readers once it no longer does (T7).
+    /// The targets as their cloud shows them, for readers once it no longer does (T7).
     pub shown: Vec<(ResourceKey, serde_json::Value)>,
     pub options: PlanOptions,
-    /// The plan that was approved; the engine compares what it finds with it (P1).
+    /// Hash of the approved plan, with which the engine compares what it finds (P1).
     pub plan_hash: Option<String>,
     pub actor: Actor,
     pub reason: String,
     pub cause: Option<String>,
-    /// Per actor; the same key with another body is refused.
+    /// Unique for an actor; the same key with another body is refused.
     pub idempotency_key: Option<String>,
-    /// Until then it is planned again while a cloud does not answer (N16).
+    /// Until then it is planned again if a cloud does not answer (N16).
     pub deadline: Option<DateTime<Utc>>,
     pub audit: AuditEntry,
     pub now: DateTime<Utc>,
@@ -606,22 +618,22 @@ pub struct NewDeletion {
 pub struct KeyedRequest {
     pub actor: Actor,
     pub key: String,
-    /// A hash of what is asked.
+    /// Hash of the request.
     pub body: String,
 }
 
-/// What was asked under a key before.
+/// An earlier request under a key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptRequest {
     pub body: String,
-    /// The deletion that it asked for; empty for any other request.
+    /// Id of the deletion that it asked for; empty for any other request.
     pub deletion: String,
-    /// Of a request for no deletion.
+    /// The answer to a request that asked for no deletion.
     pub answer: Option<serde_json::Value>,
 }
 
 impl KeptRequest {
-    /// Why its key is refused to another request.
+    /// Says why its key is refused to another request.
     pub fn other_use(&self) -> String {
         let of = match self.deletion.as_str() {
             "" => String::new(),
@@ -631,18 +643,18 @@ impl KeptRequest {
     }
 }
 
-/// What the registry is to keep of a resource.
+/// A resource that the registry is to keep.
 #[derive(Clone, Debug)]
 pub struct NewNative {
     pub key: ResourceKey,
     pub fields: serde_json::Map<String, serde_json::Value>,
-    /// What its fields point at.
+    /// The references in its fields.
     pub references: Vec<NativeReference>,
     pub audit: AuditEntry,
     pub now: DateTime<Utc>,
 }
 
-/// A rung that a person took, of what is stuck.
+/// A rung of the purge ladder that a person took.
 #[derive(Clone, Debug)]
 pub struct NewPurge {
     pub what: Selection,
@@ -654,10 +666,11 @@ pub struct NewPurge {
 #[derive(Clone, Debug)]
 pub enum PurgeAction {
     Retry,
-    /// What pins it goes by this deletion, and it is tried again: both, or neither.
+    /// This deletion removes the blocking edges, and the step is retried: both, or neither.
     Unpin(Box<NewDeletion>),
     Runbook,
-    /// What is stuck ends `purged`, and what waited for it stays stuck, until a person retries it.
+    /// Abandons the steps: they end `purged`, and those that waited for them stay stuck until a person
+    /// retries them.
     Forget,
 }
 
@@ -676,7 +689,7 @@ impl PurgeAction {
 #[derive(Clone, Debug)]
 pub struct NewDriftAnswer {
     pub deletion_id: String,
-    /// The stuck steps that are answered.
+    /// The stuck steps to which the answer applies.
     pub steps: Vec<i64>,
     pub answer: DriftAnswer,
     pub audit: AuditEntry,
@@ -685,25 +698,25 @@ pub struct NewDriftAnswer {
 
 #[derive(Clone, Debug)]
 pub enum DriftAnswer {
-    /// The deletion of the newcomers; none where nothing is left of them.
+    /// The deletion of the newcomers; none if none of them is left.
     Accept { newcomers: Option<Box<NewDeletion>> },
-    /// `note`: what stays, and why.
+    /// `note`: which resources stay, and why.
     Refuse { note: String },
 }
 
-/// Options that change on the way.
+/// Options that change after a deletion was accepted.
 #[derive(Clone, Debug)]
 pub struct NewOptions {
     pub deletion_id: String,
     pub drift: Option<DriftPolicy>,
     pub on_failure: Option<OnFailure>,
-    /// Stuck steps that are retried, because the options change what becomes of them.
+    /// Stuck steps to retry, because the options change what becomes of them.
     pub retry: Vec<i64>,
     pub audit: AuditEntry,
     pub now: DateTime<Utc>,
 }
 
-/// A step that was given up, as an engine may look for it.
+/// An abandoned step, in the form in which an engine can observe it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forgotten {
     pub step: ClaimedStep,
@@ -714,10 +727,10 @@ pub struct Forgotten {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capacity {
     pub site: Site,
-    /// Whose calls start at once.
+    /// Steps whose calls start at once.
     pub now: usize,
-    /// Whose calls wait until others have ended: none while a deletion that stops at a failure has its
-    /// turn there, since what is claimed is sent (N11).
+    /// Steps whose calls wait until others have ended. None of these are claimed while a deletion that stops
+    /// at a failure has its turn there, since every claimed step is sent (N11).
     pub ahead: usize,
 }
 
@@ -728,17 +741,18 @@ pub struct StepChange {
     pub fence: Fence,
     pub to: StepState,
     pub attempts: u32,
-    /// Of what is blocked or verifying; none: at once.
+    /// When a blocked or verifying step is due; none: at once.
     pub next_attempt_at: Option<DateTime<Utc>>,
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
     pub error: Option<StepError>,
-    /// Adds one to the looks made in a row since the last call ([`ClaimedStep::looks`]); else 0.
+    /// Whether to count one more observation in a row since the last call ([`ClaimedStep::looks`]); otherwise
+    /// the count becomes 0.
     pub looked_again: bool,
-    /// One line of the step's timeline: `DELETE 409 NetworkInUse`. A look that leaves state and error
-    /// as they were is no line.
+    /// One line of the step's timeline: `DELETE 409 NetworkInUse`. An observation that leaves the state as it
+    /// was and has no error writes no line.
     pub message: String,
-    /// What the call was answered, in the event's data; none: no call, or what the error tells.
+    /// The answer to the call, for the event's data; none if there was no call, or if the error has it.
     pub answer: Option<Answer>,
     pub now: DateTime<Utc>,
 }
@@ -750,14 +764,14 @@ pub struct Fence {
     pub epoch: i64,
 }
 
-/// A step in an engine's hands.
+/// A step that an engine works on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimedStep {
     pub id: i64,
     pub deletion_id: String,
     pub key: ResourceKey,
     pub name: String,
-    /// Empty where the cloud keeps none.
+    /// Empty if the cloud keeps none.
     pub project_id: String,
     pub action: Action,
     pub vars: std::collections::BTreeMap<String, String>,
@@ -768,20 +782,21 @@ pub struct ClaimedStep {
     pub blockers: Vec<Blocker>,
     pub last_error: Option<StepError>,
     pub looks: u32,
-    /// When the engine's own schedule would have tried it next, of one that a repeated DELETE woke (I14).
+    /// When the engine's own schedule would have made the next attempt, if a repeated DELETE woke the step
+    /// (I14).
     pub own_attempt_at: Option<DateTime<Utc>>,
-    /// Since when it has been in its state; of one that waits for a look, when its call was sent.
+    /// Since when it has been in its state; if it waits for an observation, since its call was sent.
     pub since: DateTime<Utc>,
-    /// Set when the deletion was cancelled meanwhile: find out, and send nothing more.
+    /// Whether the deletion was cancelled meanwhile: then observe, and send nothing more.
     pub cancelled: bool,
 }
 
-/// Who wants something tried again.
+/// Who asked for a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryBy {
-    /// Decides anew on what was given up.
+    /// Retries any stuck step, and starts its attempts again.
     Person,
-    /// A DELETE of what is being deleted already (T6).
+    /// A DELETE of a resource that is already being deleted (T6).
     Repeat,
 }
 
@@ -794,18 +809,18 @@ pub enum Selection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
     Done,
-    /// The id is that of the deletion that now stands for the request; `existing` if it stood before.
+    /// The deletion that answers the request; `existing` if it was accepted before.
     Accepted {
         deletion_id: String,
         existing: bool,
     },
-    /// How many steps a retry or a wake-up put to work.
+    /// Number of steps that a retry or a wake-up put to work, of steps abandoned, or of rows removed.
     Moved(u64),
     /// The fence no longer matches; nothing was written.
     Stale,
-    /// Not possible in this state, and why; nothing was written.
+    /// The change is not possible in this state, for this reason; nothing was written.
     Refused(String),
-    /// The idempotency key stands for another request, and for which; nothing was written.
+    /// The idempotency key was used for another request, which the text names; nothing was written.
     KeyReused(String),
 }
 
@@ -843,7 +858,7 @@ pub struct NewEvent {
 
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Cursor {
-    /// What the page before gave as `next`; none for the first.
+    /// The previous page's `next`; none for the first page.
     pub after: Option<String>,
     /// At most 500.
     pub limit: usize,
@@ -856,7 +871,7 @@ pub struct DeletionFilter {
     pub kind: Option<KindName>,
     /// Requested before this time.
     pub older_than: Option<DateTime<Utc>>,
-    /// In the order in which they were accepted (I16); else the newest first.
+    /// Whether to list in the order of acceptance (I16); otherwise the newest first.
     pub oldest_first: bool,
 }
 
@@ -868,9 +883,9 @@ pub struct StepFilter {
     pub kind: Option<KindName>,
     /// In this state since before this time.
     pub older_than: Option<DateTime<Utc>>,
-    /// Only those that need a person, for just this.
+    /// Only steps that need a person, with exactly this cause.
     pub cause: Option<Cause>,
-    /// Observed for in names, ids, what holds a step and what it was told.
+    /// Searched for in names, ids, actions, blockers and errors.
     pub text: SearchQuery,
 }
 
@@ -895,17 +910,17 @@ pub struct EventPage {
     pub newest: i64,
 }
 
-/// Bounded: counts, and the rows that need a person.
+/// The first screen's data, bounded: counts, and the rows that need a person.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     pub deletions_by_state: Vec<(DeletionState, u64)>,
     pub steps: Counts,
-    /// Not settled, newest first, at most 50.
+    /// Deletions that have not ended, newest first, at most 50.
     pub deletions: Vec<Deletion>,
-    /// Stuck steps that no other stuck step holds, oldest first; then the newest 50 refusals, each as
-    /// a stuck step with id 0. At most 200.
+    /// Stuck steps that no other stuck step holds, oldest first; then the newest 50 refusals, each as a stuck
+    /// step with id 0. At most 200 in all.
     pub attention: Vec<Step>,
-    /// What was accepted and is held up since, longest first: at most 50.
+    /// Steps whose delete was accepted but is delayed, the longest delayed first: at most 50.
     pub settling: Vec<Step>,
     pub last_event: i64,
 }
@@ -939,7 +954,7 @@ pub enum LedgerError {
         "{path} is no ledger of gone; name the ledger's file with --ledger, or move this one away"
     )]
     Foreign { path: String },
-    /// Nothing of the batch was written. The engine takes no new work and tries again every 5 s.
+    /// Nothing of the batch was written. The engine takes no new work and retries every 5 s.
     #[error("cannot write the ledger {path}: {detail}")]
     Io { path: String, detail: String },
     #[error("the ledger {path} is open for reading only: another engine writes it")]

@@ -1,9 +1,9 @@
-//! The tombstones in memory: what a gate asks on every request.
+//! The tombstones in memory, which a gate consults for every request.
 //!
-//! The ledger fills it before it answers its first request, and brings it up to date after each
-//! commit, before anyone is told of that commit. So a fence whose intent is durable is seen by every
-//! gate before its deletion lists anything (T3); with [`Tombstones::drained`], no write that passed
-//! before it is still under way then (T14).
+//! The ledger fills them before it answers its first request, and updates them after each commit, before
+//! anyone learns of that commit. So every gate sees a write guard whose intent is durable before its deletion
+//! lists anything (T3). With [`Tombstones::drained`], no write that passed before is still in progress then
+//! (T14).
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -15,22 +15,22 @@ use uuid::Uuid;
 
 use crate::domain::model::{KindName, Phase, Site};
 
-/// Of all sites, by kind and id. Released ones are as none (T3).
+/// The tombstones of all sites, by kind and id. Released ones count as none (T3).
 #[derive(Default)]
 pub struct Tombstones {
     shelves: RwLock<HashMap<Site, HashMap<KindName, Shelf>>>,
     writes: Mutex<HashMap<Site, Writes>>,
-    /// A write that a gate let through has ended.
+    /// Notified when a write that a gate let through has ended.
     ended: Notify,
     lost: AtomicBool,
 }
 
-/// One kind at one site. A million UUIDs take some 50 MB here, and three times as much as text.
+/// The tombstones of one kind at one site. A million UUIDs take some 50 MB here, three times as much as text.
 #[derive(Default)]
 struct Shelf {
     by_uuid: HashMap<[u8; 16], Phase>,
     by_text: HashMap<Box<str>, Phase>,
-    /// How many are in `checking` or `deleting`.
+    /// Number of tombstones in `checking` or `deleting`.
     going: usize,
 }
 
@@ -68,7 +68,7 @@ fn is_going(phase: Phase) -> bool {
     matches!(phase, Phase::Checking | Phase::Deleting)
 }
 
-/// Clouds take an id in any case.
+/// An id in a form that ignores its case, as clouds do.
 enum Id {
     Uuid([u8; 16]),
     Text(Box<str>),
@@ -78,44 +78,44 @@ impl Id {
     fn of(text: &str) -> Self {
         const HYPHENATED: usize = 36;
         match Uuid::try_parse(text) {
-            // Keystone's ids are UUIDs without hyphens: those are others.
+            // A UUID without hyphens, as in Keystone, is another id than the one with hyphens.
             Ok(uuid) if text.len() == HYPHENATED => Self::Uuid(uuid.into_bytes()),
             _ => Self::Text(text.to_lowercase().into()),
         }
     }
 }
 
-/// One row of the ledger, as it is after a commit.
+/// A tombstone row as it is after a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     pub site: Site,
     pub kind: KindName,
     pub id: String,
-    /// None: the row is gone.
+    /// None: the row was removed.
     pub phase: Option<Phase>,
 }
 
 impl Tombstones {
-    /// The phase that a gate answers by; none where there is no tombstone, or it was released.
+    /// Returns the phase that decides a gate's answer; none if there is no tombstone, or it was released.
     pub fn phase(&self, site: &Site, kind: &KindName, id: &str) -> Option<Phase> {
         self.read().get(site)?.get(kind)?.phase(&Id::of(id))
     }
 
-    /// Whether any resource of the kind has one: else its lists pass untouched.
+    /// Whether any resource of the kind has a tombstone. If none has, its lists pass untouched.
     pub fn any(&self, site: &Site, kind: &KindName) -> bool {
         let shelves = self.read();
         let shelf = shelves.get(site).and_then(|kinds| kinds.get(kind));
         shelf.is_some_and(|shelf| shelf.len() > 0)
     }
 
-    /// Whether any resource of the kind is on its way out, and not yet gone.
+    /// Whether any resource of the kind is being checked or deleted, and not yet gone.
     pub fn any_going(&self, site: &Site, kind: &KindName) -> bool {
         let shelves = self.read();
         let shelf = shelves.get(site).and_then(|kinds| kinds.get(kind));
         shelf.is_some_and(|shelf| shelf.going > 0)
     }
 
-    /// Whether anything at the site has one.
+    /// Whether any resource at the site has a tombstone.
     pub fn any_at(&self, site: &Site) -> bool {
         let shelves = self.read();
         let kinds = shelves.get(site);
@@ -135,7 +135,7 @@ impl Tombstones {
         self.len() == 0
     }
 
-    /// Whether this is no longer what the ledger has: no gate may answer by it.
+    /// Whether these tombstones differ from the ledger's: then no gate may answer from them.
     pub fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }
@@ -144,7 +144,7 @@ impl Tombstones {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Takes over what a commit has changed.
+    /// Applies what a commit has changed.
     pub fn apply(&self, changes: impl IntoIterator<Item = Changed>) {
         let mut shelves = self.write();
         for change in changes {
@@ -158,7 +158,7 @@ impl Tombstones {
         }
     }
 
-    /// A write begins that a fence would have stopped: to be called before the fence is looked for.
+    /// Registers a write that a write guard would have stopped. Call it before you look for the guard.
     pub fn begin_write(self: &Arc<Self>, site: &Site) -> Write {
         let number = self.writes().entry(site.clone()).or_default().begin();
         Write {
@@ -168,13 +168,13 @@ impl Tombstones {
         }
     }
 
-    /// Returns when every write at the site that began before has ended (T14).
+    /// Returns when every write at the site that began earlier has ended (T14).
     pub async fn drained(&self, site: &Site) {
         let before = self.writes().get(site).map_or(0, |writes| writes.next);
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
-            // From here on no end is missed.
+            // From here on no notification is missed.
             ended.as_mut().enable();
             let first = self.writes().get(site).and_then(Writes::first);
             if first.is_none_or(|first| first >= before) {
@@ -205,7 +205,7 @@ impl fmt::Debug for Tombstones {
     }
 }
 
-/// Writes at one site that are under way, numbered as they began.
+/// The writes in progress at one site, numbered in the order in which they began.
 #[derive(Default)]
 struct Writes {
     next: u64,
@@ -225,7 +225,7 @@ impl Writes {
     }
 }
 
-/// A write under way; it has ended when this is dropped.
+/// A write in progress; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Write {
     of: Arc<Tombstones>,

@@ -1,4 +1,4 @@
-//! Who may call, and as which of the peers.
+//! Authentication of callers: as which of the peers a caller may speak.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use super::tls::is_for_host;
 use super::token::Fingerprint;
 use crate::system::config::{PeerSettings, secret_in};
 
-/// How long a token that was taken from its file may still be good for: who rolls a leaked one waits no
+/// How long a token that was read from its file may still be good: whoever replaces a leaked token waits no
 /// longer.
 const READ_EVERY: Duration = Duration::from_secs(2);
-/// When no token fits, the files may have just changed. Strangers make us read them no more often.
+/// If no token fits, the files may have just changed. Strangers make us read them no more often than this.
 const READ_AGAIN: Duration = Duration::from_millis(500);
 
-/// The configured peers, and by what each is known.
+/// The configured peers, and how each is recognised.
 pub(super) struct Admission {
     entries: Arc<[Entry]>,
     tokens: Mutex<Tokens>,
@@ -30,13 +30,13 @@ pub(super) struct Admission {
 
 struct Entry {
     peer: Peer,
-    /// Without one it is known by its certificate.
+    /// None: the peer is recognised by its certificate.
     token_file: Option<PathBuf>,
-    /// Of its URL: what its certificate must be for.
+    /// The host of its URL, for which its certificate must be.
     host: String,
 }
 
-/// What the files held, in the order of the entries.
+/// The tokens in the files, in the order of the entries.
 #[derive(Default)]
 struct Tokens {
     fingerprints: Vec<Option<Fingerprint>>,
@@ -56,8 +56,8 @@ impl Admission {
         }
     }
 
-    /// As which peers a caller may speak who has shown this: mostly one, or none. Known before the body
-    /// is read: strangers send none.
+    /// Returns the peers as which a caller with these credentials may speak: mostly one, or none. Known
+    /// before the body is read, so that strangers send none.
     pub(super) async fn of_caller(
         &self,
         headers: &HeaderMap,
@@ -88,7 +88,7 @@ impl Admission {
         each.filter(fits).map(|(entry, _)| &entry.peer).collect()
     }
 
-    /// Whether the files were read.
+    /// Reads the files again if they were read longer ago than this. Returns whether they were read.
     async fn read_older_than(&self, age: Duration) -> bool {
         let read_at = {
             let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +96,7 @@ impl Admission {
             if tokens.read_at.is_some_and(|at| now - at < age) {
                 return false;
             }
-            // Others need not read them as well; the first time, they have nothing to go by yet.
+            // Others need not read them as well; but the first time, they have no tokens to compare with.
             if tokens.read_at.is_some() {
                 tokens.read_at = Some(now);
             }

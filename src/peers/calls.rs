@@ -1,4 +1,4 @@
-//! The calls of `/peer/v1`, each carried to the engine.
+//! The calls of `/peer/v1`, each passed on to the engine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,28 +24,28 @@ use crate::domain::model::{Actor, Origin};
 use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
 use crate::domain::text::escape;
 
-/// A question about a thousand resources whose ids and roots have 255 bytes each is a tenth of it.
+/// A question about a thousand resources whose ids and roots have 255 bytes each takes a tenth of this.
 const BODY_BYTES_MAX: usize = 8 << 20;
 /// A caller that has not sent its whole message by then has gone.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the calls work with.
+/// State that the calls share.
 pub(super) struct Calls {
     pub(super) control: Arc<dyn Control>,
     pub(super) admission: Admission,
-    /// A watch would wait for longer than the end may take.
+    /// Ends the watches, which would wait for longer than the shutdown may take.
     pub(super) stop: CancellationToken,
 }
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) address: SocketAddr,
-    /// Its own, which the configured authority vouches for.
+    /// Its own certificate, for which the configured authority vouches.
     pub(super) certificate: Option<CertificateDer<'static>>,
 }
 
-/// A message says who sends it.
+/// A message, which says who sends it.
 trait Message: DeserializeOwned {
     fn sender(&self) -> &Deployment;
 }
@@ -126,7 +126,7 @@ async fn wrong_method(request: Request) -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", asked)
 }
 
-/// Refusals carry it too: so a caller knows whose they are.
+/// Refusals carry the header too, so that a caller knows whose they are.
 async fn with_protocol(mut response: Response) -> Response {
     response
         .headers_mut()
@@ -153,7 +153,7 @@ impl Calls {
         Ok(self.control.submit(envelope).await?)
     }
 
-    /// The message of a caller who may speak for whom it is from.
+    /// Reads the message of a caller who may speak for its sender.
     async fn message<M: Message>(&self, request: Request) -> Result<M, Problem> {
         let (head, body) = request.into_parts();
         let spoken = head.headers.get(PROTOCOL_HEADER);
@@ -185,7 +185,7 @@ impl Calls {
 }
 
 async fn whole(body: Body) -> Result<Bytes, Problem> {
-    // One byte more than may be: else what is too large could not be told from what was cut off.
+    // One byte more than allowed: otherwise a body that is too large looks like one that was cut off.
     let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, BODY_BYTES_MAX + 1)).await;
     match read {
         Ok(Ok(bytes)) if bytes.len() <= BODY_BYTES_MAX => Ok(bytes),
@@ -207,7 +207,7 @@ async fn whole(body: Body) -> Result<Bytes, Problem> {
     }
 }
 
-/// Fields that are not known are of a later version of the same protocol.
+/// Unknown fields are ignored: a later version of the same protocol may have added them.
 fn parsed<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, Problem> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let message = serde_path_to_error::deserialize(&mut reader).map_err(|error| {

@@ -20,19 +20,20 @@ use crate::system::config::PeerSettings;
 
 /// A host that does not answer a SYN in this time is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Sooner than a listener lets go of it, and longer than an owner's poll of 30 s.
+/// Shorter than a listener keeps an idle connection, and longer than an owner's poll of 30 s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Of what a peer says for its refusal.
+/// Characters that are shown of a peer's reason for a refusal.
 const DETAIL_CHARS_MAX: usize = 300;
-/// Of the answer to a refused call.
+/// Bytes that are read of the answer to a refused call.
 const PROBLEM_BYTES_MAX: usize = 64 << 10;
 
-/// What is waited for, and what is taken.
+/// Limits on the wait for an answer, and on its size.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// For an answer, beside what a watch asks to wait for news.
+    /// Time for an answer, in addition to the time for which a watch waits for news.
     pub answer: Duration,
-    /// Of one answer: a thousand resources, each with twenty holders that wait in circles, are a tenth.
+    /// Size of one answer. A thousand resources, each with twenty referrers that wait in cycles, take a tenth
+    /// of it.
     pub bytes_max: usize,
 }
 
@@ -52,7 +53,7 @@ pub struct HttpPeers {
 }
 
 struct Remote {
-    /// Without a `/` at its end.
+    /// Without a trailing `/`.
     url: String,
     client: reqwest::Client,
     token: Option<Token>,
@@ -69,7 +70,7 @@ pub enum SetupError {
 }
 
 impl HttpPeers {
-    /// Calls nobody yet.
+    /// Prepares the clients, and calls nobody yet.
     ///
     /// # Errors
     /// A certificate or key cannot be read or used.
@@ -91,10 +92,10 @@ impl HttpPeers {
         Ok(Self { remotes, limits })
     }
 
-    /// Whether it is there and speaks this protocol; without a token.
+    /// Checks, without a token, that the peer is there and speaks this protocol.
     ///
     /// # Errors
-    /// What was tried, and why it failed.
+    /// What was attempted, and why it failed.
     pub async fn probe(&self, peer: &Peer) -> Result<(), PeerFailure> {
         let call = Call {
             method: Method::GET,
@@ -168,11 +169,12 @@ impl Peers for HttpPeers {
     }
 }
 
-/// Peers with the same files share a client: each holds all authorities that it trusts.
+/// Shares a client between peers with the same files, because each client holds all authorities that it
+/// trusts.
 #[derive(Default)]
 struct Clients(BTreeMap<Files, reqwest::Client>);
 
-/// Whether it is on this machine; authorities, certificate and key.
+/// Whether the peer is on this machine; the files of authorities, certificate and key.
 type Files = (bool, Option<PathBuf>, Option<PathBuf>, Option<PathBuf>);
 
 impl Clients {
@@ -241,7 +243,7 @@ struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// What must not be shown, should the peer repeat it.
+    /// The token that was sent, which must not be shown if the peer repeats it.
     token: Option<SecretString>,
 }
 
@@ -269,7 +271,8 @@ impl Remote {
             .map_err(|why| PeerFailure::new(format!("{}: {why}", self.tried(&call))))
     }
 
-    /// Once more with what the token's file holds now, if that is another: it may have been rolled.
+    /// Sends the call; once more if the token was refused and its file now holds another one: it may have
+    /// been rolled.
     async fn exchange(
         &self,
         call: &Call,
@@ -397,7 +400,7 @@ impl Answer {
         })
     }
 
-    /// Why the peer refuses.
+    /// The peer's reason for a refusal.
     fn detail(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Problem {
@@ -407,7 +410,7 @@ impl Answer {
         Some(self.shown(&problem.detail))
     }
 
-    /// Cut, safe to show, and without the token.
+    /// Returns the text cut, safe to show, and without the token.
     fn shown(&self, text: &str) -> String {
         let text = match &self.token {
             Some(token) => text.replace(token.expose_secret(), "…"),
@@ -421,7 +424,7 @@ impl Answer {
     }
 }
 
-/// The cause at the end of the chain: the outer ones repeat the address.
+/// The innermost cause: the outer ones repeat the address.
 fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     if let Some(source) = error.source() {

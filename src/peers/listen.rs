@@ -1,4 +1,4 @@
-//! The listener for `/peer/v1`: connections, TLS, and the end.
+//! The listener for `/peer/v1`: connections, TLS, and the shutdown.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -22,26 +22,26 @@ use crate::system::config::DeploymentSettings;
 use crate::system::listener::{self, Bounds, Crowd, Guest, Http, accept_each};
 
 const BOUNDS: Bounds = Bounds {
-    // 250 peers (5 services in 50 regions, G4), each with a watch, a question, a hint and one that it keeps
-    // for the next.
+    // 250 peers (5 services in 50 regions, G4), each with a watch, a question, a hint and an idle connection
+    // for the next call.
     all: 1_024,
-    // Those of one region may share an address.
+    // The peers of one region may share an address.
     each: 512,
-    // Without a request: later than peers do, whose call would else meet a connection that is being closed;
-    // and it outlives an owner's poll of 30 s.
+    // Time without a request: longer than peers keep idle connections, so that no call meets a connection
+    // that is being closed; and longer than an owner's poll of 30 s.
     wait: Duration::from_secs(75),
 };
 const HTTP: Http = Http {
-    // Of a request's line and headers: a token and little else.
+    // Size of a request's line and headers: a token and little else.
     head_bytes: 16 << 10,
     http2: false,
 };
-/// Who has not shown a certificate by then shows none.
+/// Time for the TLS handshake, in which a caller shows its certificate.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long answers under way may take when the engine ends.
+/// Time for answers in progress when the engine ends.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why the peers cannot be listened for.
+/// Why the listener for peers cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error("cannot listen on {address}: {source}")]
@@ -57,7 +57,7 @@ pub enum ListenError {
     Tls(#[from] TlsError),
 }
 
-/// Serves until [`ListenHandle::stop`].
+/// A running listener, which serves until [`ListenHandle::stop`].
 #[derive(Debug)]
 pub struct ListenHandle {
     address: SocketAddr,
@@ -66,15 +66,15 @@ pub struct ListenHandle {
 }
 
 impl ListenHandle {
-    /// Where it listens: with a free port, which one.
+    /// The address on which it listens, with the actual port if any free one was asked for.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes no more calls, and ends the watches; answers under way have a moment.
+    /// Takes no more calls, and ends the watches; answers in progress have a moment.
     pub async fn stop(self) {
         self.stop.cancel();
-        // Ended or panicked: it serves no more.
+        // Whether the task ended or panicked, it serves no more.
         let _ = self.task.await;
     }
 }
@@ -82,8 +82,8 @@ impl ListenHandle {
 /// Binds and serves.
 ///
 /// # Errors
-/// The address is taken, a certificate or key cannot be used, or there is none for an address that
-/// others reach.
+/// The address is taken, a certificate or key cannot be used, or there is none for an address that other
+/// machines reach.
 pub async fn listen(
     settings: &DeploymentSettings,
     control: Arc<dyn Control>,
@@ -139,7 +139,7 @@ impl Server {
         };
         accept_each(listener, crowd, stop, serve).await;
         connections.close();
-        // Those that take longer end with the engine.
+        // Connections that take longer end with the engine.
         let _ = tokio::time::timeout(STOP_TIMEOUT, connections.wait()).await;
     }
 
@@ -198,7 +198,7 @@ type Shaken = (
     Option<rustls::pki_types::CertificateDer<'static>>,
 );
 
-/// Where certificates are asked for, only who has shown one comes through.
+/// Where client certificates are required, only callers that have shown one get through.
 async fn shaken(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<Shaken> {
     let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await??;
     let (_, session) = stream.get_ref();

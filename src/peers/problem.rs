@@ -1,4 +1,4 @@
-//! What a caller is refused with: an RFC 9457 problem document.
+//! Refusals to callers, as RFC 9457 problem documents.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -26,8 +26,8 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "invalid-request", detail)
     }
 
-    /// The same whether the peer is unknown, its token wrong or its name another's: a stranger learns
-    /// nothing from it.
+    /// The same text whether the peer is unknown, its token wrong or its name another's, so that a stranger
+    /// learns nothing from it.
     pub(super) fn stranger() -> Self {
         let detail = "not a peer of this deployment, or not its token: each is named by service and \
                       region in [deployment] peers, with the token_file that both sides hold";
@@ -44,7 +44,7 @@ impl Problem {
     }
 }
 
-/// The statuses that the API gives.
+/// The same statuses as in the API.
 impl From<ControlError> for Problem {
     fn from(error: ControlError) -> Self {
         let (status, kind) = match &error {

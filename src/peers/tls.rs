@@ -1,4 +1,4 @@
-//! Who is trusted between deployments, and what they show to each other: PEM files, TLS 1.2 and 1.3.
+//! Trust between deployments, and the certificates that they show: PEM files, TLS 1.2 and 1.3.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,16 +13,17 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use crate::system::config::{DeploymentSettings, PeerSettings};
 
-/// A file that cannot be used: the key of the settings that names it, and why.
+/// A file that cannot be used: the key in the settings that names it, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {why}")]
 pub struct TlsError {
-    /// Below `deployment`, or below a peer: `key_file`.
+    /// Key below `deployment`, or below a peer, such as `key_file`.
     pub key: &'static str,
     pub why: String,
 }
 
-/// What the listener shows, and whom it lets in; none: it speaks plain HTTP, on loopback.
+/// The certificate that the listener shows, and which callers it lets in. None: it speaks plain HTTP, on
+/// loopback.
 ///
 /// # Errors
 /// A file cannot be read, or holds no PEM certificate or key that can be used.
@@ -56,7 +57,7 @@ pub(super) fn server_config(
         .map_err(|error| unusable("certificate_file", certificate, &error))
 }
 
-/// Whom we trust to be this peer, and what we show to it.
+/// The authorities that are trusted for this peer, and the certificate that is shown to it.
 ///
 /// # Errors
 /// A file cannot be read, or holds no PEM certificate or key that can be used.
@@ -84,8 +85,8 @@ pub(super) fn client_config(peer: &PeerSettings) -> Result<ClientConfig, TlsErro
         .map_err(|error| unusable("certificate_file", certificate, &error))
 }
 
-/// Whether the certificate is one for this host: by that a caller is told from another whom the same
-/// authority vouches for.
+/// Whether the certificate is for this host, which tells a caller from others for whom the same authority
+/// vouches.
 pub(super) fn is_for_host(certificate: &CertificateDer<'_>, host: &str) -> bool {
     let name = ServerName::try_from(host.trim_matches(['[', ']']));
     let certificate = ParsedCertificate::try_from(certificate);

@@ -1,4 +1,4 @@
-//! The secret that two deployments share: sent with each call, and never told.
+//! The secret that two deployments share: sent with each call, and never shown.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::system::config::secret_in;
 
-/// A token to send: kept in memory, and read anew when it was refused.
+/// A token to send: kept in memory, and read again after a refusal.
 pub(super) struct Token {
     file: PathBuf,
     kept: Mutex<Option<SecretString>>,
@@ -23,7 +23,7 @@ impl Token {
     }
 
     /// # Errors
-    /// The file cannot be read, others can read it, or it holds no one line of text.
+    /// The file cannot be read, others can read it, or it does not hold one line of text.
     pub(super) async fn current(&self) -> Result<SecretString, String> {
         let kept = self.kept().clone();
         match kept {
@@ -32,10 +32,10 @@ impl Token {
         }
     }
 
-    /// What the file holds now.
+    /// Reads what the file holds now.
     ///
     /// # Errors
-    /// As [`Token::current`]; what was kept stays.
+    /// As [`Token::current`]; the kept token stays.
     pub(super) async fn renewed(&self) -> Result<SecretString, String> {
         let file = self.file.clone();
         let read = tokio::task::spawn_blocking(move || secret_in(&file));
@@ -49,7 +49,7 @@ impl Token {
     }
 }
 
-/// Of a token: whether two are the same is told in a time that says nothing about either.
+/// Hash of a token. Comparing two takes a time that says nothing about either.
 #[derive(Clone, Copy)]
 pub(super) struct Fingerprint([u8; 32]);
 

@@ -13,13 +13,15 @@ use super::pace::Limits;
 use super::wire::{Answer, Call};
 use super::world::World;
 
-/// A refusal's text names the field.
+/// The error is a text for the caller that names the field.
 type Result<T> = std::result::Result<T, String>;
 
+/// Handles a call below `/sandbox/v1`.
+///
 /// | call | body | answer |
 /// |---|---|---|
-/// | `POST /seed` | [`Seed`] | 201, the ids of what was made |
-/// | `PUT /faults` | a list of [`Rule`]; replaces all | 204 |
+/// | `POST /seed` | [`Seed`] | 201, the ids of the created resources |
+/// | `PUT /faults` | a list of [`Rule`]; replaces all rules | 204 |
 /// | `PUT /limits` | [`Limits`], or a list of them | 204 |
 /// | `PUT /tokens` | [`TokenChange`] | 204 |
 /// | `PUT /balancers` | [`BalancerChange`] | 204 |
@@ -27,7 +29,7 @@ type Result<T> = std::result::Result<T, String>;
 /// | `PUT /credential` | [`CredentialChange`] | 204 |
 /// | `GET /calls?after=N` | | 200 `{"calls": […]}` |
 ///
-/// A body that does not fit is 400 `{"error": "FIELD: PROBLEM"}`.
+/// An invalid body is answered with 400 `{"error": "FIELD: PROBLEM"}`.
 pub(super) fn handle(world: &mut World, call: &Call<'_>, now: DateTime<Utc>) -> Answer {
     let result = match (call.method.as_str(), call.segments().as_slice()) {
         ("POST", ["seed"]) => parse(call.body)
@@ -82,7 +84,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     serde_path_to_error::deserialize(&mut json).map_err(|error| error.to_string())
 }
 
-/// One region's limits, or a list.
+/// Parses the limits of one region, or a list of them.
 fn parse_limits(body: &[u8]) -> Result<Vec<Limits>> {
     match parse::<Value>(body)? {
         Value::Array(_) => parse(body),

@@ -1,4 +1,4 @@
-//! Bad days on order: which calls go wrong, and how.
+//! Faults on demand: rules that say which calls go wrong, and how.
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -11,55 +11,55 @@ use http::{StatusCode, header};
 pub(super) struct Rule {
     #[serde(default, rename = "match")]
     wanted: Match,
-    /// How many calls it hits; missing: all.
+    /// Number of calls that it hits; missing: all.
     #[serde(default)]
     times: Option<u64>,
     pub(super) action: Action,
 }
 
-/// A missing key matches all.
+/// The condition of a rule. A missing key matches everything.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Match {
     region: Option<String>,
     method: Option<String>,
-    /// Found anywhere in the path; `*` stands for any run of characters, `$` at the end for the
-    /// path's end.
+    /// A pattern that may match anywhere in the path; `*` stands for any run of characters, `$` at the end
+    /// for the end of the path.
     path: Option<String>,
-    /// `network`, `port`, `router_interface`, `subport`, `static_route`, … and `token` for
-    /// Keystone's. Case, `_`, `-` and a plural's `s` do not count.
+    /// `network`, `port`, `router_interface`, `subport`, `static_route`, …, or `token` for Keystone's tokens.
+    /// Case, `_`, `-` and a plural's `s` do not matter.
     kind: Option<String>,
     /// An id in the path, or in the body of a call that changes an edge (`subnet_id`, `port_id`).
     id: Option<String>,
 }
 
-/// What happens instead of, or beside, the ordinary answer. Keys may be combined where that makes
-/// sense: `delay_ms` goes with all of them.
+/// The effect of a fault, in place of the ordinary answer or in addition to it. Keys can be combined where
+/// that makes sense; `delay_ms` goes with all of them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Action {
-    /// Refused with this status, without effect.
+    /// Refuses the call with this status, without effect.
     pub(super) status: Option<u16>,
     #[serde(rename = "type")]
     kind: Option<String>,
     message: Option<String>,
-    /// Seconds, or an HTTP date: goes out as `Retry-After`.
+    /// Value of `Retry-After`: seconds, or an HTTP date.
     retry_after: Option<Value>,
     /// With `status`: a proxy's HTML page instead of the service's own error body.
     html: bool,
-    /// The answer comes later.
+    /// Delays the answer.
     pub(super) delay_ms: u64,
     /// No effect, and no answer ever.
     pub(super) hang: bool,
-    /// The effect happens; the connection closes without an answer.
+    /// The call takes effect, but the connection closes without an answer.
     pub(super) drop_after_effect: bool,
-    /// Answers 2xx, and nothing has changed.
+    /// The call answers 2xx, but changes nothing.
     pub(super) keep: bool,
     /// A list comes back empty.
     pub(super) empty_list: bool,
-    /// The body is cut in the middle (and is no JSON any more).
+    /// The body is cut in the middle, so it is no longer valid JSON.
     pub(super) truncate: bool,
-    /// What the call deleted comes back so long after.
+    /// The resources that the call deleted are revived after this time.
     pub(super) recreate_after_ms: Option<u64>,
     #[serde(rename = "as")]
     recreate_as: Option<RecreateAs>,
@@ -68,13 +68,13 @@ pub(super) struct Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum RecreateAs {
-    /// Under the same id.
+    /// Revives a resource under the same id.
     Same,
-    /// Under a new one.
+    /// Revives a resource under a new id.
     New,
 }
 
-/// What a call is about, for the rules.
+/// The properties of a call that rules match.
 pub(super) struct Subject<'a> {
     pub(super) region: Option<&'a str>,
     pub(super) method: &'a str,
@@ -91,7 +91,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Refuses actions that make no sense, naming the rule.
+    /// Replaces the rules. Rejects actions that make no sense, and names the rule.
     pub(super) fn replace(&mut self, rules: Vec<Rule>) -> Result<(), String> {
         for (index, rule) in rules.iter().enumerate() {
             rule.action
@@ -102,7 +102,7 @@ impl Faults {
         Ok(())
     }
 
-    /// The action for a call; counts the hit.
+    /// Returns the action for a call, and counts the hit.
     pub(super) fn hit(&mut self, subject: &Subject<'_>) -> Option<Action> {
         let rule = self
             .rules
@@ -144,7 +144,7 @@ impl Match {
     }
 }
 
-/// `floating_ips`, `floatingip` and `floating-ip` are one kind.
+/// Reduces a kind to one spelling: `floating_ips`, `floatingip` and `floating-ip` are the same kind.
 fn plain(kind: &str) -> String {
     let mut plain: String = kind
         .chars()
@@ -218,7 +218,7 @@ impl Action {
         self.recreate_as == Some(RecreateAs::New)
     }
 
-    /// The refusal that the rule names; `render` puts it into the service's own shape.
+    /// Returns the refusal that the rule names; `render` gives it the shape of the service.
     pub(super) fn refusal(&self, render: impl FnOnce(Refusal) -> Answer) -> Option<Answer> {
         let status = StatusCode::from_u16(self.status?).ok()?;
         let mut answer = if self.html {
@@ -242,7 +242,7 @@ impl Action {
         Some(answer)
     }
 
-    /// What becomes of an answer that was worked out as usual.
+    /// Applies the fault to an ordinary answer.
     pub(super) fn apply_to(&self, mut answer: Answer) -> Answer {
         if self.empty_list
             && answer.is_success()
@@ -257,7 +257,7 @@ impl Action {
     }
 }
 
-/// webob's name for a status.
+/// Returns webob's name for a status.
 fn usual_type(status: StatusCode) -> String {
     let words: String = title(status).split(' ').collect();
     format!("HTTP{words}")

@@ -1,4 +1,4 @@
-//! Ids, from a seed: the same calls on the same seed make the same ids.
+//! Ids generated from a seed: the same calls on the same seed make the same ids.
 use uuid::Uuid;
 
 pub(super) struct Ids {
@@ -12,19 +12,19 @@ impl Ids {
         }
     }
 
-    /// A version 4 UUID, as Neutron makes them.
+    /// Returns a version 4 UUID, as Neutron makes them.
     pub(super) fn uuid(&mut self) -> Uuid {
         let bytes = self.random.u128(..).to_be_bytes();
         uuid::Builder::from_random_bytes(bytes).into_uuid()
     }
 
-    /// 32 hexadecimal digits, as Keystone makes them.
+    /// Returns 32 hexadecimal digits, as Keystone makes them.
     pub(super) fn hex(&mut self) -> String {
         self.uuid().simple().to_string()
     }
 
-    /// A MAC address under Neutron's default prefix. 24 bits: a large cloud may see one twice on
-    /// different networks, as a real one may.
+    /// Returns a MAC address under Neutron's default prefix. Its 24 random bits may repeat on different
+    /// networks of a large cloud, as they may in a real one.
     pub(super) fn mac(&mut self) -> [u8; 6] {
         let [a, b, c, _] = self.random.u32(..).to_be_bytes();
         [0xfa, 0x16, 0x3e, a, b, c]

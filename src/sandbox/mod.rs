@@ -1,8 +1,8 @@
 //! The sandbox: gone's built-in practice cloud.
 //!
-//! `World` is the cloud without I/O, `serve` puts it on a listener. It knows nothing of gone's own
-//! model, or it would agree with gone's mistakes: what it answers was read off real services, and
-//! the conformance table in `tests/sandbox` runs against it and against those.
+//! `World` is the cloud without I/O; `serve` puts it on a listener. It knows nothing of gone's own model, or
+//! it would repeat gone's mistakes: its answers were read off real services, and the conformance table in
+//! `tests/sandbox` runs against it and against those services.
 //!
 //! ```text
 //!  client ──▶ server ──▶ World::handle ─▶ faults ─┬▶ keystone ──────────────────┐

@@ -1,9 +1,9 @@
 //! How fast a region answers.
 //!
-//! A call takes effect the moment that it arrives; what is slow is its answer. `parallel` workers
-//! serve calls in the order of arrival, each for `latency_ms`, and no more than `per_second` begin
-//! in a second. So an answer leaves `delay` after the arrival, and the delay depends on what came
-//! before and on nothing else: the server sleeps it, a simulation lets its paused clock run on.
+//! A call takes effect the moment it arrives; only its answer is slow. `parallel` workers serve calls in the
+//! order of arrival, each for `latency_ms`, and at most `per_second` calls begin in a second. So an answer
+//! leaves `delay` after the arrival, and the delay depends only on the calls before: the server sleeps for
+//! it, a simulation advances its paused clock.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
-/// `PUT /sandbox/v1/limits`. A missing or zero value is no limit.
+/// The body of `PUT /sandbox/v1/limits`. A missing or zero value means no limit.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Limits {
@@ -34,9 +34,9 @@ impl Limits {
 #[derive(Default)]
 pub(super) struct Pace {
     limits: Limits,
-    /// When each busy worker is free again.
+    /// The time at which each busy worker becomes free.
     busy: BinaryHeap<Reverse<DateTime<Utc>>>,
-    /// When the next call may begin.
+    /// The earliest time at which the next call may begin.
     next: Option<DateTime<Utc>>,
 }
 
@@ -48,7 +48,7 @@ impl Pace {
         };
     }
 
-    /// How long after `now` the answer to a call leaves that arrives now. `extra`: longer work.
+    /// Returns the delay of the answer to a call that arrives at `now`. `extra` lengthens its work.
     pub(super) fn admit(&mut self, now: DateTime<Utc>, extra: Duration) -> Duration {
         let extra = TimeDelta::from_std(extra).unwrap_or(TimeDelta::MAX);
         let mut start = now;

@@ -9,7 +9,7 @@ use super::octavia::{self, Octavia};
 use super::pace::Pace;
 use super::wire::{Answer, Call, Refusal};
 
-/// What a region offers beside Keystone, which all regions share.
+/// A service of a region. Keystone is not among them: all regions share it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Service {
@@ -22,7 +22,7 @@ pub(super) enum Service {
 impl Service {
     pub(super) const ALL: [Self; 3] = [Self::Network, Self::LoadBalancer, Self::Image];
 
-    /// Its type in the catalog, which is also its path below the region's.
+    /// Returns its type in the catalog, which is also its path below the region's.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Network => "network",
@@ -31,7 +31,7 @@ impl Service {
         }
     }
 
-    /// Where its API begins.
+    /// Returns the path at which its API begins.
     pub(super) fn root(self) -> &'static str {
         match self {
             Self::Network => "/v2.0",
@@ -40,7 +40,7 @@ impl Service {
         }
     }
 
-    /// Its name in the catalog.
+    /// Returns its name in the catalog.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Network => "neutron",
@@ -67,8 +67,8 @@ pub(super) struct Region {
     pub(super) pace: Pace,
 }
 
-/// What a call changed, so that a fault can take it back, or bring back what it deleted. A balancer
-/// changes its network service too: its VIP's port.
+/// The changes that a call made, so that a fault can roll them back or revive what the call deleted. A
+/// balancer changes its network service too: its VIP's port.
 #[derive(Default)]
 pub(super) struct Changes {
     pub(super) network: neutron::Changes,
@@ -92,7 +92,7 @@ impl Region {
         }
     }
 
-    /// What was to happen by `now` without a call has happened.
+    /// Completes everything that was due by `now` and needs no call.
     pub(super) fn settle(&mut self, now: DateTime<Utc>) {
         self.octavia.settle(&mut self.neutron, now);
     }
@@ -118,7 +118,7 @@ impl Region {
         self.glance.roll_back(changes.image);
     }
 
-    /// Brings back what `changes` deleted; `as_new`: under new ids.
+    /// Revives the resources that `changes` deleted, under new ids if `as_new`.
     pub(super) fn revive(&mut self, changes: Changes, as_new: bool) {
         self.neutron.revive(changes.network, as_new);
         self.octavia

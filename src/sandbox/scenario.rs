@@ -1,4 +1,4 @@
-//! Scenarios: a practice cloud's first state, as a file.
+//! Scenarios: files that describe the initial state of a practice cloud.
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -42,10 +42,10 @@ const BUILT_IN: [(&str, &str); 8] = [
     ),
 ];
 
-/// What a newcomer gets.
+/// The scenario that is used when none is named.
 pub const DEFAULT_SCENARIO: &str = "practice";
 
-/// Why a scenario cannot be had.
+/// The reason why a scenario cannot be loaded.
 #[derive(Debug, Error)]
 pub enum ScenarioError {
     #[error("scenario {name}: {problem}")]
@@ -61,14 +61,14 @@ pub enum ScenarioError {
 
 /// A scenario file, in TOML. An unknown key is an error that names it.
 ///
-/// Seeds come first, then calls in their order, then limits and faults. `${word}` in a path, a
-/// body or a fault is what a call saved under that word; `${n}` counts a repeated call from 1.
+/// Seeds are applied first, then calls in their order, then limits and faults. `${word}` in a path, a body or
+/// a fault is the value that a call saved under that word; `${n}` numbers the repetitions of a call from 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// One sentence.
     pub description: String,
-    /// Made unless the command line names others.
+    /// The regions to create, unless the command line names others.
     pub regions: Vec<String>,
     #[serde(default)]
     seed: Vec<Seed>,
@@ -76,17 +76,16 @@ pub struct Scenario {
     call: Vec<ScriptedCall>,
     #[serde(default)]
     limits: Vec<Limits>,
-    /// As `PUT /sandbox/v1/faults` takes them.
+    /// Rules in the format of `PUT /sandbox/v1/faults`.
     #[serde(default)]
     faults: Vec<Value>,
-    /// Engines beside each other; what they are is none of a cloud's business. The first is the one that
-    /// the cloud is for.
+    /// Engines that run beside each other; the cloud ignores them. The first one manages the cloud.
     #[serde(default, rename = "deployment")]
     pub deployments: Vec<SceneDeployment>,
-    /// What they know.
+    /// The services of the deployments.
     #[serde(default, rename = "service")]
     pub services: Vec<SceneService>,
-    /// What they keep at first, in the order in which it is created.
+    /// The initial resources of the deployments, in the order of their creation.
     #[serde(default, rename = "resource")]
     pub resources: Vec<SceneResource>,
     #[serde(skip)]
@@ -112,7 +111,7 @@ pub struct SceneService {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SceneResource {
-    /// The deployment that keeps it.
+    /// The deployment that owns it.
     pub at: String,
     pub kind: String,
     pub body: Value,
@@ -132,11 +131,11 @@ struct ScriptedCall {
     service: Service,
     #[serde(default = "post")]
     method: String,
-    /// Behind the service's version: `/v2.0`, `/v2.0/lbaas`, `/v2`.
+    /// The path below the service's version: `/v2.0`, `/v2.0/lbaas`, `/v2`.
     path: String,
     #[serde(default)]
     body: Value,
-    /// How often.
+    /// Number of times that the call is made.
     #[serde(default = "once")]
     repeat: u32,
     /// Word → JSON pointer into the answer.
@@ -157,7 +156,8 @@ fn once() -> u32 {
 }
 
 impl Scenario {
-    /// A built-in scenario by its name (`default` is `practice`), or else the file at that path.
+    /// Loads the built-in scenario with this name (`default` means `practice`), or else the file at this
+    /// path.
     pub fn load(name: &str) -> Result<Self, ScenarioError> {
         let wanted = if name == "default" {
             DEFAULT_SCENARIO
@@ -186,7 +186,7 @@ impl Scenario {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// `name` is for error messages.
+    /// Parses a scenario; `name` is for error messages.
     pub fn parse(name: &str, text: &str) -> Result<Self, ScenarioError> {
         let invalid = |problem: String| ScenarioError::Invalid {
             name: name.to_owned(),
@@ -205,11 +205,11 @@ impl Scenario {
 }
 
 impl World {
-    /// Brings a new world into the state of a scenario. The call log stays as it is, and nothing
-    /// of this is delayed.
+    /// Brings a new world into the state of a scenario. The calls of the scenario are not logged, and nothing
+    /// is delayed.
     ///
-    /// A step whose region was left out (`--regions`) is passed over, with the faults that name
-    /// what it would have saved.
+    /// A seed or call whose region was left out (`--regions`) is skipped, along with the faults that name a
+    /// word it would have saved.
     pub fn apply(&mut self, scenario: &Scenario, now: DateTime<Utc>) -> Result<(), ScenarioError> {
         let invalid = |problem: String| ScenarioError::Invalid {
             name: scenario.name.clone(),

@@ -1,4 +1,4 @@
-//! The thin server: bytes in, `World::handle`, bytes out.
+//! The HTTP server: passes each request to `World::handle` and sends its reply.
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -26,22 +26,22 @@ use super::world::{Fate, World, WorldOptions};
 
 /// The largest body: a bulk POST of some thousand ports.
 const BODY_MAX: usize = 16 << 20;
-/// How late a timer ends, in the mean: its tick is rounded up to a millisecond, and so is the poll that
-/// waits for it.
+/// How late a timer fires on average: its tick is rounded up to a millisecond, and so is the poll that waits
+/// for it.
 const TIMER_LATE: Duration = Duration::from_millis(1);
 
-/// Where and what to serve.
+/// The address to listen on and the world to serve.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     /// Port 0 takes any free one.
     pub listen: SocketAddr,
-    /// `base_url` is set from the address that was bound.
+    /// Its `base_url` is replaced by the address that was bound.
     pub world: WorldOptions,
-    /// What is there from the start; nothing when missing.
+    /// The initial content; empty when missing.
     pub scenario: Option<Scenario>,
 }
 
-/// Why nothing is served.
+/// The reason why the server could not start.
 #[derive(Debug, Error)]
 pub enum ServeError {
     #[error("cannot listen on {listen}: {error}")]
@@ -53,7 +53,7 @@ pub enum ServeError {
     Scenario(#[from] ScenarioError),
 }
 
-/// A running server; it ends when this is dropped.
+/// A running server; dropping the handle stops it.
 pub struct ServerHandle {
     url: String,
     regions: Vec<String>,
@@ -95,12 +95,12 @@ impl ServerHandle {
         &self.url
     }
 
-    /// Looks at, or changes, the world between two calls.
+    /// Reads or changes the world between two calls.
     pub fn with_world<T>(&self, work: impl FnOnce(&mut World) -> T) -> T {
         work(&mut self.world.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The line that `gone sandbox` prints when it is ready.
+    /// Returns the line that `gone sandbox` prints when it is ready.
     pub fn ready_line(&self, clouds_yaml: Option<&Path>) -> Value {
         json!({
             "url": self.url,
@@ -109,7 +109,7 @@ impl ServerHandle {
         })
     }
 
-    /// A `clouds.yaml` with the clouds `sandbox` (admin) and `sandbox-demo` (a member).
+    /// Returns a `clouds.yaml` with the clouds `sandbox` (admin) and `sandbox-demo` (a member).
     pub fn clouds_yaml(&self) -> String {
         let regions = self.regions.join(", ");
         let first = self.regions.first().map_or("", String::as_str);
@@ -133,7 +133,8 @@ impl ServerHandle {
         use std::io::Write;
         use std::os::unix::fs::OpenOptionsExt;
 
-        // In place of what stands there, also of a link: what that leads to is not ours.
+        // The new file replaces the old one by a rename. An old symbolic link is replaced too: its target is
+        // not ours.
         let mut beside = path.as_os_str().to_owned();
         beside.push(format!(".{}.new", std::process::id()));
         match std::fs::remove_file(&beside) {
@@ -156,7 +157,7 @@ async fn accept(listener: TcpListener, world: Arc<Mutex<World>>, stop: Cancellat
             () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        // A connection that failed before it was taken is the client's affair.
+        // A connection that failed before it was accepted is the client's problem.
         if let Ok((stream, _)) = accepted {
             tokio::spawn(connection(stream, Arc::clone(&world), stop.clone()));
         }
@@ -181,7 +182,7 @@ async fn answer(
     let (head, body) = request.into_parts();
     let body = Limited::new(body, BODY_MAX).collect().await?.to_bytes();
     let request = Request::from_parts(head, body);
-    // With its body: an upload that takes long is no work of the region.
+    // Measured once the body is read: the time of a slow upload is not the region's.
     let arrived = Instant::now();
     let reply = world
         .lock()

@@ -1,8 +1,8 @@
-//! What an attribute is that nobody set, in Neutron and Octavia alike.
+//! Values of attributes that nobody set, in Neutron and Octavia alike.
 
 use serde_json::{Map, Value};
 
-/// What an attribute is when nobody set it.
+/// The value of an attribute that nobody set.
 #[derive(Clone, Copy)]
 pub(in crate::sandbox) enum Unset {
     Null,
@@ -11,7 +11,7 @@ pub(in crate::sandbox) enum Unset {
     Object,
     Flag(bool),
     Number(i64),
-    /// It is not stored: a rule reads it, or works it out.
+    /// Not stored: a rule reads or computes the attribute.
     Absent,
 }
 

@@ -1,9 +1,9 @@
-//! What goes over the wire: a parsed call, an answer, an error, and how each service shapes them.
+//! Messages on the wire: a parsed call, an answer, a refusal, and the shape that each service gives them.
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::{Value, json};
 
-/// One call, as a service sees it.
+/// One call, as a service receives it.
 pub(super) struct Call<'a> {
     pub(super) method: &'a Method,
     /// The path below the service's endpoint, percent-decoded, without `.json` and a trailing `/`.
@@ -12,7 +12,7 @@ pub(super) struct Call<'a> {
     pub(super) query: Vec<(String, String)>,
     pub(super) headers: &'a HeaderMap,
     pub(super) body: &'a [u8],
-    /// Scheme, host and full path of the request: links repeat it.
+    /// Scheme, host and full path of the request; links repeat it.
     pub(super) url: String,
 }
 
@@ -43,7 +43,7 @@ impl Call<'_> {
     }
 }
 
-/// What a service answers, before it is turned into bytes.
+/// A service's answer before it is turned into bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
@@ -86,7 +86,7 @@ impl Answer {
         }
     }
 
-    /// The page that a proxy in front of a service puts up.
+    /// Returns the HTML error page of a proxy in front of a service.
     pub(super) fn html(status: StatusCode) -> Self {
         let title = title(status);
         let code = status.as_u16();
@@ -133,7 +133,7 @@ impl Answer {
     }
 }
 
-/// A refusal, in the terms of the service that gives it: Neutron's `type`, Keystone's title.
+/// A refusal in the terms of the service that gives it: Neutron's `type`, Keystone's title.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{status}: {kind}: {message}")]
 pub(super) struct Refusal {
@@ -165,7 +165,8 @@ impl Refusal {
         Self::new(StatusCode::CONFLICT, kind, message)
     }
 
-    /// No valid token: keystonemiddleware and Keystone itself answer alike.
+    /// Returns the refusal of a missing or invalid token. keystonemiddleware and Keystone itself answer
+    /// alike.
     pub(super) fn unauthorized() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
@@ -174,7 +175,7 @@ impl Refusal {
         )
     }
 
-    /// Neutron's body. A 401 comes from keystonemiddleware and has Keystone's shape.
+    /// Returns the refusal as Neutron's body. A 401 comes from keystonemiddleware and has Keystone's shape.
     pub(super) fn neutron(self) -> Answer {
         if self.status == StatusCode::UNAUTHORIZED {
             return self.keystone();
@@ -185,7 +186,7 @@ impl Refusal {
         )
     }
 
-    /// Octavia's body, without a type. A 401 comes from keystonemiddleware.
+    /// Returns the refusal as Octavia's body, without a type. A 401 comes from keystonemiddleware.
     pub(super) fn octavia(self) -> Answer {
         if self.status == StatusCode::UNAUTHORIZED {
             return self.keystone();
@@ -213,7 +214,7 @@ impl Refusal {
     }
 }
 
-/// The reason phrase.
+/// Returns the reason phrase of a status.
 pub(super) fn title(status: StatusCode) -> &'static str {
     status.canonical_reason().unwrap_or("Error")
 }

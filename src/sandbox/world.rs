@@ -18,26 +18,26 @@ use super::octavia::Octavia;
 use super::region::{Changes, Region, Service};
 use super::wire::{Answer, Call, Refusal, query_pairs};
 
-/// Calls that the log keeps: two deletions of 100,000 ports and room. Older ones are dropped.
+/// Number of calls that the log keeps: enough for two deletions of 100,000 ports. Older ones are dropped.
 const LOG_MAX: usize = 300_000;
 
-/// What a world is made of.
+/// Options of a world.
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
-    /// At least one; each has services of its own below `/{region}/network` and so on.
+    /// At least one; each has its own services below `/{region}/network` and so on.
     pub regions: Vec<String>,
-    /// Ids follow from it: the same calls make the same ids.
+    /// Seed of all ids: the same calls make the same ids.
     pub seed: u64,
-    /// Whether POST may name the id of what it makes.
+    /// Whether a POST may name the id of the new resource.
     pub keep_ids: bool,
     /// Scheme and host of the catalog's URLs, e.g. `http://127.0.0.1:9000`.
     pub base_url: String,
-    /// How long a token lives.
+    /// Lifetime of a token.
     pub token_lifetime: Duration,
     /// Neutron's `pagination_max_limit`: lists are cut even without `limit`.
     pub page_max: Option<usize>,
-    /// Whether an image's deleted member can be added again; without, Glance says that it is a
-    /// duplicate, as on databases whose unique key is image and member alone.
+    /// Whether an image's deleted member can be added again; otherwise Glance reports a duplicate, as on
+    /// databases whose unique key is image and member alone.
     pub member_reuse: bool,
 }
 
@@ -55,22 +55,22 @@ impl Default for WorldOptions {
     }
 }
 
-/// An answer, and how it reaches the client.
+/// An answer and its delivery.
 #[derive(Debug)]
 pub struct Reply {
     pub response: Response<Bytes>,
-    /// From the arrival of the request to the departure of the answer.
+    /// Time from the arrival of the request to the departure of the answer.
     pub delay: Duration,
     pub fate: Fate,
 }
 
-/// What becomes of an answer.
+/// How an answer is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Answer,
     /// After the delay the connection closes without a byte.
     DropWithoutAnswer,
-    /// The connection stays open, and nothing comes.
+    /// The connection stays open, and no answer ever comes.
     Hang,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct LoggedCall {
     user_agent: Option<String>,
 }
 
-/// Things that come back, when their time has come.
+/// Deleted resources that a fault revives at a set time.
 struct Revival {
     at: DateTime<Utc>,
     region: usize,
@@ -99,8 +99,8 @@ struct Revival {
 
 /// The practice cloud.
 ///
-/// `handle` is all that there is to it. It is deterministic: the answers follow from the options,
-/// the requests and the times that it is given, and from nothing else.
+/// Its interface is `handle`. It is deterministic: the answers depend only on the options, the requests and
+/// their times.
 pub struct World {
     base_url: String,
     ids: Ids,
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// Where the world is served; the catalog and all links name it from now on.
+    /// Sets the address at which the world is served; from now on the catalog and all links name it.
     pub fn set_base_url(&mut self, base_url: &str) {
         base_url.clone_into(&mut self.base_url);
         self.keystone.set_base_url(base_url);
@@ -154,12 +154,13 @@ impl World {
 
     /// Answers one request that arrives at `now`.
     ///
-    /// 1. What was to end or to come back by `now` has done so.
+    /// 1. Whatever was to end or to be revived by `now` has done so.
     /// 2. The effect happens at `now`, whatever the delay: calls take effect in the order in which
     ///    this function is called.
-    /// 3. The answer leaves `delay` later. `now` must not go backwards.
+    /// 3. The answer leaves `delay` later.
     ///
-    /// Calls below `/sandbox/v1` are the control's: neither logged nor delayed, nor hit by faults.
+    /// `now` must not go backwards. Control calls, below `/sandbox/v1`, are not logged or delayed, and no
+    /// fault hits them.
     pub fn handle(&mut self, request: Request<Bytes>, now: DateTime<Utc>) -> Reply {
         self.catch_up(now);
         let path = request.uri().path().to_owned();
@@ -194,7 +195,7 @@ impl World {
         self.regions.get(index?).map(|region| region.name.as_str())
     }
 
-    /// Where a path leads: to a region's service, or to Keystone; and what follows below it.
+    /// Returns the region's service that a path leads to (`None` for Keystone), and the rest of the path.
     fn place<'p>(&self, path: &'p str) -> Option<(Option<(usize, Service)>, &'p str)> {
         if path == "/" || path == "/v3" || path.starts_with("/v3/") {
             return Some((None, path));
@@ -207,7 +208,7 @@ impl World {
         Some((Some((index, known)), below))
     }
 
-    /// The answer with all that a fault does to it, but for its delivery.
+    /// Returns the answer, with every effect of a fault except those on its delivery.
     fn answer(
         &mut self,
         call: &Call<'_>,
@@ -242,7 +243,7 @@ impl World {
         let mut answer = action.apply_to(outcome.answer);
         if action.keep {
             region.roll_back(outcome.changes);
-            // In use or not: a cloud that lies says that it is done.
+            // A resource that is in use is reported as deleted too: this cloud lies.
             if answer.status == http::StatusCode::CONFLICT {
                 answer = Answer::no_content();
             }
@@ -260,7 +261,7 @@ impl World {
         answer
     }
 
-    /// Ends what is pending and brings back what is due, in the order of the due times.
+    /// Completes pending changes and performs due revivals, in the order of their times.
     fn catch_up(&mut self, now: DateTime<Utc>) {
         for region in &mut self.regions {
             region.settle(now);
@@ -350,7 +351,7 @@ impl World {
         });
     }
 
-    /// The logged calls behind `after`, oldest first.
+    /// Returns the logged calls with a number greater than `after`, oldest first.
     pub(super) fn log_after(&self, after: u64) -> impl Iterator<Item = &LoggedCall> {
         let first = self.log.front().map_or(0, |call| call.seq);
         let skip = after.saturating_add(1).saturating_sub(first);
@@ -359,13 +360,13 @@ impl World {
             .skip(usize::try_from(skip).unwrap_or(usize::MAX))
     }
 
-    /// Empties the log, and counts from 1 again.
+    /// Empties the log and restarts its numbering at 1.
     pub(super) fn forget_calls(&mut self) {
         self.log.clear();
         self.calls = 0;
     }
 
-    /// An admin of a project, for what the sandbox makes by itself.
+    /// Returns an admin of a project, for resources that the sandbox creates by itself.
     pub(super) fn admin_of(&self, project: &str) -> Option<Caller> {
         self.keystone.project_id(project).map(Caller::admin_of)
     }
@@ -382,7 +383,7 @@ fn call_of<'a>(request: &'a Request<Bytes>, base_url: &str, path: &str, below: &
         query: query_pairs(request.uri().query().unwrap_or_default()),
         headers: request.headers(),
         body: request.body(),
-        // Links lead where the client came in, as Neutron's and Octavia's do.
+        // Links repeat the host that the client used, as Neutron's and Octavia's do.
         url: match request
             .headers()
             .get(http::header::HOST)
@@ -394,7 +395,7 @@ fn call_of<'a>(request: &'a Request<Bytes>, base_url: &str, path: &str, below: &
     }
 }
 
-/// The kinds and ids that fault rules match.
+/// Returns the kinds and ids that fault rules match.
 fn subject<'a>(call: &'a Call<'_>, path: &'a str, region: Option<&'a str>) -> Subject<'a> {
     let segments: Vec<&str> = call
         .segments()
@@ -447,7 +448,7 @@ fn subject<'a>(call: &'a Call<'_>, path: &'a str, region: Option<&'a str>) -> Su
         }
         [] => {}
     }
-    // What an edge is about stands in the body.
+    // The ids of an edge's ends are in the body.
     if kinds.len() > 1 {
         gather_ids(&call.json(), &mut ids);
     }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 
-/// What time it is, and the dice. Cheap to clone; clones share both.
+/// The time of day, and the dice. Cheap to clone; clones share both.
 ///
 /// The host's clock may be set while the engine runs. Due times are kept as times of day, so a clock that is
-/// set back would stop everything until it has caught up, and one that is set forward would make
-/// everything due at once. This one never goes back: a host that is behind is waited for at half speed,
-/// one that is ahead is caught up with at [`SPEED_MAX`] times the speed.
+/// set back would stop everything until it has caught up, and one that is set forward would make everything
+/// due at once. This clock never goes back: it waits for a host that is behind at half speed, and catches up
+/// with one that is ahead at [`SPEED_MAX`] times the speed.
 ///
 /// In a simulation the time follows tokio's (paused) clock from a fixed start, so that sleeping and
 /// the wall clock agree, and the dice are seeded.
@@ -21,17 +21,17 @@ pub struct Clock {
     dice: Arc<Mutex<fastrand::Rng>>,
 }
 
-/// How the host says what time it is.
+/// The function that returns the host's time.
 type Host = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
-/// A host's clock that was set by an hour is caught up with within a minute.
+/// At this speed, it catches up within a minute with a host's clock that was set by an hour.
 const SPEED_MAX: i32 = 60;
-/// A host's clock is followed at once where it differs by no more: that is how far it drifts.
+/// The host's clock is followed at once if it differs by no more than this: that is how far it drifts.
 const FOLLOWED: TimeDelta = TimeDelta::seconds(1);
 
 #[derive(Clone)]
 enum Time {
-    /// The host's clock, what was last said, and when that was.
+    /// The host's clock, the time that was last returned, and when that was.
     Host(Host, Arc<Mutex<(DateTime<Utc>, Instant)>>),
     Simulated(DateTime<Utc>, Instant),
     Standing(Arc<Mutex<DateTime<Utc>>>),
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Time {
     }
 }
 
-/// What time it is, by the host's clock and by how much time has passed since it was last asked.
+/// Returns the time, by the host's clock and by how much time has passed since the last call.
 fn steady(last: DateTime<Utc>, passed: Duration, host: DateTime<Utc>) -> DateTime<Utc> {
     let passed = TimeDelta::from_std(passed).unwrap_or(TimeDelta::MAX);
     let Some(expected) = last.checked_add_signed(passed) else {
@@ -76,7 +76,7 @@ impl Clock {
         }
     }
 
-    /// Must be called within a tokio runtime, whose clock it follows.
+    /// Follows the clock of a tokio runtime, within which it must be called.
     pub fn simulated(start: DateTime<Utc>, seed: u64) -> Self {
         Self {
             time: Time::Simulated(start, Instant::now()),
@@ -84,7 +84,7 @@ impl Clock {
         }
     }
 
-    /// Stands still, at the time to which it is set.
+    /// Returns a clock that stands still at the time to which it is set.
     pub fn standing(at: DateTime<Utc>) -> Self {
         Self {
             time: Time::Standing(Arc::new(Mutex::new(at))),
@@ -92,7 +92,7 @@ impl Clock {
         }
     }
 
-    /// Sets a clock that stands, and its clones; any other goes by itself.
+    /// Sets a standing clock and its clones; does nothing to any other clock.
     pub fn set(&self, to: DateTime<Utc>) {
         if let Time::Standing(at) = &self.time {
             *at.lock().unwrap_or_else(PoisonError::into_inner) = to;
@@ -113,7 +113,7 @@ impl Clock {
         }
     }
 
-    /// A number in `0.0..1.0`, for jitter.
+    /// Returns a number in `0.0..1.0`, for jitter.
     pub fn chance(&self) -> f64 {
         self.dice
             .lock()
@@ -121,7 +121,7 @@ impl Clock {
             .f64()
     }
 
-    /// A new id that sorts by time (UUID version 7), reproducible in a simulation.
+    /// Returns a new id that sorts by time (UUID version 7), reproducible in a simulation.
     pub fn new_id(&self) -> String {
         let mut random = [0u8; 10];
         self.dice

@@ -29,7 +29,7 @@ use crate::domain::duration::{
 use crate::domain::mapping::Mapping;
 use crate::domain::model::Scope;
 
-/// Everything that can be set. Unknown keys are errors that suggest the nearest one.
+/// All settings. Unknown keys are errors that suggest the nearest one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -41,7 +41,7 @@ pub struct Settings {
     pub gate: Vec<GateSettings>,
     /// Which sites hold copies of another's resources.
     pub mapping: Vec<Mapping>,
-    /// None for an engine that keeps nothing of its own and knows no other.
+    /// None for an engine that keeps no resources of its own and knows no other deployment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deployment: Option<DeploymentSettings>,
     pub notify: NotifySettings,
@@ -57,7 +57,7 @@ pub struct LedgerSettings {
     /// How long a tombstone stays after its resource is gone (T1).
     #[serde(with = "duration")]
     pub hold_down: Duration,
-    /// How long events and settled deletions are kept.
+    /// How long events and ended deletions are kept.
     #[serde(with = "duration")]
     pub retention: Duration,
 }
@@ -67,21 +67,21 @@ pub struct LedgerSettings {
 pub struct EngineSettings {
     /// Calls in flight per site at the start; it adapts from there.
     pub concurrency: usize,
-    /// What it never passes.
+    /// Maximum number of calls in flight per site.
     pub concurrency_max: usize,
     /// How long one call to a cloud may take.
     #[serde(with = "duration")]
     pub call_timeout: Duration,
-    /// How long an accepted delete is looked for before it counts as refused.
+    /// How long an accepted delete is verified before it counts as refused.
     #[serde(with = "duration")]
     pub verify_timeout: Duration,
-    /// How often what is gone is looked for again (T14).
+    /// Time between two sweeps for gone resources that came back (T14).
     #[serde(with = "duration")]
     pub sweep: Duration,
-    /// How often a site that is paused or does not answer is signed in to anew (N13).
+    /// Time between two sign-ins to a site that is paused or does not answer (N13).
     #[serde(with = "duration")]
     pub sign_in_every: Duration,
-    /// How long one read of a cloud is repeated that is throttled, away or silent (N16).
+    /// How long a read of a cloud that is throttled, unavailable or unanswered is repeated (N16).
     #[serde(with = "duration")]
     pub read_patience: Duration,
 }
@@ -97,7 +97,7 @@ pub struct GcSettings {
     pub max_attempts: u32,
     /// How often a resource may come back before a person must look (T14).
     pub recreate_max: u32,
-    /// "Not yet" uses no attempt, but is bounded by age (I6).
+    /// Maximum age of a step that waits: "not yet" uses no attempt, but is bounded by age (I6).
     #[serde(with = "duration")]
     pub pending_max: Duration,
     /// Overrides by kind.
@@ -120,13 +120,14 @@ pub struct GuardSettings {
     pub read_only: bool,
     /// Clouds by name that are read-only.
     pub read_only_clouds: Vec<String>,
-    /// Clouds by name that want to know why, and what a word of the reason must fit: `*`, `OPS-*`.
+    /// Clouds by name that ask for the reason of a deletion, and the pattern that a word of it must
+    /// match: `*`, `OPS-*`.
     pub reason: BTreeMap<String, String>,
-    /// What no cascade may delete, unset or have removed (P4).
+    /// Rules for the resources that no cascade may delete, unset or have removed (P4).
     pub protect: Vec<ProtectRule>,
 }
 
-/// Protects what fits all of the given fields; a rule without any is an error.
+/// Protects the resources that match all of the given fields; a rule without any is an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProtectRule {
@@ -148,7 +149,7 @@ pub struct ProtectRule {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApiSettings {
-    /// Uids beside our own and root that the socket serves, and what each may. In a list, each may
+    /// Uids beside our own and root that the socket serves, each with its scope. In a list, each has
     /// [`Scope::Operate`].
     #[serde(deserialize_with = "scopes_by_uid")]
     pub uids: BTreeMap<u32, Scope>,
@@ -157,31 +158,33 @@ pub struct ApiSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConsoleSettings {
-    /// `background` goes on without a terminal after a hang-up; `stop` ends.
+    /// With `background` the console's process goes on without a terminal after a hang-up; with `stop`
+    /// it ends.
     pub on_hangup: OnHangup,
-    /// Which of the terminal's 16 colours say what.
+    /// The console's choice among the terminal's 16 colours.
     pub theme: Theme,
-    /// Other keys for what the console does, by its name; checked by the console.
+    /// Other keys for the console's actions, by the action's name; checked by the console.
     pub keys: BTreeMap<String, Vec<String>>,
-    /// Clouds that are seen at a glance, by name.
+    /// Accent colours of clouds, by name, so that a person recognizes a cloud at a glance.
     pub accent: BTreeMap<String, Accent>,
-    /// The wheel moves the cursor, a click goes to its row. The terminal selects text with shift then.
+    /// Whether the wheel moves the cursor and a click goes to its row. The terminal then selects text
+    /// with shift.
     pub mouse: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Theme {
-    /// The plain ones: the terminal's own theme says how they look.
+    /// The plain colours: the terminal's own theme says how they look.
     #[default]
     Terminal,
-    /// Bright ones, for a dark background.
+    /// Bright colours, for a dark background.
     Dark,
-    /// For a light one, on which yellow and cyan cannot be read.
+    /// For a light background, on which yellow and cyan cannot be read.
     Light,
     /// Bold and bright, and nothing dim.
     HighContrast,
-    /// None.
+    /// No colours.
     Mono,
 }
 
@@ -204,7 +207,7 @@ pub enum OnHangup {
     Stop,
 }
 
-/// `[1001]`, or `{ 1001 = "view" }`.
+/// Reads `[1001]`, or `{ 1001 = "view" }`.
 fn scopes_by_uid<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<u32, Scope>, D::Error> {

@@ -1,11 +1,12 @@
-//! How many files and connections this process may have open.
+//! The limit of files and connections that this process may have open.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The ledger, logs, the clouds' own connections, verbs; consoles and programs at the API's socket.
+/// Files that are not connections of a gate: the ledger, logs, the clouds' own connections, verbs;
+/// consoles and programs at the API's socket.
 pub const OTHER_FILES: u64 = 768;
 
-/// Raises the limit as far as this user may; what it is then. None: there is no limit.
+/// Raises the limit as far as this user may, and returns it. None: there is no limit.
 pub fn raise_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

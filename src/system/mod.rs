@@ -1,4 +1,5 @@
-//! Time and randomness, settings, logs, private files: what every room outside `domain` stands on.
+//! Time and randomness, settings, logs, private files, listeners: the base of every module outside
+//! `domain`.
 
 pub mod clock;
 pub mod config;

@@ -1,11 +1,11 @@
-//! Private files: what is kept or read on this machine so that no other account can change or steal it.
+//! Private files: files of this machine that no other account can change or steal.
 //!
-//! Other accounts of the machine are the adversary here. Two rules answer them:
+//! The adversaries are other accounts of this machine. Two rules answer them:
 //! 1. *Every folder on the way* ([`check_way`]) belongs to root or to this account, and nobody else may
-//!    replace what lies in it. In a folder that everybody may write (`/tmp`, with its sticky bit) only
-//!    what belongs to root or to this account counts.
-//! 2. *A file is opened before it is believed*: never through a symbolic link, and what was opened must
-//!    be a regular file of root or of this account. Nothing is emptied or changed before that.
+//!    replace files in it. In a folder that everybody may write (`/tmp`, with its sticky bit) only files
+//!    of root or of this account count.
+//! 2. *A file is opened before it is trusted*: never through a symbolic link, and it must be a regular
+//!    file of root or of this account. Nothing is emptied or changed before that.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
@@ -19,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// A chain of symbolic links that is longer than this goes round in a circle.
+/// A chain of symbolic links that is longer than this counts as a cycle.
 const LINKS_MAX: usize = 40;
 const STICKY: u32 = 0o1000;
 
@@ -52,7 +52,7 @@ pub enum Untrusted {
     Circle { path: PathBuf },
 }
 
-/// An account, for people.
+/// An account, displayed for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uid(pub u32);
 
@@ -71,12 +71,12 @@ impl From<Untrusted> for io::Error {
     }
 }
 
-/// Whether it is for want of trust that this failed.
+/// Whether the failure is that a path cannot be trusted.
 pub fn is_untrusted(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|why| why.is::<Untrusted>())
 }
 
-/// The accounts whose files are believed: root, this account, and at most one more.
+/// The accounts whose files are trusted: root, this account, and at most one more.
 #[derive(Clone, Copy, Debug)]
 pub struct Trusted {
     us: u32,
@@ -84,7 +84,7 @@ pub struct Trusted {
 }
 
 impl Trusted {
-    /// Root and the account of this process.
+    /// Trusts root and the account of this process.
     pub fn us() -> Self {
         Self {
             us: rustix::process::geteuid().as_raw(),
@@ -92,7 +92,7 @@ impl Trusted {
         }
     }
 
-    /// And this account, for what is known to be its.
+    /// Also trusts this account, for files that are known to be its own.
     #[must_use]
     pub fn and(self, uid: u32) -> Self {
         Self {
@@ -105,13 +105,14 @@ impl Trusted {
         uid == 0 || uid == self.us || self.also == Some(uid)
     }
 
-    /// Where everybody may write, the further account says nothing: anyone could claim to be it.
+    /// Whether an account is trusted in a folder that everybody may write. The additional one is not:
+    /// anyone could claim to be it.
     fn is_where_all_write(self, uid: u32) -> bool {
         uid == 0 || uid == self.us
     }
 }
 
-/// What decides about a folder, or about what lies in one.
+/// The facts that decide about a folder, or about a file in it.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
     uid: u32,
@@ -128,8 +129,8 @@ impl Facts {
         }
     }
 
-    /// Whether accounts other than its owner may put files there. The group of the same number as the
-    /// owner has the owner alone as its member: so most distributions make accounts. Root's is root's.
+    /// Whether accounts other than its owner may put files there. A group with the owner's number has the
+    /// owner as its only member: that is how most distributions make accounts. Root's group has only root.
     fn others_write(self) -> bool {
         let group_is_private = self.gid == 0 || self.gid == self.uid;
         self.mode & 0o002 != 0 || (self.mode & 0o020 != 0 && !group_is_private)
@@ -140,7 +141,7 @@ impl Facts {
     }
 }
 
-/// Whether what lies in this folder is what a trusted account has put there.
+/// Checks that a file in this folder was put there by a trusted account.
 fn judge(
     (folder, above): (&Path, Facts),
     (path, found): (&Path, Facts),
@@ -172,11 +173,11 @@ fn judge(
     }
 }
 
-/// Checks every folder on the way to this path, and what stands at its end if something does; symbolic
-/// links are followed, each judged like a file where it lies.
+/// Checks every folder on the way to this path, and the file at its end if there is one. Symbolic links
+/// are followed, each judged like a file in its own folder.
 ///
 /// # Errors
-/// [`Untrusted`] (as `PermissionDenied`); or a folder on the way cannot be looked at.
+/// [`Untrusted`] (as `PermissionDenied`), or an error if a folder on the way cannot be read.
 pub fn check_way(path: &Path, trusted: Trusted) -> io::Result<()> {
     let mut ahead: Vec<OsString> = names(&std::path::absolute(path)?);
     let mut here = PathBuf::from("/");
@@ -191,7 +192,7 @@ pub fn check_way(path: &Path, trusted: Trusted) -> io::Result<()> {
         let next = here.join(&name);
         let found = match fs::symlink_metadata(&next) {
             Ok(found) => found,
-            // Whoever makes it there must be trusted.
+            // It does not exist yet: we must be able to make it there safely.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let ours = Facts {
                     uid: trusted.us,
@@ -225,7 +226,7 @@ pub fn check_way(path: &Path, trusted: Trusted) -> io::Result<()> {
     Ok(())
 }
 
-/// The names of a path, last first, without its root.
+/// Returns the names of a path, last first, without its root.
 fn names(path: &Path) -> Vec<OsString> {
     let mut names: Vec<OsString> = path
         .components()
@@ -239,12 +240,12 @@ fn names(path: &Path) -> Vec<OsString> {
     names
 }
 
-/// Makes a folder, and those above it, that only its owner can enter (0700), or closes one of ours that
-/// stands.
+/// Makes a folder, and those above it, that only its owner can enter (0700), or closes an existing one of
+/// ours to others.
 ///
 /// # Errors
-/// It cannot be made, others could replace what lies in it, it belongs to someone else, or it is a
-/// symbolic link to a folder that others can enter (what lies elsewhere is not closed unasked).
+/// If it cannot be made, others could replace files in it, it belongs to someone else, or it is a symbolic
+/// link to a folder that others can enter (a folder elsewhere is not closed unasked).
 pub fn folder(path: &Path) -> io::Result<()> {
     let trusted = Trusted::us();
     check_way(path, trusted)?;
@@ -269,11 +270,11 @@ pub fn folder(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-/// Opens a file of ours for reading and writing, and makes it (0600) if there is none. Its content is
-/// left as it is.
+/// Opens a file of ours for reading and writing, and makes it (0600) if there is none. Its content stays
+/// as it is.
 ///
 /// # Errors
-/// It is a symbolic link, no regular file, or belongs to someone else.
+/// If it is a symbolic link, no regular file, or belongs to someone else.
 pub fn open_or_create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -293,7 +294,7 @@ fn ours(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = file.map_err(|error| said(path, error))?;
     let found = file.metadata()?;
     check_file(path, &found, Trusted::us())?;
-    // A second name of a victim's file that an attacker gave it in a folder of his.
+    // An attacker may have given a victim's file this second name in a folder of his own.
     if found.nlink() > 1 {
         return Err(Untrusted::Linked {
             path: path.to_owned(),
@@ -306,21 +307,21 @@ fn ours(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a new file (0600), or refuses: what stands there, and where a link leads, stays as it is.
+/// Makes a new file (0600), or refuses: an existing file, and the target of a link, stay as they are.
 ///
 /// # Errors
-/// There is something already, or it cannot be made.
+/// If something exists there already, or the file cannot be made.
 pub fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     options.custom_flags(careful()).open(path)
 }
 
-/// Puts this into a file (0600) in one step, in place of what stood there: a link is replaced, never
+/// Writes this into a file (0600) in one step, in place of what was there: a link is replaced, never
 /// followed.
 ///
 /// # Errors
-/// The folder cannot be written.
+/// If the folder cannot be written.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     use std::io::Write as _;
     let mut beside = path.as_os_str().to_owned();
@@ -336,10 +337,10 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::rename(&beside, path)
 }
 
-/// Opens a file for reading that root or this account has written, or another that is trusted.
+/// Opens a file for reading that belongs to root, to this account, or to another one that is trusted.
 ///
 /// # Errors
-/// It is a symbolic link, no regular file, or belongs to someone else.
+/// If it is a symbolic link, no regular file, or belongs to someone else.
 pub fn open(path: &Path, trusted: Trusted) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).custom_flags(careful()).open(path);
@@ -348,12 +349,12 @@ pub fn open(path: &Path, trusted: Trusted) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether the engine at this socket is one that was put there by root, by this account, or by the account
-/// to which the folder belongs that root has given it (`/run/gone`). Whatever a file says that names the
-/// socket: commands and what they show go to whoever listens.
+/// Checks that the engine at this socket was put there by root, by this account, or by an account to which
+/// root has given the folder (`/run/gone`). It does not matter which file names the socket: commands and
+/// their answers go to whoever listens.
 ///
 /// # Errors
-/// Nobody listens, or [`Untrusted`].
+/// If nobody listens, or [`Untrusted`].
 pub fn check_socket(socket: &Path) -> io::Result<()> {
     let path = || socket.to_owned();
     let found = fs::metadata(socket)?;
@@ -375,7 +376,7 @@ pub fn check_socket(socket: &Path) -> io::Result<()> {
     }
 }
 
-/// No link is followed, and a pipe that somebody put there holds nobody up.
+/// Returns the flags with which no link is followed, and a pipe that somebody put there does not block.
 fn careful() -> i32 {
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
 }
@@ -392,7 +393,7 @@ fn check_file(path: &Path, found: &Metadata, trusted: Trusted) -> Result<(), Unt
     }
 }
 
-/// The system's own words for a link are "too many levels of symbolic links".
+/// Says that a path is a link: the system's own words are "too many levels of symbolic links".
 fn said(path: &Path, error: io::Error) -> io::Error {
     match error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
         true => io::Error::new(
@@ -431,7 +432,7 @@ mod tests {
             ((0, 0o755), 0, true),
             ((US, 0o700), US, true),
             ((0, 0o755), US, true),
-            // Another's file in a folder of ours, and ours in a folder of another.
+            // A file of another account in a folder of ours, and a file of ours in a folder of another.
             ((0, 0o755), MALLORY, false),
             ((MALLORY, 0o755), US, false),
             // Others may write there; with the sticky bit they may not replace what is ours.

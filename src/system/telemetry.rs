@@ -21,16 +21,16 @@ pub enum LogFormat {
     Json,
 }
 
-/// What is asked for: how often `-v`, and who logs.
+/// The verbosity that was asked for: the number of `-v`, and which program logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verbosity {
     pub times: u8,
-    /// An engine tells what it does; a verb only what goes wrong.
+    /// Whether an engine logs: it reports what it does, a verb only what goes wrong.
     pub engine: bool,
 }
 
 impl Verbosity {
-    /// The filter, in the words of `tracing_subscriber`. Our own messages first; those of the
+    /// Returns the filter, in the syntax of `tracing_subscriber`: our own messages first, those of the
     /// libraries from the third `-v` on.
     pub fn directives(self) -> &'static str {
         match self.times.saturating_add(u8::from(self.engine)) {
@@ -43,7 +43,7 @@ impl Verbosity {
     }
 }
 
-/// The format that was asked for; else text for a person and JSON for a machine.
+/// Returns the format that was asked for; otherwise text for a person and JSON for a machine.
 pub fn format_for(option: Option<LogFormat>, terminal: bool) -> LogFormat {
     option.unwrap_or(if terminal {
         LogFormat::Text
@@ -52,19 +52,19 @@ pub fn format_for(option: Option<LogFormat>, terminal: bool) -> LogFormat {
     })
 }
 
-/// Logs of this process go to standard error from now on.
+/// Sends the logs of this process to standard error from now on.
 ///
 /// # Errors
-/// Logging was started before.
+/// If logging was started before.
 pub fn to_stderr(format: LogFormat, verbosity: Verbosity) -> io::Result<()> {
     start(subscriber(format, verbosity, io::stderr))
 }
 
-/// Logs of this process are appended to this file from now on: a console owns the screen, and an engine that
+/// Appends the logs of this process to this file from now on: a console owns the screen, and an engine that
 /// it left behind has none.
 ///
 /// # Errors
-/// The file cannot be opened, or logging was started before.
+/// If the file cannot be opened, or logging was started before.
 pub fn to_file(path: &Path, format: LogFormat, verbosity: Verbosity) -> io::Result<()> {
     let file = open_log(path)?;
     start(subscriber(format, verbosity, Mutex::new(file)))
@@ -83,7 +83,8 @@ fn open_log(path: &Path) -> io::Result<File> {
     private::append(path)
 }
 
-/// Lines with time, level, target and fields; no colour codes, since logs end in files.
+/// Creates a subscriber that writes lines with time, level, target and fields; no colour codes, since logs
+/// end in files.
 pub fn subscriber<W>(
     format: LogFormat,
     verbosity: Verbosity,

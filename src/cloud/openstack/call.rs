@@ -1,4 +1,4 @@
-//! One call: what came back, or what was tried and why it failed.
+//! The result of one call: the answer, or what was attempted and why it failed.
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::keystone::{AuthError, Identity};
 use super::remote::{RemoteError, shown};
 use super::transport::TransportError;
 
-/// A 2xx in the service's own words.
+/// A 2xx that the service itself wrote.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: u16,
@@ -22,11 +22,11 @@ pub struct Answer {
     pub json: Value,
     pub request_id: Option<String>,
     pub retry_after: Option<Duration>,
-    /// As whom it was asked.
+    /// The identity under which the call was made.
     pub identity: Arc<Identity>,
 }
 
-/// What was tried.
+/// The call that was attempted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub method: Method,
@@ -56,7 +56,7 @@ pub enum Reason {
     /// The service, or something before it, answered with another status than 2xx.
     #[error("{0}")]
     Refused(Box<RemoteError>),
-    /// 401, and again with a new token.
+    /// 401, also with a new token.
     #[error("{0}; refused again after a new login")]
     Unauthorized(Box<RemoteError>),
     /// 401, though Keystone says that the token is good: an application credential's access rules do not
@@ -68,7 +68,7 @@ pub enum Reason {
         shown(credential)
     )]
     AccessRules {
-        /// Its name.
+        /// The name of the credential.
         credential: String,
         /// Method and path.
         call: String,
@@ -91,7 +91,7 @@ pub enum Reason {
         problem: String,
         request_id: Option<String>,
     },
-    /// The JSON ends in its midst, though the connection says it is whole.
+    /// The JSON ends in the middle, although the connection says that it is whole.
     #[error("status {status}, but the body is cut off{}", with_id(request_id))]
     CutOff {
         status: u16,
@@ -102,20 +102,20 @@ pub enum Reason {
         items_key: String,
         request_id: Option<String>,
     },
-    /// What is there would be another list, or the same page again.
+    /// The link leads to another list, or to the same page again.
     #[error(
         "the next page is said to be at {}, which is no further part of the list {path}",
         shown(link)
     )]
     ForeignLink { link: String, path: String },
-    /// Page one is not the list.
+    /// There are more pages, so page one is not the whole list.
     #[error("the list goes on in a way that is not known here: {said}; nothing of it is used")]
     UnknownPaging { said: String },
     #[error("the list does not end: page {page} leads back to one that was read")]
     EndlessList { page: usize },
     #[error("the list does not end: {pages} pages were read")]
     TooManyPages { pages: usize },
-    /// What was seen by one identity and what by another do not add up to a list (rule I13).
+    /// Pages that were read under different identities do not add up to a list (rule I13).
     #[error("the user's project or roles changed while the list was read")]
     IdentityChanged,
 }
@@ -126,7 +126,7 @@ fn with_id(request_id: &Option<String>) -> String {
 }
 
 impl CallError {
-    /// What the service or a proxy answered, if anything: status, type, message to classify by.
+    /// Returns the answer of the service or a proxy, if there was one: status, type, message to classify by.
     #[must_use]
     pub fn remote(&self) -> Option<&RemoteError> {
         match &self.reason {
@@ -137,7 +137,7 @@ impl CallError {
         }
     }
 
-    /// The HTTP status, if an answer had one that tells something of the call.
+    /// Returns the HTTP status, if an answer had one that says something about the call.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match &self.reason {
@@ -146,7 +146,7 @@ impl CallError {
         }
     }
 
-    /// The remote request id, if an answer had one.
+    /// Returns the remote request id, if an answer had one.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         match &self.reason {
@@ -157,7 +157,7 @@ impl CallError {
         }
     }
 
-    /// True if we are not let in: the login is refused, or the token again after a new one.
+    /// Whether we are refused: the login, or the token again after a new login.
     #[must_use]
     pub fn is_auth(&self) -> bool {
         match &self.reason {
@@ -167,7 +167,7 @@ impl CallError {
         }
     }
 
-    /// True if the service has certainly not seen the call.
+    /// Whether the service has certainly not received the call.
     #[must_use]
     pub fn nothing_sent(&self) -> bool {
         match &self.reason {
@@ -177,12 +177,12 @@ impl CallError {
         }
     }
 
-    /// True if a write may or may not have had its effect: look before it is sent again.
+    /// Whether a write may or may not have taken effect: observe before it is sent again.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         match &self.reason {
             Reason::Transport(transport) => !transport.nothing_sent(),
-            // A worker that died midway, or a proxy that waited no longer for one.
+            // A worker died midway, or a proxy no longer waited for one.
             Reason::Refused(remote) => matches!(remote.status, 500 | 502 | 504),
             Reason::NotTheService { .. } | Reason::CutOff { .. } => true,
             _ => false,
@@ -190,7 +190,7 @@ impl CallError {
     }
 }
 
-/// The body as JSON, null when empty; an error when it is not what a service writes.
+/// Parses the body as JSON, null when empty; an error when it is not what a service writes.
 pub(super) fn parse(
     status: u16,
     body: &[u8],

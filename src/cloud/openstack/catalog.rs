@@ -1,4 +1,4 @@
-//! The services of a cloud and where they are.
+//! The services of a cloud and their URLs.
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
@@ -39,8 +39,8 @@ const SERVICE_TYPES: [(&str, &[&str], &str); 17] = [
 
 const IDENTITY: &str = "identity";
 
-/// The official type of a service that is named by it, by another type, or by its project;
-/// `_` stands for `-`. An unknown one is itself.
+/// Returns the official type of a service that is named by it, by another type, or by its project; `_` stands
+/// for `-`. An unknown name is returned as it is.
 #[must_use]
 pub fn service_type(name: &str) -> String {
     let name = name.replace('_', "-");
@@ -65,7 +65,7 @@ pub struct Catalog {
     endpoints: Vec<Endpoint>,
 }
 
-/// An endpoint that is not there, with those that are.
+/// Why there is no such endpoint, with those that there are.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     #[error("the catalog is empty: the login has no project; set project_name in clouds.yaml")]
@@ -140,13 +140,13 @@ impl Catalog {
         &self.endpoints
     }
 
-    /// Region names, sorted.
+    /// Returns the region names, sorted.
     #[must_use]
     pub fn regions(&self) -> Vec<String> {
         distinct(self.endpoints.iter().map(|e| &e.region))
     }
 
-    /// The region that calls go to: `region` if the catalog has it, or its only one.
+    /// Returns the region that calls go to: `region` if the catalog has it, or its only one.
     ///
     /// # Errors
     /// The catalog is empty, has no such region, or several and none is named.
@@ -165,10 +165,10 @@ impl Catalog {
         }
     }
 
-    /// The URL of a service, as listed.
+    /// Returns the URL of a service, as listed.
     ///
     /// # Errors
-    /// There is none; the error lists what there is.
+    /// The service has no such endpoint; the error lists those that there are.
     pub fn endpoint(
         &self,
         service: &str,
@@ -182,7 +182,7 @@ impl Catalog {
             .iter()
             .filter(|e| e.region == region)
             .collect();
-        // One Keystone serves all regions, and many a catalog lists it in one of them only.
+        // One Keystone serves all regions, and many catalogs list it in only one of them.
         if official == IDENTITY && !here.iter().any(|e| e.service_type == IDENTITY) {
             here.extend(self.endpoints.iter().filter(|e| e.service_type == IDENTITY));
         }
@@ -220,7 +220,7 @@ impl Catalog {
     }
 }
 
-/// The configured URL of a service, if one is set.
+/// Returns the configured URL of a service, if one is set.
 pub(super) fn overridden(overrides: &BTreeMap<String, Url>, service: &str) -> Option<Url> {
     let official = service_type(service);
     let found = overrides
@@ -245,8 +245,8 @@ fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
         .collect()
 }
 
-/// The URL of `path_and_query` below an endpoint. Endpoints are listed with and without the
-/// version (`…:9696`, `…/v2.0`): where the path begins with a version, it replaces the endpoint's.
+/// Returns the URL of `path_and_query` below an endpoint. Endpoints are listed with and without the version
+/// (`…:9696`, `…/v2.0`): if the path begins with a version, it replaces the endpoint's.
 pub(super) fn join(endpoint: &Url, path_and_query: &str) -> Result<Url, CatalogError> {
     let (path, query) = match path_and_query.split_once('?') {
         Some((path, query)) => (path, Some(query)),
@@ -274,7 +274,7 @@ pub(super) fn join(endpoint: &Url, path_and_query: &str) -> Result<Url, CatalogE
     Ok(url)
 }
 
-/// An endpoint's path without its version.
+/// Returns an endpoint's path without its version.
 #[must_use]
 pub fn root_of(path: &str) -> &str {
     let path = path.trim_end_matches('/');

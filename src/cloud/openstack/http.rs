@@ -16,19 +16,19 @@ use super::config::{Cloud, ConfigError, Proxies, Proxy};
 use super::tls;
 use super::transport::{Transport, TransportError};
 
-/// A page of 500 ports is about 0.6 MB. This is 50,000 of them in one answer, from a server that
-/// ignores `limit`: more would be held three times over (bytes, values, rows).
+/// Maximum size of an answer. A page of 500 ports is about 0.6 MB; this is 50,000 of them in one answer, from
+/// a server that ignores `limit`. More would be held three times (bytes, values, rows).
 const BODY_BYTES_MAX: usize = 64 << 20;
 /// Shorter than Apache's 5 s: a call on a connection that the server is closing has an unknown
 /// outcome.
 const IDLE_SECONDS_MAX: u64 = 4;
-/// What a streaming client reads at a time, and so the longest head of an answer: connections that share a
-/// thread have their turns after as much.
+/// Bytes that a streaming client reads at a time, and so the longest head of an answer. Connections that
+/// share a thread take turns after this many.
 const STREAMED_BYTES_MAX: usize = 64 << 10;
 /// A host that does not answer a SYN in this time is down, whatever the deadline.
 const CONNECT_SECONDS_MAX: u64 = 10;
 
-/// What a 407 says.
+/// The message for a 407.
 const WANTS_A_LOGIN: &str = "it wants a user and a password, or others than it was given (407)";
 
 /// HTTP/1.1 and HTTP/2 with kept connections, through the cloud's proxies. One per cloud: it holds the
@@ -41,7 +41,7 @@ pub struct HttpTransport {
 }
 
 impl HttpTransport {
-    /// A transport with the TLS settings of `cloud`.
+    /// Makes a transport with the TLS settings of `cloud`.
     ///
     /// # Errors
     /// A certificate or key cannot be read, or is not PEM.
@@ -70,7 +70,7 @@ impl HttpTransport {
         })
     }
 
-    /// With another limit on the size of an answer, in bytes.
+    /// Sets another limit on the size of an answer, in bytes.
     #[must_use]
     pub fn body_bytes_max(mut self, body_bytes_max: usize) -> Self {
         self.body_bytes_max = body_bytes_max;
@@ -114,11 +114,11 @@ impl HttpTransport {
     }
 }
 
-/// Passes requests on as they come, bodies and all: for a gate.
+/// A client for a gate: it passes requests and their bodies on as they arrive.
 pub type StreamingClient<B> = Client<HttpsConnector<HttpConnector>, B>;
 
-/// A client with the TLS settings of `cloud`. It follows nothing, waits for nothing but a connection,
-/// and keeps paths as they are written.
+/// Makes a client with the TLS settings of `cloud`. It follows no redirects, has no time-out except for
+/// connecting, and keeps paths as they are written.
 ///
 /// # Errors
 /// A certificate or key cannot be read, or is not PEM.
@@ -160,7 +160,7 @@ impl Transport for HttpTransport {
     }
 }
 
-/// The way through a proxy, for the URLs that are its own.
+/// Makes the setting that sends the URLs of a proxy through it.
 fn through(proxy: Proxy, proxies: Arc<Proxies>) -> reqwest::Proxy {
     let (variable, authorization) = (proxy.variable, proxy.authorization);
     let way = reqwest::Proxy::custom(move |url| {
@@ -175,7 +175,7 @@ fn through(proxy: Proxy, proxies: Arc<Proxies>) -> reqwest::Proxy {
     }
 }
 
-/// Why no status came.
+/// Says why no status came.
 fn unsent(error: &reqwest::Error, proxy: Option<&Proxy>) -> TransportError {
     let reason = innermost(error);
     match proxy {
@@ -209,7 +209,7 @@ fn not_passed_on(proxy: &Proxy, reason: String) -> TransportError {
     }
 }
 
-/// Why a proxy made no tunnel to the cloud, if that is what failed.
+/// Says why a proxy made no tunnel to the cloud, if that is what failed.
 fn no_tunnel(error: &reqwest::Error) -> Option<String> {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -227,7 +227,7 @@ fn no_tunnel(error: &reqwest::Error) -> Option<String> {
     None
 }
 
-/// True if the certificates were the trouble, and not the network.
+/// Whether certificates caused the error, and not the network.
 fn mistrust(error: &reqwest::Error) -> bool {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -239,7 +239,7 @@ fn mistrust(error: &reqwest::Error) -> bool {
                 _ => false,
             };
         }
-        // An io::Error's own source is its content's source: the content would be skipped.
+        // The source of an io::Error is the source of its content: the content itself would be skipped.
         let content = error
             .downcast_ref::<std::io::Error>()
             .and_then(std::io::Error::get_ref);
@@ -251,7 +251,7 @@ fn mistrust(error: &reqwest::Error) -> bool {
     false
 }
 
-/// The server's no to our certificate, or to our having none: the handshake did not end.
+/// Whether the server refuses our certificate, or that we have none: the handshake did not end.
 fn is_about_certificates(alert: rustls::AlertDescription) -> bool {
     use rustls::AlertDescription as Alert;
     matches!(
@@ -267,7 +267,7 @@ fn is_about_certificates(alert: rustls::AlertDescription) -> bool {
     )
 }
 
-/// The cause at the end of the chain: the outer ones only repeat the URL.
+/// Returns the cause at the end of the chain: the outer ones only repeat the URL.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut innermost: &dyn std::error::Error = error;
     while let Some(cause) = innermost.source() {

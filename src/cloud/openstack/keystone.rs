@@ -15,12 +15,13 @@ use super::config::{Cloud, Credentials, DomainRef, Scope, UserRef};
 use super::remote::RemoteError;
 use super::transport::{Transport, TransportError};
 
-/// Renewed this long before it ends, so that no call is under way with a token that ends …
+/// A token is renewed this long before it ends, so that it does not end while a call is under way …
 const MARGIN_SECONDS_MAX: i64 = 120;
-/// … but of a short-lived token at least three quarters are used.
+/// … but at least three quarters of a short-lived token are used.
 const MARGIN_PART: i32 = 4;
 
-/// As whom the cloud is asked. What a plan was made under is compared with it (rule I13).
+/// The identity under which the cloud is asked. It is compared with the one that a plan was made under (rule
+/// I13).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub user_id: String,
@@ -34,22 +35,22 @@ pub struct Identity {
     pub domain: String,
 }
 
-/// A token of someone else's, as Keystone knows it now.
+/// A token of someone else, as Keystone describes it now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vouched {
     pub identity: Identity,
     pub expires_at: DateTime<Utc>,
-    /// By access rules of an application credential: good for some paths of some services only.
+    /// Whether access rules of an application credential restrict it to some paths of some services.
     pub restricted: bool,
     pub scope: TokenScope,
 }
 
-/// What a token is for: its roles count there, and nowhere else (P13).
+/// The scope of a token: its roles count there, and nowhere else (P13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenScope {
-    /// One project; of which domain, [`Identity::domain`] says.
+    /// One project; [`Identity::domain`] is its domain.
     Project,
-    /// A domain as such: its users and projects, no service's resources.
+    /// A domain itself: its users and projects, but no service's resources.
     Domain,
     /// The whole cloud.
     System,
@@ -57,7 +58,7 @@ pub enum TokenScope {
     Unscoped,
 }
 
-/// The login failed. All calls that waited for it get the same one.
+/// Why the login failed. All calls that waited for it get the same error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     #[error(
@@ -70,7 +71,8 @@ pub enum AuthError {
         cloud: String,
         found_in: String,
         answer: Arc<RemoteError>,
-        /// The answer to an earlier login stands for this one, until then or until the login is changed (I15).
+        /// If set, this is the answer to an earlier login, which counts until then, or until the login is
+        /// changed (I15).
         again_at: Option<DateTime<Utc>>,
     },
     #[error("{url}: login failed: {source}")]
@@ -82,7 +84,7 @@ pub enum AuthError {
 }
 
 impl AuthError {
-    /// The same, as the answer to a later login that was not sent.
+    /// Returns the same error as the answer to a later login that was not sent.
     pub(super) fn held_until(self, at: DateTime<Utc>) -> Self {
         match self {
             Self::Rejected {
@@ -102,7 +104,7 @@ impl AuthError {
         }
     }
 
-    /// What Keystone answered, or what stands before it.
+    /// Returns the answer of Keystone, or of a proxy before it.
     #[must_use]
     pub fn answer(&self) -> Option<&RemoteError> {
         match self {
@@ -111,7 +113,7 @@ impl AuthError {
         }
     }
 
-    /// True if Keystone said no, rather than nothing.
+    /// Whether Keystone refused, rather than not answered.
     #[must_use]
     pub fn rejected(&self) -> bool {
         let Self::Rejected { answer, .. } = self else {
@@ -121,7 +123,7 @@ impl AuthError {
     }
 }
 
-/// A token with what came with it. Lives in memory only.
+/// A token with what came with it. It lives in memory only.
 pub(super) struct Token {
     /// Counts the logins of a session: tells an old token from a new one.
     pub(super) number: u64,
@@ -188,7 +190,7 @@ pub(super) async fn login(
     Ok(wire.token.into_token(number, header, secret, now))
 }
 
-/// Asks Keystone what our token is worth now: its roles may be fewer than when it was issued.
+/// Asks Keystone to describe our token as of now: its roles may be fewer than when it was issued.
 pub(super) async fn check(
     cloud: &Cloud,
     transport: &dyn Transport,
@@ -205,7 +207,7 @@ pub(super) async fn check(
     }
 }
 
-/// Whose a token is that someone else shows; none if Keystone does not know it, or it has ended.
+/// Asks Keystone about a token that someone else shows; none if Keystone does not know it, or it has ended.
 pub(super) async fn vouch(
     cloud: &Cloud,
     transport: &dyn Transport,
@@ -234,8 +236,8 @@ pub(super) async fn vouch(
     }
 }
 
-/// Keystone's description of a token. It describes a token with access rules only to a client that declares
-/// by a header that it enforces them (`rules`).
+/// Requests Keystone's description of a token. It describes a token with access rules only to a client that
+/// declares by a header that it enforces them (`rules`).
 async fn described(
     cloud: &Cloud,
     transport: &dyn Transport,
@@ -309,7 +311,7 @@ fn not_before(again_at: &Option<DateTime<Utc>>) -> String {
     })
 }
 
-/// Whether both log in at the same Keystone, as the same, with the same secret.
+/// Whether both log in at the same Keystone, as the same user, for the same scope, with the same secret.
 pub(super) fn logs_in_alike(one: &Cloud, other: &Cloud) -> bool {
     one.auth_url == other.auth_url && request_body(one).0 == request_body(other).0
 }
@@ -323,7 +325,7 @@ fn found_in(cloud: &Cloud) -> String {
     places.join(", ")
 }
 
-/// The body, and the secret in it.
+/// Returns the body, and the secret in it.
 fn request_body(cloud: &Cloud) -> (Value, SecretString) {
     let (identity, secret) = match &cloud.credentials {
         Credentials::Password {
@@ -447,7 +449,7 @@ impl WireToken {
         secret: SecretString,
         now: DateTime<Utc>,
     ) -> Token {
-        // By its lifetime, not by its end: our clock and the cloud's may differ.
+        // Counted from its lifetime, not from its end: our clock and the cloud's may differ.
         let lifetime = self.expires_at - self.issued_at.unwrap_or(now);
         let margin = TimeDelta::seconds(MARGIN_SECONDS_MAX).min(lifetime / MARGIN_PART);
         Token {

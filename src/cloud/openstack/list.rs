@@ -1,4 +1,4 @@
-//! Whole lists, page by page.
+//! Reads whole lists, page by page.
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,11 @@ use super::session::Session;
 
 /// 10 million rows at 500 a page; a server that sends more is not ending its list.
 const PAGES_MAX: usize = 20_000;
-/// Rows are deleted while we page, by us too; more often than this in one list is another fault.
+/// Maximum number of restarts of one list. Rows are deleted while we page, by us too; more restarts mean
+/// another fault.
 const RESTARTS_MAX: u32 = 5;
 
-/// What to list.
+/// The list to read.
 #[derive(Clone, Debug)]
 pub struct ListRequest<'a> {
     pub service: &'a str,
@@ -43,23 +44,23 @@ pub struct ListRequest<'a> {
 #[derive(Clone, Debug)]
 pub struct Listing {
     pub items: Vec<Value>,
-    /// Pages asked for, with those before a restart.
+    /// Number of pages requested, including those before a restart.
     pub pages: usize,
-    /// True if the list's end was seen; false if `rows_max` cut it.
+    /// Whether the list's end was reached; false if `rows_max` cut it.
     pub complete: bool,
-    /// As whom it was read.
+    /// The identity under which it was read.
     pub identity: Arc<Identity>,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub items: Vec<Value>,
-    /// The list begins here; for a second time if a marker vanished: drop what came before.
+    /// Whether the list begins here; it does so again if a marker vanished: drop what came before.
     pub first: bool,
-    /// No page comes after it.
+    /// Whether no page comes after it.
     pub last: bool,
-    /// The list's end was seen: false until then, and if `rows_max` cut it.
+    /// Whether the list's end was reached: false until then, and if `rows_max` cut it.
     pub complete: bool,
     pub identity: Arc<Identity>,
 }
@@ -72,12 +73,12 @@ pub struct Pages<'a> {
     /// The path of the next page; none before the first.
     next: Option<String>,
     done: bool,
-    /// Where we have been since the last start, to notice a list that leads back.
+    /// The paths read since the last start, to notice a list that leads back.
     seen: HashSet<String>,
     identity: Option<Arc<Identity>>,
     restarts: u32,
     asked: usize,
-    /// Rows given since the last start.
+    /// Number of rows returned since the last start.
     given: usize,
 }
 
@@ -130,7 +131,7 @@ impl Session {
 }
 
 impl Pages<'_> {
-    /// The next page; none after the last.
+    /// Returns the next page; none after the last.
     ///
     /// # Errors
     /// See [`Reason`]. After an error the list is of no use.
@@ -211,8 +212,8 @@ impl Pages<'_> {
         })
     }
 
-    /// The row that the link names was deleted: the list must be read anew. Neutron answers 404
-    /// with the kind's type, Glance and Octavia 400.
+    /// Whether the row that the link names was deleted, so that the list must be read again. Neutron answers
+    /// 404 with the kind's type, Glance and Octavia 400.
     fn marker_vanished(&self, error: &CallError) -> bool {
         let (Some(path), Reason::Refused(remote)) = (&self.next, &error.reason) else {
             return false;

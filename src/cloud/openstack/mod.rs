@@ -10,8 +10,8 @@
 //! disk (a token lives in memory only), redirects (a DELETE must not become a GET), and any
 //! knowledge of kinds: an answer carries status, type and message, and the kinds file classifies.
 //!
-//! Every answer, also a refusal, names the [`Identity`] it was given to: a cloud answers 404 to
-//! who has lost the right to see (rule I13).
+//! Every answer, also a refusal, names the [`Identity`] it was given to: a cloud also answers 404 to a login
+//! that has lost its rights (rule I13).
 mod call;
 mod catalog;
 pub mod config;

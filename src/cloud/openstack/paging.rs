@@ -1,4 +1,4 @@
-//! Where a list goes on: what an answer says of its next page.
+//! Finds the next page of a list in an answer.
 
 use http::HeaderMap;
 use serde_json::Value;
@@ -6,22 +6,22 @@ use url::{Url, form_urlencoded};
 
 use super::call::Reason;
 
-/// What comes after a page.
+/// The continuation of a list after a page.
 pub(super) enum Onward {
     /// It was the last one.
     End,
-    /// The path and query of the next one, below our own endpoint.
+    /// The path and query of the next page, below our own endpoint.
     At(String),
 }
 
-/// What is after the page that `body` is, of the list that began at `start`.
+/// Returns the continuation after the page `body` of the list that began at `start`.
 ///
-/// Of a link only the query is taken: services behind a proxy write links to hosts, schemes and paths
-/// that only they know, and the token goes to our own endpoint alone. What the link does not carry
-/// stays as it was asked for, so that no filter is lost on the way.
+/// Only the query of a link is used: services behind a proxy write links to hosts, schemes and paths that
+/// only they know, and the token goes to our own endpoint alone. Parameters that the link lacks are kept from
+/// the first request, so that no filter is lost on the way.
 ///
 /// # Errors
-/// The next page is told in a way that we do not know: to take this one for all would be to lose rows.
+/// The answer points to a next page in an unknown way: taking this page for the whole list would lose rows.
 pub(super) fn onward(
     body: &Value,
     headers: &HeaderMap,
@@ -54,7 +54,7 @@ pub(super) fn onward(
     Ok(Onward::At(format!("{path}?{}", next.finish())))
 }
 
-/// The marker that a path carries.
+/// Returns the marker that a path carries.
 pub(super) fn marker(path: &str) -> Option<String> {
     let (_, query) = path.split_once('?')?;
     let found = pairs(query).into_iter().find(|(key, _)| key == "marker");
@@ -63,8 +63,8 @@ pub(super) fn marker(path: &str) -> Option<String> {
         .filter(|value| !value.is_empty())
 }
 
-/// `{key}_links` (Neutron, Octavia, Nova), `links.next` (Keystone), or `next` (Glance); each as text, or
-/// as an object with an `href`.
+/// Returns the link to the next page: `{key}_links` (Neutron, Octavia, Nova), `links.next` (Keystone), or
+/// `next` (Glance); each as text, or as an object with an `href`.
 fn next_link(body: &Value, items_key: &str) -> Result<Option<String>, Reason> {
     for field in [&format!("{items_key}_links"), "links", "next"] {
         let link = match body.get(field) {
@@ -91,7 +91,7 @@ fn next_link(body: &Value, items_key: &str) -> Result<Option<String>, Reason> {
     Ok(None)
 }
 
-/// A sign of more pages that is none of the ways that we follow.
+/// Returns a sign of more pages that is none of the forms that we follow.
 fn untold(body: &Value, headers: &HeaderMap, items_key: &str) -> Option<String> {
     const SIGNS: [&str; 5] = ["next", "continuation", "cursor", "more", "truncated"];
     const KNOWN: [&str; 2] = ["next", "links"];
@@ -124,7 +124,7 @@ fn untold(body: &Value, headers: &HeaderMap, items_key: &str) -> Option<String> 
     })
 }
 
-/// Path and query of a link, absolute or not.
+/// Splits a link, absolute or not, into path and query.
 fn parts(link: &str) -> Option<(String, String)> {
     let link = link.split('#').next().unwrap_or_default();
     if let Ok(url) = Url::parse(link) {

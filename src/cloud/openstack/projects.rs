@@ -10,15 +10,15 @@ use super::list::ListRequest;
 use super::session::Session;
 
 const SERVICE: &str = "identity";
-/// Ten calls at most, of a Keystone that pages; one of an older one, which lists all at once.
+/// At most ten calls to a Keystone that pages, and one to an older one, which lists everything at once.
 const PROJECTS_MAX: usize = 10_000;
 const PAGE_ROWS: usize = 1000;
 
 impl Session {
-    /// Names of the projects that Keystone lists for us, by id; of more than 10,000 not all.
+    /// Returns the names of the projects that Keystone lists for us, by id; of more than 10,000 not all.
     ///
     /// # Errors
-    /// See [`Reason`](super::Reason); who is no admin is refused with a 403.
+    /// See [`Reason`](super::Reason); a login that is no admin is refused with a 403.
     pub async fn projects(&self, deadline: Duration) -> Result<HashMap<String, String>, CallError> {
         let request = ListRequest {
             service: SERVICE,
@@ -34,10 +34,10 @@ impl Session {
         Ok(listing.items.iter().filter_map(named).collect())
     }
 
-    /// The name of one project, by its id as it stands in a path.
+    /// Returns the name of one project, by its id as it stands in a path.
     ///
     /// # Errors
-    /// See [`Reason`](super::Reason); one that is not ours is refused, or not found.
+    /// See [`Reason`](super::Reason); a project that is not ours is refused, or not found.
     pub async fn project(&self, id: &str, deadline: Duration) -> Result<Option<String>, CallError> {
         let path = format!("/v3/projects/{id}");
         let answer = self

@@ -1,4 +1,4 @@
-//! What a service says when it refuses, in the shapes that OpenStack's services have.
+//! Reads refusals, in the shapes that OpenStack's services write.
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use serde_json::Value;
 use super::keystone::Identity;
 use crate::domain::text::is_hostile;
 
-/// Kept of a body: it goes into the ledger, and a proxy's page says nothing after its first lines.
+/// Maximum number of bytes that are kept of a body: a proxy's page says nothing after its first lines.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// Stands in place of what was sent as a secret.
+/// Stands in place of a secret that was sent.
 const REDACTED: &str = "[redacted]";
-/// The part of a request's id after `req-` is at most so long.
+/// Maximum length of the part of a request id after `req-`.
 const UUID_CHARS: usize = 36;
-/// Shown of a message; all of it is in the field.
+/// Maximum number of characters shown of a message; the field holds all of it.
 const SHOWN_CHARS_MAX: usize = 400;
 
 /// A status other than 2xx, with what can be classified: status, type and message.
@@ -27,7 +27,7 @@ pub struct RemoteError {
     pub status: u16,
     /// Neutron's `type`, Keystone's and Glance's `title`, Octavia's `faultcode`, Nova's key.
     pub kind: Option<String>,
-    /// Whole, since Neutron lists blocking ids in it; the body's text when it is not ours.
+    /// Whole, since Neutron lists blocking ids in it; the body's text if the service did not write it.
     pub message: String,
     /// Verbatim, at most 64 KB.
     pub body: String,
@@ -37,7 +37,7 @@ pub struct RemoteError {
     pub retry_after: Option<Duration>,
     /// Where a 3xx points to. It is not followed.
     pub location: Option<String>,
-    /// As whom it was asked; none at a login.
+    /// The identity under which the call was made; none for a login.
     pub identity: Option<Arc<Identity>>,
 }
 
@@ -50,7 +50,7 @@ impl RemoteError {
     ) -> Self {
         let text = scrub(&String::from_utf8_lossy(response.body()), secret);
         let parsed: Option<Value> = serde_json::from_str(&text).ok();
-        // JSON can spell it with escapes, so that it is not found before it is read.
+        // JSON can spell the secret with escapes, so that it is found only after parsing.
         let spelled = parsed.as_ref().map(Value::to_string).unwrap_or_default();
         let text = match scrub(&spelled, secret) == spelled {
             true => text,
@@ -105,7 +105,7 @@ impl fmt::Display for RemoteError {
     }
 }
 
-/// Type and message, if the body has the shape of one of OpenStack's services.
+/// Returns type and message, if the body has the shape of one of OpenStack's services.
 fn said(body: &Value) -> Option<(Option<String>, String)> {
     let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
     if let Some(fault) = text(body, "faultstring") {
@@ -116,7 +116,7 @@ fn said(body: &Value) -> Option<(Option<String>, String)> {
         let message = message.replace("<br />", " ");
         return Some((text(body, "title"), message.trim().to_owned()));
     }
-    // Octavia's own for a parent that is not there.
+    // Octavia's own shape for a parent that is not there.
     if let (Some(said), true) = (text(body, "description"), body.get("code").is_some()) {
         return Some((text(body, "title"), said));
     }
@@ -131,21 +131,21 @@ fn said(body: &Value) -> Option<(Option<String>, String)> {
     Some((Some(kind), text(inner, "message")?))
 }
 
-/// The id under which the service has logged the request: `req-` and a UUID. It is kept and shown without
-/// being asked, so what has another shape is none: a service could say there whatever it was sent.
+/// Returns the id under which the service has logged the request: `req-` and a UUID. It is stored and shown
+/// without further checks, so any other shape is dropped: a service could echo there whatever it was sent.
 pub(super) fn request_id(headers: &HeaderMap, secret: &SecretString) -> Option<String> {
     let said = header(headers, "x-openstack-request-id")
         .or_else(|| header(headers, "x-compute-request-id"))?;
     let uuid = said.strip_prefix("req-")?;
     let fits = |c: char| c.is_ascii_hexdigit() || c == '-';
     let is_id = (1..=UUID_CHARS).contains(&uuid.len()) && uuid.chars().all(fits);
-    // Older Keystones have tokens of 32 such digits.
+    // Tokens of older Keystones have 32 such digits.
     let digits = |text: &str| text.replace('-', "").to_lowercase();
     let token = digits(secret.expose_secret());
     (is_id && (token.is_empty() || digits(uuid) != token)).then_some(said)
 }
 
-/// Seconds, or an HTTP date; a date that has passed is zero.
+/// Reads seconds, or an HTTP date; a date that has passed is zero.
 pub(super) fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let value = header(headers, "retry-after")?;
     if let Ok(seconds) = value.trim().parse() {
@@ -159,7 +159,7 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(headers.get(name)?.to_str().ok()?.to_owned())
 }
 
-/// Services echo what they refuse, so also a password that they found too long.
+/// Removes the secret: services echo what they refuse, such as a password that is too long.
 fn scrub(text: &str, secret: &SecretString) -> String {
     match secret.expose_secret() {
         "" => text.to_owned(),
@@ -174,7 +174,7 @@ fn cut(text: &str) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// One line, without what a terminal acts on or that hides: names in it come from strangers.
+/// Returns one line without characters that a terminal acts on or that hide: names in it come from strangers.
 pub(super) fn shown(text: &str) -> String {
     let line = text.chars().map(|c| if is_hostile(c) { ' ' } else { c });
     let mut line: String = line.take(SHOWN_CHARS_MAX).collect();

@@ -20,24 +20,25 @@ use super::keystone::{AuthError, Identity, Token, Vouched, check, login, vouch};
 use super::remote::{RemoteError, request_id, retry_after};
 use super::transport::{Transport, TransportError};
 
-/// What time it is: the host's, or a simulation's.
+/// The current time: the host's, or a simulation's.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
 pub(super) const USER_AGENT: &str = concat!("gone/", env!("CARGO_PKG_VERSION"));
-/// For a login of its own. Longer than a slow Keystone, since a failed one fails all that wait.
+/// The deadline of a login. Longer than a slow Keystone takes, since a failed login fails all that wait for
+/// it.
 const LOGIN_SECONDS_MAX: u64 = 30;
-/// A refused login is not repeated for this long; after each further refusal for twice as long (I15): an
-/// account that is tried with an old password every half minute gets locked.
+/// A refused login is not repeated for this long, and after each further refusal for twice as long (I15): an
+/// account that is used with an old password every half minute gets locked.
 const REFUSED_PAUSE_FIRST: Duration = Duration::from_secs(30);
 const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// A session: `Arc` it, and share it between tasks.
+/// A session with a cloud. Put it in an `Arc` to share it between tasks.
 ///
-/// 1. The token is fetched when first needed, and anew shortly before it ends.
-/// 2. On a 401 there is one new login, *one for all calls that wait*, and the call is sent once
-///    more; a second 401 is the answer. A refused login is shared too, and is the answer to later calls
-///    until a pause has passed that doubles up to an hour: a wrong password locks no account (I15). A new
-///    session, which people ask for, begins anew.
+/// 1. The token is fetched when first needed, and renewed shortly before it ends.
+/// 2. On a 401 there is one new login, *one for all calls that wait*, and the call is sent once more; a
+///    second 401 is the answer. A refused login is shared too, and is the answer to later calls until a pause
+///    has passed that doubles up to an hour: a wrong password locks no account (I15). A new session, which
+///    people ask for, begins without a pause.
 /// 3. With an application credential that has access rules a 401 may mean that these do not allow the call.
 ///    Keystone is asked whether the token is good; if so, there is no new login, and the answer is
 ///    [`Reason::AccessRules`].
@@ -47,18 +48,19 @@ pub struct Session {
     transport: Arc<dyn Transport>,
     clock: Clock,
     login: Mutex<Login>,
-    /// Logins that have ended, well or not. A call that saw fewer shares the last one's end.
+    /// Number of logins that have ended, well or not. A call that read a lower number shares the outcome of
+    /// the last one.
     ended: AtomicU64,
     refused: AtomicBool,
-    /// Whoever has asked as whom calls are made now.
+    /// Number of requests for the current identity so far.
     askers: AtomicU64,
     looked: Mutex<Observed>,
 }
 
-/// What Keystone said last of our token.
+/// Keystone's last description of our token.
 #[derive(Default)]
 struct Observed {
-    /// How many had asked when it was asked.
+    /// Number of requests for the identity when Keystone was asked.
     askers: u64,
     identity: Option<Arc<Identity>>,
 }
@@ -67,14 +69,14 @@ struct Observed {
 struct Login {
     token: Option<Arc<Token>>,
     failure: Option<AuthError>,
-    /// Logins in a row that Keystone refused.
+    /// Number of logins in a row that Keystone refused.
     refusals: u32,
     /// Until when a refused login is not repeated.
     not_before: Option<Instant>,
 }
 
 impl Login {
-    /// What a login came to that failed.
+    /// Records a failed login.
     fn failed(&mut self, error: &AuthError) {
         self.token = None;
         self.failure = Some(error.clone());
@@ -86,7 +88,7 @@ impl Login {
         }
     }
 
-    /// For how long a refused login is not repeated; none if it may be.
+    /// Returns how long a refused login is still not repeated; none if it may be.
     fn on_hold(&self) -> Option<Duration> {
         let left = self.not_before?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
@@ -102,7 +104,7 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// A session for the cloud's region. Nothing is sent yet.
+    /// Makes a session for the cloud's region. Nothing is sent yet.
     #[must_use]
     pub fn new(cloud: Cloud, transport: Arc<dyn Transport>, clock: Clock) -> Self {
         Self {
@@ -117,7 +119,7 @@ impl Session {
         }
     }
 
-    /// `cloud/region`, or the cloud's name when no region is configured.
+    /// Returns `cloud/region`, or the cloud's name when no region is configured.
     #[must_use]
     pub fn site(&self) -> String {
         match &self.cloud.region {
@@ -131,7 +133,7 @@ impl Session {
         &self.cloud
     }
 
-    /// As whom calls are made now. Logs in if need be.
+    /// Returns the identity under which calls are made now. Logs in if needed.
     ///
     /// # Errors
     /// The login fails.
@@ -139,12 +141,12 @@ impl Session {
         Ok(self.token(None).await?.identity.clone())
     }
 
-    /// As whom Keystone says that calls are made now, asked anew: a token that lives on may have
-    /// lost roles since it was issued. Those who wait share a question that is sent after all of them
-    /// asked; an error is nobody else's.
+    /// Returns the identity under which calls are made, as Keystone describes it now: a token that lives on
+    /// may have lost roles since it was issued. Callers that wait share a request that is sent after all of
+    /// them asked; an error is not shared.
     ///
     /// # Errors
-    /// Keystone cannot be asked, or lets us in no more.
+    /// Keystone cannot be asked, or refuses us.
     pub async fn identity_now(&self) -> Result<Arc<Identity>, AuthError> {
         let own = self.askers.fetch_add(1, Ordering::SeqCst) + 1;
         let mut looked = self.looked.lock().await;
@@ -169,17 +171,17 @@ impl Session {
         Ok(identity)
     }
 
-    /// Whose a token is that a client shows; none if Keystone does not know it, or it has ended.
+    /// Asks Keystone about a token that a client shows; none if Keystone does not know it, or it has ended.
     ///
     /// # Errors
-    /// Keystone cannot be asked, or lets us in no more.
+    /// Keystone cannot be asked, or refuses us.
     pub async fn vouch(&self, theirs: &SecretString) -> Result<Option<Vouched>, AuthError> {
         let token = self.token(None).await?;
         let deadline = Duration::from_secs(LOGIN_SECONDS_MAX);
         let now = (self.clock)();
         let asked = vouch(&self.cloud, &*self.transport, &token, theirs, now, deadline);
         match asked.await {
-            // It is our own token that is no good any more.
+            // Our own token is no longer good.
             Err(error) if error.rejected() => {
                 let token = self.token(Some(token.number)).await?;
                 vouch(&self.cloud, &*self.transport, &token, theirs, now, deadline).await
@@ -188,7 +190,7 @@ impl Session {
         }
     }
 
-    /// The regions and services. Logs in if need be.
+    /// Returns the regions and services. Logs in if needed.
     ///
     /// # Errors
     /// The login fails.
@@ -196,11 +198,10 @@ impl Session {
         Ok(self.token(None).await?.catalog.clone())
     }
 
-    /// The URL of a service; region and interface are the configured ones unless given.
+    /// Returns the URL of a service; region and interface are the configured ones unless given.
     ///
     /// # Errors
-    /// The login fails, or there is no such region, service or interface: the error lists those
-    /// that there are.
+    /// The login fails, or there is no such region, service or interface: the error lists those that exist.
     pub async fn endpoint(
         &self,
         service: &str,
@@ -232,7 +233,7 @@ impl Session {
         }
     }
 
-    /// The services that the catalog has in the session's region, by their official types.
+    /// Returns the services that the catalog has in the session's region, by their official types.
     ///
     /// # Errors
     /// See [`Reason`].
@@ -247,8 +248,8 @@ impl Session {
         Ok(here.map(|it| service_type(&it.service_type)).collect())
     }
 
-    /// One call. `path_and_query` begins with the version, such as `/v2.0/ports?limit=1`; names
-    /// and ids in it are percent-encoded.
+    /// Makes one call. `path_and_query` begins with the version, such as `/v2.0/ports?limit=1`; names and ids
+    /// in it are percent-encoded.
     ///
     /// # Errors
     /// Anything but a 2xx with an empty or JSON body; see [`Reason`].
@@ -369,7 +370,7 @@ impl Session {
         RemoteError::of(response, &token.secret, identity, (self.clock)())
     }
 
-    /// Whether Keystone vouches for our token now. Without Keystone's word this is an error: a new login
+    /// Whether Keystone says that our token is good now. If it does not answer, this is an error: a new login
     /// would be refused as well, and pause the site as a wrong password does (I15).
     async fn is_good(&self, token: &Token, until: Instant) -> Result<bool, AuthError> {
         let now = (self.clock)();
@@ -381,10 +382,10 @@ impl Session {
         }
     }
 
-    /// A token that is good now, and not the one numbered `stale`.
+    /// Returns a token that is good now, and not the one numbered `stale`.
     async fn token(&self, stale: Option<u64>) -> Result<Arc<Token>, AuthError> {
         let seen = self.ended.load(Ordering::Acquire);
-        // Held while logging in: who waits here, waits for that login.
+        // Held while logging in: a caller that waits here waits for that login.
         let mut state = self.login.lock().await;
         let now = (self.clock)();
         if let Some(token) = &state.token
@@ -421,7 +422,7 @@ impl Session {
         }
     }
 
-    /// Whether the last login was refused: the next may be only once it is another (I15).
+    /// Whether the last login was refused: it is sent again only once it has changed, or after a pause (I15).
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Acquire)
@@ -462,7 +463,7 @@ impl Session {
     }
 }
 
-/// Headers whose Debug shows no token (Keystone's answer to a token's check has one).
+/// Returns the headers so that Debug shows no token (Keystone's answer to a token's check has one).
 fn without_tokens(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
     if let Some(token) = headers.get_mut("x-subject-token") {
@@ -471,7 +472,7 @@ fn without_tokens(headers: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// A URL without user and password.
+/// Returns a URL without user and password.
 fn display(url: &Url) -> String {
     let mut url = url.clone();
     // These fail only for URLs that cannot have a user.

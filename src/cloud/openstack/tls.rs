@@ -1,4 +1,5 @@
-//! Whom we trust, as `clouds.yaml` says: for our own calls and for those that a gate passes on.
+//! Which certificates are trusted, as `clouds.yaml` says: for our own calls and for those that a gate passes
+//! on.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use super::config::{Cloud, ConfigError, Origin, Tls};
 
-/// The client's side of TLS for the cloud; which protocols are offered inside is the caller's choice.
+/// Makes the client's TLS settings for the cloud; the caller chooses which protocols are offered inside.
 ///
 /// # Errors
 /// A certificate or key cannot be read, or is not PEM.
@@ -63,8 +64,8 @@ pub(super) fn client_config(cloud: &Cloud) -> Result<ClientConfig, ConfigError> 
         .map_err(|error| bad(cloud, "cert", format!("cannot be used: {error}")))
 }
 
-/// Trusts the certificates of `cacert`, and nobody else: those that they vouch for, and a server that
-/// shows one of them itself.
+/// Makes a verifier that trusts the certificates of `cacert` and nothing else: servers whose certificate they
+/// signed, and a server that shows one of them itself.
 fn named(
     cloud: &Cloud,
     path: &Path,
@@ -107,8 +108,8 @@ pub(super) fn bad(cloud: &Cloud, field: &str, problem: String) -> ConfigError {
     }
 }
 
-/// The certificates of `cacert`. As OpenSSL does, and so every other client of these clouds, one that is
-/// no authority is trusted for what it is: a server's own certificate, for its names and its time.
+/// Trusts the certificates of `cacert`. Like OpenSSL, and so every other client of these clouds, it trusts
+/// one that is no authority as a server's own certificate, for its names and its validity period.
 #[derive(Debug)]
 struct Named {
     by_authority: Arc<WebPkiServerVerifier>,
@@ -138,7 +139,7 @@ impl ServerCertVerifier for Named {
         let Err(error) = verified else {
             return verified;
         };
-        // Its time was looked at before its kind, and its signature is the connection's to show.
+        // The validity period was checked before the kind, and the handshake checks the signature.
         if !is_for_its_kind(&error) || !self.is_named(shown) {
             return Err(error);
         }
@@ -171,7 +172,7 @@ impl ServerCertVerifier for Named {
     }
 }
 
-/// All that was wrong is that an authority's certificate is shown as a server's.
+/// Whether the only fault is that an authority's certificate is shown as a server's.
 fn is_for_its_kind(error: &rustls::Error) -> bool {
     match error {
         rustls::Error::InvalidCertificate(CertificateError::Other(other)) => matches!(
@@ -182,7 +183,7 @@ fn is_for_its_kind(error: &rustls::Error) -> bool {
     }
 }
 
-/// `verify: false`: whoever answers. That it has the key of what it shows is still seen.
+/// `verify: false`: trusts whoever answers. That the server has the key of its certificate is still checked.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

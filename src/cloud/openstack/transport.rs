@@ -1,4 +1,4 @@
-//! The way out to a cloud, as a port: over the network, or to a cloud in the same process.
+//! The connection to a cloud, as a port: over the network, or to a cloud in the same process.
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 /// Sends one request and reads the whole answer.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    /// Any status is an answer. Redirects are not followed.
+    /// Sends the request. Any status is an answer; redirects are not followed.
     ///
     /// # Errors
     /// See [`TransportError`]; each tells whether the request may have had its effect.
@@ -18,13 +18,13 @@ pub trait Transport: Send + Sync {
     ) -> Result<http::Response<Bytes>, TransportError>;
 }
 
-/// No answer, or not the whole of it.
+/// Why there is no answer, or not the whole of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
     /// Nothing was sent.
     #[error("could not connect: {reason}")]
     Connect { reason: String },
-    /// The cloud was sent nothing: a proxy of the environment is away, or does not let us through.
+    /// Nothing was sent to the cloud: a proxy of the environment is away, or refuses us.
     #[error(
         "the proxy {proxy} of the variable {variable} did not pass the request on: {reason}; nothing was \
          sent to the cloud. Check the proxy and {variable}; hosts in NO_PROXY are reached without it"
@@ -35,19 +35,19 @@ pub enum TransportError {
         variable: &'static str,
         reason: String,
     },
-    /// Nothing was sent: the other side is not who it should be, or does not trust us.
+    /// Nothing was sent: one side does not trust the other's certificate.
     #[error(
         "TLS: {reason}; if this is the cloud's own certificate authority, set `cacert` in \
          clouds.yaml to its PEM file (`verify: false` trusts anyone)"
     )]
     Untrusted { reason: String },
-    /// The request could not be made of what was given; nothing was sent.
+    /// The request is not valid; nothing was sent.
     #[error("the request is not valid HTTP: {reason}")]
     BadRequest { reason: String },
-    /// It may have been carried out.
+    /// The request may have been carried out.
     #[error("no answer within {} s; whether it was carried out is unknown", deadline.as_secs_f32())]
     TimedOut { deadline: Duration },
-    /// It may have been carried out.
+    /// The request may have been carried out.
     #[error("connection lost before the answer; whether it was carried out is unknown: {reason}")]
     Lost { reason: String },
     /// The status came, the body did not come whole.
@@ -58,7 +58,7 @@ pub enum TransportError {
 }
 
 impl TransportError {
-    /// True if the cloud has certainly not seen the request.
+    /// Whether the cloud has certainly not received the request.
     #[must_use]
     pub fn nothing_sent(&self) -> bool {
         matches!(
@@ -70,7 +70,7 @@ impl TransportError {
         )
     }
 
-    /// True if it may or may not have been carried out: look before it is sent again.
+    /// Whether the request may or may not have been carried out: observe before it is sent again.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, Self::TimedOut { .. } | Self::Lost { .. })

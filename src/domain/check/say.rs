@@ -1,9 +1,10 @@
-//! What a finding says: its example, what happens, and how to mend it.
+//! Writes findings: the example, what happens, and how to fix it.
 
 use super::{Category, Edge, Example, Fate, Finding, Link, Severity, Specimen};
 use crate::domain::model::KindName;
 
-/// `chain`: the asynchronous cascade, those that it leads to, and what blocks the last of them.
+/// `chain`: the asynchronous cascade, the cascades that follow it, and the reference that blocks the last
+/// one.
 pub(super) fn stuck(chain: &[Link<'_>]) -> Finding {
     let example = row(chain, |nth| match nth {
         0 => Fate::Asked,
@@ -28,9 +29,9 @@ pub(super) fn stuck(chain: &[Link<'_>]) -> Finding {
     finding(Category::StuckCascade, chain, example, happens, fix)
 }
 
-/// `ring`: each leads to where the next begins.
+/// `ring`: each link leads to the kind from which the next one comes.
 pub(super) fn cycle(ring: &[Link<'_>]) -> Finding {
-    // As a row: what refers stands below what it refers to, and the first refers to the last.
+    // As a chain: a referrer stands below its target, and the first resource refers to the last.
     let upwards: Vec<Link<'_>> = ring.iter().rev().copied().collect();
     let kinds = upwards.iter().map(|link| &link.to.name);
     let example = example(kinds, &upwards, |_| Fate::Held);
@@ -145,14 +146,14 @@ fn finding(
     }
 }
 
-/// A resource for the target of the first link, and one for the referrer of each.
+/// Builds an example with a resource for the target of the first link, and one for the referrer of each link.
 fn row(links: &[Link<'_>], fate: impl Fn(usize) -> Fate) -> Example {
     let target = links.first().map(|link| &link.to.name);
     let referrers = links.iter().map(|link| &link.from.name);
     example(target.into_iter().chain(referrers), links, fate)
 }
 
-/// Each link leads to the resource in its place, from the next one; after the last comes the first.
+/// Builds an example: link n leads from resource n + 1 to resource n, and the last one comes from the first.
 fn example<'k>(
     kinds: impl Iterator<Item = &'k KindName>,
     links: &[Link<'_>],
@@ -185,7 +186,7 @@ fn example<'k>(
     }
 }
 
-/// How references hold nothing, and what refers stays.
+/// Says how these references can stop holding their targets while their referrers stay.
 fn let_go(links: &[Link<'_>]) -> &'static str {
     let required = |link: &Link<'_>| link.from.spec.requires(link.reference);
     match (links.iter().all(required), links.iter().any(required)) {

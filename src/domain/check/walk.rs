@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// All states that can be reached from one, each by a shortest walk.
 pub(super) struct Reached<State, Step> {
-    /// The last step to each, and where that came from; none for the start.
+    /// For each state, the last step to it and the state before that; none for the start.
     came_by: BTreeMap<State, Option<(Step, State)>>,
 }
 
 impl<State: Copy + Ord, Step: Copy> Reached<State, Step> {
-    /// Of several shortest walks to a state, it knows the one whose steps come first in `next`.
+    /// Among several shortest walks to a state, keeps the one whose steps come first in `next`.
     pub(super) fn from(start: State, next: impl Fn(State) -> Vec<(Step, State)>) -> Self {
         let mut came_by = BTreeMap::from([(start, None)]);
         let mut open = VecDeque::from([start]);
@@ -24,7 +24,7 @@ impl<State: Copy + Ord, Step: Copy> Reached<State, Step> {
         Self { came_by }
     }
 
-    /// The steps to a state, none of them to the start; none if it cannot be reached.
+    /// Returns the steps to a state, which are none for the start; none if it cannot be reached.
     pub(super) fn way_to(&self, state: State) -> Option<Vec<Step>> {
         let mut last = *self.came_by.get(&state)?;
         let mut steps = Vec::new();

@@ -1,4 +1,5 @@
-//! What a cloud offers and no kind covers: a plan for all that belongs to a project names it (N19).
+//! Finds what a cloud offers but no kind covers; a plan for everything that belongs to a project names it
+//! (N19).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +8,17 @@ use serde::Deserialize;
 use super::Kinds;
 use crate::domain::text::escape;
 
-/// More than this is counted and not named: a warning is one line.
+/// Number of services and extensions that a warning names; the others are counted, since a warning is one
+/// line.
 const NAMED_MAX: usize = 20;
-/// Characters of a name that a cloud's catalog or list of extensions tells.
+/// Maximum length of a name from a cloud's catalog or list of extensions, in characters.
 const NAME_MAX: usize = 40;
 
-/// What a kinds file says of resources that have no kind.
+/// The resources without a kind that a kinds file names.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NotCovered {
-    /// What every cloud with the file's service may hold.
+    /// Resources that every cloud with the file's service may hold.
     pub(super) resources: Option<String>,
     /// Extension of the file's service → the resources that it adds.
     #[serde(default)]
@@ -26,7 +28,7 @@ pub(super) struct NotCovered {
     pub(super) services: BTreeMap<String, String>,
 }
 
-/// Which extensions and services hold nothing of a project beyond what the kinds cover.
+/// Extensions and services that hold nothing of a project beyond what the kinds cover.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NothingToCover {
@@ -36,7 +38,7 @@ pub(super) struct NothingToCover {
     pub(super) services: BTreeSet<String>,
 }
 
-/// What all files say of that.
+/// The statements of all files about coverage.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Coverage {
     services: BTreeMap<String, String>,
@@ -52,7 +54,7 @@ struct OfService {
 }
 
 impl Coverage {
-    /// A later file's word counts.
+    /// Adds the statements of a file, which replace those of earlier files about the same name.
     pub(super) fn add(&mut self, service: &str, not: NotCovered, nothing: NothingToCover) {
         self.services.extend(not.services);
         self.empty_services.extend(nothing.services);
@@ -63,24 +65,24 @@ impl Coverage {
     }
 }
 
-/// What a site offers.
+/// The services and extensions that a site offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// The services for which there are kinds, as the kinds name them, each with its extensions: none where
-    /// no kind depends on one.
+    /// The services for which there are kinds, under the kinds' names for them, each with its extensions;
+    /// these are empty if no kind depends on one.
     pub covered: BTreeMap<String, BTreeSet<String>>,
     /// The other services of the catalog.
     pub others: BTreeSet<String>,
 }
 
 impl Kinds {
-    /// The services for which there are kinds.
+    /// Returns the services for which there are kinds.
     pub fn services(&self) -> BTreeSet<&str> {
         let services = self.kinds.values().map(|kind| kind.service.as_str());
         services.collect()
     }
 
-    /// What of this the kinds do not cover, in words for a list: `compute (servers, key pairs)`.
+    /// Describes what the kinds do not cover of this offer, each for a list: `compute (servers, key pairs)`.
     pub fn not_covered(&self, offer: &Offer) -> Vec<String> {
         let services = offer.covered.keys();
         let remainders = services.filter_map(|service| {
@@ -97,7 +99,8 @@ impl Kinds {
         found
     }
 
-    /// The services and extensions of this that no kind covers: what belongs to a project is not all seen.
+    /// Describes the services and extensions of this offer that no kind covers, so that not everything that
+    /// belongs to a project is listed.
     pub fn services_not_covered(&self, offer: &Offer) -> Vec<String> {
         let mut found = Vec::new();
         for service in &offer.others {
@@ -147,7 +150,8 @@ impl Kinds {
     }
 }
 
-/// The warning of a plan for what belongs to a project at a site; none where the kinds cover all.
+/// Returns the warning of a plan for everything that belongs to a project at a site; none if the kinds cover
+/// it all.
 pub fn not_looked_at(not_covered: &[String], site: &str) -> Option<String> {
     if not_covered.is_empty() {
         return None;
@@ -168,7 +172,7 @@ pub fn not_looked_at(not_covered: &[String], site: &str) -> Option<String> {
     ))
 }
 
-/// What a cloud calls something, made harmless and short.
+/// Returns a name that a cloud gave, escaped and shortened.
 fn name(told: &str) -> String {
     let short: String = told.chars().take(NAME_MAX).collect();
     escape(&short).into_owned()

@@ -1,19 +1,19 @@
-//! Refuses what a kinds file says and what could never take effect: a mistyped path in a guard would
-//! otherwise load, and protect nothing.
+//! Refuses statements of a kinds file that could never take effect: otherwise a guard with a mistyped path
+//! would load, and protect nothing.
 
 use std::collections::BTreeMap;
 
 use super::{ActionWord, AnswerRule, Kind, Kinds, OnDelete, OneOf, Reference};
 use crate::domain::text::did_you_mean;
 
-/// The first name of a path: `fixed_ips` of `fixed_ips[].subnet_id`.
+/// Returns the first name of a path: `fixed_ips` of `fixed_ips[].subnet_id`.
 fn head(path: &str) -> &str {
     path.split(['.', '[']).next().unwrap_or(path)
 }
 
 impl Kinds {
     /// # Errors
-    /// The field whose value names what its rows never show, and the nearest name that they do show.
+    /// A field names something that rows never show; the message gives the nearest name that they do show.
     pub(super) fn validate_takes_effect(&self, kind: &Kind) -> Result<(), String> {
         let spec = &kind.spec;
         validate_answers(&kind.answers)?;
@@ -113,7 +113,7 @@ impl Kinds {
         Ok(())
     }
 
-    /// Two kinds of one name: what a person types would find only one of them.
+    /// Refuses an alias that another kind has: what a person types would find only one of them.
     fn validate_aliases(&self, kind: &Kind) -> Result<(), String> {
         for alias in &kind.spec.aliases {
             let mut others = self.iter().filter(|other| other.name != kind.name);
@@ -146,7 +146,8 @@ impl Kinds {
         Ok(())
     }
 
-    /// Rows of the kind show what the path begins with; of a kind whose fields are not listed, any.
+    /// Checks that rows of the kind show the first name of the path. A kind that lists no fields may show
+    /// any.
     fn validate_shown(&self, field: &str, path: &str, kind: &Kind) -> Result<(), String> {
         let name = head(path);
         let spec = &kind.spec;
@@ -176,7 +177,7 @@ impl Kinds {
     }
 }
 
-/// A rule behind one that matches whatever it matches is never read.
+/// Refuses a rule that is never reached, because an earlier one matches the same answers.
 fn validate_answers(answers: &[AnswerRule]) -> Result<(), String> {
     for (at, rule) in answers.iter().enumerate() {
         let earlier = answers.get(..at).unwrap_or_default();

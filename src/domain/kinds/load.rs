@@ -26,7 +26,7 @@ pub struct Source {
 #[error("{file}:{line}: {message}")]
 pub struct KindsError {
     pub file: String,
-    /// From 1.
+    /// Counted from 1.
     pub line: usize,
     pub message: String,
 }
@@ -63,7 +63,7 @@ struct File {
     kind: BTreeMap<KindName, Spanned<KindSpec>>,
 }
 
-/// What a service takes whose file lists no methods.
+/// The methods of a service whose file lists none.
 fn all_methods() -> Vec<String> {
     ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
         .map(str::to_owned)
@@ -94,8 +94,8 @@ const EMBEDDED: &[(&str, &str)] = &[
 ];
 
 impl Kinds {
-    /// The kinds that the program brings, and the user's. A later file replaces a kind of the same name
-    /// only where it says `override = true`.
+    /// Loads the built-in kinds and the user's. A later file replaces a kind of the same name only if it says
+    /// `override = true`.
     pub fn load(more: &[Source]) -> Result<Self, KindsError> {
         let embedded = EMBEDDED.iter().map(|(file, text)| Source {
             file: (*file).to_owned(),
@@ -107,7 +107,7 @@ impl Kinds {
     pub fn from_sources(sources: impl IntoIterator<Item = Source>) -> Result<Self, KindsError> {
         let mut kinds = BTreeMap::new();
         let mut coverage = Coverage::default();
-        // Where each kind came from, for errors that only show when all are known.
+        // The origin of each kind, for errors that only show when all are known.
         let mut origins = BTreeMap::new();
         for source in sources {
             if let Some(at) = first_too_deep(&source.text) {
@@ -249,7 +249,7 @@ impl Kinds {
         }
     }
 
-    /// Where its resources are seen.
+    /// Checks where the kind's resources are listed.
     fn validate_source(&self, spec: &KindSpec) -> Result<(), String> {
         match (&spec.list, &spec.derived) {
             (Some(_), Some(_)) => {
@@ -334,7 +334,7 @@ impl Kinds {
                 "reference to \"{to}\": \"released_by\" goes with on_delete = \"unset\""
             ));
         }
-        // Without a filter it is known from the lists that other references ask for.
+        // Without a filter, the lists that other references request show it.
         let within = spec.list.as_ref().and_then(|list| list.within.as_ref());
         let key = reference.find.as_ref().map(|find| &find.key);
         match (within, key) {
@@ -373,8 +373,7 @@ impl Kinds {
     }
 }
 
-/// A kind of a name that another file has defined replaces that one, and must say so; one that says so
-/// must have something to replace.
+/// Checks that a kind says so if it replaces one of an earlier file, and only then.
 fn validate_override(
     kind: &Kind,
     origins: &BTreeMap<KindName, (String, usize)>,
@@ -404,7 +403,7 @@ fn validate_method(field: &str, method: &String) -> Result<(), String> {
     ))
 }
 
-/// It names every part of the kind's id.
+/// Checks that it names every part of the kind's id.
 fn validate_created(spec: &KindSpec, created: &Created) -> Result<(), String> {
     validate_method("created", &created.method)?;
     let listed = spec.list.as_ref().map(|list| list.id.len());
@@ -424,7 +423,7 @@ fn validate_created(spec: &KindSpec, created: &Created) -> Result<(), String> {
     }
 }
 
-/// It is read in a row of the list: the kind's own, or of what it is derived from.
+/// Checks that its field is listed, by the kind itself or by the one that it is derived from.
 fn validate_settles(spec: &KindSpec, list: &ListSpec) -> Result<(), String> {
     match &spec.settles {
         Some(settles) => validate_listed("settles.field", &settles.field, list),
@@ -432,7 +431,7 @@ fn validate_settles(spec: &KindSpec, list: &ListSpec) -> Result<(), String> {
     }
 }
 
-/// A reference asks for the lists of parents.
+/// Checks that a reference requests the lists below parents.
 fn validate_within(spec: &KindSpec, within: &String) -> Result<(), String> {
     let mut found_by = spec.references.iter().flat_map(|it| &it.find);
     match found_by.any(|find| find.key == *within) {
@@ -482,7 +481,8 @@ fn validate_variables<'n>(
 }
 
 impl Kind {
-    /// What templates may name: `id` and its parts, `cascade`, and what a derived kind sets.
+    /// Returns the variables that templates may name: `id` and its parts, `cascade`, and those that a derived
+    /// kind sets.
     fn variables(&self) -> impl Iterator<Item = &str> {
         let derived = self.spec.derived.iter();
         let set = derived.flat_map(|derived| derived.set.keys());
@@ -520,8 +520,8 @@ fn parse_error(source: &Source, error: &toml::de::Error) -> KindsError {
     }
 }
 
-/// serde lists the valid words (``unknown field `x`, expected one of `a`, `b` ``); the nearest of
-/// them is what the reader wants.
+/// Adds the nearest valid word to an error of serde, which lists them all (``unknown field `x`, expected one
+/// of `a`, `b` ``).
 fn with_nearest(message: &str) -> String {
     let mut words = message.split('`').skip(1).step_by(2);
     let Some(wrong) = words.next() else {

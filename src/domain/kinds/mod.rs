@@ -1,55 +1,55 @@
-//! Kinds as data: what the engine knows of a cloud, read from `assets/kinds/**/*.toml`.
+//! Kinds as data: what the engine knows about a cloud, read from `assets/kinds/**/*.toml`.
 //!
-//! A kind says how it is listed, read and deleted, what it refers to and what becomes of it when that
-//! goes, and what its cloud's answers mean. The language is a closed list of operators:
+//! A kind says how its resources are listed, read and deleted, what they refer to and what happens to them
+//! when that goes, and what the cloud's answers mean. The language is a closed list of operators:
 //!
 //! | operator | meaning |
 //! |---|---|
-//! | `values`, `listed` | of a service: a filter's values may be repeated, or only a single one; some as a list |
-//! | `also` | filters without which a list leaves some out, and with which it leaves out the others |
-//! | `always` | filters without which a list leaves some out |
-//! | `admin_fields` | what a row shows to admins alone |
-//! | `also_at` | of a service: other prefixes under which clients find the same |
+//! | `values`, `listed` | of a service: whether a filter may be repeated or takes a single value; the filters that take several values as a list |
+//! | `also` | filters without which a list leaves some rows out, and with which it shows only those: each is a list of its own |
+//! | `always` | filters that every list needs, since it leaves rows out without them |
+//! | `admin_fields` | fields that rows show only to admins |
+//! | `also_at` | of a service: other prefixes under which clients find the same resources |
 //! | `methods` | of a service: the closed list of what a gate forwards to it; anything else is 405 |
 //! | `ids` | how an id of the kind is spelled in a path: `plain` (the default) or `text` |
-//! | `uploads` | of a service: the media type of bodies that are data of any size, and name nothing |
+//! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
 //! | `deleting` | of a service or a kind: the fields that show readers that a resource is being deleted |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
-//! | `when`, `to_when` | each path, of the row or of what it points at, has one of these values, compared as they are written; one that ends in `*` is a prefix |
-//! | `partial` | of an `unset` reference: the resource still holds whatever else it points at (N18) |
+//! | `when`, `to_when` | a condition: each path, of the row or of its target, has one of these values, compared as text; a value that ends in `*` is a prefix |
+//! | `partial` | of an `unset` reference: the resource still holds its other targets (N18) |
 //! | `of_service` | of a reference: a service made the resource, in its own project (N20) |
-//! | `delete_one` | the call for a row that holds more of these, which takes this one alone (N17) |
+//! | `delete_one` | the call that takes one resource out of a row that holds several of the kind (N17) |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |
-//! | `native` | a kind of our own: a deployment keeps it in its registry, with these fields |
-//! | `needs_project` | of a service: a login for no project (for the system, for a domain) is shown nothing |
+//! | `native` | a native kind: a deployment keeps its resources in its registry, with these fields |
+//! | `needs_project` | of a service: it shows nothing to a login without a project (for the system, for a domain) |
 //! | `shown_to` | of a service: the roles without which it refuses to show anything |
-//! | `own_only` | of a list: who may not have it is shown the one resource that the login is for |
-//! | `by_project` | of a list: false where a list by project would change something |
-//! | `unknown` | what is not in its service's list may still have what belongs to it, and is found by that |
-//! | `shown_by` | of a reference: who may not list the referrers sees by resources of this kind whether there are any |
-//! | `imports` | of a service: others whose kinds its own refer to |
-//! | `asynchronous` | of a reference: seen to after the target was accepted for deletion (G3) |
-//! | `within` | a kind that the cloud lists below its parent alone (an image's members); a row may leave the parent's id out |
-//! | `match` | `equals` a value of the target, behind a prefix or not; beside that, is an address `in_cidr` of it |
-//! | `find` | the server-side filter that finds referrers set at a time |
+//! | `own_only` | of a list: a login that may not list is shown the one resource that it is for |
+//! | `by_project` | of a list: false if listing by project would change something |
+//! | `unknown` | a resource that its service does not know may still own others, and is found through those |
+//! | `shown_by` | of a reference: resources of this kind show a login that may not list the referrers whether there are any |
+//! | `imports` | of a service: other services to whose kinds its own kinds refer |
+//! | `asynchronous` | of a reference: handled after the target was accepted for deletion (G3) |
+//! | `within` | the cloud lists the kind only below its parent (an image's members); a row may leave the parent's id out |
+//! | `match` | the value `equals` one of the target, with or without a prefix; in addition, an address is `in_cidr` of the target |
+//! | `find` | the server-side filter that finds the referrers of many targets at once |
 //! | call template | method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
-//! | `enable` | a call that must come before the delete while `when` holds; only for a login without a role, where that is said |
-//! | `names` | fields by which a request refers to a resource, and a row does not |
-//! | `takes` | what goes along, after it |
-//! | `tagged` | the filter that finds what has one of several tags: copies at other sites |
-//! | `scope` | the field by which one list looks for all rows of what goes |
-//! | `guard` | never deleted while `when` holds, `unless` a plan option is given; or left where it is, when that goes which it is `left_in`, `left_while` that is so; `only_left`: and is deleted when it is named itself |
-//! | `settles` | a delete that the cloud only begins: how a row shows that it goes on, or failed |
-//! | `unpinned_by` | the edge by which what blocks lets go, and stays: for the ladder alone, in no plan |
-//! | `runbook` | what a person does by hand for one id, when no call helps |
-//! | `stays` | only what belongs to it goes (a project); where a plan option is given that it `goes_with`, it does too |
-//! | `created` | the calls that create one under an id that may be given again (M6) |
-//! | `incarnation` | the field by which one made anew under the same id is known (I10) |
+//! | `enable` | a call that must come before the delete while `when` holds; with `unless_role`, only for a login without that role |
+//! | `names` | fields by which a request refers to a resource, but a row does not |
+//! | `takes` | resources that go along with this one, after it |
+//! | `tagged` | the filter that finds resources with one of several tags: copies at other sites |
+//! | `scope` | the field by which one list observes all rows of a parent that goes |
+//! | `guard` | never deleted while `when` holds, `unless` a plan option is given. With `left_in`: it stays when a resource of that kind goes to which it belongs, `left_while` a condition on that holds; with `only_left`: it is deleted if it is a target itself |
+//! | `settles` | a delete that the cloud accepts and then works on: how a row shows that it goes on, or failed |
+//! | `unpinned_by` | the edge whose removal ends a blocking reference, so that the referrer stays: for the purge ladder only, never in a plan |
+//! | `runbook` | the manual steps for one id, when no call helps |
+//! | `stays` | the resource stays, and only what belongs to it goes (a project); with the plan option that it `goes_with`, it goes too |
+//! | `created` | the calls that create a resource under an id that may be used again (M6) |
+//! | `incarnation` | the field that tells a resource from one re-created under the same id (I10) |
 //! | `override` | replaces the kind of this name that an earlier file defines; without it that is an error |
-//! | `owner` | the field that says what a resource serves; when that changes, it is drift |
-//! | `requires_extension` | where the cloud lacks it, there are none |
+//! | `owner` | the field that says what a resource serves; a change of it is drift |
+//! | `requires_extension` | the extension without which a cloud has no resources of the kind |
 //! | `not_covered` | of a file: `resources` of its service, `extensions` and `services` that have no kinds, with what they hold; a project's plan names them (N19) |
 //! | `nothing_to_cover` | of a file: `extensions` and `services` that hold nothing of a project beyond the kinds |
 //!
@@ -78,10 +78,10 @@ pub use value::{NULL, created_at, fill, lookup, lookup_one, text, variables};
 
 use super::model::{Action, KindName, Resource, ResourceKey, Site};
 
-/// The variable of a step whose row held more resources of its kind when it was planned.
+/// The variable of a step whose row held several resources of its kind when it was planned.
 const ONE_OF_SEVERAL: &str = "one_of_several";
 
-/// More filter values than this, and listing the whole collection is cheaper than asking for them.
+/// With more filter values than this, listing the whole collection is cheaper than filtering.
 const FILTER_VALUES_MAX: usize = 700;
 /// The same where each value takes a call of its own.
 const SINGLE_VALUES_MAX: usize = 4;
@@ -94,14 +94,14 @@ pub struct Kinds {
     coverage: coverage::Coverage,
 }
 
-/// The deployment whose kinds these are: what it offers is kept at its own site.
+/// The deployment that has these kinds: its native resources are kept at its own site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     pub site: Site,
     pub service: String,
 }
 
-/// One kind. Field by field what the file says, with the file's service and answers folded in.
+/// One kind: what its file says, with the file's service and answers folded in.
 #[derive(Clone, Debug)]
 pub struct Kind {
     pub name: KindName,
@@ -112,9 +112,9 @@ pub struct Kind {
     pub answers: Vec<AnswerRule>,
     /// Prepended to every path: `/v2.0`.
     pub prefix: String,
-    /// Where clients find the same, beside the prefix.
+    /// Other prefixes under which clients find the same resources.
     pub also_at: Vec<String>,
-    /// The media type of what clients upload to it.
+    /// The media type of clients' uploads.
     pub uploads: Option<String>,
     /// The methods that a gate forwards to its service.
     pub methods: Vec<String>,
@@ -122,15 +122,15 @@ pub struct Kind {
     pub values: FilterValues,
     /// The filters whose values it takes as a list.
     pub listed: Vec<String>,
-    /// Its service shows a login that is for no project nothing, or refuses it.
+    /// Whether its service shows nothing to a login without a project, or refuses it.
     pub needs_project: bool,
-    /// To whom its service shows anything, in words; empty: to any login.
+    /// The roles to which its service shows anything, in words; empty if it does so for any login.
     pub shown_to: String,
-    /// Other services whose kinds those of its service refer to.
+    /// Other services to whose kinds the kinds of its service refer.
     pub imports: Vec<String>,
 }
 
-/// Where a delete is that the cloud works on.
+/// The state of a delete that the cloud works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncDelete {
     GoesOn,
@@ -142,13 +142,13 @@ pub enum AsyncDelete {
 pub enum Bond {
     /// The cloud itself removes it with the other (T20).
     Part,
-    /// That, or a cascade deletes it before the other (N9).
+    /// That, or a cascade deletes the resource before the other (N9).
     Child,
 }
 
 impl Created {
-    /// The ids under which a call creates: with the variables of its path, and what its body says, or
-    /// its answer.
+    /// Returns the ids under which a call creates resources, from the variables of its path and from what its
+    /// body, or its answer, says.
     pub fn ids(&self, variables: &BTreeMap<String, String>, body: &Value) -> Vec<String> {
         let elements = match &self.each {
             Some(each) => value::values(body, &format!("{each}[]")),
@@ -178,7 +178,7 @@ impl Kinds {
         self.kinds.values()
     }
 
-    /// By name, alias, or with `-` for `_`: what a person types.
+    /// Finds the kind that a person typed: by name or alias, also with `-` for `_`.
     pub fn resolve(&self, word: &str) -> Result<&Kind, String> {
         let wanted = word.to_lowercase().replace('-', "_");
         self.kinds
@@ -195,10 +195,10 @@ impl Kinds {
             })
     }
 
-    /// The listed kind whose rows show this kind: itself, or what it is derived from.
+    /// Returns the listed kind whose rows show this kind: itself, or the one that it is derived from.
     pub fn listed(&self, kind: &Kind) -> &Kind {
         match &kind.spec.derived {
-            // Validated at load: what a derived kind names is there, and is listed.
+            // Validated at load: the kind that a derived kind names exists, and is listed.
             Some(derived) => self
                 .kinds
                 .get(&derived.from)
@@ -210,7 +210,7 @@ impl Kinds {
         }
     }
 
-    /// What may have to go before a resource of this kind.
+    /// Returns the references to this kind, each with its own kind, whose resources may have to go first.
     pub fn referrers<'a>(
         &'a self,
         to: &'a KindName,
@@ -226,7 +226,7 @@ impl Kinds {
             .filter(move |(_, reference)| reference.to == *to)
     }
 
-    /// The ids of what a row refers to by this reference; none where an id alone does not tell (an address
+    /// Returns the ids to which a row refers by this reference; none if an id alone does not tell (an address
     /// in a network).
     pub fn referred_in(&self, reference: &Reference, row: &Value) -> Vec<String> {
         if !holds(&reference.when, row) {
@@ -256,7 +256,7 @@ impl Kinds {
         ids
     }
 
-    /// The resources that one listed row shows: itself unless an edge replaces it, and its edges.
+    /// Returns the resources that one listed row shows: itself unless an edge replaces it, and its edges.
     pub fn resources_in(&self, site: &Site, listed: &Kind, row: &Value) -> Vec<Resource> {
         let mut found = Vec::new();
         let mut replaced = false;
@@ -295,12 +295,12 @@ impl Kind {
             .map(|(variable, _)| variable.as_str())
     }
 
-    /// Whether a call takes this resource alone out of a row that holds more of its kind (N17).
+    /// Whether a call must take this resource alone out of a row that holds several of its kind (N17).
     pub fn takes_one(&self, variables: &BTreeMap<String, String>) -> bool {
         self.spec.delete_one.is_some() && variables.contains_key(ONE_OF_SEVERAL)
     }
 
-    /// What the parts of its id are called, in the order of the id.
+    /// Returns the names of the parts of its id, in the order of the id.
     fn id_parts(&self) -> Vec<&str> {
         if let Some(derived) = &self.spec.derived {
             let called = |path: &String| {
@@ -314,7 +314,7 @@ impl Kind {
             .collect()
     }
 
-    /// The references to what takes a resource of this kind along when it goes.
+    /// Returns the references to the resources that take one of this kind along when they go.
     pub fn bonds(&self, bond: Bond) -> impl Iterator<Item = &Reference> {
         let is_such = move |reference: &&Reference| match reference.on_delete {
             OnDelete::Automatic | OnDelete::WithCascade => true,
@@ -324,7 +324,7 @@ impl Kind {
         self.spec.references.iter().filter(is_such)
     }
 
-    /// What an answer means, by this kind's rules.
+    /// Returns the first of this kind's rules that an answer matches.
     pub fn classify(&self, status: u16, error_type: &str, message: &str) -> Option<&AnswerRule> {
         self.answers.iter().find(|rule| {
             rule.status.is_none_or(|wanted| wanted == status)
@@ -339,7 +339,7 @@ impl Kind {
         })
     }
 
-    /// The type by which its service refuses to delete what is in use.
+    /// Returns the error type by which its service refuses to delete a resource in use.
     pub fn in_use_type(&self, blocker: Option<&KindName>) -> Option<&str> {
         let blocked = |rule: &&AnswerRule| rule.class == AnswerClass::Blocked;
         let types = self.answers.iter().filter(blocked);
@@ -354,7 +354,7 @@ impl Kind {
         }
     }
 
-    /// Whether its service deletes what belongs to it in the same call, when that says so.
+    /// Whether its delete call can say that the service is to delete what belongs to it too.
     pub fn cascades_by_itself(&self) -> bool {
         let delete = self.spec.delete.as_ref();
         delete.is_some_and(|call| call.path.contains("{cascade}"))
@@ -372,7 +372,8 @@ impl Kind {
                 || self.spec.not_found_says.iter().any(says))
     }
 
-    /// Whether a row shows what the step's variables tell of, and not one made anew under its id.
+    /// Whether a row shows the incarnation in the step's variables, and not one that was re-created under its
+    /// id.
     pub fn same_incarnation(&self, row: &Value, variables: &BTreeMap<String, String>) -> bool {
         self.spec.incarnation.as_ref().is_none_or(|field| {
             let planned = variables.get(field);
@@ -380,8 +381,8 @@ impl Kind {
         })
     }
 
-    /// Where a delete of what the row shows is, with the status that tells it; none if none is under
-    /// way.
+    /// Returns the state of the delete of a row's resource, with the status that tells it; none if none is
+    /// under way.
     pub fn settling(&self, row: &Value) -> Option<(AsyncDelete, String)> {
         let settles = self.spec.settles.as_ref()?;
         let status = lookup_one(row, &settles.field)?;
@@ -394,24 +395,24 @@ impl Kind {
         }
     }
 
-    /// Whether its ids are natural keys, given again to what is made anew (M). Then a tombstone says
-    /// nothing, after the end, of what is there.
+    /// Whether its ids are natural keys, which a re-created resource gets again (M). A tombstone then says
+    /// nothing about the resource that exists after the deletion's end.
     pub fn has_natural_key(&self) -> bool {
         !self.spec.created.is_empty() || self.is_native()
     }
 
-    /// Whether what is there under an id of the dead has certainly come back, and is removed again (T14).
-    /// A natural key is another's the next time.
+    /// Whether a resource that exists under the id of a deleted one has certainly come back, and is swept
+    /// (T14). A natural key may then belong to another resource.
     pub fn is_swept(&self) -> bool {
         self.spec.delete.is_some() && self.id_filter() == Some("id") && !self.is_native()
     }
 
-    /// Under which its service has it, for clients.
+    /// Returns the path prefixes under which clients find it.
     pub fn prefixes(&self) -> impl Iterator<Item = &String> {
         [&self.prefix].into_iter().chain(&self.also_at)
     }
 
-    /// How several values of this filter are asked for.
+    /// Returns how several values of this filter are sent.
     pub fn values_of(&self, filter: &str) -> FilterValues {
         match self.listed.iter().any(|listed| listed == filter) {
             true => FilterValues::Listed,
@@ -419,7 +420,8 @@ impl Kind {
         }
     }
 
-    /// With more values of this filter than that, all of a kind is listed, if that can be.
+    /// Returns the number of values of this filter above which the whole kind is listed instead, if that is
+    /// possible.
     pub fn values_max(&self, filter: &str) -> usize {
         match self.values_of(filter) {
             _ if self.is_listed_within() => usize::MAX,
@@ -434,8 +436,8 @@ impl Kind {
         list.is_some_and(|list| list.within.is_some())
     }
 
-    /// Writes the parts of an id that only the path of the request names into a row: a list below a parent
-    /// need not repeat the parent.
+    /// Adds the parts of an id to a row that only the path of the request names: a list below a parent need
+    /// not repeat the parent.
     pub fn complete(&self, row: &mut Value, path: &BTreeMap<String, String>) {
         let within = self.spec.list.iter().filter_map(|it| it.within.as_ref());
         for name in within {
@@ -445,14 +447,14 @@ impl Kind {
         }
     }
 
-    /// The filter that finds resources of this listed kind by their ids, or by what those begin with;
-    /// none where each is read.
+    /// Returns the filter that finds resources of this listed kind by their ids, or by the first part of
+    /// those; none if each is read by itself.
     pub fn id_filter(&self) -> Option<&str> {
         let list = self.spec.list.as_ref().filter(|list| list.by_id)?;
         list.within.as_deref().or(Some("id"))
     }
 
-    /// The parts of an id, by their names: `id`, and for a composite one each of its fields.
+    /// Returns the parts of an id by their names: `id`, and for a composite one each of its fields.
     pub fn id_variables(&self, id: &str) -> BTreeMap<String, String> {
         let mut variables = BTreeMap::from([("id".to_owned(), id.to_owned())]);
         if let Some(list) = self.spec.list.as_ref().filter(|list| list.id.len() > 1) {
@@ -462,14 +464,14 @@ impl Kind {
         variables
     }
 
-    /// The id that a row of this listed kind has.
+    /// Returns the id of a row of this listed kind.
     pub fn id_of(&self, row: &Value) -> Option<String> {
         let fields = &self.spec.list.as_ref()?.id;
         let parts: Option<Vec<String>> = fields.iter().map(|it| lookup_one(row, it)).collect();
         Some(parts?.join(","))
     }
 
-    /// The resource in an answer that shows one of this listed kind.
+    /// Returns the resource in an answer that shows one of this listed kind.
     pub fn item_in<'v>(&self, answer: &'v mut Value) -> Option<&'v mut Value> {
         match &self.spec.list.as_ref()?.item {
             Some(item) => answer.get_mut(item),
@@ -477,7 +479,7 @@ impl Kind {
         }
     }
 
-    /// The project that a row of this listed kind belongs to; empty where the cloud tells none.
+    /// Returns the project that a row of this listed kind belongs to; empty if the cloud names none.
     pub fn project_of(&self, row: &Value) -> String {
         let list = self.spec.list.as_ref();
         list.and_then(|list| lookup_one(row, &list.project))
@@ -560,7 +562,7 @@ impl Kind {
 }
 
 impl Reference {
-    /// The fields of a row that tell what it refers to by this.
+    /// Returns the fields of a row that determine the targets of this reference.
     pub fn row_fields(&self) -> impl Iterator<Item = &str> {
         let matches = self.matches.iter().map(|rule| rule.field.as_str());
         let conditions = self.when.keys().map(String::as_str);
@@ -568,7 +570,7 @@ impl Reference {
         paths.map(|path| path.split(['.', '[']).next().unwrap_or(path))
     }
 
-    /// The paths in the referrer that hold the target's id.
+    /// Returns the paths in the referrer that hold the target's id.
     pub fn id_fields(&self) -> impl Iterator<Item = &str> {
         let by_id = self.matches.iter().filter(|rule| {
             let equals_id = rule.equals.as_deref().is_none_or(|path| path == "id");
@@ -580,7 +582,7 @@ impl Reference {
 }
 
 impl Match {
-    /// What the referrer's value says of the target's.
+    /// Returns the target's value in the referrer's: without the prefix; none if the prefix is missing.
     pub fn referred<'v>(&self, value: &'v str) -> Option<&'v str> {
         match &self.strip_prefix {
             Some(prefix) => value.strip_prefix(prefix.as_str()),
@@ -598,7 +600,8 @@ fn holds(when: &BTreeMap<String, OneOf>, row: &Value) -> bool {
 }
 
 impl OneOf {
-    /// Texts, numbers and booleans are compared as they are written; what ends in `*` is a prefix.
+    /// Whether a value is accepted. Texts, numbers and booleans are compared as text; one that ends in `*` is
+    /// a prefix.
     pub fn accepts(&self, found: &str) -> bool {
         let is = |one: &Value| {
             text(one).is_some_and(|one| match one.strip_suffix('*') {

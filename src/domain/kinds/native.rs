@@ -1,4 +1,4 @@
-//! Kinds of our own: what follows from a file's `native`, and how their references are written.
+//! Native kinds: what follows from `native` in a kinds file, and how their references are written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use super::{Home, Kind, Kinds};
 use crate::domain::model::{KindName, Site};
 use crate::domain::text::did_you_mean;
 
-/// The type of the error that says: no such resource.
+/// The error type for a resource that does not exist.
 pub const NOT_FOUND: &str = "ResourceNotFound";
-/// The type of the error that says: something here points at it.
+/// The error type for a resource to which another one here refers.
 pub const IN_USE: &str = "ResourceInUse";
-/// The field by which one that was made anew is told from the one before (I10, M1).
+/// The field that tells a re-created resource from the one before (I10, M1).
 pub const INCARNATION: &str = "incarnation";
-/// What each has, beside the fields of its kind.
+/// The fields that every native resource has beside those of its kind.
 const COMMON: [&str; 8] = [
     "created_at",
     "id",
@@ -33,7 +33,7 @@ impl Kind {
 }
 
 impl Kinds {
-    /// The same for a deployment of ours.
+    /// Returns the same kinds as those of the deployment `home`.
     #[must_use]
     pub fn at_home(self, home: Option<Home>) -> Self {
         Self { home, ..self }
@@ -43,13 +43,13 @@ impl Kinds {
         self.home.as_ref()
     }
 
-    /// Whether what is there is deleted by this engine: a region of a cloud, or what it keeps itself.
+    /// Whether this engine deletes the resources at the site: it is a region of a cloud, or this deployment.
     pub fn is_ours(&self, site: &Site) -> bool {
         site.cloud().is_some() || self.home.as_ref().is_some_and(|home| home.site == *site)
     }
 
-    /// Where resources of this kind are that may refer to what is at `site`; none if this deployment
-    /// has none.
+    /// Returns the site of the resources of this kind that may refer to resources at `site`; none if this
+    /// deployment has no such resources.
     pub fn referring_site<'s>(&'s self, kind: &Kind, site: &'s Site) -> Option<&'s Site> {
         match kind.is_native() {
             false => Some(site).filter(|site| site.cloud().is_some()),
@@ -65,8 +65,9 @@ impl Kinds {
         self.referring_site(kind, site) == Some(site)
     }
 
-    /// The fields of our own kinds that hold what they point at, in the same registry, while they do. What
-    /// is asynchronous is seen to by a deletion of its own, and gives its word before.
+    /// Returns the fields of native kinds whose references hold their targets in the same registry. An
+    /// asynchronous reference is not among them: a deletion of its own handles it, and gives its clearance
+    /// before.
     pub fn holding(&self, to: &KindName) -> Arc<[(KindName, String)]> {
         let holding = self.referrers(to).filter(|(kind, reference)| {
             kind.is_native() && reference.on_delete != OnDelete::Dangling && !reference.asynchronous
@@ -78,7 +79,7 @@ impl Kinds {
         fields.collect()
     }
 
-    /// The kinds of our own that this service offers.
+    /// Returns the native kinds of this service.
     pub fn native_of<'k>(&'k self, service: &'k str) -> impl Iterator<Item = &'k Kind> {
         let native = self.iter().filter(|kind| kind.is_native());
         native.filter(move |kind| kind.service == service)
@@ -86,7 +87,7 @@ impl Kinds {
 }
 
 impl KindSpec {
-    /// Whether a reference's field must be there, so that it cannot be unset.
+    /// Whether a reference's field is required, so that it cannot be unset.
     pub fn requires(&self, reference: &Reference) -> bool {
         let field = reference.field.as_deref().map(base);
         let native = self.native.as_ref().zip(field);
@@ -96,8 +97,8 @@ impl KindSpec {
     }
 }
 
-/// What a reference of a native kind says: an id, of another site after an `@`. No id that is referred
-/// to has one.
+/// Splits the value of a native kind's reference: an id, and after an `@` its site if that is another one. No
+/// id that is referred to has an `@`.
 pub fn referred(value: &str) -> (&str, Option<Site>) {
     match value.rsplit_once('@') {
         Some((id, site)) => match site.parse() {
@@ -108,7 +109,7 @@ pub fn referred(value: &str) -> (&str, Option<Site>) {
     }
 }
 
-/// The same the other way: as what is at `home` refers to it.
+/// Writes such a value: how a resource at `home` refers to `id` at `site`.
 pub fn refer_to(id: &str, site: &Site, home: &Site) -> String {
     match site == home {
         true => id.to_owned(),
@@ -116,7 +117,7 @@ pub fn refer_to(id: &str, site: &Site, home: &Site) -> String {
     }
 }
 
-/// A field's name, without what steps into its array.
+/// Returns a field's name without the `[]` that steps into its array.
 pub fn base(field: &str) -> &str {
     field.strip_suffix("[]").unwrap_or(field)
 }
@@ -124,7 +125,7 @@ pub fn base(field: &str) -> &str {
 /// Fills in what follows from `native`.
 ///
 /// # Errors
-/// What does not go with it, and what only goes with it.
+/// The kind has something that does not go with `native`, or only goes with it.
 pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
     let spec = &mut kind.spec;
     let Some(native) = &spec.native else {
@@ -190,7 +191,7 @@ pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
     Ok(())
 }
 
-/// What a cloud's kind has and one of ours has not.
+/// Refuses what only a cloud's kind can have.
 fn validate_alone(spec: &KindSpec) -> Result<(), String> {
     let others = [
         ("list", spec.list.is_some()),

@@ -1,4 +1,4 @@
-//! What a kinds file says, field by field.
+//! The fields of a kinds file.
 
 use std::collections::BTreeMap;
 
@@ -35,21 +35,23 @@ pub struct KindSpec {
     /// How it is listed; a kind has this, `derived` or `native`.
     pub list: Option<ListSpec>,
     pub derived: Option<DerivedSpec>,
-    /// Kept in the registry of a deployment; how it is listed and deleted follows from that.
+    /// Its resources are kept in the registry of a deployment; how they are listed and deleted follows from
+    /// that.
     pub native: Option<NativeSpec>,
-    /// A kind has this, or `stays`; or both, where `goes_with` says when it does not stay.
+    /// The delete call. A kind has this or `stays`; with `goes_with`, which says when it does not stay, it
+    /// has both.
     pub delete: Option<CallTemplate>,
-    /// The call where the row holds more of these, and `delete` would take them all (N17). It does not name
-    /// the row, so this is read just before: that it still holds the planned one (I10).
+    /// The call for a row that holds several of these, where `delete` would take them all (N17). It does not
+    /// name the row, so the row is read just before, to check that it still holds the planned one (I10).
     pub delete_one: Option<CallTemplate>,
     /// Why it is not deleted itself.
     pub stays: Option<String>,
-    /// The plan option with which it is deleted all the same, after all that belongs to it.
+    /// The plan option with which it is deleted too, after everything that belongs to it.
     pub goes_with: Option<PlanOption>,
-    /// Why one that its service does not know is a target all the same, while something belongs to it: what a
-    /// deleted project has left behind.
+    /// Why a resource that its service does not know can still be a target while something belongs to it:
+    /// what a deleted project has left behind.
     pub unknown: Option<String>,
-    /// The same in all regions of a cloud: to name it is to name it in each.
+    /// Whether a resource is the same in all regions of a cloud: naming it names it in each.
     #[serde(default)]
     pub in_all_regions: bool,
     #[serde(default)]
@@ -74,19 +76,20 @@ pub struct KindSpec {
     /// Fields of a request's body that name a resource, beside the references: field → kinds (T17).
     #[serde(default)]
     pub names: BTreeMap<String, Vec<KindName>>,
-    /// For ids that may be given again: the calls that create one under its id (M6).
+    /// For ids that may be used again: the calls that create a resource under its id (M6).
     #[serde(default)]
     pub created: Vec<Created>,
     pub requires_extension: Option<String>,
-    /// For ids that may be given again (image and project): a field that is another's then. It is read
-    /// just before the call (I10).
+    /// For ids that may be used again (image and project): a field that differs then. It is read just before
+    /// the call (I10).
     pub incarnation: Option<String>,
-    /// Where a row says what it serves (`device_owner`): a change of that is drift (P1).
+    /// The field of a row that says what it serves (`device_owner`); a change of it is drift (P1).
     pub owner: Option<String>,
-    /// How "deleting" is shown to readers: field → value; if not as the file says for all its kinds.
+    /// How readers are shown that it is being deleted: field → value; empty if the file says it for all its
+    /// kinds.
     #[serde(default)]
     pub deleting: BTreeMap<String, String>,
-    /// Fields that the cloud shows to admins alone.
+    /// Fields that the cloud shows only to admins.
     #[serde(default)]
     pub admin_fields: Vec<String>,
     /// For browsing: heading and path, left to right.
@@ -107,7 +110,7 @@ pub enum IdSpelling {
 }
 
 impl IdSpelling {
-    /// Whether `raw`, one part of a path as it came, is the one spelling of an id.
+    /// Whether `raw`, one part of a path as it came, is the canonical spelling of an id.
     pub fn is_canonical(self, raw: &str) -> bool {
         let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
         match self {
@@ -123,44 +126,45 @@ pub struct ListSpec {
     pub path: String,
     /// The key of the array in the answer.
     pub items: String,
-    /// The key of the object when one is read by `{path}/{id}`; none where it stands by itself.
+    /// The key of the object when one resource is read by `{path}/{id}`; none if the answer is the object.
     pub item: Option<String>,
-    /// What planning needs of each row; asked for with `fields=`. None where the service cannot.
+    /// The fields of a row that planning needs, requested with `fields=`; empty if the service does not
+    /// support that.
     #[serde(default)]
     pub fields: Vec<String>,
-    /// The fields that make its id, with commas between; the templates' variables too.
+    /// The fields that form the id, joined by commas; they are variables of the templates too.
     #[serde(default = "id_fields")]
     pub id: Vec<String>,
-    /// Where the shown name is, if not under `name`.
+    /// The path of the shown name, if not `name`.
     #[serde(default = "name_field")]
     pub name: String,
-    /// Where the project's id is, and by what the cloud filters by it, if not `project_id`.
+    /// The path of the project's id, and the cloud's filter for it, if not `project_id`.
     #[serde(default = "project_field")]
     pub project: String,
-    /// The filter without which it is not listed: it stands in the path (`/images/{image_id}/members`),
+    /// The filter without which the kind is not listed: it stands in the path (`/images/{image_id}/members`),
     /// and is the first part of the id.
     pub within: Option<String>,
-    /// Filters without which a list leaves some out, and with which it shows those alone: each is asked
-    /// for as well.
+    /// Filters without which a list leaves some rows out, and with which it shows only those: each is a list
+    /// of its own.
     #[serde(default)]
     pub also: Vec<BTreeMap<String, String>>,
-    /// Filters that are sent with every list: what it leaves out without them.
+    /// Filters that are sent with every list, since it leaves rows out without them.
     #[serde(default)]
     pub always: BTreeMap<String, String>,
-    /// The filter that finds what has one of several tags; none where rows have no tags.
+    /// The filter that finds resources with one of several tags; none if rows have no tags.
     pub tagged: Option<String>,
-    /// Who may not have the list is shown the one resource that the login is for: its own project.
+    /// Whether a login that may not list is shown the one resource that it is for: its own project.
     #[serde(default)]
     pub own_only: bool,
-    /// Whether a list may be asked for by project. Neutron makes a default group for each project that a
-    /// list of groups is asked for, also for one that is no more.
+    /// Whether the kind may be listed by project. Neutron creates a default group for each project by which
+    /// groups are listed, also for one that no longer exists.
     #[serde(default = "yes")]
     pub by_project: bool,
-    /// Whether the cloud filters by the id. Else each is read.
+    /// Whether the cloud filters by the id; otherwise each resource is read by itself.
     #[serde(default = "yes")]
     pub by_id: bool,
-    /// A field that never changes, and by which the cloud filters, of what a row is part of: when that
-    /// goes with all its rows, one list by it looks for all of them (N14).
+    /// A field that never changes, that the cloud filters by, and that names what a row is part of. When that
+    /// goes with all its rows, one list by this field observes all of them (N14).
     pub scope: Option<String>,
 }
 
@@ -180,12 +184,12 @@ fn yes() -> bool {
     true
 }
 
-/// A kind of our own: its resources are in no cloud, but in the registry of the deployment that offers
-/// its service.
+/// A native kind: its resources are in no cloud, but in the registry of the deployment that offers its
+/// service.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NativeSpec {
-    /// What one may say beside its id, `name`, `project_id` and `tags`.
+    /// The fields of a resource beside its id, `name`, `project_id` and `tags`.
     #[serde(default)]
     pub fields: BTreeMap<String, FieldSpec>,
 }
@@ -193,7 +197,7 @@ pub struct NativeSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FieldSpec {
-    /// There is none without it: it cannot be unset.
+    /// Whether every resource must have it, so that it cannot be unset.
     #[serde(default)]
     pub required: bool,
 }
@@ -202,27 +206,27 @@ pub struct FieldSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settles {
-    /// Where a row shows it.
+    /// The field of a row that shows its state.
     pub field: String,
-    /// While it goes on.
+    /// Values of the field while it goes on.
     pub pending: Vec<String>,
-    /// When it has failed.
+    /// Values of the field when it has failed.
     pub failed: Vec<String>,
-    /// When a person is told that it takes long, and what of.
+    /// After how many minutes a person is told that it takes long, by `warning`.
     pub minutes_warn: u64,
     pub warning: String,
-    /// How long it may go on, if nothing else is configured (I6).
+    /// How many minutes it may go on, if nothing else is configured (I6).
     pub minutes_max: u64,
 }
 
-/// What a person does by hand when no call helps.
+/// The manual steps for a person when no call helps.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Runbook {
-    /// Parts of the type or message of the errors that it is for.
+    /// Texts in the type or message of the errors that it is for.
     pub says: Vec<String>,
-    /// With `{id}`, `{name}`, `{project}`, `{site}` and `{step}`. A name is hostile text: it stands in no
-    /// command.
+    /// The steps, with `{id}`, `{name}`, `{project}`, `{site}` and `{step}`. A name is hostile text: it must
+    /// not stand in a command.
     pub text: String,
 }
 
@@ -237,9 +241,9 @@ pub struct DerivedSpec {
     pub each: Option<String>,
     /// The paths whose values, joined by commas, are the composite id.
     pub id: Vec<String>,
-    /// Variable → path; in the element under `each.`. One of them has the path `id`: the parent's.
+    /// Variable → path; one in the element begins with `each.`. One of the paths is `id`, the parent's.
     pub set: BTreeMap<String, String>,
-    /// The row is this edge and not a resource of its own kind (a router's interface port).
+    /// Whether the row is this edge, and not a resource of its own kind (a router's interface port).
     #[serde(default)]
     pub replaces: bool,
     /// The filter that finds the parent's row by the first part of the composite id.
@@ -271,12 +275,12 @@ pub struct CallTemplate {
     pub body: Option<Value>,
 }
 
-/// A call that creates resources of a kind whose ids may be given again.
+/// A call that creates resources of a kind whose ids may be used again.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Created {
     pub method: String,
-    /// With variables, for parts of the id.
+    /// The path, with variables for parts of the id.
     pub path: String,
     /// An array in the body, each of whose elements creates one.
     pub each: Option<String>,
@@ -298,12 +302,12 @@ pub enum ActionWord {
 pub struct EnableSpec {
     pub when: BTreeMap<String, OneOf>,
     pub call: CallTemplate,
-    /// Only for a login without this role.
+    /// If set, the call is only for a login without this role.
     pub unless_role: Option<String>,
-    /// What was done then, as the plan says it: `port web` is *enabled* first.
+    /// The word of the plan for what was done: `port web` is *enabled* first.
     #[serde(default = "enabled")]
     pub word: String,
-    /// What the plan says of it.
+    /// The reason that the plan gives.
     pub why: String,
 }
 
@@ -311,7 +315,7 @@ fn enabled() -> String {
     "enabled".into()
 }
 
-/// What a resource of this kind points at, and what becomes of it when that goes.
+/// A reference of this kind's resources, and what becomes of them when its target goes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
@@ -322,31 +326,32 @@ pub struct Reference {
     pub matches: Vec<Match>,
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
-    /// Only to such targets.
+    /// The reference leads only to targets for which this holds.
     #[serde(default)]
     pub to_when: BTreeMap<String, OneOf>,
     pub on_delete: OnDelete,
-    /// With `unset`: only a part is lost (one address of several). Whatever else the resource points at, it
-    /// still holds (N18).
+    /// With `unset`: the resource loses only a part (one address of several), and still holds its other
+    /// targets (N18).
     #[serde(default)]
     pub partial: bool,
-    /// It belongs to a service that made it for the target, in a project of the service's own: that project
-    /// is no reason to refuse (N20).
+    /// Whether a service made the resource for the target, in a project of its own: that project is no reason
+    /// to refuse (N20).
     #[serde(default)]
     pub of_service: bool,
-    /// Unset or deleted after what it points at was accepted for deletion, by a deletion of its own (G3).
+    /// Whether the resource is unset or deleted by a deletion of its own, after the target was accepted for
+    /// deletion (G3).
     #[serde(default)]
     pub asynchronous: bool,
-    /// Without it the whole collection is listed.
+    /// The filter that finds the referrers; without it the whole collection is listed.
     pub find: Option<Find>,
-    /// Each referrer shows itself as a resource of this kind too, which goes along with it (a balancer by its
-    /// VIP's port). Whoever may not list the referrers sees by these whether there are any.
+    /// Each referrer also shows in a resource of this kind, which goes along with it (a load balancer in its
+    /// VIP's port). A login that may not list the referrers learns from these whether there are any.
     pub shown_by: Option<KindName>,
-    /// Between the two names in the plan's reasons: `port a` *on* `network web`.
+    /// The words between the two names in the plan's reasons: `port a` *on* `network web`.
     pub says: String,
-    /// With this plan option, what would be unset is deleted.
+    /// The plan option with which the referrer is deleted instead of unset.
     pub released_by: Option<PlanOption>,
-    /// A kind of edge in this row: with it gone, the row refers no more, and stays.
+    /// The kind of an edge in this row. Without the edge, the row no longer refers to the target, and stays.
     pub unpinned_by: Option<KindName>,
 }
 
@@ -373,7 +378,7 @@ impl PlanOption {
 pub struct Match {
     /// Path in the referrer.
     pub field: String,
-    /// Cut off the referrer's value first; one without it does not refer.
+    /// A prefix that is removed from the referrer's value; a value without it does not refer.
     pub strip_prefix: Option<String>,
     /// Path in the target; `id` is its id.
     pub equals: Option<String>,
@@ -392,7 +397,7 @@ pub struct Find {
     /// Path in the target; `id` is its id.
     #[serde(default = "id_path")]
     pub of: String,
-    /// Only such targets have referrers of this kind.
+    /// Only targets for which this holds have referrers of this kind.
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
 }
@@ -408,22 +413,22 @@ fn id_path() -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDelete {
-    /// Whoever points at it must be gone before, and goes only by himself.
+    /// The referrer must be gone before, and does not go along.
     Block,
-    /// Goes first.
+    /// The referrer goes first.
     Cascade,
-    /// The cloud removes it along with the target.
+    /// The cloud removes the referrer along with the target.
     Automatic,
-    /// The same, if the call says so: where a cascade was asked for. Else it blocks.
+    /// The same if the delete call says so, since a cascade was requested; otherwise it blocks.
     WithCascade,
-    /// The cloud clears the reference.
+    /// The referrer stays, and the reference is cleared.
     Unset,
     /// The reference stays and points at nothing.
     Dangling,
 }
 
 impl OnDelete {
-    /// As the files write it.
+    /// Returns the word that the files use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Block => "block",
@@ -440,7 +445,7 @@ impl OnDelete {
 #[serde(deny_unknown_fields)]
 pub struct Takes {
     pub kind: KindName,
-    /// Path to the ids that go along.
+    /// Path to the ids of the resources that go along.
     pub field: String,
     pub says: String,
 }
@@ -450,26 +455,27 @@ pub struct Takes {
 pub struct GuardRule {
     pub when: BTreeMap<String, OneOf>,
     pub reason: String,
-    /// Does not refuse the deletion of what it belongs to by being of this kind, but stays.
+    /// The kind of a resource to which this one belongs: when that goes, this one stays, and does not refuse
+    /// the deletion.
     pub left_in: Option<KindName>,
-    /// And only while that is so.
+    /// It stays only while this holds for that resource.
     #[serde(default)]
     pub left_while: BTreeMap<String, OneOf>,
-    /// It only stays there: whoever names the resource itself may delete it.
+    /// The guard only makes it stay there; as a target itself, the resource may be deleted.
     #[serde(default)]
     pub only_left: bool,
-    /// The plan option with which the rule does not hold.
+    /// The plan option with which the rule does not apply.
     pub unless: Option<PlanOption>,
 }
 
-/// First match wins; an absent key matches all.
+/// A rule for answers. The first match wins; an absent key matches everything.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerRule {
     pub status: Option<u16>,
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// A part of the message.
+    /// A text in the message.
     pub text: Option<String>,
     pub class: AnswerClass,
     /// The kind of the ids that the message lists.
@@ -479,17 +485,17 @@ pub struct AnswerRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerClass {
-    /// Something is in the way: for the collector (I1).
+    /// A blocker exists: for the retry queue (I1).
     Blocked,
-    /// In progress: a snooze, no attempt (I6).
+    /// In progress: snoozed, without using an attempt (I6).
     Pending,
     /// Throttled or down: retried as such.
     Unavailable,
-    /// The service failed on this call: retried on the collector's schedule.
+    /// The service failed on this call: retried by the retry schedule.
     Failed,
-    /// The rights are gone; the site is paused (N13).
+    /// The login has lost its rights; the site is paused (N13).
     Auth,
     Fatal,
-    /// Not what was planned any more.
+    /// The resource is no longer what was planned.
     Drift,
 }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDateTime, Utc};
 use serde_json::Value;
 
-/// Stands in a call's body for a null, which TOML has not.
+/// Stands for null in a call's body, since TOML has none.
 pub const NULL: &str = "{null}";
 
-/// All values under a dotted path; `[]` steps into each element of an array.
+/// Returns all values under a dotted path; `[]` steps into each element of an array.
 pub(super) fn values<'v>(row: &'v Value, path: &str) -> Vec<&'v Value> {
     let mut here = vec![row];
     for part in path.split('.') {
@@ -29,7 +29,7 @@ pub(super) fn values<'v>(row: &'v Value, path: &str) -> Vec<&'v Value> {
     here
 }
 
-/// The non-empty texts under a path; numbers and booleans as they are written.
+/// Returns the non-empty texts under a path; numbers and booleans as they are written.
 pub fn lookup(row: &Value, path: &str) -> Vec<String> {
     texts(row, path).map(Cow::into_owned).collect()
 }
@@ -38,7 +38,7 @@ pub fn lookup_one(row: &Value, path: &str) -> Option<String> {
     texts(row, path).next().map(Cow::into_owned)
 }
 
-/// When the cloud says that this was created, to the second.
+/// Returns when the cloud says that this was created; clouds tell it to the second.
 pub fn created_at(row: &Value) -> Option<DateTime<Utc>> {
     let text = lookup_one(row, "created_at")?;
     // Octavia writes UTC without saying so.
@@ -51,7 +51,7 @@ fn texts<'v>(row: &'v Value, path: &str) -> impl Iterator<Item = Cow<'v, str>> {
     found.filter(|text| !text.is_empty())
 }
 
-/// A text, number or boolean as it is written.
+/// Returns a text, number or boolean as it is written.
 pub fn text(value: &Value) -> Option<Cow<'_, str>> {
     match value {
         Value::String(text) => Some(text.into()),
@@ -78,7 +78,7 @@ pub fn fill(template: &str, variables: &BTreeMap<String, String>) -> Result<Stri
     Ok(filled)
 }
 
-/// The variables that a template names.
+/// Returns the variables that a template names.
 pub fn variables(template: &str) -> impl Iterator<Item = &str> {
     template
         .split('{')

@@ -1,4 +1,4 @@
-//! From fates to the frozen plan: order, refusals, hash.
+//! Builds the frozen plan from the fates: order, refusals, hash.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ use crate::domain::native::unset_vars;
 use crate::domain::text::escape;
 
 impl Planner<'_> {
-    /// The plan. Call when nothing more is wanted.
+    /// Builds the plan. Call this when nothing more is wanted.
     pub fn finish(mut self, frozen: Frozen) -> Plan {
         self.join();
         while self.decide() {}
@@ -107,7 +107,7 @@ impl Planner<'_> {
             endpoints: frozen.endpoints,
             identities: frozen.identities.clone(),
             warnings: self.warnings(&steps),
-            // Each step's call, and its look afterwards by the hundred.
+            // A call for each step, one observation for 140 of them, and a few others.
             calls_estimate: steps.len() as u64 + steps.len().div_ceil(140) as u64 + 20,
             steps,
             automatic,
@@ -122,8 +122,8 @@ impl Planner<'_> {
         plan
     }
 
-    /// What of our own loses a reference is a step, before what it points at: which steps, for each of
-    /// those.
+    /// Adds a step for each native resource that loses a reference. Returns the numbers of these steps by the
+    /// resource that must go after them.
     fn unset_steps<'s>(
         &'s self,
         writer: &mut Steps<'_>,
@@ -153,7 +153,7 @@ impl Planner<'_> {
         first
     }
 
-    /// For each step, the steps that must be gone before.
+    /// Returns, for each step, the steps that must be gone before it.
     fn order(&self) -> BTreeMap<&ResourceKey, BTreeSet<&ResourceKey>> {
         let index = self.index();
         let is_step = |going: &PlanNode<'_>| going.fate != Fate::Automatic;
@@ -175,7 +175,8 @@ impl Planner<'_> {
         };
         for (key, resource) in &self.seen {
             let going = self.going.get(key);
-            // When this resource is out of the way: itself, or those that remove or unset it.
+            // The steps after which this resource blocks no longer: its own, or those that remove or unset
+            // it.
             let out_of_the_way: Vec<&ResourceKey> = match going {
                 Some(going) if is_step(going) => vec![key],
                 Some(going) => going
@@ -192,7 +193,7 @@ impl Planner<'_> {
                 },
             };
             for link in self.links(key, resource, &index) {
-                // The cloud clears these by itself: no order.
+                // The cloud clears the other references by itself, so they give no order.
                 if !matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade) {
                     continue;
                 }
@@ -211,7 +212,7 @@ impl Planner<'_> {
                 self.taken_after(key, going, &mut first);
             }
         }
-        // Readers are told by the original's tombstone: it ends with the last copy (T9).
+        // Readers learn from the original's tombstone, which ends with the last copy (T9).
         for mapped in &self.mapping {
             for copy in mapped.copies() {
                 for later in self.when_gone(&mapped.original) {
@@ -221,7 +222,7 @@ impl Planner<'_> {
                 }
             }
         }
-        // What is the same in all regions goes when it is empty in each.
+        // A target that is the same in all regions goes when it is empty in each.
         for target in &self.targets {
             let first = self.first_of(target);
             let elsewhere = before.get(target).filter(|_| first != target).cloned();
@@ -232,7 +233,7 @@ impl Planner<'_> {
         before
     }
 
-    /// What a step takes along goes after it, however else it came into the plan.
+    /// Puts whatever a step takes along after it, however else that came into the plan.
     fn taken_after<'s>(
         &'s self,
         key: &'s ResourceKey,
@@ -256,7 +257,7 @@ impl Planner<'_> {
 
     fn mapping_with_parts(&self) -> Vec<Mapped> {
         let mut mapping = self.mapping.clone();
-        // By name alone nobody knows what a copy of a part would be.
+        // A match by name alone does not tell what a copy of a part would be.
         if mapping.iter().all(|mapped| mapped.by == CopiedBy::Name) {
             return mapping;
         }
@@ -277,7 +278,7 @@ impl Planner<'_> {
         mapping
     }
 
-    /// The steps with which a resource goes: itself, or what removes it.
+    /// Returns the steps with which a resource goes: its own, or those that remove it.
     fn when_gone(&self, key: &ResourceKey) -> Vec<&ResourceKey> {
         let mut found = Vec::new();
         let mut open = vec![key];
@@ -310,7 +311,8 @@ impl Planner<'_> {
                         self.guard_unset(key, resource, links, &mut refused);
                         continue;
                     }
-                    // One refusal a blocker, for the step that it holds rather than for what goes along.
+                    // One refusal for each blocker: for a step that it blocks, rather than for what goes
+                    // along.
                     let mut holds = self.links(key, resource, &index);
                     holds.retain(|link| {
                         matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade)
@@ -329,7 +331,7 @@ impl Planner<'_> {
         refused
     }
 
-    /// The rules that hold for whatever will be gone (P4).
+    /// Checks the rules for every resource that will be gone (P4).
     fn guard(
         &self,
         key: &ResourceKey,
@@ -364,7 +366,8 @@ impl Planner<'_> {
         }
     }
 
-    /// A guard that leaves a resource in something only while that is so, does not hold where it is not.
+    /// Whether a guard applies. One with `left_while` does not if the condition fails for what the resource
+    /// belongs to.
     fn holds_for(&self, guard: &GuardRule, going: &PlanNode<'_>) -> bool {
         let Some(of) = guard
             .left_in
@@ -401,7 +404,7 @@ impl Planner<'_> {
         self.other_project(key, resource, &self.roots_of(links), refused);
     }
 
-    /// Another project's resource blocks, even where the cloud would let it go (P4).
+    /// Refuses another project's resource, even where the cloud would let it go (P4).
     fn other_project(
         &self,
         key: &ResourceKey,
@@ -409,7 +412,7 @@ impl Planner<'_> {
         roots: &BTreeSet<Arc<str>>,
         refused: &mut Vec<Refusal>,
     ) {
-        // Who let it go elsewhere cannot know what is here: that it goes along is the kinds' word.
+        // Whoever approved the other deletion cannot know what is here: the kinds decide that it goes along.
         let agreed = self.options.chained;
         if agreed || resource.project_id.is_empty() || roots.contains(&resource.project_id) {
             return;
@@ -475,19 +478,19 @@ impl Planner<'_> {
         }
     }
 
-    /// `port web-1 (3f2a…)`, escaped.
+    /// Writes kind, name and id for a person, escaped: `port web-1 (3f2a…)`.
     pub(super) fn called(&self, key: &ResourceKey) -> String {
         let name = self.seen.get(key).map(|resource| &*resource.name);
         key.called(name.unwrap_or_default())
     }
 
-    /// The targets of which only what belongs to them goes.
+    /// Returns the targets that stay, and of which only what belongs to them goes.
     fn kept(&self) -> Vec<Target> {
         let kept = self.targets.iter().filter(|key| self.stays(key));
         kept.map(|key| self.target(key)).collect()
     }
 
-    /// What goes only when it is empty, and will not be.
+    /// Refuses targets that go only when they are empty, and will not be.
     fn not_empty(&self) -> impl Iterator<Item = Refusal> {
         let left = self.left.iter();
         let left = left.flat_map(move |(key, stays)| {
@@ -519,7 +522,7 @@ impl Planner<'_> {
         left.collect()
     }
 
-    /// By its name alone, exactly one resource is taken for a copy.
+    /// Refuses copies by name at sites that do not have exactly one.
     fn copies_by_name(&self) -> impl Iterator<Item = Refusal> {
         let by_name = self.mapping.iter();
         let by_name = by_name.filter(|mapped| mapped.by == CopiedBy::Name);
@@ -584,7 +587,7 @@ impl Planner<'_> {
     }
 }
 
-/// Whether the call is for this login: each, or those without a role.
+/// Whether the login needs the enabling call: always, or only without the role `unless_role`.
 fn lacks_role(
     enable: &EnableSpec,
     identities: &BTreeMap<String, Identity>,
@@ -603,7 +606,7 @@ fn not_the_targets(resource: &Target, blocker: &Blocker) -> String {
     )
 }
 
-/// Names the owners in refusals, as far as `name` knows them: for people, and not in the hash.
+/// Adds the names of owners to refusals, as far as `name` knows them: for people, and not in the hash.
 pub fn name_owners(refused: &mut [Refusal], name: impl Fn(&Blocker) -> Option<String>) {
     for refusal in refused {
         let Some(blocker) = &mut refusal.blocker else {
@@ -618,7 +621,7 @@ pub fn name_owners(refused: &mut [Refusal], name: impl Fn(&Blocker) -> Option<St
     }
 }
 
-/// Makes steps, numbered in the order in which they are made; what many of them say is kept once.
+/// Makes steps, numbered in the order in which they are made. What many of them share is stored once.
 struct Steps<'p> {
     planner: &'p Planner<'p>,
     next: u32,
@@ -674,7 +677,7 @@ impl<'p> Steps<'p> {
         }
     }
 
-    /// Tags, owner and references as listed, so that drift can tell what they were.
+    /// Returns tags, owner and references as listed, so that a drift message can give the old values.
     fn compared(&mut self, resource: &ListedRow, kind: &Kind) -> Compared {
         let field = self.texts.shared("tags");
         let tags = resource.tags.iter();
@@ -710,7 +713,7 @@ impl<'p> Steps<'p> {
 }
 
 impl Planner<'_> {
-    /// What a step's calls name.
+    /// Returns the variables that a step's calls name.
     fn vars(
         &self,
         key: &ResourceKey,
@@ -719,7 +722,7 @@ impl Planner<'_> {
         links: &[Link<'_>],
     ) -> BTreeMap<String, String> {
         let mut vars = kind.id_variables(&key.id);
-        // The call knows the id by itself.
+        // The call has the id already.
         vars.remove("id");
         let delete = kind.spec.delete.iter().chain(&kind.spec.delete_one);
         if delete
@@ -738,10 +741,11 @@ impl Planner<'_> {
     }
 }
 
-/// What a derived resource is part of, and by what all that goes along with one is listed.
+/// Returns the variables of a derived resource, and the scope by which one list shows everything that goes
+/// along.
 fn scope_vars(resource: &ListedRow, kind: &Kind, links: &[Link<'_>]) -> BTreeMap<String, String> {
     let mut vars = BTreeMap::new();
-    // Only where all that it holds goes: then what a list by it shows will be few.
+    // Only if everything in the scope goes: then a list by it will show few rows.
     if let Some(scope) = kind.spec.list.as_ref().and_then(|list| list.scope.as_ref())
         && let Some(value) = resource.facts.one(scope)
         && links.iter().any(|link| link.to.id == value)
@@ -755,8 +759,8 @@ fn scope_vars(resource: &ListedRow, kind: &Kind, links: &[Link<'_>]) -> BTreeMap
     vars
 }
 
-/// What drift compares of one resource: project, name, tags, owner and references; never status,
-/// times or revision (P1).
+/// Hashes what drift compares of one resource: project, name, tags, owner and references; never status, times
+/// or revision (P1).
 fn fingerprint(resource: &ListedRow, kind: &Kind) -> String {
     let mut tags: Vec<&str> = resource.tags.iter().map(|tag| &**tag).collect();
     tags.sort_unstable();
@@ -815,7 +819,7 @@ impl Canonical {
     fn steps(&mut self, steps: &[PlanStep]) {
         self.list(steps, |canonical, step| {
             let mut step = json!(step);
-            // Its fingerprint stands for it; and who approved a plan before it was kept, approved the same.
+            // The fingerprint covers it; and plans that were approved before it was stored keep their hash.
             if let Value::Object(fields) = &mut step {
                 fields.remove("compared");
             }

@@ -1,4 +1,4 @@
-//! What changed between an approved plan and the same plan made anew (P1).
+//! Finds what changed between an approved plan and the same plan made again (P1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,15 @@ use crate::domain::model::{
 };
 use crate::domain::text::escape;
 
-/// Changes that one refusal keeps.
+/// Maximum number of changes that one refusal keeps.
 const KEPT_MAX: usize = 100;
-/// Changes that one line tells; the others are counted.
+/// Number of changes that one line names; the others are counted.
 const TOLD_MAX: usize = 10;
-/// Characters of a value that one line tells.
+/// Maximum number of characters of a value in one line.
 const VALUE_MAX: usize = 80;
 
-/// Every resource that is new, missing or changed. Empty: the plans differ in their order, mapping,
-/// endpoints or options alone.
+/// Returns every resource that is new, missing or changed. If there is none, the plans differ only in order,
+/// mapping, endpoints or options.
 pub fn changes(before: &Plan, after: &Plan) -> Vec<PlanChange> {
     let (old, new) = (by_resource(before), by_resource(after));
     let change = |step: &PlanStep, change, fields| PlanChange {
@@ -44,7 +44,7 @@ pub fn changes(before: &Plan, after: &Plan) -> Vec<PlanChange> {
     found
 }
 
-/// The steps of each resource: one, or two where it is enabled or released first.
+/// Groups the steps by resource: one, or two where it is enabled or released first.
 fn by_resource(plan: &Plan) -> BTreeMap<ResourceKey, Vec<&PlanStep>> {
     let mut steps: BTreeMap<ResourceKey, Vec<&PlanStep>> = BTreeMap::new();
     for step in plan.steps.iter().chain(&plan.automatic).chain(&plan.unset) {
@@ -74,7 +74,7 @@ fn fields(before: &[&PlanStep], after: &[&PlanStep]) -> Vec<FieldChange> {
         new.project_id.to_string(),
     );
     let (old_fields, new_fields) = (old.compared.fields(), new.compared.fields());
-    // A plan that an older version made has none of them.
+    // A plan of an older version has none of them.
     if !old.compared.is_empty() || old.fingerprint == new.fingerprint {
         let both: BTreeSet<&str> = old_fields
             .keys()
@@ -154,7 +154,7 @@ fn quoted(value: &str) -> String {
     }
 }
 
-/// The changes for a person, in one line.
+/// Writes the changes for a person, in one line.
 pub fn changes_line(changes: &[PlanChange]) -> String {
     let mut lines: Vec<String> = changes.iter().take(TOLD_MAX).map(line).collect();
     match changes.len().saturating_sub(lines.len()) {
@@ -167,8 +167,8 @@ pub fn changes_line(changes: &[PlanChange]) -> String {
     }
 }
 
-/// The targets at the sites that changed, each with what changed there. A change at a site that holds only
-/// copies, or of the plan as a whole, is told of every target.
+/// Refuses the targets at the sites that changed, each with the changes there. A change at a site that holds
+/// only copies, or of the plan as a whole, refuses every target.
 pub fn drifted(targets: &[Target], changes: &[PlanChange]) -> Vec<Refusal> {
     let refusal = |target: &Target, here: &[PlanChange]| Refusal {
         resource: target.clone(),

@@ -1,11 +1,11 @@
-//! Orders: who waits for whom, and what is longest.
+//! Orders steps by what they wait for, and ranks them by the longest chain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::model::{Plan, ResourceKey};
 
-/// Nodes in an order in which each comes after all that it depends on, level by level, keys ascending
-/// within a level; and what is left if some wait for each other.
+/// Returns the nodes in an order in which each comes after everything that it depends on: level by level,
+/// with ascending keys within a level. The second list holds the rest, if some nodes wait for each other.
 pub(super) fn layers<'n>(
     depends_on: &BTreeMap<&'n ResourceKey, BTreeSet<&'n ResourceKey>>,
 ) -> (Vec<&'n ResourceKey>, Vec<&'n ResourceKey>) {
@@ -47,10 +47,11 @@ pub(super) fn layers<'n>(
     (ordered, left)
 }
 
-/// For each step, how many steps the longest chain after it has: what runs first when not all can.
+/// Returns, for each step, the length of the longest chain of steps after it. If not all steps can run, the
+/// highest rank runs first.
 pub fn ranks(plan: &Plan) -> Vec<u32> {
     let mut ranks = vec![0u32; plan.steps.len()];
-    // Steps stand after all that they depend on, so one walk from the end is enough.
+    // Steps come after everything that they depend on, so one walk from the end is enough.
     for step in plan.steps.iter().rev() {
         let Some(own) = ranks.get(step.id as usize).copied() else {
             continue;

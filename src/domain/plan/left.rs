@@ -1,5 +1,5 @@
-//! What stays though it belongs to something that goes: what a guard leaves there, with its parts and what
-//! it uses (N19).
+//! Finds the resources that stay although they belong to something that goes: those that a guard leaves
+//! there, with their parts and with what they use (N19).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) struct Stays<'k> {
 }
 
 impl<'k> Planner<'k> {
-    /// The guards that hold for a resource in this plan.
+    /// Returns the guards that apply to a resource in this plan.
     pub(super) fn guards<'p>(
         &'p self,
         resource: &'p ListedRow,
@@ -28,7 +28,7 @@ impl<'k> Planner<'k> {
         guards.filter(move |guard| !given(guard) && resource.facts.hold(&guard.when))
     }
 
-    /// What is left by a guard, and all that is left with it.
+    /// Returns the resources that a guard leaves, and everything that stays with them.
     pub(super) fn what_is_left(&self) -> BTreeMap<Arc<ResourceKey>, Stays<'k>> {
         let mut left = BTreeMap::new();
         for (key, resource) in &self.seen {
@@ -55,7 +55,7 @@ impl<'k> Planner<'k> {
         }
     }
 
-    /// Whether something goes in which the guard leaves the resource.
+    /// Whether the guard leaves the resource in something that goes.
     fn is_left_in(&self, guard: &GuardRule, of: &KindName, key: &ResourceKey) -> bool {
         let mut going = self
             .going
@@ -72,7 +72,7 @@ impl<'k> Planner<'k> {
         going.is_some_and(|going| going.fate == Fate::Target)
     }
 
-    /// What the cloud would remove along with what is left: it is of no use without it.
+    /// Returns the parts of the resources that stay: the cloud would remove those parts along with them.
     fn parts_of(
         &self,
         left: &BTreeMap<Arc<ResourceKey>, Stays<'k>>,
@@ -102,7 +102,7 @@ impl<'k> Planner<'k> {
         parts
     }
 
-    /// What is left cannot do without it.
+    /// Returns the resources that are needed by those that stay.
     fn used_by(
         &self,
         left: &BTreeMap<Arc<ResourceKey>, Stays<'k>>,
@@ -134,7 +134,7 @@ fn belongs_to(kind: &Kind, of: &KindName) -> bool {
     kind.spec.references.iter().any(|it| it.to == *of)
 }
 
-/// What a resource refers to by an id, where the reference has such an effect.
+/// Returns what a resource refers to by an id, through references with a `wanted` effect.
 fn referred<'r>(
     key: &'r ResourceKey,
     resource: &'r ListedRow,

@@ -1,4 +1,4 @@
-//! What planning keeps of listed rows: little, since a plan may see hundreds of thousands of them.
+//! The parts of listed rows that planning keeps: few, since a plan may list hundreds of thousands of rows.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use super::{Lookup, Protection};
 use crate::domain::kinds::{Kind, Kinds, OneOf, text};
 use crate::domain::model::{Resource, ResourceKey};
 
-/// A resource as a listing showed it, in what rules read.
+/// A listed resource, reduced to what rules read.
 pub(super) struct ListedRow {
     pub(super) name: Arc<str>,
     /// Empty where the cloud keeps none.
     pub(super) project_id: Arc<str>,
     pub(super) tags: Vec<Arc<str>>,
     pub(super) facts: Facts,
-    /// The rule that protects it (P4).
+    /// The rule that protects it (P4), if there is one.
     pub(super) protected: Option<String>,
 }
 
@@ -44,7 +44,7 @@ impl Facts {
         Self(facts.into())
     }
 
-    /// The non-empty texts under a path.
+    /// Returns the non-empty texts under a path.
     pub(super) fn all<'f>(&'f self, path: &str) -> impl Iterator<Item = &'f str> {
         self.0
             .iter()
@@ -52,7 +52,7 @@ impl Facts {
             .map(|(_, text)| &**text)
     }
 
-    /// What is under a path, with the path, for who keeps it.
+    /// Returns the non-empty texts under a path, each with the path, for a caller that keeps them.
     pub(super) fn kept<'f>(&'f self, path: &str) -> impl Iterator<Item = &'f (Arc<str>, Arc<str>)> {
         let facts = self.0.iter();
         facts.filter(move |(at, text)| **at == *path && !text.is_empty())
@@ -70,7 +70,7 @@ impl Facts {
         self.0.iter().map(|(path, text)| (&**path, &**text))
     }
 
-    /// Takes over what another row says under these paths.
+    /// Copies what another row says under these paths.
     pub(super) fn take(&mut self, paths: &[String], other: &Self) {
         let taken = other
             .0
@@ -112,7 +112,7 @@ fn flatten(value: &Value, path: &str, texts: &mut Texts, facts: &mut Vec<(Arc<st
     }
 }
 
-/// Each text once, for all that share it.
+/// Stores each text once, for all rows that share it.
 #[derive(Default)]
 pub(super) struct Texts(HashSet<Arc<str>>);
 
@@ -129,7 +129,7 @@ impl Texts {
     }
 }
 
-/// The rows that a lookup finds, as they come.
+/// The rows of a lookup, as they arrive.
 pub struct Found<'p> {
     kinds: &'p Kinds,
     listed: Option<&'p Kind>,
@@ -137,7 +137,7 @@ pub struct Found<'p> {
     lookup: Lookup,
     texts: Texts,
     pub(super) resources: Vec<(ResourceKey, ListedRow)>,
-    /// Where the part that comes now began.
+    /// Where the current part of the rows began.
     part: usize,
 }
 
@@ -154,12 +154,12 @@ impl<'p> Found<'p> {
         }
     }
 
-    /// A part of the rows begins.
+    /// Begins a part of the rows.
     pub fn begin(&mut self) {
         self.part = self.resources.len();
     }
 
-    /// The part that came last begins anew.
+    /// Begins the current part again.
     pub fn begin_again(&mut self) {
         self.resources.truncate(self.part);
     }

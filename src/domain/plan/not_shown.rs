@@ -1,5 +1,5 @@
-//! What a service does not show to the login. Where each of these shows itself by a resource of another
-//! service too, that tells whether there are any: a plan that has none of those needs no more.
+//! Kinds that a service does not show to the login. If each of their resources also shows in a resource of
+//! another service, a plan without any of those does not need the hidden list.
 
 use super::listed_rows::ListedRow;
 use super::{Lookup, Planner};
@@ -7,7 +7,7 @@ use crate::domain::kinds::{Kind, Reference};
 use crate::domain::model::{KindName, Refusal, RefusalRule, ResourceKey, Site};
 
 impl<'k> Planner<'k> {
-    /// Whether whatever a lookup could find would show itself elsewhere too.
+    /// Whether everything that a lookup could find would also show elsewhere.
     pub fn can_do_without(&self, lookup: &Lookup) -> bool {
         let key = lookup.filter.as_ref().map(|filter| filter.key.as_str());
         let goes = |to: &KindName| {
@@ -29,7 +29,7 @@ impl<'k> Planner<'k> {
         self.not_shown.insert(at, why);
     }
 
-    /// The resources by which something shows itself that is not shown.
+    /// Returns the resources that show that there is one of the hidden kind `unseen`.
     fn shows_unseen<'p>(
         &'p self,
         site: &'p Site,

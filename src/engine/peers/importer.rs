@@ -1,4 +1,5 @@
-//! As an importer: watches, and deletes or unsets what points at what goes elsewhere (G4, G6).
+//! The importer's side: watches owners, and deletes or unsets resources here that refer to resources
+//! being deleted there (G4, G6).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,18 +18,19 @@ use crate::engine::{Done, Shared, UnderWay};
 use crate::ledger::{Applied, AuditEntry, Change, LedgerError, NewDeletion, ToSeeTo};
 use crate::peers::Peer;
 
-/// Targets of one deletion that sees to what points at them.
+/// Maximum number of resources whose referrers one deletion handles.
 const SEEN_TO_TOGETHER: usize = 1_000;
-/// An owner that does not answer is tried again after this, and after twice as long each time.
+/// First wait before an owner that does not answer is asked again; it doubles each time.
 const AGAIN_FIRST: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(15);
-/// News are taken in at most so often: an owner that always has some must not keep the ledger writing.
+/// Minimum time between two answers of a watch: an owner that always has news must not keep the ledger
+/// writing.
 const HEARD_EVERY: Duration = Duration::from_millis(20);
-/// Owners are told at most so often that asking is worth it.
+/// Minimum time between two hints to owners.
 const HINT_EVERY: Duration = Duration::from_millis(200);
 
 impl Shared {
-    /// Begins a watch for each deployment that we import from; each lasts as long as the engine.
+    /// Starts a watch for each deployment that we import from; each lasts as long as the engine.
     pub(in crate::engine) async fn watch_all(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -77,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// Durable before it is heard: what we say that we heard is never asked for again.
+    /// Commits notices before they count as received: those that we acknowledge are never sent again.
     async fn take_in(
         &self,
         deployments: &Deployments,
@@ -127,7 +129,8 @@ impl Shared {
         Ok(())
     }
 
-    /// What points here at what goes elsewhere is seen to, when more of that was heard.
+    /// Starts handling the resources here that refer to resources being deleted elsewhere, after new
+    /// notices.
     pub(in crate::engine) fn react(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -153,7 +156,7 @@ impl Shared {
         });
     }
 
-    /// By one deletion for each root, and so many targets.
+    /// Creates one deletion for each root and batch of targets.
     async fn see_to_all(&self) -> Result<(), LedgerError> {
         while let Some(next) = self.ledger.to_see_to(SEEN_TO_TOGETHER).await? {
             let ToSeeTo { owner, root, keys } = next;
@@ -216,8 +219,8 @@ impl Shared {
         }
     }
 
-    /// Owners whose resources something here points at are told that asking may be worth it, once what
-    /// changed has settled for a moment.
+    /// Tells the owners that are deleting resources that asking again may be worth it. Waits a moment
+    /// first, so that changes gather.
     pub(in crate::engine) fn hint_owners(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -245,15 +248,15 @@ impl Shared {
                     owner.is_some_and(|owner| going.contains(&owner.name))
                 });
                 let hints = hinted.map(|peer| shared.hint(peer));
-                // One that is lost is made good by the owner's own poll.
+                // The owner's own poll makes up for a hint that is lost.
                 let _ = futures_util::future::join_all(hints).await;
             }
             Done::Hinted
         });
     }
 
-    /// New references to what another deployment keeps are decided by a view that is fresh, or not at all
-    /// (G10). Whether it is being deleted there, the ledger says when it writes.
+    /// Allows a new reference to another deployment's resource only if the watch there is fresh (G10).
+    /// Whether the resource is being deleted, the ledger checks at the write.
     pub(in crate::engine) fn may_refer_to(
         &self,
         reference: &NativeReference,
@@ -301,7 +304,8 @@ impl Shared {
 }
 
 impl Deployments {
-    /// One that is not fresh is answered at once, news or not.
+    /// Builds the next watch. If the last one is not fresh, it asks for an answer at once, with or
+    /// without news.
     fn next_watch(&self, peer: &Peer, now: DateTime<Utc>) -> Watch {
         let watching = self.watching().get(peer).cloned().unwrap_or_default();
         let wait = match self.is_fresh(&watching, now) {

@@ -1,8 +1,8 @@
-//! Other deployments: this engine as an importer, which watches and sees to what is its own, and as an
-//! owner, which waits for the word of those that import from it.
+//! Other deployments. As an importer this engine watches owners and handles its own resources; as an owner
+//! it waits for the clearances of its importers.
 //!
-//! A deployment whose own references are asynchronous imports from itself: it hears of its own
-//! deletions, sees to its own resources and gives its own word, by the same code without a network.
+//! A deployment whose own references are asynchronous imports from itself: the same code, without a
+//! network, delivers its own deletions, handles its own resources and gives its own clearances.
 
 mod importer;
 mod owner;
@@ -25,30 +25,32 @@ use crate::domain::text::escape;
 use crate::ledger::{Heard, Importer};
 use crate::peers::{Peer, PeerFailure, Peers};
 
-/// What an engine knows of others.
+/// An engine's own deployment, and the peers that it can reach.
 pub struct Neighbours {
     pub home: Deployment,
     pub peers: Arc<dyn Peers>,
-    /// How long a watch waits for news: the heartbeat, and how often an owner asks by itself (G5).
+    /// How long a watch waits for a notice (the heartbeat), and how often an owner asks without a hint
+    /// (G5).
     pub heartbeat: std::time::Duration,
 }
 
-/// The same while it runs.
+/// The state of the deployments while an engine runs.
 pub(super) struct Deployments {
     home: Deployment,
     peers: Arc<dyn Peers>,
     heartbeat: std::time::Duration,
-    /// By the owner's place: how its watch is.
+    /// The watches, by owner.
     watching: Mutex<BTreeMap<Peer, Watching>>,
-    /// By the importer's name.
+    /// The importers, by name.
     importing: Mutex<BTreeMap<String, Importing>>,
-    /// Something was heard: for questions that came too early.
+    /// Wakes questions that came before the notices that they are about.
     heard: Notify,
-    /// More is going elsewhere that may have to be seen to here; at the start, what was heard before.
+    /// Whether notices may wait to be handled; true at the start, for those that an earlier engine
+    /// received.
     to_see_to: AtomicBool,
 }
 
-/// An owner that is watched.
+/// The watch on an owner.
 #[derive(Clone, Debug, Default)]
 struct Watching {
     kinds: BTreeSet<KindName>,
@@ -59,7 +61,7 @@ struct Watching {
     reason: String,
 }
 
-/// An importer whose word is waited for, as it is on record.
+/// An importer that is on record, whose clearances are needed.
 #[derive(Clone, Debug)]
 struct Importing {
     deployment: Deployment,
@@ -68,12 +70,12 @@ struct Importing {
     seq: i64,
     asked_at: Option<DateTime<Utc>>,
     asking: bool,
-    /// It says that asking is worth it, or something new waits for its word.
+    /// Whether to ask it soon: it gave a hint, or something new waits for its clearance.
     hinted: bool,
     reason: String,
 }
 
-/// A watch that was not heard for so many heartbeats decides nothing any more (G10).
+/// Number of missed heartbeats after which a watch decides nothing any more (G10).
 const STALE_HEARTBEATS: i32 = 3;
 
 impl Deployments {
@@ -97,8 +99,8 @@ impl Deployments {
         *peer == self.home_peer()
     }
 
-    /// Whether a deployment may call itself so. Its service and region are those of the peer that was
-    /// recognized; the name it says itself (P13).
+    /// Checks that a deployment may use its name. Its service and region are those of the peer that was
+    /// recognized; only the name is its own claim (P13).
     fn check_sender(&self, from: &Deployment) -> Result<(), String> {
         if *from == self.home {
             return Ok(());
@@ -141,7 +143,8 @@ impl Deployments {
         importing.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is to be watched, and for which kinds: each deployment of a service whose kinds ours refer to.
+    /// Lists the owners to watch, and for which kinds: each deployment of a service whose kinds ours refer
+    /// to.
     fn imported(&self, kinds: &Kinds) -> BTreeMap<Peer, BTreeSet<KindName>> {
         let mut imported: BTreeMap<Peer, BTreeSet<KindName>> = BTreeMap::new();
         let known = self.peers.known();
@@ -168,21 +171,21 @@ impl Deployments {
         watching.heard_at.is_some_and(|at| now - at <= limit)
     }
 
-    /// Something new may wait for the word of importers.
+    /// Makes all importers due to be asked: something new may wait for their clearances.
     pub(super) fn ask_again(&self) {
         for importing in self.importing().values_mut() {
             importing.hinted = true;
         }
     }
 
-    /// Whether the word of anyone is waited for at all.
+    /// Whether any importer is on record.
     pub(super) fn any_importer(&self) -> bool {
         !self.importing().is_empty()
     }
 }
 
 impl Shared {
-    /// None where this engine is no deployment.
+    /// Returns an error where this engine is not a deployment.
     pub(super) fn deployments(&self) -> Result<&Deployments, ControlError> {
         self.deployments
             .as_ref()
@@ -230,7 +233,7 @@ impl Shared {
             } = importer.deployment.clone();
             let seen = importing.get(&name);
             let status = importer_status(importer, seen, newest.1);
-            // Where another one took its place, both are on record.
+            // If another deployment took its service and region, both are on record.
             let same = rows.iter_mut().find(|row| {
                 (&row.service, &row.region) == (&service, &region)
                     && row.name.as_ref().is_none_or(|known| *known == name)
@@ -282,7 +285,7 @@ impl Shared {
     }
 }
 
-/// Of a name that is too long to be one.
+/// Cuts a name that is too long to be one.
 fn cut(name: &str) -> &str {
     name.char_indices()
         .nth(40)

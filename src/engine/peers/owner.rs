@@ -1,5 +1,5 @@
-//! As an owner: nothing is accepted that someone elsewhere blocks, and nothing goes before all who may
-//! point at it have said that nothing does (G2, G7).
+//! The owner's side: refuses a deletion that a resource elsewhere blocks, and removes nothing before each
+//! importer has given its clearance (G2, G7).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,19 +27,19 @@ use crate::engine::{Done, Shared};
 use crate::ledger::{Applied, Change, ClaimedStep, LedgerError};
 use crate::peers::Peer;
 
-/// Changes of tombstones that one answer tells.
+/// Maximum number of tombstone changes in one answer to a watch.
 const NEWS_MAX: usize = 1_000;
-/// After a commit, how long a watch gathers what else comes: thousands may be on their way.
+/// How long a watch gathers further changes after a commit: thousands may be on their way.
 const GATHER: Duration = Duration::from_millis(20);
 /// Longer waits are cut to this.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// What points at what a plan deletes, and does not block it, is named up to this many.
+/// Maximum number of referrers that do not block a plan and that it names.
 const NAMED_MAX: usize = 5;
-/// Refusals of one importer that a plan names.
+/// Number of refusals after which an importer is not asked further about a plan.
 const REFUSALS_MAX: usize = 100;
 
 impl Shared {
-    /// What is on record from an earlier engine; and this deployment itself, where it refers to its own.
+    /// Loads the importers on record; also records this deployment itself, where it refers to its own.
     pub(in crate::engine) async fn recall_importers(&self) -> Result<(), LedgerError> {
         let Some(deployments) = &self.deployments else {
             return Ok(());
@@ -65,11 +65,11 @@ impl Shared {
         Ok(())
     }
 
-    /// What an importer hears. It is on record before it hears anything (G12).
+    /// Answers an importer's watch. The importer is on record before it receives anything (G12).
     pub(in crate::engine) async fn news_for(&self, watch: Watch) -> Result<News, ControlError> {
         let deployments = self.deployments()?;
         deployments.check_sender(&watch.from).map_err(not_allowed)?;
-        // What no kind here is called, nothing here can be: its names would only fill the ledger.
+        // A kind that is unknown here has no resources here: its name would only fill the ledger.
         let mut watch = watch;
         watch.kinds.retain(|kind| self.kinds.get(kind).is_some());
         self.record(deployments, &watch).await?;
@@ -84,7 +84,7 @@ impl Shared {
                 .ledger
                 .news(from, since.clone(), watch.kinds.clone(), NEWS_MAX);
             let news = news.await.map_err(ledger_error)?;
-            // Also that there is nothing of its kinds is news: so far it has heard us.
+            // An answer without changes is news too: it tells the importer how far it has heard us.
             if news.ledger != watch.ledger || news.seq != watch.after {
                 return Ok(news);
             }
@@ -120,7 +120,7 @@ impl Shared {
         let seen = importing.entry(name.clone()).or_insert_with(recorded);
         seen.kinds.clone_from(&watch.kinds);
         seen.seen_at = Some(self.clock.now());
-        // What it hears later than we asked it may change its answer.
+        // Notices that it received after our last question may change its answer.
         let begins = watch.ledger.is_empty() || watch.wait_ms == 0;
         seen.hinted |= seen.seq != watch.after || begins;
         seen.seq = watch.after;
@@ -140,8 +140,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Adds to a plan what blocks it elsewhere (G2), and says what else points there. Who does not answer
-    /// is not clear.
+    /// Adds to a plan the blockers in other deployments (G2), and warns of other referrers there. If an
+    /// importer does not answer, the plan is refused.
     pub(in crate::engine) async fn ask_elsewhere(&self, plan: &mut Plan) {
         let Some(deployments) = &self.deployments else {
             return;
@@ -211,7 +211,7 @@ impl Shared {
         self.answers(importer, (ledger, seq), about.collect()).await
     }
 
-    /// The whole answer to a question, or why there is none.
+    /// Returns the complete answer to a question, or why there is none.
     async fn answers(
         &self,
         importer: &Deployment,
@@ -242,7 +242,7 @@ impl Shared {
         Ok(answers.about)
     }
 
-    /// What only importers hold is not sent: it waits for their word. None: it may be sent.
+    /// Holds back a step that waits for importers' clearances. None: the step may be sent.
     pub(in crate::engine) async fn awaits_clearance(&self, step: &ClaimedStep) -> Option<Change> {
         let deployments = self.deployments.as_ref()?;
         if !deployments.any_importer() || !takes_away(step.action) {
@@ -251,7 +251,7 @@ impl Shared {
         let awaited = match self.ledger.pending_clearances(step.id).await {
             Ok(awaited) if awaited.is_empty() => return None,
             Ok(awaited) => awaited,
-            // What is not known is no word.
+            // An unknown state is not a clearance.
             Err(error) => {
                 tracing::error!(%error, step = step.id, "whose word it waits for was not read");
                 Vec::new()
@@ -264,7 +264,8 @@ impl Shared {
             ),
             awaited => awaiting(awaited),
         };
-        // What stays here and holds it is said in the same pass, and not only when its turn comes (G11).
+        // Blockers that stay here are named in the same pass, and not only when the step's turn comes
+        // (G11).
         let stays = self.held_by_what_stays(&step.key).await;
         for held in stays.iter().flatten() {
             message = format!("{}; {message}", in_the_way(&held.blocker()));
@@ -294,8 +295,8 @@ impl Shared {
         Some(self.outcome_change(step, decision, line, Some(Answer::default())))
     }
 
-    /// Asks importers whose word is waited for: those that hint, that have something new to say a word on,
-    /// and each by itself at every heartbeat (G5). Says how long none is due.
+    /// Asks the importers whose clearances are needed: those that gave a hint or have something new to
+    /// clear, and each at every heartbeat (G5). Returns how long none is due.
     pub(in crate::engine) fn ask_importers(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -366,14 +367,14 @@ impl Shared {
                 now: self.clock.now(),
             };
             let applied = self.ledger.commit(vec![answered]).await.map_err(said)?;
-            // What says the same again is news for nobody.
+            // An answer that changes nothing need wake nobody.
             if applied.iter().any(|it| *it != Applied::Moved(0)) {
                 self.committed();
             }
         }
     }
 
-    /// A person says that an importer is gone for good (G12).
+    /// Releases an importer that a person declares gone for good (G12).
     pub(in crate::engine) async fn release_importer(
         &self,
         envelope: &Envelope,
@@ -397,8 +398,8 @@ impl Shared {
 }
 
 impl Deployments {
-    /// Those on record whose kinds refer to what this plan deletes; not this deployment, whose own
-    /// references the plan has seen.
+    /// Returns the importers on record whose kinds refer to resources that this plan deletes. This
+    /// deployment is left out: the plan contains its own references.
     fn importers_of(&self, plan: &Plan) -> Vec<(Deployment, BTreeSet<KindName>)> {
         let planned: BTreeSet<&KindName> = plan.steps.iter().map(|step| &step.kind).collect();
         let importing = self.importing();
@@ -430,7 +431,7 @@ fn takes_away(action: Action) -> bool {
     matches!(action, Action::Delete | Action::Detach)
 }
 
-/// What points at what a plan deletes, and does not block it.
+/// Returns a warning that names referrers which do not block the plan.
 fn goes_first(importer: &str, references: u64, mut named: Vec<String>) -> Option<String> {
     let more = references.saturating_sub(named.len() as u64);
     if more > 0 {

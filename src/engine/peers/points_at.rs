@@ -1,4 +1,5 @@
-//! As an importer: what here points at resources of the deployment that asks (G5, G7, G13).
+//! The importer's side: finds the resources here that refer to resources of the asking deployment (G5, G7,
+//! G13).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,17 +22,17 @@ use crate::engine::control_service::ledger_error;
 use crate::ledger::{LiveStep, PointedAt, Referrer};
 use crate::peers::Peer;
 
-/// What stays and is in the way is named up to this many.
+/// Maximum number of referrers that are named as blockers.
 const NAMED_MAX: usize = 3;
-/// What holds up one holder is told up to this many.
+/// Maximum number of blockers reported for one referrer.
 const HELD_BY_MAX: usize = 12;
-/// And in one answer up to this many, which are some megabytes.
+/// Maximum number of blockers in one answer: some megabytes.
 const HELD_BY_TOLD_MAX: usize = 10_000;
-/// A question that came before what it is about was heard waits so long for that.
+/// How long a question waits for the notices that it is about.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
 impl Shared {
-    /// Answers only from a view that has heard what the question is about (G7).
+    /// Answers only from a view that includes the notices that the question is about (G7).
     pub(in crate::engine) async fn points_at(
         &self,
         question: Question,
@@ -128,8 +129,8 @@ impl Shared {
         })
     }
 
-    /// What holds up what goes, each below what it holds: what goes before it, what stays in the way, and
-    /// what holds those in turn, here and in other deployments.
+    /// Lists what blocks a live step, each blocker with the resource that it holds: dependents that go
+    /// first, referrers that stay, and what blocks those in turn, here and in other deployments.
     async fn held_by(
         &self,
         key: &ResourceKey,
@@ -169,7 +170,7 @@ impl Shared {
         Ok(goes.collect())
     }
 
-    /// Of a step that is held: what stays first, or what its last attempt met.
+    /// Returns the referrers that stay and hold a step, or else the blockers that its last attempt met.
     async fn obstacles(
         &self,
         key: &ResourceKey,
@@ -188,7 +189,8 @@ impl Shared {
         Ok(live.into_iter().next().flatten())
     }
 
-    /// Why the deletion that was to see to what points at this does not; empty if it does, or is to come.
+    /// Says why the deletion that should handle the referrers of this resource does not; empty if it does,
+    /// or is to come.
     async fn not_seen_to(&self, key: &ResourceKey) -> Result<String, ControlError> {
         let handled_by = self.ledger.seen_to_by(key.clone()).await;
         let deletion = handled_by.map_err(ledger_error)?.filter(|deletion| {
@@ -205,9 +207,9 @@ impl Shared {
         }))
     }
 
-    /// Who waits for whom, from this resource on, as far as this deployment knows. What waits for something
-    /// else, or for what does not go under the same root, is left out, so that no circle is seen where
-    /// there is none.
+    /// Collects who waits for whom, from this resource on, as far as this deployment knows. Resources that
+    /// wait for something else, or for a resource under another root, are left out, so that no false cycle
+    /// is found.
     async fn waits(&self, key: &ResourceKey, root: &str) -> Result<Waits, ControlError> {
         let home = key.site.clone();
         let mut waits = Waits::default();
@@ -239,7 +241,7 @@ impl Shared {
             if known {
                 waits.add(key, on.clone());
             }
-            // A circle may come through here more than once.
+            // A cycle may pass here more than once.
             let others = waits.waited_for().filter(|it| it.site == home).cloned();
             let next: Vec<ResourceKey> = on.into_iter().chain(others).collect();
             for key in next.into_iter().filter(|it| it.site == home) {
@@ -251,8 +253,9 @@ impl Shared {
         Ok(waits)
     }
 
-    /// What a step waits for in this deployment, its importers aside: others of its deletion that go first,
-    /// and what of the registry points at it. None: it waits for something else, or for nothing.
+    /// Returns what a step waits for in this deployment, apart from importers: steps of its deletion that
+    /// go first, and registry resources that refer to it. None: it waits for something else, or for
+    /// nothing.
     async fn waited_for_here(
         &self,
         key: &ResourceKey,
@@ -270,7 +273,7 @@ impl Shared {
         Ok(all_named.then(|| before.chain(holders).collect()))
     }
 
-    /// What of the registry points at a resource of its own, and must let go of it first.
+    /// Returns the registry's resources that refer to this one and must release it first.
     pub(in crate::engine) async fn held_here(
         &self,
         key: &ResourceKey,
@@ -283,7 +286,7 @@ impl Shared {
         Ok(held.into_iter().next().unwrap_or_default())
     }
 
-    /// Of that, a few that do not go by the same root.
+    /// Returns a few of those that are not being deleted under the same root.
     pub(in crate::engine) async fn held_by_what_stays(
         &self,
         key: &ResourceKey,
@@ -303,7 +306,8 @@ impl Shared {
         Ok(held)
     }
 
-    /// Whether it goes only by itself: then the deletion of what it points at is refused (G2).
+    /// Whether the referrer goes only by itself: then the deletion of the resource it refers to is refused
+    /// (G2).
     fn blocks(&self, referrer: &Referrer) -> bool {
         let kind = self.kinds.get(&referrer.key.kind);
         kind.is_some_and(|kind| {
@@ -321,7 +325,8 @@ impl Shared {
         })
     }
 
-    /// The fields of our own kinds that point at something which must not go before they let go of it.
+    /// Lists the fields of our own kinds whose references must be cleared before the resource that they
+    /// refer to goes.
     pub(in crate::engine) fn pointing_fields(&self) -> Arc<[(KindName, String)]> {
         let fields_of = |kind: &Kind| -> Vec<(KindName, String)> {
             let holding = kind.spec.references.iter();
@@ -337,14 +342,14 @@ impl Shared {
 }
 
 impl Deployments {
-    /// How far the asker's ledger was heard; waits for a moment if that is not far enough.
+    /// Returns how far the asker's ledger has been heard; waits a moment if that is not far enough.
     async fn view(&self, question: &Question) -> Result<i64, ControlError> {
         let deadline = tokio::time::Instant::now() + HEARD_WITHIN;
         let peer = Peer::from(&question.from);
         loop {
             let heard = self.heard.notified();
             tokio::pin!(heard);
-            // From here on nothing that is heard is missed.
+            // From here on no notice is missed.
             heard.as_mut().enable();
             let Some(watching) = self.watching().get(&peer).cloned() else {
                 return Err(ControlError::NotFound {
@@ -383,7 +388,7 @@ pub(in crate::engine) fn in_the_way(by: &Blocker) -> String {
     )
 }
 
-/// Why what is held does not go, in a few words.
+/// Says in a few words why a held step does not go.
 fn held_up(live: &LiveStep, by: Option<&Blocker>) -> String {
     let state = live.state.as_str();
     match (by, &live.error) {
@@ -397,7 +402,7 @@ fn is_held(live: &LiveStep) -> bool {
     matches!(live.state, StepState::Blocked | StepState::Stuck)
 }
 
-/// Others of its deletion go first.
+/// Whether other steps of its deletion go first.
 fn awaits_its_turn(live: &LiveStep) -> bool {
     match live.state {
         StepState::Waiting => true,
@@ -406,7 +411,7 @@ fn awaits_its_turn(live: &LiveStep) -> bool {
     }
 }
 
-/// The type of the error that its last attempt met.
+/// Returns the type of the error that its last attempt met.
 fn met(live: &LiveStep) -> Option<&str> {
     live.error.as_ref().map(|error| error.kind.as_str())
 }

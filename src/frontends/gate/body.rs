@@ -1,4 +1,4 @@
-//! What a body says: JSON that cannot be read in two ways, and the resources that it names.
+//! Request bodies: unambiguous JSON, and the resources that it refers to.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Number, Value};
 
 use super::route::{Named, Routes};
 
-/// A whole JSON text.
+/// Parses a complete JSON text.
 ///
 /// # Errors
-/// It is none, or a key stands twice in one object: the service might take the other one.
+/// The text is not JSON, or an object has a key twice: the service might use the other value.
 pub fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = Unique.deserialize(&mut deserializer)?;
@@ -19,8 +19,8 @@ pub fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     Ok(value)
 }
 
-/// The resources that a body refers to, by the fields that the kinds name, at any depth: in a bulk, in
-/// a tree of a load balancer, in an action's arguments.
+/// Returns the resources that a body refers to, by the fields that the kinds name, at any depth: in a bulk,
+/// in the tree of a load balancer, in the arguments of an action.
 pub fn referred(routes: &Routes, body: &Value) -> Vec<Named> {
     let mut found = Vec::new();
     collect(routes, body, &mut found);
@@ -32,7 +32,7 @@ pub fn referred(routes: &Routes, body: &Value) -> Vec<Named> {
 fn collect(routes: &Routes, value: &Value, found: &mut Vec<Named>) {
     match value {
         Value::Object(fields) => {
-            // JSON patch, as Glance takes it, names the field that it sets by a path.
+            // Glance's JSON patch names the changed field in a path.
             let patched = fields.get("path").and_then(Value::as_str);
             if let (Some(path), Some(value)) = (patched, fields.get("value")) {
                 let field = path.rsplit('/').next().unwrap_or(path);
@@ -48,7 +48,7 @@ fn collect(routes: &Routes, value: &Value, found: &mut Vec<Named>) {
     }
 }
 
-/// The resources that a field names, if the kinds know it.
+/// Adds the resources that a field names, if a kind has that field.
 fn name(routes: &Routes, field: &str, value: &Value, found: &mut Vec<Named>) {
     let Some(kinds) = routes.referred(field) else {
         return;
@@ -66,7 +66,7 @@ fn name(routes: &Routes, field: &str, value: &Value, found: &mut Vec<Named>) {
     }
 }
 
-/// A value whose objects have each key once.
+/// Deserializes a value whose objects have each key once.
 struct Unique;
 
 impl<'de> DeserializeSeed<'de> for Unique {

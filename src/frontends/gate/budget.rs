@@ -1,4 +1,5 @@
-//! One bound for the memory of all that gates read whole: answers that they rewrite, and bodies (P12).
+//! One bound for the memory of everything that gates read completely: answers that they rewrite, and bodies
+//! (P12).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,18 +27,18 @@ impl Read {
     }
 }
 
-/// What is charged for, at a time.
+/// The unit of accounting, in bytes.
 const UNIT: usize = 1 << 10;
-/// Large answers together; the largest takes it alone.
+/// Units for all large answers; the largest answer takes them all.
 const LARGE_UNITS: u32 = 256 << 10;
-/// Small ones together, which so never wait for a large one.
+/// Units for all small answers, which therefore never wait for a large one.
 const SMALL_UNITS: u32 = 96 << 10;
-/// Bodies of requests together.
+/// Units for all request bodies.
 const BODY_UNITS: u32 = 32 << 10;
 /// An answer up to this size is a small one.
 pub(super) const SMALL_BYTES_MAX: usize = 1 << 20;
 
-/// Shared by all gates of an engine: 384 MiB.
+/// The memory that all gates of an engine share: 384 MiB.
 #[derive(Debug)]
 pub struct Budget {
     large: Arc<Semaphore>,
@@ -77,7 +78,7 @@ impl Share {
 }
 
 impl Budget {
-    /// Room for an answer of so many bytes, when there is any; none in time.
+    /// Waits for a share for an answer of this length. None if that takes longer than `within`.
     pub(super) async fn answer(&self, bytes: usize, read: Read, within: Duration) -> Option<Share> {
         let (pool, most) = match bytes <= SMALL_BYTES_MAX {
             true => (&self.small, SMALL_UNITS),
@@ -96,7 +97,7 @@ impl Budget {
         timeout(within, permit).await.ok()?.ok()
     }
 
-    /// Room for a part of a body, if there is any now.
+    /// Returns a share for a part of a body, if one is free now.
     pub(super) fn body(&self, bytes: usize) -> Option<Share> {
         let permit = self
             .bodies
@@ -105,7 +106,7 @@ impl Budget {
         permit.ok().map(|permit| Share { permit })
     }
 
-    /// The same when others have given theirs back.
+    /// Waits for a share for a part of a body.
     pub(super) async fn body_later(&self, bytes: usize) -> Option<Share> {
         let permit = self.bodies.clone().acquire_many_owned(body_units(bytes));
         permit.await.ok().map(|permit| Share { permit })

@@ -1,4 +1,4 @@
-//! DELETE: passed on, answered, or a cascade of the engine's (T6, N1, N7, P7).
+//! DELETE: passed on, answered, or turned into a cascade of the engine (T6, N1, N7, P7).
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::domain::kinds::Kind;
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, PlanOptions, Step, StepState};
 use crate::domain::text::escape;
 
-/// What is checked within this time is answered with its outcome (N7).
+/// A check that ends within this time is answered with its outcome (N7).
 const CHECK_MAX: Duration = Duration::from_millis(800);
 
 impl Gate {
@@ -34,7 +34,7 @@ impl Gate {
         asker: Asker,
     ) -> Result<Response<Out>, Refusal> {
         let Place::Resource { named, .. } = &place else {
-            // A part of something, an edge: an update of what it is part of.
+            // A path below a resource, or an edge: an update of that resource.
             return self.write(head, body, place, asker).await;
         };
         match self.ruled(&head, named, asker, Operation::Delete).await? {
@@ -62,7 +62,7 @@ impl Gate {
         }
     }
 
-    /// Nothing stands in the way of this request but what the cloud, or a plan, says.
+    /// Handles a DELETE that no tombstone decides.
     async fn delete_now(
         &self,
         mut head: request::Parts,
@@ -73,7 +73,7 @@ impl Gate {
         let Some(kind) = self.kinds.get(&named.kind) else {
             return self.pass(head, streamed(body)).await;
         };
-        // Where the service has a cascade of its own, that has its own answer too.
+        // A service with a cascade of its own also gives its own answer.
         let by_itself = kind.cascades_by_itself();
         let cascade = flag(&head.uri, "cascade")?;
         let park = flag(&head.uri, "park")? == Some(true);
@@ -90,7 +90,7 @@ impl Gate {
         }
         if asker == Asker::User
             && (park || self.may_have_copies(kind))
-            // What a service removes is its own, and it does so by its own rights.
+            // A service deletes its own resources with its own rights.
             && !self.is_service(&head).await?
         {
             return self.delete_everywhere(&head, named, options).await;
@@ -112,7 +112,7 @@ impl Gate {
         by.any(|by| by.filter(kind, []).is_some())
     }
 
-    /// The caller, and the deletion that is under way: for who may delete it.
+    /// Returns the caller and the deletion in progress, if the caller may delete the resource.
     async fn known_to(
         &self,
         head: &request::Parts,
@@ -140,7 +140,7 @@ impl Gate {
         }
     }
 
-    /// The deletion that the caller has now asked for: of what he sees, and is his.
+    /// Submits the deletion that the caller requests, of a resource that the caller sees and owns.
     async fn begin(
         &self,
         head: &request::Parts,
@@ -160,7 +160,7 @@ impl Gate {
         let Some(resource) = shown.into_iter().next() else {
             return Err(self.not_found(named).await);
         };
-        // What the plan takes is of the root's project: another's in the way refuses it (P4).
+        // The plan covers the root's project only: a blocker of another project refuses it (P4).
         let own = caller.project_id.as_deref() == Some(resource.project_id.as_str());
         if !own && !caller.is_admin {
             return Err(self.in_use(named, "it belongs to another project", None, None));
@@ -174,7 +174,7 @@ impl Gate {
         Ok((caller, accepted.deletion_id))
     }
 
-    /// 202, or the refusal if it comes soon enough (N7).
+    /// Answers 202, or the refusal if it comes soon enough (N7).
     async fn checked(
         &self,
         caller: &Caller,
@@ -189,8 +189,9 @@ impl Gate {
         }
     }
 
-    /// A plain DELETE of what may have copies, which go too, or of what is to go once nothing holds it.
-    /// Until something is sent it is refused as by the cloud; from then on nothing is undone.
+    /// Handles a plain DELETE of a resource that may have copies, which go too, or that is to go once nothing
+    /// blocks it (`park`). Until something is sent, it is refused as the cloud would; after that nothing is
+    /// undone.
     async fn delete_everywhere(
         &self,
         head: &request::Parts,
@@ -220,8 +221,9 @@ impl Gate {
         }
     }
 
-    /// The deletion when it has ended or cannot move before `plain_wait` is over, and the steps that hold it
-    /// up: a step whose next attempt comes before that is waited for (a 503 of a second is no refusal).
+    /// Returns the deletion and the steps that hold it up, once it has ended, cannot move within
+    /// `plain_wait`, or that time is over. A step whose next attempt comes sooner is waited for: a 503 of a
+    /// second is no refusal.
     async fn settled(&self, id: &str, park: bool) -> Result<(Deletion, Vec<Step>), Refusal> {
         let until = Instant::now() + self.settings.plain_wait;
         let mut changes = self.control.snapshot();
@@ -250,7 +252,7 @@ impl Gate {
         }
     }
 
-    /// Steps that do not move.
+    /// Lists the steps that are stuck or blocked.
     async fn holding(&self, id: &str) -> Result<Vec<Step>, Refusal> {
         let steps = query::Steps {
             deletion_id: Some(id.to_owned()),
@@ -261,7 +263,7 @@ impl Gate {
         Ok(found.rows)
     }
 
-    /// The deletion as it is when that is enough, or when the time is over.
+    /// Returns the deletion once `is_enough` holds or the time is over.
     async fn followed(
         &self,
         id: &str,
@@ -282,7 +284,7 @@ impl Gate {
         }
     }
 
-    /// What the plan says against it, as far as the caller may know of it (P7).
+    /// Returns the refusal by the plan, as far as the caller may know of it (P7).
     fn refused_by_plan(&self, caller: &Caller, named: &Named, deletion: Deletion) -> Refusal {
         let deletion = self.as_shown_to(caller, deletion);
         let mut blockers = deletion.refused.iter();
@@ -292,7 +294,8 @@ impl Gate {
         self.in_use(named, &deletion.note, kind, Some(deletion.id))
     }
 
-    /// The cloud's own refusal of what cannot go: of the type that it has said, or has for this.
+    /// Returns the cloud's refusal of a resource in use: with the type that the cloud gave, or that it has
+    /// for this.
     fn in_use(
         &self,
         named: &Named,
@@ -359,7 +362,7 @@ fn is_held(deletion: &Deletion) -> bool {
     deletion.counts.blocked + deletion.counts.stuck > 0
 }
 
-/// A parameter of the query, if it is given: `true` or `false` in any case, 1 or 0.
+/// Returns a parameter of the query, if it is given: `true` or `false` in any case, 1 or 0.
 fn flag(uri: &Uri, name: &str) -> Result<Option<bool>, Refusal> {
     let query = uri.query().unwrap_or_default();
     let mut given = form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| key == name);
@@ -380,7 +383,7 @@ fn flag(uri: &Uri, name: &str) -> Result<Option<bool>, Refusal> {
     Ok(Some(wanted))
 }
 
-/// The service does not know these parameters.
+/// Removes parameters that the service does not know.
 fn without(uri: &Uri, names: &[&str]) -> Uri {
     let query = uri.query().unwrap_or_default();
     let kept: Vec<&str> = query

@@ -1,4 +1,5 @@
-//! `/gone/v1/deletions/{id}`, for who may know of it: what an accepted cascade points at (N8, P7).
+//! `/gone/v1/deletions/{id}`, the address that an accepted cascade returns, for callers who may read the
+//! deletion (N8, P7).
 
 use crate::control::query::if_found;
 use futures_util::TryStreamExt as _;
@@ -18,11 +19,11 @@ use crate::domain::model::{Actor, Deletion, Origin, Plan, RefusalRule, Site, Tar
 use crate::domain::report::Line;
 use crate::domain::text::escape;
 
-/// Where the gate itself tells of deletions.
+/// Path of the deletions, which the gate itself serves.
 pub(super) const DELETIONS: &str = "/gone/v1/deletions/";
 
 impl Gate {
-    /// One, or its report. Of what is another project's the report has only how much of it there is.
+    /// Answers with a deletion or its report. The report only counts the resources of other projects.
     pub(super) async fn deletion(
         &self,
         head: &request::Parts,
@@ -50,8 +51,8 @@ impl Gate {
         Ok(response)
     }
 
-    /// A deletion without what a caller may not know: of the resources of other projects and other clouds
-    /// that refuse it, only how many there are.
+    /// Returns a deletion without what the caller may not know: blockers of other projects and other clouds
+    /// are only counted.
     pub(super) fn as_shown_to(&self, caller: &Caller, mut deletion: Deletion) -> Deletion {
         let all = deletion.refused.len();
         deletion.refused.retain(|refused| {
@@ -111,7 +112,7 @@ impl Gate {
         deletion.map(|row| *row).map_err(refused)
     }
 
-    /// None until the plan stands.
+    /// Returns the frozen plan; None until it exists.
     async fn frozen(&self, id: &str) -> Result<Option<Arc<Plan>>, Refusal> {
         let plan = query::FrozenPlan {
             deletion_id: id.to_owned(),
@@ -120,13 +121,13 @@ impl Gate {
         if_found(self.control.ask(plan).await).map_err(refused)
     }
 
-    /// Whether everything at this site may be named to the caller: to an admin of its own cloud.
+    /// Whether the caller may see every resource of this site: only an admin of its own cloud may.
     fn shows_all_of(&self, caller: &Caller, site: &Site) -> bool {
         caller.is_admin && site.cloud() == self.site.cloud()
     }
 
-    /// The deletion, if the caller may read it: the caller requested it, its targets belong to the caller's
-    /// project, or the caller is an admin; only deletions of this gate's cloud (P13).
+    /// Returns the deletion if the caller may read it: the caller requested it, its targets belong to the
+    /// caller's project, or the caller is an admin. Only deletions of this gate's cloud are readable (P13).
     ///
     /// # Errors
     /// 503 if the ledger cannot be read now: that does not mean that there is no such deletion.
@@ -139,7 +140,7 @@ impl Gate {
             Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return Ok(None),
             read => read?,
         };
-        // Of another cloud, this gate's Keystone knows neither projects nor admins.
+        // This gate's Keystone does not know the projects and admins of another cloud.
         let is_of_this_cloud = |target: &Target| target.key.site.cloud() == self.site.cloud();
         if !deletion.targets.iter().all(is_of_this_cloud) {
             return Ok(None);
@@ -161,10 +162,10 @@ impl Gate {
     }
 }
 
-/// What stands between a caller and the address of the request in an actor's name.
+/// The text between the caller and the address of the request in an actor's name.
 const FROM: &str = " from ";
 
-/// As the audit and the console name who came this way, and from where.
+/// Returns the actor that the audit and the console show: the caller and the caller's address.
 pub(super) fn actor(caller: &Caller) -> Actor {
     let mut name = name_of(caller);
     if let Some(address) = caller.address {
@@ -185,7 +186,7 @@ fn name_of(caller: &Caller) -> String {
     )
 }
 
-/// Whether the caller is who asked, from wherever.
+/// Whether the caller requested the deletion, from any address.
 fn has_asked(actor: &Actor, caller: &Caller) -> bool {
     let name = name_of(caller);
     let asked = actor.name.rsplit_once(FROM);

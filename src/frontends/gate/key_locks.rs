@@ -1,4 +1,4 @@
-//! Creates under one natural key, one after another, through whichever gate they come (M5, M6).
+//! Serializes creates under one natural key, across all gates (M5, M6).
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,12 @@ pub struct KeyLocks {
 }
 
 impl KeyLocks {
-    /// Waits until nobody creates under any of these keys.
+    /// Waits until no other create uses any of these keys.
     pub(super) async fn take(self: &Arc<Self>, keys: BTreeSet<ResourceKey>) -> KeyLock {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
-            // From here on no end is missed.
+            // From here on no release is missed.
             ended.as_mut().enable();
             if self.take_all(&keys) {
                 let of = self.clone();
@@ -30,7 +30,7 @@ impl KeyLocks {
         }
     }
 
-    /// All or none, so that no two wait for each other.
+    /// Takes all keys or none, so that no two creates wait for each other.
     fn take_all(&self, keys: &BTreeSet<ResourceKey>) -> bool {
         let mut taken = self.taken();
         if keys.iter().any(|key| taken.contains(key)) {
@@ -45,7 +45,7 @@ impl KeyLocks {
     }
 }
 
-/// It has ended when this is dropped.
+/// The lock on the keys of one create; dropping it releases them.
 #[derive(Debug)]
 pub(super) struct KeyLock {
     of: Arc<KeyLocks>,

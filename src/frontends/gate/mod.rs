@@ -1,22 +1,22 @@
-//! A reverse proxy in front of one service of one site: what is being deleted, and what was, stays so
-//! for every client that comes this way (T, N9, P7).
+//! A reverse proxy in front of one service of one site. It keeps resources deleted for every client that goes
+//! through it (T, N9, P7).
 //!
 //! ```text
 //!            ┌─ route     path → resource, by the kinds
-//!  request ──┤  rules     phase × who asks × what for → what is done: the table
+//!  request ──┤  rules     phase × asker × operation → ruling: the table
 //!            ├─ read      GET and lists: passed, hidden, or shown as deleting
-//!            ├─ write     creates and updates: refused where they refer to what goes
-//!            │  parts     what goes along with what is being deleted
-//!            │  key_locks     under one natural key one after another
-//!            ├─ delete    passed, answered, or a cascade of the engine's
-//!            └─ pass      everything else, and all of the above's calls: to the upstream, as it is
+//!            ├─ write     creates and updates: refused if they refer to a resource being deleted
+//!            │  parts     resources that are deleted along with their parent
+//!            │  key_locks creates under one natural key, one at a time
+//!            ├─ delete    passed, answered, or turned into a cascade of the engine
+//!            └─ pass      everything else, and all calls to the upstream, unchanged
 //! ```
 //!
-//! The tombstones are in memory, so a request that none of them touches costs a look-up. Connections are
-//! served on threads of the gates' own. The gate itself changes nothing but through the engine.
+//! The tombstones are in memory, so a request that none of them concerns costs one look-up. Connections are
+//! served on the gates' own threads. The gate itself changes nothing except through the engine.
 //!
-//! **Architecture invariant:** the engine's own calls never come this way, and no header buys power: who
-//! asks is known by the listener, by Keystone, and by what the upstream shows to the caller.
+//! **Architecture invariant:** the engine's own calls never go through a gate, and no header grants power:
+//! the listener, Keystone and the caller's view of the upstream determine who asks.
 
 pub mod body;
 mod budget;
@@ -71,33 +71,33 @@ use route::{Place, Routes};
 use rules::{Asker, Operation, Ruling, ruling};
 pub use threads::Threads;
 
-/// How long requests under way may take when the engine ends.
+/// Time that requests in progress have to finish when the engine ends.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A body on its way: the upstream's or the client's, or one of ours.
+/// A body that is passed on: the upstream's or the client's, or one of ours.
 type Out = Either<Arriving, Full<Bytes>>;
 
-/// What a gate works with.
+/// The parts from which [`serve`] builds a gate.
 pub struct Parts {
     pub settings: GateSettings,
     pub kinds: Arc<Kinds>,
-    /// Which sites hold copies of another's resources.
+    /// The sites that copy resources from other sites.
     pub mapping: Vec<Mapping>,
     pub tombstones: Arc<Tombstones>,
-    /// The same for all gates.
+    /// Shared by all gates.
     pub key_locks: Arc<KeyLocks>,
     pub budget: Arc<Budget>,
     pub threads: Arc<Threads>,
     pub counters: Arc<Counters>,
     pub control: Arc<dyn Control>,
-    /// With the engine's own credentials, for what Keystone and the catalog say.
+    /// A session with the engine's own credentials, for reading Keystone and the catalog.
     pub session: Arc<Session>,
     pub clock: Clock,
-    /// How long a write may take that a fence waits for.
+    /// Time limit of a write that a fence waits for.
     pub call_timeout: Duration,
 }
 
-/// Why a gate cannot be served.
+/// The reason why a gate cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error("cannot listen on {address}: {source}")]
@@ -109,7 +109,7 @@ pub enum ServeError {
     Cloud(#[from] ConfigError),
 }
 
-/// One for each thread: all they have is the same, but for their connections to the upstream.
+/// A gate as one thread serves it: all threads share everything but the connections to the upstream.
 #[derive(Clone)]
 struct Gate {
     site: Site,
@@ -117,11 +117,11 @@ struct Gate {
     address: SocketAddr,
     settings: GateSettings,
     kinds: Arc<Kinds>,
-    /// How the copies are known that others hold of what is here.
+    /// How other sites' copies of this site's resources are recognized.
     copied_by: Vec<CopiedBy>,
-    /// Whose resources have copies here, and here itself.
+    /// The sites whose resources have copies here, and this site itself.
     copied_from: Vec<Site>,
-    /// Those of them whose copies here are known by their name alone.
+    /// The sites among them whose copies are recognized only by their name.
     named_from: Vec<Site>,
     tombstones: Arc<Tombstones>,
     key_locks: Arc<KeyLocks>,
@@ -137,14 +137,14 @@ struct Gate {
     call_timeout: Duration,
 }
 
-/// Where the service is.
+/// The address and the routes of the service.
 struct Upstream {
     scheme: Scheme,
     authority: Authority,
     routes: Routes,
 }
 
-/// Serves until [`GateHandle::stop`].
+/// A running gate; it serves until [`GateHandle::stop`].
 pub struct GateHandle {
     address: SocketAddr,
     stop: CancellationToken,
@@ -152,15 +152,15 @@ pub struct GateHandle {
 }
 
 impl GateHandle {
-    /// Where it listens: with a free port, which one.
+    /// Returns the address that it listens on, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes no more requests; those under way have a moment.
+    /// Stops accepting requests; those in progress have a moment to finish.
     pub async fn stop(self) {
         self.stop.cancel();
-        // Ended or panicked: it serves no more.
+        // Whether the task ended or panicked, it no longer serves.
         let _ = self.task.await;
     }
 }
@@ -250,7 +250,7 @@ pub fn open_to_others(listen: SocketAddr) -> Option<String> {
     })
 }
 
-/// Accepts, and gives each connection to one of the threads.
+/// Accepts connections and assigns each to one of the threads.
 async fn run(
     gates: Vec<Arc<Gate>>,
     threads: Arc<Threads>,
@@ -266,7 +266,7 @@ async fn run(
     };
     accept_each(listener, crowd, stop.clone(), serve).await;
     connections.close();
-    // Those that take longer end with the engine.
+    // Connections that take longer end with the engine.
     let _ = tokio::time::timeout(STOP_TIMEOUT, connections.wait()).await;
 }
 
@@ -278,7 +278,7 @@ impl Gate {
         guest: Guest<IpAddr>,
         stop: CancellationToken,
     ) {
-        // From here on the reactor of this thread wakes it.
+        // Registers the stream with the reactor of this thread.
         let stream = match stream.into_std().and_then(TcpStream::from_std) {
             Ok(stream) => stream,
             Err(error) => {
@@ -354,12 +354,12 @@ impl Gate {
         match head.method {
             Method::GET | Method::HEAD => self.read(head, streamed(body), place, asker).await,
             Method::DELETE => self.delete(head, body, place, asker).await,
-            // Any other that a service's kinds file lists may change something.
+            // Any other method that a service's kinds file lists may change something.
             _ => self.write(head, body, place, asker).await,
         }
     }
 
-    /// The listener says who asks; a trusted header narrows that (T4, T18).
+    /// Returns who asks: the listener decides, a trusted header can only narrow that (T4, T18).
     fn asker(&self, head: &request::Parts, peer: SocketAddr) -> Asker {
         let narrowed = self.settings.trust.as_ref().is_some_and(|trust| {
             trust.from.iter().any(|net| net.contains(&peer.ip()))
@@ -371,7 +371,8 @@ impl Gate {
         }
     }
 
-    /// Under a natural key, what is there after the end is another one: that has no tombstone (I10).
+    /// Returns the phase of a resource's tombstone. Under a natural key, a resource that exists after the
+    /// deletion is another incarnation, without a tombstone (I10).
     fn phase(&self, kind: &KindName, id: &str) -> Option<Phase> {
         let phase = self.tombstones.phase(&self.site, kind, id)?;
         let has_ended = matches!(phase, Phase::Gone | Phase::Purged);
@@ -383,7 +384,7 @@ impl Gate {
         ruling(self.phase(&named.kind, &named.id), asker, wish)
     }
 
-    /// The same, with the word of Keystone where a service's own token may change it.
+    /// Returns the ruling on an operation, taking a valid service token into account where that changes it.
     async fn ruled(
         &self,
         head: &request::Parts,
@@ -398,7 +399,8 @@ impl Gate {
         Ok(self.ruling(named, Asker::Service, wish))
     }
 
-    /// Found by the catalog when the first request comes: a cloud that is down then is asked again.
+    /// Returns the upstream, which the first request looks up in the catalog. After a failure the next
+    /// request tries again.
     async fn upstream(&self) -> Result<&Upstream, Refusal> {
         let found = self.upstream.get_or_try_init(|| async {
             let url = self.session.endpoint(&self.service, None, None).await;

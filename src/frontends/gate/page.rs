@@ -1,4 +1,4 @@
-//! One page of a list as a service shows it, and which fields of it a client asked for.
+//! One page of a list as a service shows it, and the fields that a client asked for.
 
 use bytes::Bytes;
 use http::Uri;
@@ -12,14 +12,14 @@ use crate::domain::kinds::Kind;
 
 /// One page of a list.
 pub(super) struct Page {
-    /// All but the rows.
+    /// All fields but the rows.
     json: Map<String, Value>,
     pub(super) rows: Vec<Row>,
     /// Number of rows that the service sent.
     pub(super) size: usize,
     /// How the rules changed the page; None if they did not.
     pub(super) met: Option<Met>,
-    /// Path and query of the pages beside it.
+    /// Path and query of the neighbouring pages.
     next: Option<String>,
     previous: Option<String>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Row {
     pub(super) id: Option<String>,
 }
 
-/// To which side of a page the rest of its list is.
+/// The side of a page on which its list continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Forward,
@@ -82,7 +82,8 @@ impl Page {
         }
     }
 
-    /// The JSON of the page, with as many rows as the service sent; `more` tells that the list goes on.
+    /// Returns the JSON of the page, with as many rows as the service sent; `more`: whether the list
+    /// continues.
     pub(super) fn text(
         mut self,
         items: &str,
@@ -104,7 +105,7 @@ impl Page {
         rows::join(&self.json, items, rows.iter().map(|row| &row.text))
     }
 
-    /// Takes the fields that the gate added off the links, and puts back the filter that it left out.
+    /// Removes from the links the fields that the gate added, and restores the filter that it left out.
     fn restore_query(&mut self, asked: &PageRequest) {
         for link in self.links() {
             for field in &asked.missing {
@@ -116,7 +117,7 @@ impl Page {
         }
     }
 
-    /// Where the rest of the list is.
+    /// Returns the link to the rest of the list.
     pub(super) fn onward(&self, direction: Direction) -> Option<String> {
         match direction {
             Direction::Forward => self.next.clone(),
@@ -124,8 +125,8 @@ impl Page {
         }
     }
 
-    /// The links to the pages beside this one, by the first and last row that are shown; to the side where
-    /// the rest of the list is only if there is more.
+    /// Sets the links to the neighbouring pages, by the first and last row that are shown; the link in the
+    /// list's direction only if there is more.
     fn name_neighbours(
         &mut self,
         direction: Direction,
@@ -137,7 +138,7 @@ impl Page {
         self.name(PREVIOUS, first.filter(|_| goes_on(Direction::Backward)));
     }
 
-    /// The page on this side begins beside the marker; without one there is none.
+    /// Sets the marker of a link; without a marker, removes the link.
     fn name(&mut self, rel: &str, marker: Option<&str>) {
         let object = &mut self.json;
         match (marker, object.get_mut(rel)) {
@@ -168,7 +169,7 @@ impl Page {
         }
     }
 
-    /// Every link, to write in.
+    /// Returns all links, to be changed.
     fn links(&mut self) -> impl Iterator<Item = &mut String> {
         let written = self
             .json
@@ -188,11 +189,11 @@ impl Page {
     }
 }
 
-/// What a link to a page beside this one is called.
+/// Names of the links to the neighbouring pages.
 const NEXT: &str = "next";
 const PREVIOUS: &str = "previous";
 
-/// Glance's `next`, or a link of Neutron's and Octavia's.
+/// Returns Glance's `next`, or a link of Neutron's and Octavia's.
 fn link_of(object: &Map<String, Value>, rel: &str) -> Option<String> {
     if let Some(Value::String(link)) = object.get(rel) {
         return Some(link.clone());
@@ -210,7 +211,7 @@ fn path_of(link: &str) -> Option<String> {
     uri.path_and_query().map(|path| path.as_str().to_owned())
 }
 
-/// The link with this parameter set to this value.
+/// Returns the link with this parameter set to this value.
 pub(super) fn with_query(link: &str, key: &str, value: &str) -> String {
     let (path, query) = link.split_once('?').unwrap_or((link, ""));
     let kept = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name != key);
@@ -234,28 +235,29 @@ fn without_query(link: &str, key: &str, value: &str) -> String {
     format!("{path}?{}", kept.join("&"))
 }
 
-/// What a client asks of a list, or of one resource, that the gate must know.
+/// The parts of a client's request for a list, or for one resource, that the gate needs.
 pub(super) struct PageRequest {
     /// None: all fields.
     fields: Option<Vec<String>>,
-    /// Fields that the gate must see and the client did not ask for.
+    /// Fields that the gate needs and the client did not ask for.
     pub(super) missing: Vec<String>,
     filter: Option<StateFilter>,
 }
 
-/// A filter by the very field that shows "deleting".
+/// A filter by the field that shows "deleting".
 struct StateFilter {
     field: String,
     wanted: Vec<String>,
-    /// It finds what is shown as deleting, which the service does not know: so the gate itself filters.
+    /// Whether it matches the state shown for deletions, which the service does not know: then the gate
+    /// filters.
     by_gate: bool,
 }
 
 impl PageRequest {
-    /// With the fields that the gate needs beside the id.
+    /// Reads a request. `needed`: fields that the gate needs in addition to the id.
     pub(super) fn of(uri: &Uri, kind: &Kind, needed: &[&str]) -> Self {
         let list = kind.spec.list.as_ref();
-        // Where the service cannot, the parameter means something else.
+        // Where the service cannot select fields, the parameter means something else.
         let can = list.is_some_and(|list| !list.fields.is_empty());
         let query = uri.query().unwrap_or_default();
         let fields: Vec<String> = form_urlencoded::parse(query.as_bytes())
@@ -285,7 +287,7 @@ impl PageRequest {
         }
     }
 
-    /// The same, with the filter left to the service.
+    /// Leaves the filter to the service.
     pub(super) fn by_the_service(self) -> Self {
         Self {
             filter: None,
@@ -298,8 +300,8 @@ impl PageRequest {
         fields.is_none_or(|fields| fields.iter().any(|it| it == field))
     }
 
-    /// As the service is asked: with the fields that the gate needs, and without the filter that is the
-    /// gate's.
+    /// Returns the URI for the service: with the fields that the gate needs, and without the filter that the
+    /// gate applies.
     pub(super) fn asked_of_the_service(&self, uri: &Uri) -> Uri {
         let by_gate = self.filter.as_ref().filter(|filter| filter.by_gate);
         if self.missing.is_empty() && by_gate.is_none() {
@@ -323,13 +325,13 @@ impl PageRequest {
         Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())
     }
 
-    /// Whether the answer is the client's only once the gate has rewritten it.
+    /// Whether the gate must rewrite the answer before the client can use it.
     pub(super) fn changes_the_request(&self) -> bool {
         !self.missing.is_empty() || self.filter.as_ref().is_some_and(|filter| filter.by_gate)
     }
 
-    /// Whether the client's filter by the state finds a row: one that is shown as deleting, or one as the
-    /// service has it (T21).
+    /// Whether the client's filter by state matches a row: one shown as deleting, or one as the service has
+    /// it (T21).
     pub(super) fn finds(&self, row: &Value, is_shown_deleting: bool) -> bool {
         let Some(filter) = &self.filter else {
             return true;
@@ -377,7 +379,8 @@ impl StateFilter {
         })
     }
 
-    /// Databases compare without case; `in:A,B` is Glance's list of values.
+    /// Whether the filter matches a state, ignoring case as databases do. `in:A,B` is Glance's list of
+    /// values.
     fn wants(&self, state: &str) -> bool {
         let wanted = self.wanted.iter();
         let mut values = wanted.flat_map(|value| match value.strip_prefix("in:") {

@@ -1,9 +1,10 @@
-//! Parts: what goes along with another resource, and so is shown, hidden and guarded as that is (T20).
+//! Parts: resources that are deleted along with a parent, and so are shown, hidden and guarded as the parent
+//! is (T20).
 //!
-//! A part has no tombstone. The kinds say by which fields a row names what takes it along; the gate reads
-//! these in the row that a client asked for, and looks rows up, many in one call and by the engine's own
-//! rights, where a client only names an id. Nothing is looked up unless something is being deleted that
-//! resources of the kind go along with.
+//! A part has no tombstone. The kinds name the row fields that refer to a part's parent. The gate reads them
+//! in the row that a client asked for. Where a client names only an id, it looks rows up, many in one call,
+//! with the engine's own rights. It looks nothing up unless a resource is being deleted that resources of the
+//! kind may go along with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,18 +18,18 @@ use crate::cloud::openstack::{CallError, ListRequest};
 use crate::domain::kinds::{Bond, FilterValues, Kind};
 use crate::domain::model::{KindName, Phase};
 
-/// A rule of a policy of a listener of a balancer is the longest chain of parts.
+/// Length of the longest chain of parts: a rule of a policy of a listener of a balancer.
 const LEVELS_MAX: usize = 5;
-/// Ids in one list: some 4 KB of a URL.
+/// Ids in one list: about 4 KB of URL.
 const IDS_TOGETHER: usize = 100;
-/// Rows of a page: all that were asked for.
+/// Rows in a page: enough for all ids of one list.
 const PAGE_ROWS: usize = 500;
 
-/// Which of the asked places a resource was found on the way from.
+/// Positions of the requested resources whose chain led to a resource.
 type Places = BTreeSet<usize>;
 
 impl Gate {
-    /// Whether anything is being deleted that resources of this kind may go along with.
+    /// Whether a resource is being deleted that resources of this kind may go along with.
     pub(super) fn may_go_along(&self, kind: &KindName, bond: Bond) -> bool {
         let mut known: BTreeSet<&KindName> = BTreeSet::new();
         let mut next: Vec<&Kind> = self.kinds.get(kind).into_iter().collect();
@@ -45,7 +46,7 @@ impl Gate {
         false
     }
 
-    /// For each of these rows, the resource that is being deleted and takes it along.
+    /// Returns for each of these rows the parent that is being deleted, if any.
     pub(super) async fn wholes_of_rows(
         &self,
         kind: &Kind,
@@ -65,7 +66,7 @@ impl Gate {
         Ok(wholes)
     }
 
-    /// The same for resources of which only the ids are known.
+    /// Does the same for resources of which only the ids are known.
     pub(super) async fn wholes_of(
         &self,
         named: &[Named],
@@ -82,7 +83,7 @@ impl Gate {
         Ok(wholes)
     }
 
-    /// Looks rows up, level by level, until all is known.
+    /// Looks up rows, level by level, until all parents are known.
     async fn climb(
         &self,
         mut next: BTreeMap<Named, Places>,
@@ -95,7 +96,7 @@ impl Gate {
                 places.retain(|place| wholes.get(*place).is_some_and(Option::is_none));
                 if !places.is_empty() {
                     let ids = by_kind.entry(named.kind).or_default();
-                    // The service answers with the id in its own spelling.
+                    // The service answers with ids in its own spelling.
                     ids.entry(named.id.to_lowercase())
                         .or_default()
                         .extend(places);
@@ -119,7 +120,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Notes what a row names: what is being deleted, and what may itself go along with such a one.
+    /// Records the references of a row: parents that are being deleted, and resources that may themselves be
+    /// parts.
     fn follow(
         &self,
         kind: &Kind,
@@ -141,7 +143,8 @@ impl Gate {
                             }
                         }
                     }
-                    // What is left of something that is gone must stay reachable, to be removed.
+                    // The remains of a resource that is gone must stay reachable, so that they can be
+                    // removed.
                     Some(Phase::Gone | Phase::Released | Phase::Purged) => {}
                     None if self.may_go_along(&whole.kind, bond) => {
                         next.entry(whole).or_default().extend(places);
@@ -152,7 +155,7 @@ impl Gate {
         }
     }
 
-    /// Of two that take it along, the one whose delete is already sent decides.
+    /// Keeps one parent: of two, the one whose delete is already sent.
     fn keep_nearer_to_its_end(&self, found: &mut Option<Named>, whole: &Named) {
         let phase = self.phase(&whole.kind, &whole.id);
         if found.is_none() || phase == Some(Phase::Deleting) {
@@ -160,8 +163,7 @@ impl Gate {
         }
     }
 
-    /// The rows with these ids, as the engine's own login sees them: what that does not see, it does not
-    /// delete.
+    /// Returns the rows with these ids, as the engine's own login sees them: it deletes only what it sees.
     async fn rows_of(
         &self,
         kind: &Kind,
@@ -234,7 +236,7 @@ impl Gate {
         }
     }
 
-    /// An answer of 403 or 404 means that nothing is seen there; any other error stops the request.
+    /// Treats a 403 or 404 as absence; any other error refuses the request.
     fn unless_unseen(&self, kind: &Kind, error: &CallError) -> Result<(), Refusal> {
         if matches!(error.status(), Some(403 | 404)) {
             return Ok(());
@@ -247,7 +249,7 @@ impl Gate {
         )))
     }
 
-    /// Whoever has no token makes the gate look nothing up.
+    /// Refuses a request without a valid token before the gate looks anything up.
     pub(super) async fn is_known(&self, head: &request::Parts) -> Result<(), Refusal> {
         match self.is_vouched_for(head).await? {
             true => Ok(()),

@@ -1,4 +1,4 @@
-//! Passing on: what came in goes to the upstream, and what that answers goes back.
+//! Passes requests to the upstream, and its answers back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use super::budget::{LargePage, Read, SMALL_BYTES_MAX, Share};
 use super::refusal::Refusal;
 use super::{Gate, Out, threads};
 
-/// An answer that the gate must read: some 50,000 ports.
+/// Largest answer that the gate reads: some 50,000 ports.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// What is for one connection, and not for the next (RFC 9110, 7.6.1). `Expect` was answered here.
+/// Headers that concern one connection only (RFC 9110, 7.6.1). hyper has answered `Expect` already.
 static HOP_BY_HOP: [HeaderName; 10] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -37,16 +37,16 @@ static HOP_BY_HOP: [HeaderName; 10] = [
 pub(super) struct Admitted {
     response: Response<Out>,
     read: Read,
-    /// In bytes: as long as the body is, or, where that is not told, as a small one may be.
+    /// Bytes: the length of the body, or the largest size of a small one if the length is unknown.
     pub(super) room: usize,
     share: Share,
 }
 
-/// An answer that was read whole.
+/// An answer that was read completely.
 pub(super) struct Whole {
     pub(super) head: http::response::Parts,
     pub(super) body: Bytes,
-    /// Of the memory that all answers have together.
+    /// Its share of the memory that all answers have together.
     share: Option<Share>,
 }
 
@@ -60,7 +60,7 @@ impl Whole {
         .await
     }
 
-    /// An answer of the gate's own.
+    /// Returns an answer of the gate's own.
     pub(super) fn json_of(body: &Value) -> Self {
         let mut response = Response::new(());
         let json = HeaderValue::from_static("application/json");
@@ -80,14 +80,14 @@ impl Whole {
         response
     }
 
-    /// The same answer with another body, of about the same length.
+    /// Returns the same answer with another body of about the same length.
     pub(super) async fn with_json(self, body: Value) -> Response<Out> {
         let text =
             threads::offload_if_large(self.body.len(), async move { body.to_string() }).await;
         self.with_text(text.into())
     }
 
-    /// The same with the text of it.
+    /// Returns the same answer with another text.
     pub(super) fn with_text(mut self, body: Bytes) -> Response<Out> {
         self.head.headers.remove(header::CONTENT_LENGTH);
         self.head.headers.remove(header::ETAG);
@@ -100,7 +100,7 @@ impl Whole {
 }
 
 impl Gate {
-    /// Untouched, both ways.
+    /// Passes a request and its answer unchanged.
     pub(super) async fn pass(
         &self,
         head: request::Parts,
@@ -110,7 +110,7 @@ impl Gate {
         self.pass_within(head, body, limit).await
     }
 
-    /// For writes that a fence waits for: an upstream that hangs must not hold up a deletion for long.
+    /// Passes a write that a fence waits for: an upstream that hangs must not delay a deletion for long.
     pub(super) async fn pass_soon(
         &self,
         head: request::Parts,
@@ -125,7 +125,7 @@ impl Gate {
         body: Out,
         timeout: Duration,
     ) -> Result<Response<Out>, Refusal> {
-        // HTTP/2 and absolute targets name the host there; links are made from it.
+        // HTTP/2 and absolute targets name the host in the URI; services make links from the header.
         let host = head
             .uri
             .authority()
@@ -151,7 +151,7 @@ impl Gate {
         Ok(response.map(|body| Either::Left(body.into())))
     }
 
-    /// A request without a body, for an answer that is not compressed.
+    /// Sends a request without a body, for an answer that is not compressed.
     pub(super) async fn send(&self, mut head: request::Parts) -> Result<Response<Out>, Refusal> {
         head.headers.insert(
             header::ACCEPT_ENCODING,
@@ -162,13 +162,13 @@ impl Gate {
         self.pass(head, empty()).await
     }
 
-    /// The whole answer to such a request.
+    /// Returns the complete answer to such a request.
     pub(super) async fn fetch(&self, head: request::Parts) -> Result<Whole, Refusal> {
         let response = self.send(head).await?;
         self.read_whole(response, Read::Tree).await
     }
 
-    /// The answer with its body, once there is room for it.
+    /// Reads the body of an answer, once there is memory for it.
     pub(super) async fn read_whole(
         &self,
         response: Response<Out>,
@@ -178,7 +178,7 @@ impl Gate {
         self.read_admitted(admitted).await
     }
 
-    /// The answer, once there is room for its body.
+    /// Returns the answer with a share of the memory for its body, once there is one.
     pub(super) async fn admit(
         &self,
         response: Response<Out>,
@@ -206,7 +206,7 @@ impl Gate {
             mut share,
         } = admitted;
         let (head, mut body) = response.into_parts();
-        // At once as long as it is: to grow on the way would take twice its memory for a moment.
+        // Allocated in its full length: growing would briefly take twice the memory.
         let mut text = BytesMut::with_capacity(body.size_hint().exact().map_or(0, |_| room));
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| self.not_read(&error.to_string()))?;
@@ -217,12 +217,12 @@ impl Gate {
                 return Err(self.not_read("it is longer than 64 MiB"));
             }
             if text.len() + data.len() > room {
-                // Its length was not told, and it is no small one.
+                // Its length was not announced, and it is not small.
                 room = ANSWER_BYTES_MAX;
                 share = self.room_for(room, read).await?;
             }
             text.extend_from_slice(&data);
-            // Other connections run in between, even when all of the body is there already.
+            // Other connections run in between, even if the whole body has arrived already.
             threads::yield_to_others().await;
         }
         Ok(Whole {
@@ -233,7 +233,7 @@ impl Gate {
     }
 
     async fn room_for(&self, bytes: usize, read: Read) -> Result<Share, Refusal> {
-        // It waits for others' answers as long as for one.
+        // It waits for memory as long as for an answer.
         let within = self.settings.limits.answer_timeout;
         let room = self.budget.answer(bytes, read, within).await;
         room.ok_or_else(too_many)
@@ -257,7 +257,7 @@ impl Gate {
         Refusal::new(StatusCode::BAD_GATEWAY, "HTTPBadGateway", message)
     }
 
-    /// What the caller sees at another path of the service.
+    /// Returns what the caller sees at another path of the service.
     pub(super) async fn fetch_at(
         &self,
         head: &request::Parts,
@@ -267,7 +267,7 @@ impl Gate {
         self.read_whole(response, Read::Tree).await
     }
 
-    /// The caller's request for another path of the service.
+    /// Sends the caller's request for another path of the service.
     pub(super) async fn send_to(
         &self,
         head: &request::Parts,
@@ -285,7 +285,7 @@ impl Gate {
 
     fn no_answer(&self, error: &hyper_util::client::legacy::Error) -> Refusal {
         let mut innermost: &dyn std::error::Error = error;
-        // What the client sends stands in the error as the cause of one of sending.
+        // An error in the client's body is the cause of an error of sending.
         let mut is_clients = false;
         while let Some(cause) = innermost.source() {
             is_clients |= innermost
@@ -306,7 +306,7 @@ impl Gate {
         format!("{} at {}", self.service, self.site)
     }
 
-    /// The same path and query at the upstream.
+    /// Returns the same path and query at the upstream.
     async fn upstream_uri(&self, uri: &Uri) -> Result<Uri, Refusal> {
         let upstream = self.upstream().await?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
@@ -323,7 +323,7 @@ fn too_many() -> Refusal {
     Refusal::unavailable("the gate reads too many large answers now; ask again, or with a limit")
 }
 
-/// Takes off what is for this connection alone, and what that names.
+/// Removes the headers that concern this connection only, and those that `Connection` names.
 fn for_the_next_connection(headers: &mut HeaderMap) {
     if headers.contains_key(header::CONNECTION) {
         let named: Vec<HeaderName> = headers

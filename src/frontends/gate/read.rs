@@ -19,9 +19,9 @@ use crate::control::traffic::Met;
 use crate::domain::kinds::{Bond, Kind, Kinds, Reference};
 use crate::domain::model::{KindName, ResourceKey};
 
-/// Pages that one request may take from the upstream to fill one of its own: 100,000 rows.
+/// Maximum number of pages that are read from the upstream to fill one page: 100,000 rows.
 const REFILLS_MAX: usize = 200;
-/// Rows of such a page.
+/// Rows in such a page.
 const REFILL_ROWS: usize = 500;
 
 impl Gate {
@@ -65,7 +65,7 @@ impl Gate {
         }
     }
 
-    /// Whether what is below this resource is hidden with it, or with what it is a part of.
+    /// Whether everything below this resource is hidden, because it or its parent is.
     async fn hides(
         &self,
         head: &request::Parts,
@@ -86,7 +86,7 @@ impl Gate {
         Ok(wholes.any(|whole| self.ruling(whole, asker, Operation::Read) == Ruling::NotFound))
     }
 
-    /// Whether resources of this kind may have to be shown as what they are parts of.
+    /// Whether resources of this kind may be parts, which are shown as their parent is.
     fn has_parts(&self, kind: &KindName, asker: Asker) -> bool {
         asker != Asker::Central && self.may_go_along(kind, Bond::Part)
     }
@@ -95,7 +95,7 @@ impl Gate {
         self.phase(&named.kind, &named.id).is_none() && self.has_parts(&named.kind, asker)
     }
 
-    /// One resource, shown as that is which it is a part of (T20).
+    /// Answers a GET of a possible part: it is shown as its parent is (T20).
     async fn part(
         &self,
         head: request::Parts,
@@ -152,8 +152,8 @@ impl Gate {
         Ok(response)
     }
 
-    /// A local is told at once. For all others the upstream says whose token it is: what it refuses, or
-    /// no longer has, is its own answer.
+    /// Answers that a resource is not found. A local site learns it at once. For other callers the upstream
+    /// checks the token first: its refusal, or its own 404, is the answer.
     pub(super) async fn hidden(
         &self,
         head: request::Parts,
@@ -211,8 +211,8 @@ impl Gate {
         Ok(response)
     }
 
-    /// The resource as it was, once the engine's own delete has taken effect (T7): for its own project and
-    /// for admins, whom the service would have shown it to.
+    /// Returns the resource as it was before the engine's own delete took effect (T7): for its own project
+    /// and for admins, to whom the service would have shown it.
     async fn shown_before(
         &self,
         head: &request::Parts,
@@ -235,7 +235,7 @@ impl Gate {
             return Ok(None);
         }
         if let Some(row) = row.as_object_mut() {
-            // An admin may have asked for the deletion.
+            // An admin may have requested the deletion.
             let hidden = |field: &String| !admin && kind.spec.admin_fields.contains(field);
             row.retain(|field, _| fields.wants(field) && !hidden(field));
         }
@@ -246,7 +246,8 @@ impl Gate {
         })))
     }
 
-    /// A page as the rules leave it: full, and with markers that are seen (T13, T21).
+    /// Answers with a page to which the rules are applied: full, and with markers of visible rows only (T13,
+    /// T21).
     async fn list(
         self: &Arc<Self>,
         head: request::Parts,
@@ -338,8 +339,8 @@ impl Gate {
         Ok((answered, page))
     }
 
-    /// An answer that is no page, or no resource. The service's refusals and what has no body pass; a success that
-    /// cannot be read may name what is hidden.
+    /// Handles an answer that is not a page or a resource. The service's refusals and answers without a body
+    /// pass; a success that cannot be parsed may name hidden resources.
     fn unfiltered(&self, answered: Whole, is_head: bool) -> Result<Response<Out>, Refusal> {
         let status = answered.head.status;
         if is_head || !status.is_success() || status == StatusCode::NO_CONTENT {
@@ -415,7 +416,7 @@ impl Gate {
     }
 }
 
-/// What a client asks of a list.
+/// A client's request for a list.
 struct Wanted {
     kind: KindName,
     asker: Asker,
@@ -434,7 +435,7 @@ impl Wanted {
             kind: kind.name.clone(),
             asker,
             asked: match asker {
-                // It is shown what the service has, and so finds that.
+                // A central site sees what the service has, so the service applies the filter.
                 Asker::Central => asked.by_the_service(),
                 Asker::User | Asker::Local | Asker::Service => asked,
             },
@@ -450,7 +451,7 @@ impl Wanted {
     }
 }
 
-/// What a row must show for the gate to know what it is a part of.
+/// Returns the fields that the gate needs in a row to find the parent of a part.
 fn fields_of_parts(kind: &Kind) -> Vec<&str> {
     let fields = kind.bonds(Bond::Part).flat_map(Reference::row_fields);
     fields.collect()

@@ -1,4 +1,4 @@
-//! What the gate answers by itself, in the service's own shape, so that existing clients understand it.
+//! The gate's own refusals, in the service's shape, so that existing clients understand them.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
@@ -12,18 +12,18 @@ use crate::domain::kinds::{Kind, fill};
 use crate::domain::model::KindName;
 use crate::domain::text::escape;
 
-/// Names the deletion in every answer of the gate's own that has one.
+/// Header that names the deletion in each of the gate's own answers.
 pub(super) const DELETION_HEADER: &str = "x-gone-deletion";
 
 /// An answer of 4xx or 5xx.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
-    /// As Neutron has types: `ResourceBeingDeleted`.
+    /// A type like Neutron's: `ResourceBeingDeleted`.
     pub(super) kind: String,
     pub(super) message: String,
     pub(super) deletion: Option<String>,
-    /// With 405: the methods that the service takes.
+    /// With 405: the methods that the service accepts.
     pub(super) allow: Option<String>,
 }
 
@@ -50,7 +50,8 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, "HTTPBadRequest", message)
     }
 
-    /// The service has no such method (T22): none of another name is forwarded, whatever its upstream takes.
+    /// Refuses a method that the service does not have (T22): no other method is forwarded, whatever the
+    /// upstream accepts.
     pub(super) fn method_not_allowed(method: &Method, allow: String) -> Self {
         let message = format!(
             "the method {} is not one of this service's: {allow}",
@@ -74,7 +75,7 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, "PolicyNotAuthorized", message)
     }
 
-    /// As the kind's own service says it.
+    /// Returns a 404 in the words of the kind's own service.
     pub(super) fn not_found(kind: &Kind, id: &str) -> Self {
         let says = kind.spec.not_found_says.first();
         let said = says.and_then(|says| fill(says, &kind.id_variables(id)).ok());
@@ -99,7 +100,7 @@ impl Refusal {
         )
     }
 
-    /// In the shape that the service's errors have, for who accepts this.
+    /// Returns the refusal in the shape of the service's errors, in a form that the client accepts.
     pub(super) fn into_response(self, service: &str, accept: &str) -> Response<Out> {
         let Self {
             status,
@@ -144,7 +145,7 @@ impl Refusal {
     }
 }
 
-/// `security_group` as the service's own messages have it: `Security Group`.
+/// Turns `security_group` into `Security Group`, as the service's own messages do.
 fn title(kind: &KindName) -> String {
     let words = kind.as_str().split('_').map(|word| {
         let mut letters = word.chars();
@@ -154,7 +155,7 @@ fn title(kind: &KindName) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Glance answers a page, JSON to who likes that better, and text to who names neither.
+/// Returns Glance's form of an error: HTML or JSON as the client accepts, otherwise plain text.
 fn glance(status: StatusCode, message: &str, accept: &str) -> (&'static str, String) {
     let reason = status.canonical_reason().unwrap_or_default();
     let title = format!("{} {reason}", status.as_u16());
@@ -184,7 +185,7 @@ pub(super) fn name_deletion(headers: &mut http::HeaderMap, deletion: Option<&str
     }
 }
 
-/// What the engine does not do.
+/// Converts a refusal by the engine.
 pub(super) fn refused(error: ControlError) -> Refusal {
     let message = error.to_string();
     match error {

@@ -1,4 +1,4 @@
-//! Whose request it is: what Keystone says of its token.
+//! The caller of a request: what Keystone says of its token.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -16,24 +16,24 @@ use super::{Gate, text_of};
 use crate::cloud::openstack::{Identity, TokenScope, Vouched};
 use crate::domain::text::escape;
 
-/// How long Keystone's word counts: a role that was taken away ends here after this time.
+/// How long an answer of Keystone is valid: a revoked role ends here after this time.
 const VOUCHED_FOR: TimeDelta = TimeDelta::seconds(10);
-/// Tokens that are remembered at a time.
+/// Maximum number of tokens in a cache.
 const VOUCHERS_MAX: usize = 10_000;
 
-/// How long a token stays unknown that Keystone does not know: long enough that a client that repeats it
-/// costs one call, short enough for a Keystone that has just learned of it.
+/// How long a token counts as unknown: long enough that a client that repeats it costs one call, short enough
+/// for a Keystone that has just learned of it.
 const UNKNOWN_FOR: TimeDelta = TimeDelta::seconds(3);
-/// Questions to Keystone at a time: tokens that nobody issued must not fill it.
+/// Maximum number of concurrent calls to Keystone: invalid tokens must not flood it.
 const ASKED_MAX: usize = 16;
 
-/// By the token's hash: what was said of it, and until when that counts.
+/// Answers by the token's hash, and until when they are valid.
 type Known<T> = HashMap<[u8; 32], (T, DateTime<Utc>)>;
 
-/// What Keystone has said lately.
+/// Keystone's recent answers about tokens.
 pub(super) struct TokenCache {
     known: Mutex<Known<Vouched>>,
-    /// Tokens that it does not know. Kept apart: strangers must not push out what is known.
+    /// Tokens that Keystone does not know. Kept apart, so that strangers cannot evict known ones.
     unknown: Mutex<Known<()>>,
     asking: Semaphore,
 }
@@ -49,7 +49,7 @@ impl Default for TokenCache {
 }
 
 impl TokenCache {
-    /// What was said of the token; `Some(None)`: Keystone does not know it.
+    /// Returns the cached answer; `Some(None)`: Keystone does not know the token.
     fn find(&self, hash: &[u8; 32], now: DateTime<Utc>) -> Option<Option<Vouched>> {
         if let Some(vouched) = find(&self.known, hash, now) {
             return Some(Some(vouched));
@@ -88,16 +88,16 @@ fn keep<T>(known: &Mutex<Known<T>>, hash: [u8; 32], said: (T, DateTime<Utc>), no
     }
 }
 
-/// Who makes a request, and what the token's scope lets the roles count for (P13).
+/// The caller of a request, with the rights that the token's scope allows (P13).
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     identity: Identity,
-    /// Has a role of `admin_roles` for the whole cloud, or in a project of a domain whose admins are this
-    /// gate's.
+    /// Whether the caller has a role of `admin_roles` for the whole cloud, or in a project of a domain whose
+    /// admins are this gate's admins.
     pub(super) is_admin: bool,
-    /// Whose roles are for a project, or for the whole cloud.
+    /// Whether the roles are for a project or for the whole cloud.
     has_roles_here: bool,
-    /// Where the request came from, for the audit.
+    /// Address of the request, for the audit.
     pub(super) address: Option<SocketAddr>,
 }
 
@@ -110,10 +110,11 @@ impl Deref for Caller {
 }
 
 impl Gate {
-    /// Who asks, as Keystone vouches for it (P7).
+    /// Returns the caller, as Keystone vouches for it (P7).
     ///
     /// # Errors
-    /// 401: no good token, or one whose access rules the gate cannot check. 503: Keystone is silent.
+    /// 401: no valid token, or one with access rules, which the gate cannot check. 503: Keystone does not
+    /// answer.
     pub(super) async fn caller(&self, head: &request::Parts) -> Result<Caller, Refusal> {
         let token = text_of(head, "x-auth-token");
         let vouched = self.vouched(token).await?;
@@ -134,8 +135,8 @@ impl Gate {
         })
     }
 
-    /// Whether the token is an admin's at this gate. An admin's role for a domain as such counts for none of
-    /// its service's resources, and one in a project of another domain for that project alone.
+    /// Whether the token is an admin's at this gate. An admin role in a domain gives no right to the
+    /// service's resources, and one in a project of another domain only to those of that project.
     async fn is_admins(&self, vouched: &Vouched) -> Result<bool, Refusal> {
         if !has_role(&vouched.identity, &self.settings.admin_roles) {
             return Ok(false);
@@ -157,13 +158,13 @@ impl Gate {
         }
     }
 
-    /// Whether Keystone knows the request's token, whatever its rights are.
+    /// Whether Keystone knows the request's token, whatever its rights.
     pub(super) async fn is_vouched_for(&self, head: &request::Parts) -> Result<bool, Refusal> {
         let vouched = self.vouched(text_of(head, "x-auth-token")).await?;
         Ok(vouched.is_some())
     }
 
-    /// Whether a service asks on the caller's behalf: for what is its own.
+    /// Whether the request has a service's token: a service acts on its own resources.
     pub(super) async fn is_service(&self, head: &request::Parts) -> Result<bool, Refusal> {
         let token = text_of(head, "x-service-token");
         if token.is_empty() {
@@ -185,7 +186,7 @@ impl Gate {
         }
         // Never closed.
         let _asking = self.tokens.asking.acquire().await.ok();
-        // Who waited for a turn may have the answer by now.
+        // Another request may have asked in the meantime.
         if let Some(said) = self.tokens.find(&hash, now) {
             return Ok(said);
         }
@@ -198,10 +199,10 @@ impl Gate {
         Ok(vouched.filter(|vouched| now < vouched.expires_at))
     }
 
-    /// Who may cascade at all; into what, his project says (P7).
+    /// Checks that the caller may cascade at all; the project limits what (P7).
     pub(super) fn may_cascade(&self, caller: &Caller) -> Result<(), Refusal> {
         let may = caller.has_roles_here && has_role(caller, &self.settings.cascade_roles);
-        // An admin of elsewhere may do what any member may, in the own project.
+        // An admin of another domain has the rights of a member in the token's own project.
         let member = caller.has_roles_here && has_role(caller, &self.settings.admin_roles);
         if caller.is_admin || may || member {
             return Ok(());

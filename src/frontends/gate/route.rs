@@ -1,5 +1,5 @@
-//! Which resource a path names, by the kinds; and which spellings of a path are refused, since a service may
-//! read them as another resource's or another collection's (T22).
+//! Maps paths to resources, as the kinds describe them. Refuses spellings of a path that a service may read
+//! as another resource or collection (T22).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::domain::kinds::{
 };
 use crate::domain::model::KindName;
 
-/// What stands for itself in one segment of a path.
+/// The characters that are escaped in one segment of a path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -23,11 +23,11 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 #[derive(Clone, Debug)]
 pub struct Routes {
     patterns: Vec<Pattern>,
-    /// Body fields that name a resource, by their last part: `network_id`.
+    /// Body fields that refer to a resource, by their last part: `network_id`.
     references: BTreeMap<String, BTreeSet<KindName>>,
     /// The calls that create under a natural key.
     creates: Vec<CreatePattern>,
-    /// The methods that the service takes.
+    /// The methods that the service accepts.
     methods: BTreeSet<String>,
     /// The calls that only detach something.
     detaches: Vec<(String, Vec<Segment>)>,
@@ -40,7 +40,7 @@ struct CreatePattern {
     created: Created,
 }
 
-/// A call that creates under natural keys; which ones, its body says.
+/// A call that creates resources under natural keys; its body names the keys.
 pub struct Creates<'r> {
     kind: &'r KindName,
     created: &'r Created,
@@ -48,7 +48,7 @@ pub struct Creates<'r> {
 }
 
 impl Creates<'_> {
-    /// What a body says is created, or the answer to it.
+    /// Returns the resources that the call creates, from its body or the answer to it.
     pub fn named(&self, body: &Value) -> Vec<Named> {
         let ids = self.created.ids(&self.variables, body);
         let named = ids.into_iter().map(|id| Named {
@@ -63,7 +63,7 @@ impl Creates<'_> {
 struct Pattern {
     kind: KindName,
     segments: Vec<Segment>,
-    /// The kind that it is listed within.
+    /// The kind within which it is listed.
     parent: Option<KindName>,
     ids: IdSpelling,
 }
@@ -79,15 +79,15 @@ enum Segment {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Named {
     pub kind: KindName,
-    /// As it came, decoded.
+    /// As received, decoded.
     pub id: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Nothing that a kind names: versions, quotas, agents.
+    /// A path of no kind: versions, quotas, agents.
     Elsewhere,
-    /// What is listed, and created; within a parent or not.
+    /// A collection, in which resources are listed and created; within a parent or not.
     Collection {
         kind: KindName,
         parent: Option<Named>,
@@ -96,12 +96,12 @@ pub enum Place {
         named: Named,
         parent: Option<Named>,
     },
-    /// An action or a part of a resource.
+    /// An action on a resource, or a path below it.
     Below(Named),
 }
 
 impl Place {
-    /// The resources that stand in the path.
+    /// Returns the resources that the path names.
     pub fn names(&self) -> Vec<Named> {
         match self {
             Self::Elsewhere => Vec::new(),
@@ -112,13 +112,12 @@ impl Place {
     }
 }
 
-/// A path that may mean one thing here and another to the service, or an id that is not spelled in its one
-/// canonical way.
+/// A path that the gate and the service may read differently, or an id that is not in its canonical spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ambiguous;
 
 impl Routes {
-    /// Those of the kinds of `service`, below the path of its endpoint.
+    /// Returns the routes of the kinds of `service`, below the path of its endpoint.
     pub fn new(kinds: &Kinds, service: &str, root: &str) -> Self {
         let listed = || kinds.iter().filter(|kind| kind.service == service);
         let patterns = listed()
@@ -135,7 +134,7 @@ impl Routes {
             for path in reference.id_fields().chain(found_by) {
                 let leaf = path.rsplit('.').next().unwrap_or(path);
                 let leaf = leaf.trim_end_matches("[]");
-                // `id` alone names nothing: it is everywhere.
+                // `id` alone refers to nothing: every row has it.
                 if leaf != "id" {
                     let kinds = references.entry(leaf.to_owned()).or_default();
                     kinds.insert(reference.to.clone());
@@ -156,18 +155,19 @@ impl Routes {
         }
     }
 
-    /// Whether the service takes this method, letter by letter; a service without a kind is not known.
+    /// Whether the service accepts this method, compared case-sensitively. A service without kinds accepts
+    /// any.
     pub fn takes(&self, method: &Method) -> bool {
         self.methods.is_empty() || self.methods.contains(method.as_str())
     }
 
-    /// The methods that the service takes, as the `Allow` header lists them.
+    /// Returns the methods that the service accepts, as the `Allow` header lists them.
     pub fn allow(&self) -> String {
         let methods: Vec<&str> = self.methods.iter().map(String::as_str).collect();
         methods.join(", ")
     }
 
-    /// Whether this call only takes something off a resource: an interface off a router.
+    /// Whether this call only detaches something from a resource: an interface from a router.
     pub fn detaches(&self, method: &Method, path: &str) -> bool {
         let mut calls = self.detaches.iter();
         let Ok(segments) = segments(path) else {
@@ -180,7 +180,7 @@ impl Routes {
         })
     }
 
-    /// What this call creates under natural keys; nothing, for nearly all.
+    /// Returns the creations under natural keys that this call makes; nearly always none.
     pub fn creates(&self, method: &Method, path: &str) -> Vec<Creates<'_>> {
         let method = method.as_str();
         let patterns = self.creates.iter();
@@ -206,12 +206,12 @@ impl Routes {
             .collect()
     }
 
-    /// What a body field of this name refers to.
+    /// Returns the kinds that a body field of this name refers to.
     pub fn referred(&self, field: &str) -> Option<&BTreeSet<KindName>> {
         self.references.get(field)
     }
 
-    /// Where the service shows a resource; none for an edge, which is seen in another's row.
+    /// Returns the path of a resource; None for an edge, which is only visible in another resource's row.
     pub fn path_of(&self, named: &Named) -> Option<String> {
         let pattern = self.patterns.iter().find(|it| it.kind == named.kind)?;
         let mut ids = named
@@ -232,14 +232,14 @@ impl Routes {
     }
 
     /// # Errors
-    /// The path could be read in two ways, or names a resource by another spelling of its id.
+    /// The path can be read in two ways, or the id is not in its canonical spelling.
     pub fn place(&self, path: &str) -> Result<Place, Ambiguous> {
         let segments = segments(path)?;
         let found = self
             .patterns
             .iter()
             .filter_map(|pattern| Some((pattern, matched(&pattern.segments, &segments)?)))
-            // `/images/I/members/M` is a member, and not a part of an image.
+            // `/images/I/members/M` is a member, not a path below an image.
             .max_by_key(|(pattern, _)| pattern.segments.len());
         let all = self.patterns.iter().map(|it| &it.segments);
         let mut all = all.chain(self.creates.iter().map(|it| &it.segments));
@@ -279,7 +279,7 @@ impl Routes {
     }
 }
 
-/// The call that detaches a resource of this kind, where a path of its own tells it from an update.
+/// Returns the call that detaches a resource of this kind, if its path distinguishes it from an update.
 fn detaching<'k>(
     kind: &'k Kind,
     root: &'k str,
@@ -330,7 +330,7 @@ impl Pattern {
     }
 }
 
-/// Where a service shows the resource of a listed kind, below its endpoint.
+/// Returns the path of a resource of a listed kind, below the service's endpoint.
 pub(super) fn path_of(kind: &Kind, id: &str) -> Option<String> {
     let list = kind.spec.list.as_ref()?;
     let encoded = |id: &str| utf8_percent_encode(id, SEGMENT).to_string();
@@ -344,7 +344,7 @@ pub(super) fn path_of(kind: &Kind, id: &str) -> Option<String> {
     Some(format!("{}{below}/{last}", kind.prefix))
 }
 
-/// The parts of a kind's path.
+/// Splits a kind's path into segments.
 fn pattern(path: &str) -> Vec<Segment> {
     let segments = path.split('/').filter(|part| !part.is_empty());
     segments
@@ -355,15 +355,15 @@ fn pattern(path: &str) -> Vec<Segment> {
         .collect()
 }
 
-/// One part of a path.
+/// One segment of a path.
 struct PathPart {
-    /// As it came.
+    /// As received.
     raw: String,
     /// Decoded.
     text: String,
 }
 
-/// The variables' values, if the path begins like this.
+/// Returns the values of the variables, if the path begins with the pattern.
 fn matched<'p>(pattern: &[Segment], path: &'p [PathPart]) -> Option<Vec<&'p PathPart>> {
     if path.len() < pattern.len() {
         return None;
@@ -379,8 +379,8 @@ fn matched<'p>(pattern: &[Segment], path: &'p [PathPart]) -> Option<Vec<&'p Path
     Some(values)
 }
 
-/// Whether the path is none of the pattern's, but a service could take it for one: it decodes, and Pecan
-/// cuts any known suffix (in any case) off the last part.
+/// Whether the path does not match the pattern, but the service could read it so: it decodes segments, and
+/// Pecan cuts any known suffix (in any case) off the last one.
 fn is_misspelled(pattern: &[Segment], path: &[PathPart]) -> bool {
     if path.len() < pattern.len() {
         return false;
@@ -406,7 +406,7 @@ fn is_misspelled(pattern: &[Segment], path: &[PathPart]) -> bool {
     differs
 }
 
-/// The parts of a path.
+/// Splits a path into decoded segments.
 fn segments(path: &str) -> Result<Vec<PathPart>, Ambiguous> {
     let path = path.strip_prefix('/').ok_or(Ambiguous)?;
     let path = path.strip_suffix('/').unwrap_or(path);

@@ -1,28 +1,28 @@
-//! What a gate does, by the phase of a tombstone: the table of T, as one function.
+//! The table of rules T as one function: what a gate does, by the phase of a tombstone.
 
 use crate::domain::model::Phase;
 use crate::system::config::GateSource;
 
-/// What a request wants of a resource.
+/// The operation that a request asks for on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// To see it, by itself or in a list.
+    /// To see it, alone or in a list.
     Read,
     Delete,
-    /// To create a child of it, update it, or newly refer to it.
+    /// To create a child of it, update it, or add a reference to it.
     Refer,
-    /// To create it anew, under its natural key, or a copy of it.
+    /// To re-create it under its natural key, or to create a copy of it.
     Create,
 }
 
-/// Who asks: the listener's source, or a service by its own token.
+/// Who asks: the source of the listener, or a service with its own token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
     User,
     Local,
     Central,
-    /// A user's request that carries a valid service token: a service changes and deletes what is its
-    /// own (N9).
+    /// A user's request that carries a valid service token: a service may change and delete its own resources
+    /// (N9).
     Service,
 }
 
@@ -36,31 +36,32 @@ impl From<GateSource> for Asker {
     }
 }
 
-/// What the gate does with the request.
+/// What the gate does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// As if there were no gate.
+    /// Passes the request as if there were no gate.
     Pass,
-    /// 404.
+    /// Answers 404.
     NotFound,
-    /// The resource, its state shown as deleting.
+    /// Shows the resource with its state as deleting.
     ShowDeleting,
-    /// 204: it is under way (T6).
+    /// Answers 204: the deletion is in progress (T6).
     UnderWay,
-    /// 202: the deletion that is being checked.
+    /// Answers 202: the deletion is being checked.
     BeingChecked,
-    /// 409.
+    /// Answers 409.
     Conflict,
 }
 
-/// One cell of the table; no tombstone, or a released one, is no phase.
+/// Returns one cell of the table. A released tombstone counts as none.
 pub fn ruling(phase: Option<Phase>, asker: Asker, wish: Operation) -> Ruling {
     use Asker::{Central, Local, Service, User};
     use Operation::{Create, Delete, Read, Refer};
     use Ruling::{BeingChecked, Conflict, NotFound, Pass, ShowDeleting, UnderWay};
     match (phase, wish, asker) {
         (None | Some(Phase::Released), _, _) => Pass,
-        // Who creates it anew after its end means it; a copy is made by one that has not heard (M).
+        // Users and services re-create it on purpose; a copy comes from a site that does not know of the
+        // deletion (M).
         (Some(Phase::Gone | Phase::Purged), Create, User | Service) => Pass,
         (Some(_), Create, _) => Conflict,
         (Some(_), Delete, Central | Service) => Pass,

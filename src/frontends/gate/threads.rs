@@ -1,6 +1,6 @@
-//! Threads of the gates' own. A connection is served on one of them from its first byte to its last,
-//! through connections to the upstream that this thread alone uses: so no request waits for another
-//! core, and none for the engine's work.
+//! The gates' own threads. A connection is served on one of them from its first byte to its last, through
+//! upstream connections that only this thread uses: so no request waits for another core or for the engine's
+//! work.
 
 use std::cell::Cell;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// What takes longer than this many bytes' JSON, some milliseconds, is not done on these threads.
+/// JSON of more bytes than this takes some milliseconds, and is not processed on these threads.
 const BYTES_HERE_MAX: usize = 256 << 10;
 /// Nice value of a thread for large bodies. It leaves a tenth of a core beside a busy thread, so a large list
 /// ends even on a machine that is never idle.
@@ -22,7 +22,7 @@ const LOW_PRIORITY: i32 = 10;
 /// JSON that is parsed in about a tenth of a millisecond.
 const BYTES_BETWEEN_YIELDS: usize = 16 << 10;
 
-/// Shared by all gates of an engine; they end when it is dropped.
+/// Threads that all gates of an engine share; they end when this is dropped.
 pub struct Threads {
     handles: Vec<Handle>,
     next: AtomicUsize,
@@ -30,7 +30,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// One for each core.
+    /// Starts one thread for each core.
     ///
     /// # Errors
     /// The system gives no more threads or file descriptors.
@@ -57,7 +57,7 @@ impl Threads {
         self.handles.len()
     }
 
-    /// One after another, and its place among all.
+    /// Returns the next thread in rotation, and its index.
     pub(super) fn next(&self) -> (usize, &Handle) {
         let place = self.next.fetch_add(1, Ordering::Relaxed) % self.count();
         (place, &self.handles[place])
@@ -93,7 +93,7 @@ pub(super) async fn offload_if_large<T: Send + 'static>(
         // The system refuses a further thread: the work runs here.
         return work.await;
     };
-    // It waits for nothing else.
+    // Fails only if the thread has ended.
     let _ = hand_over.send(work);
     match answer.await {
         Ok(done) => done,
@@ -145,7 +145,7 @@ pub(super) struct Yielder {
 }
 
 impl Yielder {
-    /// To be called after each row, with its length in bytes.
+    /// Must be called after each row, with its length in bytes.
     pub(super) fn after(&mut self, bytes: usize) {
         self.bytes += bytes;
         if self.bytes >= BYTES_BETWEEN_YIELDS {

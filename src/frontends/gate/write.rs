@@ -1,4 +1,4 @@
-//! Creates and updates: refused where they refer to what is being deleted (T17, N9).
+//! Creates and updates: refused if they refer to a resource that is being deleted (T17, N9).
 
 use std::collections::BTreeSet;
 use std::slice;
@@ -22,12 +22,12 @@ use crate::domain::mapping::COPY_TAG;
 use crate::domain::model::{KindName, Phase, ResourceKey, Site, Tombstone};
 use crate::domain::text::escape;
 
-/// What names resources is small.
+/// Bodies that name resources are small.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// Who sends a small body more slowly is not waited for.
+/// Clients that send a small body more slowly are not waited for.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The type of a refusal to touch what is being deleted.
+/// The type of a refusal to change a resource that is being deleted.
 const BEING_DELETED: &str = "ResourceBeingDeleted";
 
 impl Gate {
@@ -40,16 +40,17 @@ impl Gate {
     ) -> Result<Response<Out>, Refusal> {
         let touched = place.names();
         if self.is_upload(&head, &place) {
-            // It names nothing, and may take long: no fence waits for it.
+            // An upload refers to nothing and may take long, so no fence waits for it.
             self.guard(&head, &touched, asker).await?;
             return self.pass(head, streamed(body)).await;
         }
         let routes = &self.upstream().await?.routes;
         let creates = routes.creates(&head.method, head.uri.path());
-        // Whole before a fence waits for it: a client that sends nothing more holds up no deletion (P12).
+        // The body is read before a fence waits for the write: a client that stalls delays no deletion (P12).
         let (bytes, _share) = self.whole(body).await?;
         if creates.is_empty() {
-            // First this, then the look: a fence that is raised in between waits for this write (T14).
+            // The write begins before the tombstones are checked: a fence that is raised in between waits for
+            // it (T14).
             let _write = self.tombstones.begin_write(&self.site);
             let mut sites = self.copied_from.iter();
             if !sites.any(|site| self.tombstones.any_at(site)) {
@@ -86,7 +87,8 @@ impl Gate {
         self.create(head, body, creates, made).await
     }
 
-    /// Under natural keys. What succeeds is alive again in the ledger before the client hears of it (M1).
+    /// Creates under natural keys. A success revives the records in the ledger before the client gets its
+    /// answer (M1).
     async fn create(
         &self,
         head: request::Parts,
@@ -126,7 +128,8 @@ impl Gate {
             Err(refusal) => Err(refusal),
         };
         if let Err(refusal) = revived {
-            // It is there all the same, and the gate shows it; the next create tells the ledger again.
+            // The resource exists all the same, and the gate shows it; the next create tells the ledger
+            // again.
             let made = made.iter().map(|it| escape(&it.id)).collect::<Vec<_>>();
             tracing::warn!(gate = %self.address, made = made.join(" "), ?refusal, "what was created anew is still gone in the ledger");
         }
@@ -142,8 +145,8 @@ impl Gate {
         keys.collect()
     }
 
-    /// A body of a request, and its share of the memory. While there is none left, those whose clients send
-    /// nothing more give theirs back.
+    /// Reads the body of a request, with its share of the memory. While none is free, bodies of stalled
+    /// clients give up theirs.
     async fn whole(&self, mut body: Arriving) -> Result<(Bytes, Vec<Share>), Refusal> {
         let read = async {
             let mut read = BytesMut::new();
@@ -182,7 +185,7 @@ impl Gate {
         }
     }
 
-    /// One that goes refuses the whole request.
+    /// Refuses the request if one of the resources is being deleted.
     async fn guard(
         &self,
         head: &request::Parts,
@@ -193,7 +196,7 @@ impl Gate {
             match self.ruled(head, named, asker, Operation::Refer).await? {
                 Ruling::Conflict => {
                     self.caller(head).await?;
-                    // What the caller does not see, the service itself refuses, in its own words.
+                    // The service itself refuses a resource that the caller does not see.
                     if self.sees(head, named).await? {
                         return Err(self.being_deleted(&self.site, named).await);
                     }
@@ -208,8 +211,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Nothing is made anew while it goes, nor, but by who means it, after it went (M); nor what names
-    /// such a one of these sites as its original (T12, T14).
+    /// Refuses creates of resources that are being deleted, or were and are not re-created on purpose (M),
+    /// and of copies of such resources at these sites (T12, T14).
     async fn guard_creates(
         &self,
         head: &request::Parts,
@@ -240,7 +243,7 @@ impl Gate {
         })
     }
 
-    /// The same for copies of what goes with another resource, without a tombstone of its own (T20).
+    /// Refuses copies of parts, which have no tombstone of their own (T20).
     async fn guard_copies_of_parts(
         &self,
         head: &request::Parts,
@@ -276,7 +279,7 @@ impl Gate {
         Ok(())
     }
 
-    /// The same for what would be a copy by its name and project alone.
+    /// Refuses resources that would be copies by name and project alone.
     async fn guard_namesakes(
         &self,
         head: &request::Parts,
@@ -321,9 +324,8 @@ impl Gate {
         Ok(())
     }
 
-    /// What a request refers to without a tombstone of its own may go along with what is being deleted: it
-    /// is guarded as that is (N9, T20). While a deletion waits for a person to detach what is in its way, it
-    /// does not stop that.
+    /// Guards the resources in a request that have no tombstone but may be parts: they are refused as their
+    /// parent is (N9, T20). If the deletion waits until a person detaches its blockers, detaching is allowed.
     async fn guard_parts(
         &self,
         head: &request::Parts,
@@ -355,7 +357,7 @@ impl Gate {
         Ok(())
     }
 
-    /// The same for a DELETE of what has no tombstone of its own.
+    /// Does the same for a DELETE of a resource without a tombstone of its own.
     pub(super) async fn guard_delete_of_part(
         &self,
         head: &request::Parts,
@@ -374,7 +376,7 @@ impl Gate {
         let Some(whole) = wholes.into_iter().flatten().next() else {
             return Ok(());
         };
-        // What waits for its dependents to go takes none of them along.
+        // A deletion that waits until its dependents are gone takes none of them along.
         if !self.cascades(&whole).await {
             return Ok(());
         }
@@ -391,8 +393,7 @@ impl Gate {
         }
     }
 
-    /// Whether the deletion of what goes takes along what belongs to it; it does unless it is known not
-    /// to.
+    /// Whether the deletion of a resource cascades; assumed if it cannot be read.
     async fn cascades(&self, named: &Named) -> bool {
         let Some(id) = self.deletion_of(named).await else {
             return true;
@@ -401,8 +402,8 @@ impl Gate {
         deletion.map_or(true, |deletion| deletion.options.cascade)
     }
 
-    /// Whether the service shows it to the caller. What is another service's it cannot be asked for: that
-    /// counts as seen, since a balancer on a network that goes is as wrong.
+    /// Whether the service shows the resource to the caller. Resources of other services count as seen, since
+    /// this service cannot be asked: a balancer on a network that is being deleted is just as wrong.
     async fn sees(&self, head: &request::Parts, named: &Named) -> Result<bool, Refusal> {
         let theirs = self.kinds.get(&named.kind).map(|kind| &kind.service);
         if theirs != Some(&self.service) {
@@ -411,7 +412,7 @@ impl Gate {
         Ok(self.row_for(head, named).await?.is_some())
     }
 
-    /// The resource as the service shows it to the caller; none where it says 403 or 404.
+    /// Returns the resource as the service shows it to the caller; None for 403 and 404.
     pub(super) async fn row_for(
         &self,
         head: &request::Parts,
@@ -486,7 +487,7 @@ impl Gate {
         }
     }
 
-    /// The deletion behind a tombstone, as the ledger has it.
+    /// Returns the deletion of a tombstone, from the ledger.
     pub(super) async fn deletion_of(&self, named: &Named) -> Option<String> {
         self.deletion_at(&self.site, named).await
     }
@@ -501,7 +502,7 @@ impl Gate {
         found.rows.into_iter().next().map(|it| it.deletion_id)
     }
 
-    /// Data of any size, and no JSON.
+    /// Whether the body is data of any size, and not JSON.
     fn is_upload(&self, head: &request::Parts, place: &Place) -> bool {
         let kind = match place {
             Place::Below(named) => self.kinds.get(&named.kind),
@@ -523,9 +524,9 @@ fn parsed(bytes: &[u8]) -> Result<Value, Refusal> {
     })
 }
 
-/// The originals of what is to be created, one or many: those that their tags name, or whose id they
-/// are to have. A tag that is set later is let through: without it what was created would be left there,
-/// and the sweep could not tell what it is (T14).
+/// Returns the ids of the originals of the resources to be created, one or many: those that their tags name,
+/// or whose id they request. Setting such a tag later is allowed: otherwise a finished copy would stay
+/// without it, and the sweep could not recognize it (T14).
 fn copied(body: &Value) -> Vec<String> {
     let mut originals = Vec::new();
     for row in created_rows(body) {
@@ -537,7 +538,7 @@ fn copied(body: &Value) -> Vec<String> {
     originals
 }
 
-/// The resources that a body creates, one or many.
+/// Returns the resources that a body creates, one or many.
 fn created_rows(body: &Value) -> Vec<&Map<String, Value>> {
     let objects: Vec<&Value> = match body {
         Value::Object(fields) => fields.values().chain([body]).collect(),

@@ -1,4 +1,4 @@
-//! One channel: follows the events from its mark on, and moves the mark when a message was taken.
+//! One channel: follows the events after its mark, and moves the mark when a message was accepted.
 
 use crate::control::query::if_found;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,19 +15,19 @@ use crate::domain::model::{Actor, Deletion, Event, EventKind, Left, Origin, Step
 use crate::domain::news::{Gathered, Mark, NotificationCursor, Pace, Subject, wait_after};
 use crate::system::clock::Clock;
 
-/// What [`Control::events`] gives at once; fewer means that there are no more.
+/// Number of events that [`Control::events`] returns at most; fewer means that there are no more.
 const PAGE: usize = 500;
-/// After a long rest all that was missed is read first, so that it is one message. An engine that writes
-/// as fast as one can read must not put it off for ever: so many pages (100,000 events) and no more.
+/// After a long pause all missed events are read first, so that they become one message. The limit (100,000
+/// events) keeps an engine that writes as fast as one can read from postponing it for ever.
 const PAGES_MAX: usize = 200;
 /// Longest wait for the next event.
 const WAIT_MS_MAX: u64 = 60_000;
-/// Between two looks at events that come one by one: an engine at work has better things to do.
+/// Pause between two reads while events come one by one, to spare a busy engine.
 const LULL: Duration = Duration::from_millis(250);
-/// A mark over events that are nothing to tell is kept this often: what lies between is read again
-/// after a crash.
+/// A mark is saved after this many events without news: events after the saved mark are read again after a
+/// crash.
 const QUIET_EVENTS: i64 = 1_000;
-/// After the ledger could not be read or written.
+/// Wait after the ledger could not be read or written.
 const LEDGER_RETRY: Duration = Duration::from_secs(5);
 
 pub(super) struct Follower {
@@ -38,15 +38,16 @@ pub(super) struct Follower {
     host: String,
     ledger_id: String,
     mark: Mark,
-    /// The ledger does not have the mark yet.
+    /// Whether the ledger does not have the mark yet.
     unsaved: bool,
-    /// When it began to follow.
+    /// Time at which it began to follow.
     since: DateTime<Utc>,
-    /// When each subject was last told of, for as long as that holds back more of it.
+    /// Time of the last message on each subject, kept while it delays the next one.
     told: BTreeMap<Subject, DateTime<Utc>>,
 }
 
-/// A mark of a channel that is not configured any more would tell a whole history if it came back.
+/// Deletes the mark of a channel that is no longer configured: if the channel came back, an old mark would
+/// make it send the whole history.
 pub(super) async fn forget(control: &dyn Control, channel: &str) -> Result<(), ControlError> {
     match notification_cursor(control, channel).await?.mark {
         Some(_) => save(control, channel, None).await,
@@ -114,7 +115,7 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Until it is told to stop; what is being sent is answered first.
+    /// Runs until it is stopped; a message that is being sent is finished first.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             if let Err(error) = self.follow(&stop).await {
@@ -125,13 +126,13 @@ impl Follower {
         }
     }
 
-    /// Begins at the mark; ends only with an error, or when it is told to stop.
+    /// Follows the events from the mark on, until an error or until it is stopped.
     async fn follow(&mut self, stop: &CancellationToken) -> Result<(), ControlError> {
         if self.unsaved {
             self.save().await?;
         }
         if let Some(through) = self.mark.telling {
-            // An engine ended between sending and recording: the same once more.
+            // An engine ended between sending and recording: the same message is sent once more.
             let gathered = self.gather_to(through).await?;
             self.tell(gathered, stop).await?;
         }
@@ -173,7 +174,7 @@ impl Follower {
         u64::try_from(left).unwrap_or_default().min(WAIT_MS_MAX)
     }
 
-    /// What a message that reached to this event is about.
+    /// Gathers the topics of a message that covers the events up to this one.
     async fn gather_to(&self, through: i64) -> Result<Gathered, ControlError> {
         let mut gathered = Gathered::after(self.mark.through);
         while gathered.through < through {
@@ -188,7 +189,7 @@ impl Follower {
         Ok(gathered)
     }
 
-    /// The next events. Those that are no longer kept cannot be told: that is said, and passed over.
+    /// Returns the next events. Events that are no longer kept are skipped, with an error in the log.
     async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
         match self.control.events(after, wait_ms).await {
             Err(ControlError::Expired { oldest, .. }) => {
@@ -216,8 +217,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Sends until it is taken. The mark says so before and after; an engine that ends in between leaves
-    /// it to the next.
+    /// Sends until the message is accepted. The mark is saved before and after; if the engine ends in
+    /// between, the next one repeats the message.
     async fn tell(
         &mut self,
         gathered: Gathered,
@@ -243,7 +244,7 @@ impl Follower {
         Ok(())
     }
 
-    /// False if it was told to stop before anybody took it.
+    /// Sends a message. False if it was stopped before the message was accepted.
     async fn send(
         &mut self,
         gathered: &Gathered,
@@ -308,7 +309,7 @@ impl Follower {
         ))
     }
 
-    /// None if there is no such deletion (any more): then there is less to say.
+    /// Returns the deletion; None if it does not exist (any more): then the message says less.
     async fn deletion(&self, id: &str) -> Result<Option<Deletion>, ControlError> {
         let id = id.to_owned();
         let found = if_found(self.control.ask(query::Deletion { id }).await)?;
@@ -320,7 +321,7 @@ impl Follower {
         Ok(found.map(|row| *row))
     }
 
-    /// What the approved plan leaves in the cloud (N19).
+    /// Returns the resources that the approved plan leaves in the cloud (N19).
     async fn left(&self, deletion_id: &str) -> Result<Vec<Left>, ControlError> {
         let plan = query::FrozenPlan {
             deletion_id: deletion_id.to_owned(),

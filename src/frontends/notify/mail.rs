@@ -1,4 +1,4 @@
-//! A message by mail: the same to each who is to be told, in plain text, by SMTP.
+//! Sends a message by mail: the same plain text to each recipient, by SMTP.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -20,18 +20,18 @@ use super::{DeliveryErrorKind, NotTaken};
 use crate::domain::text::escape;
 use crate::system::config::{MailSettings, MailTls, secret_in};
 
-/// For one command of SMTP, and for all together.
+/// Time limit of one SMTP command, and of all commands for one recipient.
 const COMMAND_MAX: Duration = Duration::from_secs(30);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 const ANSWER_CHARS_MAX: usize = 200;
 
-/// Answers what the server said when it took the mail for the last of those who did not have it: each
-/// recipient by himself, and `had` are those who had it from an earlier try. An address that the server
-/// will never take does not keep the others from being told.
+/// Sends a mail to each recipient separately, and returns the server's answer for the last one. `had` are the
+/// recipients who have it from an earlier attempt. An address that the server refuses for good does not keep
+/// the others from getting the mail.
 ///
 /// # Errors
-/// The password's file cannot be used, the server does not answer, its certificate is not trusted, or
-/// it does not take the mail for anybody, or not yet for somebody. The password is not in the error.
+/// The password's file cannot be used, the server does not answer, its certificate is not trusted, it refuses
+/// the mail for everybody, or it defers it for somebody. The error does not contain the password.
 pub(super) async fn send(
     settings: &MailSettings,
     message: &Message,
@@ -81,7 +81,7 @@ pub(super) async fn send(
     }
 }
 
-/// None: there was no answer in time.
+/// Sends the mail to one recipient. The error is None if there was no answer in time.
 async fn send_to(
     transport: &AsyncSmtpTransport<Tokio1Executor>,
     to: &str,
@@ -93,7 +93,7 @@ async fn send_to(
         .into_iter()
         .collect();
     let from = mail.envelope().from().cloned();
-    // The settings were checked: there is an address.
+    // The settings were checked, so there is an address.
     let envelope = Envelope::new(from, to).unwrap_or_else(|_| mail.envelope().clone());
     let text = mail.formatted();
     let sent = transport.send_raw(&envelope, &text);
@@ -112,7 +112,7 @@ fn bad_settings(why: impl ToString) -> NotTaken {
     NotTaken::new(DeliveryErrorKind::Configuration, why.to_string())
 }
 
-/// The subject is one line without control characters, whatever a cloud calls its resources.
+/// Builds the mail. Its subject is one line without control characters, whatever a cloud calls its resources.
 fn mail(settings: &MailSettings, message: &Message) -> Result<lettre::Message, NotTaken> {
     let from: Mailbox = settings.from.parse().map_err(bad_settings)?;
     let id = format!("<{}@{}>", message.id, from.email.domain());
@@ -156,7 +156,7 @@ fn transport(
 
 fn not_taken(error: &Error, password: Option<&SecretString>) -> NotTaken {
     let trouble = match error.status().map(u16::from) {
-        // Credentials invalid, needed, too weak; the mechanism refused.
+        // Credentials are invalid, missing or too weak, or the mechanism is refused.
         Some(530 | 534 | 535 | 538) => DeliveryErrorKind::Auth,
         _ => DeliveryErrorKind::Unreachable,
     };
@@ -164,7 +164,7 @@ fn not_taken(error: &Error, password: Option<&SecretString>) -> NotTaken {
     NotTaken::new(trouble, escape(&cut(&why, ANSWER_CHARS_MAX)))
 }
 
-/// So that no holiday answers (RFC 3834).
+/// Suppresses automatic replies (RFC 3834).
 #[derive(Clone)]
 struct AutoSubmitted;
 

@@ -1,8 +1,8 @@
-//! What a person reads at two in the morning: which deletion, of what, where, why, since when, and what
-//! to type next.
+//! The text of a message, written for a person at two in the morning: which deletion, of which resources, at
+//! which sites, why, since when, and which command to type next.
 //!
-//! What clouds call their resources, and what they answer, is hostile: it is escaped everywhere, and in
-//! the line for chat systems it can neither ring anybody, nor format, nor link.
+//! Names and error messages from clouds are hostile: they are escaped everywhere, and in the line for chat
+//! systems they can neither mention anybody, nor format, nor link.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,40 +18,40 @@ use crate::domain::model::{
 use crate::domain::news::{Subject, Topic};
 use crate::domain::text::escape;
 
-/// Topics that a message tells of; of the rest it says how many.
+/// Number of topics in a message; the rest is only counted.
 pub(super) const TOPICS_MAX: usize = 10;
-/// Targets of a deletion, and refusals, that are named.
+/// Number of targets and refusals of a deletion that are named.
 const NAMED_MAX: usize = 3;
-/// Characters of one text of a cloud, in a line and in the JSON.
+/// Characters of one text from a cloud, in a line and in the JSON.
 const SHOWN_CHARS_MAX: usize = 200;
 const KEPT_CHARS_MAX: usize = 500;
-/// A subject that is longer is cut by whoever shows it.
+/// Longer subjects are cut by the programs that show them.
 const SUBJECT_CHARS_MAX: usize = 150;
 
 /// One message, for every kind of channel.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
-    /// The same for what is sent again after a crash, and for nothing else.
+    /// Unique, and the same when the message is repeated after a crash.
     pub(super) id: String,
     pub(super) at: DateTime<Utc>,
     /// One line, for a mail.
     pub(super) subject: String,
     pub(super) body: String,
-    /// For a webhook; the module's documentation has its shape.
+    /// The body for a webhook; the documentation of the module describes it.
     pub(super) json: Value,
 }
 
-/// A topic, with what the ledger knows of it now.
+/// A topic, with the current data of the ledger.
 pub(super) struct Part {
     pub(super) subject: Subject,
     pub(super) topic: Topic,
     pub(super) deletion: Option<Deletion>,
     pub(super) steps: Vec<Step>,
-    /// What stays by the plan, whatever becomes of the steps.
+    /// The resources that stay by the plan, whatever becomes of the steps.
     pub(super) left: Vec<Left>,
 }
 
-/// How hostile text is made harmless where it is shown.
+/// Makes hostile text harmless for the place where it is shown.
 type Show = fn(&str) -> String;
 
 impl Message {
@@ -95,7 +95,7 @@ impl Message {
         }
     }
 
-    /// Says that the way is open, and nothing else.
+    /// Returns a test message, which only shows that the channel works.
     pub(super) fn test(host: &str, unique: &str, at: DateTime<Utc>) -> Self {
         let id = format!("gone-test-{unique}");
         let line = "a test: this is where it is told what needs a person";
@@ -142,7 +142,7 @@ impl Part {
         }
     }
 
-    /// `deletion 9f86d081 of network web`
+    /// Returns, for example, `deletion 9f86d081 of network web`.
     fn named(&self, id: &str, show: Show) -> String {
         let mut named = format!("deletion {}", short_id(id));
         let targets = self.deletion.as_ref().map(|deletion| &deletion.targets);
@@ -165,7 +165,7 @@ impl Part {
         sites.map(|site| show(&site)).collect::<Vec<_>>().join(", ")
     }
 
-    /// Why, one reason a line.
+    /// Returns the reasons, one for each line.
     fn reasons(&self, show: Show) -> Vec<String> {
         match &self.subject {
             Subject::Stuck(_) => self
@@ -190,7 +190,8 @@ impl Part {
         }
     }
 
-    /// What to type. Nothing in it but letters, digits and `-_.,:/@%`: it is pasted into a shell.
+    /// Returns the commands to type next. They contain only letters, digits, blanks and `-_.,:/@%`, since
+    /// they are pasted into a shell.
     fn next(&self) -> Vec<String> {
         let explained = match self.steps.first() {
             Some(step) => Some(&step.resource.key),
@@ -288,7 +289,7 @@ fn step_json(step: &Step) -> Value {
     })
 }
 
-/// `image golden (id) at prod/RegionOne stays: other projects may use it`
+/// Returns, for example, `image golden (id) at prod/RegionOne stays: other projects may use it`.
 fn stays(left: &Left, show: Show) -> String {
     let key = &left.resource.key;
     format!(
@@ -299,7 +300,7 @@ fn stays(left: &Left, show: Show) -> String {
     )
 }
 
-/// `port server-0 (id)`
+/// Returns, for example, `port server-0 (id)`.
 fn kind_and_name(key: &ResourceKey, name: &str, show: Show) -> String {
     let kind = show(&key.kind.as_str().replace('_', " "));
     match name.is_empty() {
@@ -308,7 +309,8 @@ fn kind_and_name(key: &ResourceKey, name: &str, show: Show) -> String {
     }
 }
 
-/// `port server-0 (id) at prod/RegionOne: 409 PortInUse: a server holds it; blocked by …; 8 attempts`
+/// Returns, for example, `port server-0 (id) at prod/RegionOne: 409 PortInUse: a server holds it; blocked by
+/// …; 8 attempts`.
 fn why_stuck(step: &Step, show: Show) -> String {
     let key = &step.resource.key;
     let mut line = format!(
@@ -331,7 +333,7 @@ fn why_stuck(step: &Step, show: Show) -> String {
     };
     let _ = write!(line, "; {attempts}");
     if step.state != StepState::Stuck {
-        // Somebody was faster than the message.
+        // Somebody was faster than this message.
         let _ = write!(line, "; now {}", step.state.as_str());
     }
     line
@@ -373,7 +375,7 @@ fn called(target: &Target) -> &str {
     }
 }
 
-/// What a target may hold as it is: nothing that ends it, and nothing that a shell takes for its own.
+/// The characters that are escaped in a target: those that end it, and those that a shell interprets.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -394,12 +396,12 @@ fn explain(key: &ResourceKey) -> String {
     )
 }
 
-/// Of a mail: no control characters, nothing that reorders or hides.
+/// Makes text safe for a mail: no control characters, nothing that reorders or hides text.
 fn plain(text: &str) -> String {
     escape(&cut(text, SHOWN_CHARS_MAX)).into_owned()
 }
 
-/// Of a chat: besides, nothing that names somebody, formats or links, in any of their languages.
+/// Makes text safe for chat systems: in addition, nothing that mentions somebody, formats or links.
 fn chat(text: &str) -> String {
     plain(text)
         .replace("://", ": //")
@@ -419,7 +421,7 @@ fn chat(text: &str) -> String {
         .collect()
 }
 
-/// At most so many characters, and a mark where something is missing.
+/// Cuts a text to this many characters, and marks the cut.
 pub(super) fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(chars_max) {
         None => Cow::Borrowed(text),
@@ -427,7 +429,7 @@ pub(super) fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
     }
 }
 
-/// Every text in it, and the names of its fields are ours.
+/// Cuts and escapes every text value; the names of the fields are ours.
 fn escape_all(value: &mut Value) {
     match value {
         Value::String(text) => *text = escape(&cut(text, KEPT_CHARS_MAX)).into_owned(),
@@ -442,7 +444,7 @@ fn lines(lines: impl Iterator<Item = String>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// RFC 3339 in UTC, to the second.
+/// Formats a time as RFC 3339 in UTC, to the second.
 fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

@@ -2,29 +2,28 @@
 //!
 //! ```text
 //! ledger's events ──▶ Gathered (domain::news) ──▶ Message ──▶ webhook
-//!        ▲                     one each for a channel    └──▶ mail
-//!        └── Mark: how far the channel is, kept in the ledger
+//!        ▲                     one for each channel      └──▶ mail
+//!        └── Mark: the last event that the channel has reported, kept in the ledger
 //! ```
 //!
-//! **What counts** ([`crate::domain::news`] decides): a step that is stuck by itself, also while others
-//! of its deletion go on; a refused deletion that nobody waits for; a site that was paused. What waits
-//! for a stuck step is told with it; what is blocked is retried automatically and is no news.
+//! **What is news** ([`crate::domain::news`] decides): a step that is stuck by itself, even while other steps
+//! of its deletion continue; a refused deletion that nobody waits for; a paused site. Steps that wait for a
+//! stuck step are reported with it. Blocked steps are retried automatically and are no news.
 //!
-//! **Once, over a crash.** The events are the outbox. Before a message is sent its channel's mark says
-//! up to which event it reaches, and after it was taken that it was. What a crash leaves between the
-//! two is sent once more, with the same events and the same id: `gone-LEDGER-EVENT`, which is the
-//! `Idempotency-Key` of a webhook and the `Message-ID` of a mail. A channel that is new begins at the
-//! newest event: it does not tell the whole history.
+//! **Once, even after a crash.** The events are the outbox. Before a message is sent, the channel's mark
+//! records the event up to which it reaches, and afterwards that it was accepted. If the engine crashes in
+//! between, the message is sent once more, with the same events and the same id: `gone-LEDGER-EVENT`, which
+//! is the `Idempotency-Key` of a webhook and the `Message-ID` of a mail. A new channel begins at the newest
+//! event, not with the whole history.
 //!
-//! **One channel never holds up another, nor the engine.** Each is a task that only reads. One that
-//! takes nothing is tried again after growing waits, for ever; meanwhile its news gathers in the ledger
-//! and is one message afterwards.
+//! **A channel never delays another one or the engine.** Each is a task that only reads. A failing channel is
+//! retried for ever with growing waits; meanwhile its news gathers in the ledger and becomes one message.
 //!
-//! Only the process whose engine stays with the ledger sends (`gone`, `gone --engine`): a verb is gone
-//! before an answer comes, and what it leaves is told by the next engine.
+//! Only a process whose engine keeps running sends messages (`gone`, `gone --engine`): a command ends before
+//! an answer comes, and the next engine reports its news.
 //!
 //! # The webhook
-//! `POST` with `Content-Type: application/json`; any 2xx takes it; redirects are not followed.
+//! `POST` with `Content-Type: application/json`; any 2xx accepts the message; redirects are not followed.
 //!
 //! ```json
 //! {"id": "gone-9f…-1742", "text": "one line for each of these, for chat systems",
@@ -39,9 +38,9 @@
 //!  "more": 0}
 //! ```
 //! `type` is `stuck`, `refused` (`reasons` says why) or `paused` (no deletion); a test has no news. `left`
-//! is what stays by the plan of a stuck deletion: 3 of `left_count` at most. At most 10 of `news`, 5 of
-//! `steps`, 500 characters of a text; `more` counts what was left out. What clouds say is escaped, and in
-//! `text` also harmless to chat systems.
+//! lists the resources that stay by the plan of a stuck deletion: at most 3 of `left_count`. There are at
+//! most 10 entries in `news`, 5 in `steps`, and 500 characters in a text; `more` counts the omitted news.
+//! Texts from clouds are escaped, and in `text` also made harmless to chat systems.
 
 mod follow;
 mod mail;
@@ -64,17 +63,17 @@ use crate::system::config::{MailSettings, NotifySettings, WebhookSettings, secre
 use follow::Follower;
 use message::Message;
 
-/// Of the second within which an engine that is told to end settles what is in flight.
+/// Time for open messages when the engine stops.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
-/// A way to tell people.
+/// A channel by which people are notified.
 #[derive(Clone, Debug)]
 enum Channel {
     Webhook(WebhookSettings),
     Mail(MailSettings),
 }
 
-/// Under which the ledger keeps the marks.
+/// Names under which the ledger keeps the marks.
 const CHANNELS: [&str; 2] = ["webhook", "mail"];
 
 impl Channel {
@@ -91,7 +90,7 @@ impl Channel {
         }
     }
 
-    /// Where it leads, without secrets.
+    /// Returns its destination, without secrets.
     fn shown(&self) -> String {
         match self {
             Self::Webhook(webhook) => format!("webhook {}", webhook.shown()),
@@ -104,7 +103,7 @@ impl Channel {
         }
     }
 
-    /// Whether its secret can be read.
+    /// Checks that its secret can be read.
     fn check(&self) -> Result<(), String> {
         let file = match self {
             Self::Webhook(webhook) => webhook.token_file.as_deref(),
@@ -113,7 +112,8 @@ impl Channel {
         file.map_or(Ok(()), |file| secret_in(file).map(drop))
     }
 
-    /// What was answered by who took it. `had` are the recipients who have it from an earlier try.
+    /// Sends a message and returns the receiver's answer. `had` are the recipients who have it from an
+    /// earlier attempt.
     async fn send(
         &self,
         message: &Message,
@@ -127,7 +127,7 @@ impl Channel {
     }
 }
 
-/// Why a message was not taken.
+/// The reason why a message was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct NotTaken {
@@ -138,11 +138,11 @@ pub struct NotTaken {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryErrorKind {
-    /// The settings, or a file that they name.
+    /// The settings are wrong, or a file that they name.
     Configuration,
     /// The token or the password was not accepted.
     Auth,
-    /// No answer, or none that takes the message.
+    /// No answer, or not one that accepts the message.
     Unreachable,
 }
 
@@ -153,7 +153,7 @@ impl NotTaken {
     }
 }
 
-/// Why nobody will be told: the engine must not start as if somebody would.
+/// The reason why nobody would be notified: the engine must not start then.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("{channel}: {why}")]
@@ -162,14 +162,14 @@ pub enum StartError {
     Control(#[from] ControlError),
 }
 
-/// Tells people for as long as it lives.
+/// Notifies people for as long as it lives.
 pub struct Notifier {
     tasks: JoinSet<()>,
     stop: CancellationToken,
 }
 
 impl Notifier {
-    /// Follows the events from each channel's mark on. To be started before the engine runs, so that a
+    /// Follows the events from each channel's mark on. Must be started before the engine runs, so that a
     /// channel's first event is the first of this run.
     ///
     /// # Errors
@@ -205,7 +205,7 @@ impl Notifier {
             let run = AssertUnwindSafe(follower.run(stop)).catch_unwind();
             notifier.tasks.spawn(async move {
                 if run.await.is_err() {
-                    // The hook has said where.
+                    // The panic hook has logged the place.
                     tracing::error!(channel = name, "telling people has ended by a mistake of gone; restart it to go on: nothing is lost");
                 }
             });
@@ -213,17 +213,17 @@ impl Notifier {
         Ok(notifier)
     }
 
-    /// Ends, after what is being sent was answered, or a second: then it is sent again by the next.
+    /// Stops, once open messages are answered or a second is over; the next engine repeats those without an
+    /// answer.
     pub async fn stop(mut self) {
         self.stop.cancel();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
-        // What does not end in time is dropped with its task, as in a crash.
+        // A task that does not end in time is dropped, as in a crash.
         let _ = tokio::time::timeout(STOP_MAX, ended).await;
     }
 }
 
-/// The channels that are configured: under which name the ledger keeps the mark of each, and where it
-/// leads.
+/// Returns the configured channels: the name under which the ledger keeps the mark, and the destination.
 pub fn channels(settings: &NotifySettings) -> Vec<(&'static str, String)> {
     let channels = Channel::all(settings);
     let named = channels
@@ -232,16 +232,16 @@ pub fn channels(settings: &NotifySettings) -> Vec<(&'static str, String)> {
     named.collect()
 }
 
-/// What a channel made of a test.
+/// The outcome of a test of a channel.
 #[derive(Clone, Debug)]
 pub struct Tried {
-    /// Which, and where it leads.
+    /// The channel and its destination.
     pub channel: String,
-    /// What it answered, if it took the message.
+    /// Its answer, if it accepted the message.
     pub answer: Result<String, NotTaken>,
 }
 
-/// Sends a test by each channel, all at once. None is configured: an empty list.
+/// Sends a test by each channel, all at once. The list is empty if no channel is configured.
 pub async fn test(settings: &NotifySettings, clock: &Clock) -> Vec<Tried> {
     let host = host();
     let message = Message::test(&host, &clock.new_id(), clock.now());
@@ -255,7 +255,7 @@ pub async fn test(settings: &NotifySettings, clock: &Clock) -> Vec<Tried> {
     futures_util::future::join_all(tries).await
 }
 
-/// This machine's name, where a person types the commands that a message names.
+/// Returns the name of this machine, where a person types the commands of a message.
 fn host() -> String {
     let uname = rustix::system::uname();
     uname.nodename().to_string_lossy().into_owned()

@@ -1,4 +1,4 @@
-//! A message by webhook: one POST of JSON.
+//! Sends a message by webhook: one POST of JSON.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use super::{DeliveryErrorKind, NotTaken};
 use crate::domain::text::escape;
 use crate::system::config::{WebhookSettings, secret_in};
 
-/// A receiver that has not answered by then is down.
+/// A receiver that has not answered by then counts as down.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// Of an answer's body: enough for its reason.
+/// Maximum of an answer's body that is read: enough for its reason.
 const BODY_BYTES_MAX: usize = 1024;
 const BODY_CHARS_MAX: usize = 200;
 
-/// Answers what the receiver said when it took it.
+/// Sends a message and returns the receiver's answer.
 ///
 /// # Errors
-/// The token's file cannot be used, nobody answered, or with something else than 2xx. Neither the
-/// token nor the path of the address, which often is a secret too, is in the error.
+/// The token's file cannot be used, there was no answer, or it was not 2xx. The error contains neither the
+/// token nor the path of the address, which often is a secret too.
 pub(super) async fn send(
     settings: &WebhookSettings,
     message: &Message,
@@ -75,10 +75,10 @@ fn token(settings: &WebhookSettings) -> Result<Option<SecretString>, NotTaken> {
     token.map_err(|why| NotTaken::new(DeliveryErrorKind::Configuration, why))
 }
 
-/// The beginning of the answer, safe to show, and without the token if it was echoed.
+/// Returns the beginning of the answer's body, safe to show, and without the token if it was echoed.
 async fn excerpt(mut answer: reqwest::Response, token: Option<&SecretString>) -> String {
     let mut body = Vec::new();
-    // What does not come is not missed: the status has come.
+    // The rest is not needed: the status has arrived.
     while let Ok(Some(chunk)) = answer.chunk().await {
         body.extend_from_slice(&chunk);
         if body.len() >= BODY_BYTES_MAX {
@@ -98,7 +98,7 @@ pub(super) fn without(text: &str, secret: Option<&SecretString>) -> String {
     }
 }
 
-/// The cause at the end of the chain: the outer ones repeat the address.
+/// Reports the innermost cause: the outer ones repeat the address.
 fn unsent(error: &reqwest::Error) -> NotTaken {
     if error.is_timeout() {
         return NotTaken::new(DeliveryErrorKind::Unreachable, "no answer in time");

@@ -1,5 +1,5 @@
-//! One transaction: the deletions that it touches are read once, counted in memory, and written at
-//! its end. So 1,024 outcomes of one deletion cost one write of its counts.
+//! One transaction. The deletions that it touches are read once, counted in memory, and written at its end.
+//! So 1,024 outcomes of one deletion cost one write of its counts.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) struct DeletionRow {
     pub(super) state: DeletionState,
     pub(super) cancelled: bool,
     pub(super) paused: bool,
-    /// `on_failure = stop`.
+    /// Whether `on_failure = stop`.
     pub(super) stops: bool,
     pub(super) counts: Counts,
     pub(super) finished_at: Option<DateTime<Utc>>,
@@ -34,7 +34,7 @@ pub(super) struct DeletionRow {
     pub(super) pace: Pace,
 }
 
-/// How fast steps are accepted: two marks, so that the rate covers the last 30 to 60 s of movement.
+/// How fast clouds accept the steps: two samples, so that the rate covers the last 30 to 60 s of progress.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pace {
     pub(super) moved_at: Option<DateTime<Utc>>,
@@ -53,7 +53,7 @@ impl Pace {
                 self.from = self.middle;
                 self.middle = (Some(now), ended_before);
             }
-            // The first, or after a rest: what was before says nothing.
+            // The first sample, or the first after a pause: older samples say nothing.
             _ => {
                 self.from = (Some(now), ended_before);
                 self.middle = self.from;
@@ -61,7 +61,7 @@ impl Pace {
         }
     }
 
-    /// Seconds until the rest is accepted too, at the rate of the last minute.
+    /// Estimates the seconds until the rest is accepted too, at the rate of the last minute.
     pub(super) fn eta_seconds(&self, counts: &Counts, latest: DateTime<Utc>) -> Option<u64> {
         let (from, moved) = (self.from.0?, self.moved_at?);
         let done = counts.accepted().checked_sub(self.from.1);
@@ -100,7 +100,7 @@ impl DeletionRow {
         })
     }
 
-    /// Before its plan stands nothing can be derived from steps.
+    /// Whether its plan has not started: until then the state cannot be derived from steps.
     pub(super) fn is_before_start(&self) -> bool {
         matches!(
             self.state,
@@ -108,7 +108,7 @@ impl DeletionRow {
         )
     }
 
-    /// CONTRACT's order, first match.
+    /// Derives the state; the first match wins (`assets/contract.md`).
     fn derived(&self) -> DeletionState {
         if self.cancelled {
             DeletionState::Cancelled
@@ -129,20 +129,20 @@ impl DeletionRow {
 #[derive(Clone)]
 struct Entry {
     row: DeletionRow,
-    /// As it stands in the table; none when this transaction made it.
+    /// The row in the table; none if this transaction inserted it.
     stored: Option<DeletionRow>,
 }
 
 pub(super) struct Batch<'c> {
     pub(super) db: &'c Connection,
-    /// Of the engine that owns this ledger.
+    /// Epoch of the engine that owns this ledger.
     pub(super) epoch: i64,
-    /// Tombstones whose rows are let go, for who has them in memory.
+    /// Tombstones whose rows were removed, for the tombstones in memory.
     pub(super) let_go: Vec<Changed>,
     deletions: BTreeMap<i64, Entry>,
-    /// What the audit's end is sealed with; none where that is not here.
+    /// The key that seals the end of the audit; none if it is not here.
     seal: Option<&'c Key>,
-    /// When a step was moved last.
+    /// When a step last moved.
     pub(super) moved_at: Option<DateTime<Utc>>,
 }
 
@@ -165,8 +165,8 @@ impl<'c> Batch<'c> {
         self.db.prepare_cached(sql)?.execute(values)
     }
 
-    /// To be kept or undone. Not for what is done often: while one is open, SQLite copies each page
-    /// that is written, for each statement again.
+    /// Opens a savepoint, to be kept or undone. Not for frequent use: while one is open, SQLite copies each
+    /// page that is written, again for each statement.
     pub(super) fn savepoint(&self) -> Sql<Savepoint> {
         self.execute("SAVEPOINT change", &[])?;
         Ok(Savepoint(self.deletions.clone()))
@@ -183,7 +183,7 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// The number by which the tables know a deletion.
+    /// Returns the number under which the tables know a deletion.
     pub(super) fn find(&self, deletion_id: &str) -> Sql<Option<i64>> {
         self.db
             .prepare_cached("SELECT num FROM deletions WHERE id = ?1")?
@@ -191,7 +191,7 @@ impl<'c> Batch<'c> {
             .optional()
     }
 
-    /// Takes a deletion that this change just inserted into the counting.
+    /// Adds a deletion that this change just inserted to those that are counted.
     pub(super) fn adopt(&mut self, num: i64) -> Sql<()> {
         self.deletion(num)?;
         if let Some(entry) = self.deletions.get_mut(&num) {
@@ -200,7 +200,7 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// Whether this transaction may have changed it.
+    /// Whether this transaction may have changed the deletion.
     pub(super) fn touched(&self, num: i64) -> bool {
         self.deletions.contains_key(&num)
     }
@@ -227,7 +227,7 @@ impl<'c> Batch<'c> {
         Ok(&mut entry.row)
     }
 
-    /// Counts `n` steps over from one state to another.
+    /// Moves `n` steps from one state to another in the counts.
     pub(super) fn moved(
         &mut self,
         num: i64,
@@ -249,7 +249,7 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// Derives the deletion's state from its counts, and says so if it changed.
+    /// Derives the deletion's state from its counts, and writes an event if it changed.
     pub(super) fn derive_state(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         let row = self.deletion(num)?;
         if row.is_before_start() && !row.cancelled {
@@ -258,17 +258,17 @@ impl<'c> Batch<'c> {
         self.begin(num, now)
     }
 
-    /// The plan stands, or will never: from here on the state is derived.
+    /// Ends the planning, because the plan starts or never will. From here on the state is derived.
     pub(super) fn begin(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         let row = self.deletion(num)?;
-        // A pause ends with what it holds back.
+        // A pause ends when no live step is left.
         row.paused &= row.counts.live() > 0;
         let state = row.derived();
         self.enter(num, state, now)
     }
 
-    /// Puts the deletion into a state, with its event. Of what is stuck in it a person was told when
-    /// it became so.
+    /// Puts the deletion into a state, with its event. People were notified of each stuck step when it became
+    /// stuck.
     pub(super) fn enter(&mut self, num: i64, state: DeletionState, now: DateTime<Utc>) -> Sql<()> {
         let row = self.deletion(num)?;
         let finished = state.is_terminal() && row.counts.live() == 0;
@@ -295,7 +295,7 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// One line: how many, and what the first one met.
+    /// Says in one line how many steps are stuck, and what the first one met.
     fn why_stuck(&self, num: i64, stuck: u64) -> Sql<String> {
         let first = self
             .db
@@ -342,7 +342,7 @@ impl<'c> Batch<'c> {
             .map(drop)
     }
 
-    /// Appends to the chain (P6), in the transaction of what it records.
+    /// Appends to the audit chain (P6), in the transaction of the recorded change.
     pub(super) fn audit(&self, entry: &AuditEntry, now: DateTime<Utc>) -> Sql<()> {
         let before = self
             .db
@@ -357,7 +357,7 @@ impl<'c> Batch<'c> {
             .unwrap_or_else(Head::none);
         let mut row = AuditRow {
             seq: before.length + 1,
-            // As it will be read again, or the hash would not hold.
+            // In the precision of the table; otherwise the hash would not match the row that is read back.
             at: DateTime::from_timestamp_micros(rows::micros(now)).unwrap_or(now),
             actor: entry.actor.clone(),
             action: entry.action.clone(),
@@ -385,7 +385,7 @@ impl<'c> Batch<'c> {
         if let Some(key) = self.seal {
             seal::advance(self.db, key, &before, &row)?;
         }
-        // Whoever keeps the log elsewhere can tell whether the audit still has this row.
+        // A log that is kept elsewhere shows whether the audit still has this row.
         tracing::info!(audit = %Head::of(&row), action = row.action, "recorded");
         Ok(())
     }
@@ -472,7 +472,7 @@ fn write(db: &Connection, row: &DeletionRow) -> Sql<()> {
         at(row.pace.middle.0),
         row.pace.middle.1.cast_signed(),
     ])?;
-    // By itself, and only when it changed: it is indexed.
+    // Written separately, and only if it changed, because the column is indexed.
     db.prepare_cached("UPDATE deletions SET state = ?2 WHERE num = ?1 AND state <> ?2")?
         .execute(params![row.num, row.state.as_str()])
         .map(drop)

@@ -1,7 +1,7 @@
-//! Taking steps: what is ready for whom, fair between deletions, and what must be looked at.
+//! Claims ready steps, fairly between deletions, and finds the steps to observe.
 //!
-//! The indexes are named: without statistics SQLite takes another that also begins with the state,
-//! and sorts everything that is ready at each claim.
+//! The queries name their indexes: without statistics SQLite takes another index that also begins with the
+//! state, and sorts all ready steps at each claim.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::domain::model::{KindName, Site, StepState};
 use crate::domain::policy::{Gathered, IDS_A_LIST_MAX};
 use crate::ledger::{Capacity, ClaimedStep, Due, Fence, ObservationsDue};
 
-/// The deletion that was served last at each site: the next round starts behind it.
+/// The deletion that was served last at each site; the next round starts after it.
 pub(super) type Rotation = BTreeMap<Site, i64>;
 
 impl Batch<'_> {
@@ -73,8 +73,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Deletions with something ready at this site, at most `limit`, from the one behind `last` on
-    /// and around.
+    /// Lists deletions that have ready steps at this site and are neither paused nor cancelled: round-robin
+    /// from the one after `last`, at most `limit`.
     fn in_turn(&mut self, site: &str, last: i64, limit: usize) -> Sql<Vec<i64>> {
         let mut turn = Vec::new();
         let mut around = false;
@@ -126,7 +126,7 @@ impl Batch<'_> {
                 rows::claimed(row, &deletion_id, false)
             })?
             .collect::<Sql<Vec<_>>>()?;
-        // One by one, as in `release_dependents`.
+        // Row by row, as in `release_dependents`.
         for step in &mut taken {
             step.fence = Fence {
                 state: StepState::Running,
@@ -153,7 +153,8 @@ impl Batch<'_> {
     }
 }
 
-/// Goes from one group to the next: its cost grows with the groups, and but little with their steps.
+/// Jumps from one group to the next: the cost grows with the number of groups, and only a little with their
+/// steps.
 pub(super) fn observations_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<ObservationsDue>> {
     let mut due = Vec::new();
     let mut behind = db.prepare_cached(
@@ -180,7 +181,7 @@ pub(super) fn observations_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<O
     let full = i64::try_from(IDS_A_LIST_MAX).unwrap_or(i64::MAX);
     let mut group = (0_i64, String::new(), String::new(), 0_u32);
     while let Some(next) = behind
-        // Behind the last one of the group: from its first on, SQLite would go through all of it.
+        // Starts after the group's last entry; from its first entry, SQLite would read the whole group.
         .query_row(
             params![group.0, group.1, group.2, group.3, i64::MAX],
             |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),

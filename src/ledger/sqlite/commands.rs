@@ -1,4 +1,4 @@
-//! What people and restarts ask of deletions that have started: retry, cancel, pause, recover.
+//! Commands for deletions that have started (retry, cancel, pause), and recovery after a restart.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,8 +18,7 @@ use crate::ledger::{Applied, AuditEntry, NewEvent, RetryBy, Selection, StuckAgai
 /// A repeated DELETE wakes a deletion at most this often (T6).
 const WAKE_EVERY: TimeDelta = TimeDelta::minutes(1);
 
-/// Blocked steps that one wake-up moves: a bound on the transaction, not on the work; what is left
-/// is due still.
+/// Blocked steps that one wake-up moves. This bounds the transaction, not the work: the rest stays due.
 const WAKE_MAX: i64 = 10_000;
 
 /// A step that a retry may put to work.
@@ -30,7 +29,7 @@ struct Candidate {
     held_by: Option<i64>,
     left_to: Option<i64>,
     waits: u64,
-    /// Its call was sent once.
+    /// Whether its call was ever sent.
     sent: bool,
 }
 
@@ -52,9 +51,10 @@ impl Batch<'_> {
         Ok(Applied::Moved(woken.len() as u64))
     }
 
-    /// What was in flight is looked at first; its late outcomes no longer count (I11).
+    /// Steps whose call was in flight are observed first; the earlier engine's late outcomes no longer count
+    /// (I11).
     pub(super) fn recover(&mut self, now: DateTime<Utc>) -> Sql<Applied> {
-        // Whether the call took effect is not known: a look tells, and then it is sent again or not.
+        // Nobody knows whether the call took effect: an observation decides whether it is sent again.
         let error = rows::json(&StepError {
             class: ErrorClass::OutcomeUnknown,
             status: None,
@@ -84,8 +84,8 @@ impl Batch<'_> {
         Ok(Applied::Moved(found.len() as u64))
     }
 
-    /// The clock was set back while no engine ran: waits that began later than now begin now, and last as
-    /// long as they were to last. No look is further away than the longest wait between looks.
+    /// Handles a clock that was set back while no engine ran: waits that began later than now begin now, and
+    /// keep their length. No observation is further away than the longest wait between observations.
     fn forget_the_future(&self, now: DateTime<Utc>) -> Sql<()> {
         let at = rows::micros(now);
         self.execute(
@@ -131,7 +131,7 @@ impl Batch<'_> {
         Ok(Applied::Moved(moved))
     }
 
-    /// Deletions, each with the steps that were named; none named: all.
+    /// Resolves a selection to deletions, each with the steps that were named; none: all its steps.
     #[allow(clippy::type_complexity)]
     pub(super) fn chosen(
         &mut self,
@@ -179,7 +179,7 @@ impl Batch<'_> {
             other => return Ok(Err(format!("the deletion is {}", other.as_str()))),
         }
         if !by_person {
-            // One that was woken later than now was woken by another clock.
+            // Another clock recorded a wake-up that is later than now.
             let woken = row.woken_at.filter(|woken| *woken <= now);
             if woken.is_some_and(|woken| now - woken < WAKE_EVERY) {
                 return Ok(Ok(0));
@@ -204,7 +204,7 @@ impl Batch<'_> {
                 continue;
             }
             if let Some(root) = self.still_held_by(num, &candidate)? {
-                // What it waited for was forgotten, and something else holds it.
+                // Its dependency was abandoned, and another stuck step holds it.
                 self.hold_by(num, candidate.id, root, now)?;
                 held_by = Some(root);
                 continue;
@@ -242,8 +242,8 @@ impl Batch<'_> {
         }
     }
 
-    /// The stuck step because of which one that was never sent must not go on: one that it depends on;
-    /// or, where a failure stops the deletion, any other (N11).
+    /// Finds the stuck step that keeps a step, which was never sent, from going: one of its dependencies; or,
+    /// if a failure stops the deletion, any other stuck step (N11).
     pub(super) fn holder_of(&mut self, num: i64, step: i64) -> Sql<Option<i64>> {
         if let Some((_, root)) = self.stuck_dependency(step)? {
             return Ok(Some(root));
@@ -290,9 +290,10 @@ impl Batch<'_> {
         Ok(found)
     }
 
-    /// A person's retry starts the attempts anew, and is told of what comes of it (I7); a repeated
-    /// DELETE is worth one call, resets no counter (T6) and uses none: the engine's own schedule goes on where
-    /// it stood (I14). What was only blocked keeps its counter either way.
+    /// Puts a step back to work. After a person's retry the attempts start again, and people are notified
+    /// again (I7). A repeated DELETE causes one call, resets no counter (T6) and uses no attempt: the
+    /// engine's own schedule goes on where it was (I14). A step that was only blocked keeps its counter
+    /// either way.
     fn put_to_work(
         &self,
         candidate: &Candidate,
@@ -304,7 +305,7 @@ impl Batch<'_> {
             0 => StepState::Ready,
             _ => StepState::Waiting,
         };
-        // Not by `RETURNING`: of many steps in one change, see `Fences`.
+        // Without `RETURNING`: see `Fences` for many steps in one change.
         self.db
             .prepare_cached(
                 "UPDATE steps SET state = ?4, since = ?2, looks = 0,
@@ -326,7 +327,7 @@ impl Batch<'_> {
         Ok(to)
     }
 
-    /// What these steps of a deletion waited for is there: they are tried as a person would try them.
+    /// Retries these steps, as a person would, because what they waited for has happened.
     pub(super) fn retry_steps(
         &mut self,
         num: i64,
@@ -336,7 +337,7 @@ impl Batch<'_> {
         self.retry_deletion(num, Some(steps), true, now)
     }
 
-    /// A refused deletion is planned again, behind its fence.
+    /// Plans a refused deletion again, behind its write guard.
     fn plan_again(&mut self, num: i64, now: DateTime<Utc>) -> Sql<Result<u64, String>> {
         let (targets, copies, options): (Vec<Target>, Vec<ResourceKey>, PlanOptions) = self
             .db
@@ -348,7 +349,7 @@ impl Batch<'_> {
                     rows::from_json(row, 2)?,
                 ))
             })?;
-        // The fence over what another deletion takes away is that one's.
+        // The targets of a chained deletion are under the write guard of the deletion that takes them away.
         let (targets, copies) = match options.chained {
             true => (Vec::new(), Vec::new()),
             false => (targets, copies),
@@ -393,7 +394,7 @@ impl Batch<'_> {
         Ok(Applied::Done)
     }
 
-    /// What had no delete sent is left, and its tombstone released (P8).
+    /// Skips the steps whose delete was not sent, and releases their tombstones (P8).
     fn skip_unsent(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         for state in [StepState::Waiting, StepState::Ready, StepState::Stuck] {
             self.execute(
@@ -417,8 +418,9 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// What was sent runs to its end, which one look finds out; a call in flight comes to it by
-    /// itself, and what waits for one (to be enabled again) after it.
+    /// Lets calls that were sent run to their end, which one observation finds out. A call in flight is
+    /// observed anyway when it is answered; a step that waits for a resource to be enabled again is observed
+    /// after that.
     fn look_at_sent(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         let waits = self.execute(
             "UPDATE steps SET state = 'waiting', since = ?2, held_by = NULL
@@ -483,7 +485,8 @@ impl Batch<'_> {
         let found: Option<(i64, i64, i64)> = self
             .db
             .prepare_cached(
-                // While something waits for its step, or that is no longer kept, it is counted alone.
+                // If other steps wait for its step, or the step is no longer kept, the return is only
+                // counted.
                 "UPDATE tombstones AS t SET recreated = recreated + 1, (phase, gone_at) =
                      (SELECT iif(stuck, 'deleting', t.phase), iif(stuck, NULL, t.gone_at)
                       FROM (SELECT ?4 AND EXISTS (SELECT 1 FROM steps
@@ -544,8 +547,8 @@ impl Batch<'_> {
         Ok(Applied::Done)
     }
 
-    /// The step that had removed it is stuck, with why: a person must find out who makes it. While
-    /// others of its deletion still go, they meet it themselves.
+    /// Makes the step that had removed the resource stuck, with the reason: a person must find out who
+    /// re-creates it. While dependents of that step are live, they meet the resource themselves.
     fn stuck_again(
         &mut self,
         num: i64,
@@ -604,7 +607,7 @@ impl Batch<'_> {
     }
 }
 
-/// What does not get better by asking again: rights, guards, drift.
+/// Whether repeating the call cannot help: rights, guards, drift.
 fn waits_for_person(class: Option<ErrorClass>) -> bool {
     matches!(
         class,

@@ -1,4 +1,4 @@
-//! A person's answer to drift, and options that change on the way (P11).
+//! A person's answer to drift, and options that change after a deletion was accepted (P11).
 
 use serde_json::json;
 

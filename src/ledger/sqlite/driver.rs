@@ -1,4 +1,4 @@
-//! Two ways to drive one [`Store`]: a thread for production, a call for the simulation.
+//! Two ways to drive one [`Store`]: a thread in production, an inline call in the simulation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -34,13 +34,13 @@ use crate::ledger::{
     TombstoneFilter,
 };
 
-/// Requests that wait for the writer: as many as one transaction takes if each is one change, so
-/// that whoever waits longer waits for at most one commit before his own.
+/// Requests that may wait for the writer: as many as one transaction takes if each is one change, so that a
+/// request waits for at most one commit before its own.
 const QUEUE_MAX: usize = 1024;
-/// Changes in one transaction of several requests: beyond it a larger one is hardly faster, and
-/// everyone in it waits for all. A single larger request is still one transaction.
+/// Changes in one transaction of several requests. A larger transaction is hardly faster, and all its
+/// requests wait for each other. A single request with more changes is still one transaction.
 const CHANGES_MAX: usize = 1024;
-/// Connections for reading: the pages of a console or two, and an API client.
+/// Connections for reading, enough for the pages of a console or two and an API client.
 const READERS: usize = 4;
 
 /// How requests reach the store.
@@ -53,23 +53,23 @@ pub(super) trait Drive: Send + Sync {
         F: FnOnce(&Connection) -> Sql<T> + Send + 'static;
 }
 
-/// The ledger in production: one thread writes, and groups what has queued up meanwhile; a few
+/// The ledger in production: one thread writes, and groups the requests that have queued up meanwhile; a few
 /// connections read beside it.
 #[derive(Debug)]
 pub struct SqliteLedger {
     name: String,
     epoch: i64,
-    /// None for one who only reads.
+    /// None if the ledger was opened for reading only.
     writer: Option<Writer>,
     readers: Arc<Readers>,
 }
 
 #[derive(Debug)]
 struct Writer {
-    /// Taken when the ledger is closed.
+    /// None once the ledger is closed.
     queue: Mutex<Option<mpsc::Sender<Request>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// The store holds the lock, and with it gives it up.
+    /// The lock, which the store owns, and releases when it is dropped.
     lock: Weak<Lock>,
 }
 
@@ -116,12 +116,12 @@ impl SqliteLedger {
         })
     }
 
-    /// Of this opening; 0 for one who only reads.
+    /// The epoch of this opening; 0 if the ledger was opened for reading only.
     pub fn epoch(&self) -> i64 {
         self.epoch
     }
 
-    /// Says in the lock file where the engine listens, for consoles that look for it.
+    /// Writes into the lock file where the engine listens, for consoles that look for it.
     pub fn set_socket(&self, socket: Option<&str>) -> Result<(), LedgerError> {
         let lock = self
             .writer
@@ -134,8 +134,8 @@ impl SqliteLedger {
         })
     }
 
-    /// Answers what is queued, closes the file and gives up the lock; afterwards another engine can
-    /// have the ledger. Later requests are [`LedgerError::Closed`].
+    /// Answers the queued requests, closes the file and releases the lock, so that another engine can open
+    /// the ledger. Later requests are answered with [`LedgerError::Closed`].
     pub async fn close(&self) {
         let Some(writer) = &self.writer else {
             return;
@@ -149,8 +149,8 @@ impl SqliteLedger {
     }
 }
 
-/// The writer's life: take one request and whatever else has come meanwhile, commit, answer all.
-/// No timer: a lone request waits for no company.
+/// The writer's loop: takes one request and all that have queued up meanwhile, commits, and answers them all.
+/// There is no timer: a lone request does not wait for others.
 fn run(mut store: Store, mut requests: mpsc::Receiver<Request>) {
     while let Some(first) = requests.blocking_recv() {
         let mut weight = weight(&first.job);
@@ -167,7 +167,7 @@ fn run(mut store: Store, mut requests: mpsc::Receiver<Request>) {
             .map(|request| (request.job, request.answer))
             .unzip();
         let outcomes = store.group(&jobs);
-        // Whoever has gone away meanwhile needs no answer.
+        // A requester that has gone away meanwhile needs no answer.
         match outcomes {
             Ok(outcomes) => answers
                 .into_iter()
@@ -218,14 +218,14 @@ impl Drive for SqliteLedger {
         let turn = Arc::clone(&self.readers.turns).acquire_owned().await;
         let turn = turn.map_err(|_| LedgerError::Closed)?;
         let readers = Arc::clone(&self.readers);
-        // The turn ends with the read, also if no one waits for the answer any more.
+        // The permit is held until the read ends, even if nobody waits for the answer any more.
         let reading = tokio::task::spawn_blocking(move || {
             let answer = readers.read(read);
             drop(turn);
             answer
         });
         reading.await.map_err(|ended| match ended.is_panic() {
-            // That read failed; the ledger is not at an end.
+            // Only this read failed; the ledger is still open.
             true => LedgerError::Io {
                 path: self.name.clone(),
                 detail: "a read panicked; see the log".to_owned(),
@@ -235,7 +235,7 @@ impl Drive for SqliteLedger {
     }
 }
 
-/// As many turns as connections: who has a turn finds one idle.
+/// The reading connections and as many permits: whoever holds a permit finds an idle connection.
 #[derive(Debug)]
 struct Readers {
     name: String,
@@ -270,7 +270,7 @@ impl Readers {
         let Some(db) = &db.db else {
             return Err(LedgerError::Closed);
         };
-        // One picture for all the statements of a read, whatever is committed meanwhile.
+        // One snapshot for all the statements of a read, whatever is committed meanwhile.
         let answer = db.unchecked_transaction().and_then(|tx| {
             let answer = read(&tx)?;
             tx.finish()?;
@@ -280,8 +280,8 @@ impl Readers {
     }
 }
 
-/// A reader's connection, which goes back also if the read panics: else each panic would leave one reader
-/// less.
+/// A reader's connection, which is returned even if the read panics; otherwise each panic would cost one
+/// reader.
 struct Borrowed<'r> {
     idle: &'r Mutex<Vec<Connection>>,
     db: Option<Connection>,
@@ -309,7 +309,7 @@ impl InlineLedger {
         }
     }
 
-    /// Of this opening.
+    /// The epoch of this opening.
     pub fn epoch(&self) -> i64 {
         locked(&self.store).epoch()
     }

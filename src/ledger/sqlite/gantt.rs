@@ -1,4 +1,4 @@
-//! Steps counted by time: what of a deletion ran when, and when what is blocked is due.
+//! Steps counted by time: when the steps of a deletion ran, and when blocked steps are due.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::batch::Sql;
 use super::{reads, rows};
 use crate::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
 
-/// None if there is no such deletion. `now` is the end of one that has none yet.
+/// None if there is no such deletion. A deletion that has not ended is shown up to `now`.
 pub(super) fn gantt(
     db: &Connection,
     deletion_id: &str,
@@ -52,7 +52,7 @@ fn key(row: &GanttRow) -> Key {
     )
 }
 
-/// Of each group where in time anything happened, by column.
+/// For each group, the columns of time in which anything happened.
 fn cells(
     db: &Connection,
     num: i64,
@@ -82,8 +82,8 @@ fn cells(
     Ok(cells)
 }
 
-/// The rows without what happened when. SQLite takes the columns that are in no aggregate from the row
-/// that has the maximum.
+/// The rows without their cells. SQLite takes the columns that are in no aggregate from the row with the
+/// maximum.
 fn groups(db: &Connection, num: i64) -> Sql<Vec<GanttRow>> {
     let mut counted = db.prepare_cached(
         "SELECT b.site, b.kind, b.action, count(*), sum(s.ended_at IS NOT NULL),
@@ -111,7 +111,7 @@ fn groups(db: &Connection, num: i64) -> Sql<Vec<GanttRow>> {
     Ok(groups)
 }
 
-/// Of what must go before a step what went last, or has not.
+/// The dependency of a step that ended last, or one that has not ended.
 fn waited_for(db: &Connection, step: i64) -> Sql<Option<WaitedFor>> {
     db.prepare_cached(
         "SELECT t.kind, t.name, t.resource, t.ended_at FROM edges JOIN steps t ON t.id = dependency
@@ -127,7 +127,7 @@ fn waited_for(db: &Connection, step: i64) -> Sql<Option<WaitedFor>> {
     .optional()
 }
 
-/// The name, or the id in the next column where there is none.
+/// The name in this column, or the id in the next column if there is no name.
 fn named(row: &rusqlite::Row, column: usize) -> Sql<String> {
     let name: String = row.get(column)?;
     match name.is_empty() {

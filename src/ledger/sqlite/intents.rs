@@ -1,4 +1,4 @@
-//! Wanting, starting and refusing a deletion: the fence before everything, the graph in one go.
+//! Accepting and refusing a deletion, with its tombstones; saving plans.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
@@ -16,12 +16,11 @@ use crate::ledger::{Applied, KeyedRequest, NewDeletion, audit};
 /// Plans and idempotency keys are kept for this long.
 pub(super) const KEPT: TimeDelta = TimeDelta::hours(24);
 
-/// Raises fences: statements that are prepared once for many identities.
+/// Writes tombstones, with statements that are prepared once for many identities.
 ///
-/// Most are new, so the insert goes first, by itself and without `RETURNING`: a statement that gives
-/// rows back or may do several writes keeps the pages that it touches in a journal of its own, and
-/// inside a savepoint that journal only grows, here to 1.3 GB of temporary file for 100,000
-/// identities.
+/// Most tombstones are new, so the insert goes first, by itself and without `RETURNING`: a statement that
+/// returns rows, or may do several writes, keeps the pages that it touches in a journal of its own. Inside a
+/// savepoint that journal only grows, here to 1.3 GB of temporary file for 100,000 identities.
 pub(super) struct Fences<'c> {
     db: &'c Connection,
     first: CachedStatement<'c>,
@@ -55,9 +54,9 @@ impl<'c> Fences<'c> {
         })
     }
 
-    /// Raises the fence on an identity, or keeps it up; its record. What another deletion is
-    /// deleting stays its own (none); a fence that is up keeps its time (T15); what was gone is
-    /// another incarnation now (M1); the record stays the same (M3).
+    /// Raises the tombstone of an identity, or keeps it, and returns its record; none if another deletion is
+    /// deleting the resource. A tombstone that is already up keeps its time (T15). A resource that was gone
+    /// is another incarnation now (M1), under the same record (M3).
     pub(super) fn raise(
         &mut self,
         num: i64,
@@ -134,8 +133,8 @@ impl Batch<'_> {
         })
     }
 
-    /// The same id or the same idempotency key again: the same answer, or a refusal if something
-    /// else was asked under that key.
+    /// Answers a request with the same id or idempotency key again: with the same deletion, or with a refusal
+    /// if the key was used for another request.
     fn answered_before(&self, wanted: &NewDeletion) -> Sql<Option<Applied>> {
         if self.find(&wanted.id)?.is_some() {
             return Ok(Some(Applied::Accepted {
@@ -185,7 +184,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The deletion that has its fence over this resource and may still move, or be moved.
+    /// The deletion whose tombstone covers this resource, if it may still move or be moved.
     pub(super) fn in_the_hands_of(&self, key: &ResourceKey) -> Sql<Option<String>> {
         self.db
             .prepare_cached(
@@ -201,7 +200,7 @@ impl Batch<'_> {
             .optional()
     }
 
-    /// Whoever asks for it again may wait for longer.
+    /// A repeated request may wait for longer.
     fn prolong(&self, deletion_id: &str, deadline: Option<DateTime<Utc>>) -> Sql<()> {
         let Some(deadline) = deadline.map(rows::micros) else {
             return Ok(());
@@ -334,7 +333,7 @@ impl Batch<'_> {
         })
     }
 
-    /// What this deletion only checked is as before.
+    /// Releases the tombstones that this deletion only checked: their resources are as before.
     pub(super) fn release_checking(&self, num: i64) -> Sql<()> {
         self.execute(
             "UPDATE tombstones SET phase = 'released'
@@ -345,7 +344,7 @@ impl Batch<'_> {
     }
 }
 
-/// What makes two requests the same one.
+/// A hash by which two requests count as the same.
 fn fingerprint(wanted: &NewDeletion) -> Sql<String> {
     let body = rows::json(&json!({
         "targets": wanted.targets,

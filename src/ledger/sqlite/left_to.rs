@@ -1,4 +1,4 @@
-//! Steps that are left to another deletion: what that one does with the resource is their fate (P9, I9).
+//! Steps that are left to another deletion, and share the fate of its step (P9, I9).
 //!
 //! `steps.left_to` names the step of the other deletion, the *owner*. While the owner is live, the step
 //! waits for it; nothing is sent for it. Then, in the transaction that moves the owner:
@@ -10,11 +10,12 @@
 //!    resource over, since its own deletion was approved to delete it;
 //! 5. the owner was abandoned: the step takes the resource over, but a person decides (stuck).
 //!
-//! Triggers note in `owners_moved` each owner that ends, gets stuck or goes on, and that of each step that
-//! is held no more, whichever change did it; [`Batch::settle_left_steps`] settles them once a transaction.
+//! Triggers note in `owners_moved` each owner that ends, gets stuck or goes on, and the owner of each step
+//! that is no longer held, whichever change caused it; [`Batch::settle_left_steps`] settles the steps once
+//! per transaction.
 //!
-//! Nobody waits in a circle: a step is left only to a deletion that started earlier, and when a resource
-//! is taken over, then by the earliest of those that it was left to.
+//! No steps wait in a circle: a step is left only to a deletion that started earlier, and a resource is taken
+//! over by the earliest of the steps that were left.
 
 use chrono::{DateTime, Utc};
 use rusqlite::OptionalExtension;
@@ -28,7 +29,7 @@ use crate::domain::model::{
     Action, ErrorClass, EventKind, KindName, Phase, StepError, StepState, short_id,
 };
 
-/// A live step that is left to another deletion, and how that one's step stands.
+/// A live step that is left to another deletion, and the state of that deletion's step.
 struct LeftStep {
     id: i64,
     deletion: i64,
@@ -39,7 +40,7 @@ struct LeftStep {
 }
 
 impl Batch<'_> {
-    /// The owners of a deletion's steps may have moved before it started.
+    /// Notes the owners of a deletion's steps, which may have moved before it started.
     pub(super) fn note_owners(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         self.moved_at = Some(now);
         self.execute(
@@ -50,7 +51,7 @@ impl Batch<'_> {
         .map(drop)
     }
 
-    /// Settles the steps that were left to owners which have moved, and those left to these in turn.
+    /// Settles the steps that were left to owners that have moved, and the steps left to those in turn.
     pub(super) fn settle_left_steps(&mut self, now: DateTime<Utc>) -> Sql<()> {
         loop {
             let left: Vec<i64> = self
@@ -67,7 +68,7 @@ impl Batch<'_> {
                 return Ok(());
             }
             for id in left {
-                // As it is by now: one before it may have moved it.
+                // Read now: an earlier step of this loop may have moved it.
                 if let Some(step) = self.left_step(id)? {
                     self.settle_left_step(&step, now)?;
                 }
@@ -75,7 +76,7 @@ impl Batch<'_> {
         }
     }
 
-    /// None if it has ended, or has been taken over.
+    /// None if the step has ended, or has been taken over.
     fn left_step(&self, id: i64) -> Sql<Option<LeftStep>> {
         self.db
             .prepare_cached(
@@ -121,7 +122,7 @@ impl Batch<'_> {
         let data = json!({"state": StepState::Gone.as_str()});
         self.tell_of_left_step(step, &format!("gone: deletion {by} deleted it"), &data, now)?;
         if step.state == StepState::Stuck {
-            // Also what something else held through it.
+            // Also releases the steps that another stuck step held through this one.
             self.release_stuck(step.deletion, &[step.id], now)?;
         }
         self.release_dependents(step.deletion, step.id, now)
@@ -164,8 +165,8 @@ impl Batch<'_> {
         self.release_stuck(step.deletion, &[step.id], now)
     }
 
-    /// The owner did not delete it: from here on this deletion does, as it was approved to. Others that
-    /// were left to the same owner are left to this one.
+    /// The owner did not delete the resource: from here on this deletion does, as it was approved to. Other
+    /// steps that were left to the same owner are left to this one.
     fn take_over(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
         let (kind, record) = self.raise_fence_of(step, now)?;
         self.execute(
@@ -187,7 +188,7 @@ impl Batch<'_> {
             );
             return self.stick(step, FORGOTTEN, message, now);
         }
-        // What it waits for was forgotten meanwhile: a person's retry sends it all the same.
+        // A dependency was abandoned meanwhile: only a person's retry sends this step.
         let forgotten = self
             .db
             .prepare_cached(
@@ -228,7 +229,7 @@ impl Batch<'_> {
         }
     }
 
-    /// What was left to the same owner is left to this step.
+    /// Leaves the other steps that were left to the same owner to this step.
     fn leave_to(&self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
         let others: Vec<(i64, i64)> = self
             .db
@@ -254,7 +255,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// What takes the resource has a tombstone, which is this deletion's from here on.
+    /// Raises a tombstone for this deletion if the step takes the resource away.
     fn raise_fence_of(&self, step: &LeftStep, now: DateTime<Utc>) -> Sql<(KindName, Option<i64>)> {
         let (action, id, kind, site): (String, String, KindName, String) = self
             .db
@@ -271,7 +272,8 @@ impl Batch<'_> {
         Ok((kind, record))
     }
 
-    /// The step is stuck by itself, with this reason: what depends on it is stuck too, and a person is told.
+    /// Makes the step stuck in its own right, with this reason: its dependents become stuck too, and people
+    /// are notified.
     fn stick(
         &mut self,
         step: &LeftStep,
@@ -306,7 +308,7 @@ impl Batch<'_> {
         self.event(num, id, EventKind::StepState, message, data, now)
     }
 
-    /// The short id of the deletion that a step is of.
+    /// The short id of the deletion to which a step belongs.
     pub(super) fn deletion_of(&self, step: i64) -> Sql<String> {
         let id: String = self
             .db
@@ -318,13 +320,13 @@ impl Batch<'_> {
     }
 }
 
-/// By which a replay knows since when the resource is this deletion's.
+/// Marks the event, so that a replay knows since when the resource is this deletion's.
 fn mark_taken_over(data: &mut Value, step: &LeftStep) {
     data["was_left_to"] = json!(step.owner);
     data["taken_over"] = json!(true);
 }
 
-/// Why a step waits whose resource the deletion `by` deletes; as the JSON of its `last_error`.
+/// Why a step waits whose resource the deletion `by` deletes, as the JSON of its `last_error`.
 pub(super) fn waiting_error(by: &str, now: DateTime<Utc>) -> Sql<String> {
     let message = format!("deletion {by} deletes it: this step ends with that one");
     rows::json(&left_error(LEFT_TO, message, now))

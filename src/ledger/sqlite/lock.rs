@@ -1,5 +1,5 @@
-//! Who owns a ledger: a lock of the operating system, which ends with the process that holds it,
-//! on a file that says who that is.
+//! The owner of a ledger: it holds an operating-system lock, which ends with its process, on a file that says
+//! which process that is.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::ledger::LedgerError;
 use crate::system::private::{self, Trusted};
 
-/// What the lock file says; consoles find the engine by it.
+/// Content of the lock file, by which consoles find the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     pub pid: u32,
@@ -20,8 +20,9 @@ pub struct Owner {
     pub socket: Option<String>,
 }
 
-/// A console that asks whether the lock is held takes it, shared, for an instant: one refusal is no
-/// proof of an owner, and while it can be shared there is none, on a busy machine for longer.
+/// Refusals until the lock counts as held. A console that checks whether it is held takes it, shared, for an
+/// instant, so one refusal proves no owner. While the lock can be shared there is none, and refusals do not
+/// count until `ASKED_MAX` has passed.
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 const ASKED_MAX: Duration = Duration::from_secs(5);
@@ -74,7 +75,7 @@ impl Lock {
             pid: std::process::id(),
             socket: socket.map(str::to_owned),
         })?;
-        // Written over, then cut: a reader meets the old text or the new one, at worst with a tail.
+        // Overwritten, then truncated: a reader sees the old text or the new one, at worst with a tail.
         self.file.write_all_at(&text, 0)?;
         self.file.set_len(text.len() as u64)
     }
@@ -82,15 +83,14 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The lock goes with the file; an empty file only says so sooner.
+        // Closing the file releases the lock; emptying the file only shows that sooner.
         let _ = self.file.set_len(0);
         let _ = self.file.flush();
     }
 }
 
-/// The engine that owns this ledger now; none if none does, whatever the file says. Where somebody else
-/// than the ledger's owner could have written the file, it says nothing: its socket would lead to a
-/// stranger.
+/// The engine that owns this ledger now; none if there is none, whatever the file says. Also none if somebody
+/// other than the ledger's owner could have written the file: its socket could lead to a stranger.
 pub fn owner(ledger: &Path) -> Option<Owner> {
     let trusted = match fs::metadata(ledger) {
         Ok(found) => Trusted::us().and(found.uid()),
@@ -102,7 +102,7 @@ pub fn owner(ledger: &Path) -> Option<Owner> {
     is_locked(&file).then(|| read(&file)).flatten()
 }
 
-/// Whether an engine has this ledger now, whoever it is.
+/// Whether any engine owns this ledger now.
 pub fn is_held(ledger: &Path) -> bool {
     File::open(lock_path(ledger)).is_ok_and(|file| is_locked(&file))
 }
@@ -130,9 +130,9 @@ fn lock_path(ledger: &Path) -> PathBuf {
     path.into()
 }
 
-/// Ledgers name what people delete: a folder that is missing is made private, the file is (0700, 0600).
-/// A folder that stands already (`/tmp`) is not ours to close, but nobody else may put files there in
-/// place of ours.
+/// Ledgers name what people delete, so a missing folder and the file are created private (0700, 0600). A
+/// folder that exists already (`/tmp`) keeps its mode, but is refused if others could replace our files in
+/// it.
 pub(super) fn prepare_folder(ledger: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     private::check_way(ledger, Trusted::us())?;
@@ -148,7 +148,7 @@ pub(super) fn prepare_folder(ledger: &Path) -> std::io::Result<()> {
     private::check_way(ledger, Trusted::us())
 }
 
-/// Closes a ledger that others could read. The log and the index beside it have the same mode by SQLite.
+/// Makes the file of a ledger private. SQLite gives the log and the index beside it the same mode.
 pub(super) fn make_private(ledger: &Path) -> std::io::Result<()> {
     private::open_or_create(ledger).map(drop)
 }

@@ -1,8 +1,7 @@
-//! Keeps [`Tombstones`] as the table is.
+//! Keeps [`Tombstones`] equal to the table.
 //!
-//! SQLite itself names each row that is written, so nothing that touches a tombstone can be forgotten
-//! here. Only of a row that is let go it does not say what stood there: [`Batch`](super::batch::Batch)
-//! notes that.
+//! SQLite itself names each row that is written, so no write of a tombstone can be missed here. Only the
+//! content of a removed row is not known: [`Batch`](super::batch::Batch) notes that.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +11,7 @@ use super::batch::Sql;
 use super::rows;
 use crate::ledger::tombstones::{Changed, Tombstones};
 
-/// Rows that are taken over at a time when a ledger is opened.
+/// Rows that are loaded at a time when a ledger is opened.
 const LOADED_TOGETHER: usize = 10_000;
 
 #[derive(Debug)]
@@ -23,7 +22,7 @@ pub(super) struct Mirror {
 }
 
 impl Mirror {
-    /// Fills the index, and follows the table from here on.
+    /// Loads the tombstones into the index, and follows the table from here on.
     pub(super) fn start(db: &mut Connection, index: Arc<Tombstones>) -> Sql<Self> {
         {
             let mut all = db.prepare("SELECT site, kind, id, phase FROM tombstones")?;
@@ -47,12 +46,12 @@ impl Mirror {
         Ok(Self { index, written })
     }
 
-    /// What was written is undone.
+    /// Forgets the writes of a transaction that was undone.
     pub(super) fn undo(&self) {
         locked(&self.written).clear();
     }
 
-    /// What was written stands; these were let go.
+    /// Applies the writes of a committed transaction; `let_go` are the rows that it removed.
     pub(super) fn take_over(&self, db: &Connection, let_go: Vec<Changed>) {
         if let Err(error) = self.read_again(db, let_go) {
             tracing::error!(%error, "tombstones were written and cannot be read; gates stop");

@@ -6,11 +6,11 @@
 //! simulation ─────▶ InlineLedger: same code, inline ─┘            what cannot be taken is left out
 //! ```
 //!
-//! WAL with `synchronous=FULL`: when a commit has returned, its changes survive a loss of power.
-//! Foreign keys are not checked by SQLite: nothing deletes the rows that are referred to, and the
-//! checks would be paid on each of 100,000 steps.
+//! WAL with `synchronous=FULL`: when a commit has returned, its changes survive a loss of power. SQLite does
+//! not check foreign keys: nothing deletes rows that others refer to, and each of 100,000 steps would pay for
+//! the checks.
 //!
-//! **Architecture invariant:** SQLite never runs on a worker of tokio's, but in a simulation.
+//! **Architecture invariant:** SQLite never runs on a tokio worker, except in a simulation.
 
 mod batch;
 mod claims;
@@ -52,17 +52,17 @@ pub use store::{Job, Outcome, Store};
 
 use super::tombstones::Tombstones;
 
-/// What a deployment, a test or a benchmark may set.
+/// Options that a deployment, a test or a benchmark may set.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The file grows to this many pages of 4 KiB and no further; beyond it, commits fail as on a
-    /// full disk. None: as large as the disk lets it.
+    /// Maximum size of the file in pages of 4 KiB; beyond it, commits fail as on a full disk. None: as large
+    /// as the disk allows.
     pub pages_max: Option<u32>,
-    /// Added to each commit, to see the effect of a slow disk on one that is not.
+    /// A delay added to each commit, which simulates a slow disk.
     pub commit_delay: Duration,
-    /// Kept as the table is, for gates; none where there is no gate.
+    /// The tombstones in memory that follow the table, for gates; none if there is no gate.
     pub tombstones: Option<Arc<Tombstones>>,
-    /// Where the key of the audit's seal may be, if it is not beside the file: a backup that is opened
-    /// was sealed by the key of the ledger that it is a copy of.
+    /// Other files that may hold the key of the audit's seal: a backup was sealed with the key of the ledger
+    /// of which it is a copy.
     pub seal_keys: Vec<PathBuf>,
 }

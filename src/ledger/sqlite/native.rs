@@ -1,4 +1,4 @@
-//! The registry: resources of our own kinds, and what they point at (CONTRACT, "Kinds").
+//! The registry: resources of our own kinds, and their references (`assets/contract.md`, "Kinds").
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -12,14 +12,15 @@ use crate::domain::model::{EventKind, KindName, Paged, ResourceKey, short_id};
 use crate::domain::native::{Native, NativeReference, without};
 use crate::ledger::{Applied, AuditEntry, NativeBy, NativeFilter, NewNative};
 
-/// Of a registry's row: which incarnation of a resource.
+/// The columns of a registry row; the last one says whether the resource is being deleted.
 const COLUMNS: &str = "h.num, h.site, h.kind, h.id, h.incarnation, h.fields, h.created_at, \
      h.updated_at, t.phase IS 'deleting'";
 const WITH_TOMBSTONE: &str = "native h LEFT JOIN tombstones t
      ON t.id = h.id AND t.kind = h.kind AND t.site = h.site AND t.phase = 'deleting'";
 
 impl Batch<'_> {
-    /// One row per identity (M1): what was deleted under the same id is another incarnation.
+    /// One row for each identity (M1): a resource that is created again under the same id is another
+    /// incarnation.
     pub(super) fn add_native(&mut self, new: &NewNative) -> Sql<Applied> {
         let key = &new.key;
         if let Some(why) = self.in_hand(key)? {
@@ -56,7 +57,7 @@ impl Batch<'_> {
         self.native_event(key, "created", &new.audit, new.now)
     }
 
-    /// Stale if there is none, or it was written since it was read.
+    /// Stale if the resource does not exist, or was written since it was read.
     pub(super) fn amend_native(&mut self, new: &NewNative, read_at: DateTime<Utc>) -> Sql<Applied> {
         if let Some(why) = self.in_hand(&new.key)? {
             return Ok(Applied::Refused(why));
@@ -85,7 +86,7 @@ impl Batch<'_> {
         self.native_event(&new.key, "updated", &new.audit, new.now)
     }
 
-    /// Stale if this incarnation is not there (any more).
+    /// Stale if this incarnation does not exist (any more).
     pub(super) fn let_native_go(
         &mut self,
         key: &ResourceKey,
@@ -125,7 +126,7 @@ impl Batch<'_> {
         Ok(Applied::Done)
     }
 
-    /// Steps that were refused since this was pointed at are tried anew.
+    /// Retries the steps that were refused because these resources were referred to.
     fn let_go_of<'k>(
         &mut self,
         pointed: impl Iterator<Item = &'k ResourceKey>,
@@ -150,7 +151,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// What it says no more of these is as good as done; stale if it is not there.
+    /// Removes references; one that is missing already counts as removed. Stale if the resource does not
+    /// exist.
     pub(super) fn unset_native(
         &mut self,
         key: &ResourceKey,
@@ -207,13 +209,13 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Why what is being deleted is neither created nor changed (T17, M2).
+    /// Why a resource that is being deleted can be neither created nor changed (T17, M2).
     fn in_hand(&self, key: &ResourceKey) -> Sql<Option<String>> {
         if let Some(id) = self.in_the_hands_of(key)? {
             let short = short_id(&id);
             return Ok(Some(format!("{key} is being deleted by deletion {short}")));
         }
-        // What was gone is created anew by whoever means it (M1).
+        // A resource that is gone may be created again (M1).
         let going = self.goes_elsewhere(key)?.filter(|it| !it.is_gone);
         Ok(going.map(|it| {
             let short = short_id(&it.deletion);
@@ -224,7 +226,7 @@ impl Batch<'_> {
         }))
     }
 
-    /// Why what another deployment has deleted is not newly referred to (T20).
+    /// Why nothing may newly refer to a resource that another deployment has deleted (T20).
     fn gone_elsewhere(&self, key: &ResourceKey) -> Sql<Option<String>> {
         let gone = self.goes_elsewhere(key)?.filter(|it| it.is_gone);
         Ok(gone.map(|it| {
@@ -236,7 +238,7 @@ impl Batch<'_> {
         }))
     }
 
-    /// Why something must not be referred to anew: it is being deleted (G10), or there is no such thing.
+    /// Why these references cannot be added: a resource is being deleted (G10), or does not exist.
     fn not_to_be_referred_to(&self, references: &[NativeReference]) -> Sql<Option<String>> {
         for NativeReference { field, to, here } in references {
             if let Some(why) = self.in_hand(to)? {
@@ -315,7 +317,7 @@ fn references_of(db: &Connection, num: i64) -> Sql<Vec<(String, ResourceKey)>> {
         .collect()
 }
 
-/// In the order of their numbers; the cursor is the last one's.
+/// In the order of their numbers; the cursor is the last number.
 pub(super) fn list(
     db: &Connection,
     filter: &NativeFilter,

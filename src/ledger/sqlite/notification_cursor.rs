@@ -1,5 +1,5 @@
-//! What people are told of (I7): one event for each step that is stuck by itself, and how far each
-//! channel is with them.
+//! Notifications (I7): one event for each step that is stuck in its own right, and the cursor up to which
+//! each channel has been notified.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -12,8 +12,8 @@ use crate::domain::news::{Mark, NotificationCursor};
 use crate::ledger::Applied;
 
 impl Batch<'_> {
-    /// A step is stuck by itself: a person is told, once until a person puts it to work again. So a
-    /// repeated DELETE (T6), which wakes it for one attempt, is no news.
+    /// Notifies people that a step is stuck in its own right, once until a person puts it to work again. A
+    /// repeated DELETE (T6), which wakes the step for one attempt, does not notify again.
     pub(super) fn tell_person(&mut self, num: i64, step: i64, now: DateTime<Utc>) -> Sql<()> {
         let untold = self.execute(
             "UPDATE steps SET told = 1 WHERE id = ?1 AND told = 0",
@@ -54,8 +54,8 @@ impl Batch<'_> {
         )
     }
 
-    /// Whether a site's state is another one than was written last, by any engine. One that works is no
-    /// news if it was never lost.
+    /// Whether a site's state differs from the one that any engine wrote last. A site that works, and never
+    /// failed, is no change.
     pub(super) fn site_changed(&self, data: &Value) -> Sql<bool> {
         let (Some(site), Some(state)) = (data["site"].as_str(), data["state"].as_str()) else {
             return Ok(true);

@@ -1,4 +1,4 @@
-//! What became of a step: fenced, counted, told, and its tombstone with it, in one change.
+//! Applies the outcome of a step in one change: fence, state, counts, events and tombstone.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{OptionalExtension, params};
@@ -32,14 +32,14 @@ impl Batch<'_> {
             return Ok(Applied::Refused(why));
         }
         let num = current.deletion;
-        // Nothing more is sent for a cancelled deletion: what would be tried again is left (P8).
+        // Nothing more is sent for a cancelled deletion: a step that would be retried is skipped (P8).
         let to = match change.to {
             StepState::Blocked | StepState::Stuck | StepState::Ready
                 if self.deletion(num)?.cancelled =>
             {
                 StepState::Skipped
             }
-            // The word that it waits for came meanwhile.
+            // The clearance that it waits for has arrived meanwhile.
             StepState::Blocked
                 if waits_for_word(change) && !self.awaits_clearance(change.step_id)? =>
             {
@@ -95,7 +95,7 @@ impl Batch<'_> {
 
     fn write_outcome(&self, current: &CurrentStep, to: StepState, change: &StepChange) -> Sql<()> {
         let now = rows::micros(change.now);
-        // What waits for a time that no one named is due now, or it would never be.
+        // Without a next attempt the step is due now; otherwise it would never be.
         let due = match to {
             StepState::Blocked | StepState::Verifying => {
                 Some(change.next_attempt_at.map_or(now, rows::micros))
@@ -112,7 +112,7 @@ impl Batch<'_> {
         let error = change.error.as_ref().map(rows::json).transpose()?;
         self.db
             .prepare_cached(
-                // What waits for a look has been on its way since it was sent.
+                // A step that waits for an observation has been on its way since it was sent.
                 "UPDATE steps SET state = ?2, since = CASE
                          WHEN state = ?2 OR state = 'running' AND ?2 = 'verifying' THEN since
                          ELSE ?3 END,
@@ -133,7 +133,7 @@ impl Batch<'_> {
                 looks
             ])?;
         if has_ended(to) {
-            // By itself: `ended_at` decides over an index that other outcomes need not touch.
+            // Written separately: `ended_at` decides over an index that other outcomes need not touch.
             self.execute(
                 "UPDATE steps SET ended_at = ?2 WHERE id = ?1",
                 &[&change.step_id, &now],
@@ -142,7 +142,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Phase and step end together (T9); a failure never drops the tombstone (T8).
+    /// The phase and the step end together (T9); a failure never drops the tombstone (T8).
     pub(super) fn end_tombstone(
         &self,
         num: i64,
@@ -169,7 +169,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// A line of the step's timeline; a look that found all as it was is none.
+    /// Writes a line of the step's timeline, unless an observation found nothing new.
     fn tell(&self, num: i64, from: StepState, to: StepState, change: &StepChange) -> Sql<()> {
         if from == to && change.error.is_none() {
             return Ok(());
@@ -179,7 +179,7 @@ impl Batch<'_> {
             _ => EventKind::StepState,
         };
         let mut data = json!({"state": to.as_str(), "attempts": change.attempts});
-        // An answer goes before an error: that may be what an earlier call met.
+        // The answer takes precedence over the error, which may come from an earlier call.
         let (status, request_id) = match (&change.answer, &change.error) {
             (Some(answer), _) => (answer.status, answer.request_id.as_deref()),
             (None, Some(error)) => (error.status, Some(error.request_id.as_str())),
@@ -213,7 +213,7 @@ fn waits_for_word(change: &StepChange) -> bool {
         .is_some_and(|error| error.kind == AWAITED)
 }
 
-/// What else a replay shows of a step that did not go: only there, so that what goes costs no more.
+/// Adds details that a replay shows of a step that did not go. Steps that go need none, and cost no more.
 fn tell_why(data: &mut Value, change: &StepChange) {
     if !change.blockers.is_empty() {
         data["blockers"] = json!(change.blockers);

@@ -1,5 +1,5 @@
-//! The tree of a deletion: where each step stands is written once, with the steps; what is looked at is
-//! counted from an index of branch and state alone.
+//! The tree of a deletion. The branch of each step is written once, with the steps; the branches that
+//! somebody views are counted from an index of branch and state alone.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -8,7 +8,8 @@ use super::{reads, rows};
 use crate::domain::model::{Counts, KindName, PlanStep, Step, StepState};
 use crate::domain::outline::{self, BY_URGENCY, Branch, BranchRead, FOLD_FROM, Outline, Place};
 
-/// Writes the branches of a deletion whose first step has this id. Those of the steps, in their order.
+/// Writes the branches of a deletion whose steps have these ids. Returns the branch of each step, in their
+/// order.
 pub(super) fn plant(db: &Connection, num: i64, ids: &[i64], steps: &[PlanStep]) -> Sql<Vec<i64>> {
     let planted = outline::plant(steps);
     let first: i64 = db
@@ -34,7 +35,7 @@ pub(super) fn plant(db: &Connection, num: i64, ids: &[i64], steps: &[PlanStep]) 
     Ok(of_steps.map(|at| first + i64::from(*at)).collect())
 }
 
-/// Gives the steps of an older ledger their places.
+/// Writes the branches of the steps of an older ledger.
 pub(super) fn plant_all(db: &Connection) -> Sql<()> {
     let deletions: Vec<i64> = db
         .prepare("SELECT num FROM deletions")?
@@ -57,7 +58,7 @@ pub(super) fn plant_all(db: &Connection) -> Sql<()> {
     Ok(())
 }
 
-/// Of a deletion, below these steps.
+/// The branches of a deletion below these steps.
 pub(super) fn outline(db: &Connection, deletion_id: &str, below: &[Option<i64>]) -> Sql<Outline> {
     let mut outline = Outline::default();
     let Some(num) = reads::find(db, deletion_id)? else {
@@ -80,7 +81,8 @@ pub(super) fn outline(db: &Connection, deletion_id: &str, below: &[Option<i64>])
     Ok(outline)
 }
 
-/// Of one of the deletion's branches, with its counts, from this index on, [`BY_URGENCY`].
+/// The steps of a branch of the deletion, whose counts are given, from this index on, in the order
+/// [`BY_URGENCY`].
 pub(super) fn branch_steps(
     db: &Connection,
     deletion_id: &str,
@@ -109,7 +111,8 @@ pub(super) fn branch_steps(
     Ok(steps)
 }
 
-/// Of all in one state so many behind those that are passed; from the nearer end.
+/// The ids of the `wanted` steps in one state that follow the first `passed` of `all`; read from the nearer
+/// end.
 fn of_state(
     db: &Connection,
     (branch, state): (i64, StepState),
@@ -153,7 +156,7 @@ fn branch(row: &Row) -> Sql<Branch> {
     })
 }
 
-/// None if all of its steps were pruned.
+/// None if all steps of the branch were pruned.
 fn counted(db: &Connection, branch: Branch) -> Sql<Option<BranchRead>> {
     let counts = counts(db, branch.id)?;
     let mut steps = Vec::new();
@@ -185,7 +188,7 @@ fn counts(db: &Connection, branch: i64) -> Sql<Counts> {
     Ok(counts)
 }
 
-/// Where a step stands in its branch, if that is a long one: in a short one it is read anyway.
+/// The index of a step in its branch, if the branch is long. A short branch is read anyway.
 fn place(db: &Connection, num: i64, id: i64) -> Sql<Option<Place>> {
     let branch: Option<i64> = db
         .prepare_cached("SELECT branch FROM steps WHERE id = ?1 AND deletion = ?2")?

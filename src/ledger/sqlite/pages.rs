@@ -1,5 +1,5 @@
-//! Pages by filter. The first filter is always the state, which is indexed: each state is asked by
-//! itself, in the page's order and to the page's length, and the answers are merged.
+//! Pages by filter. The first condition is always the state, which is indexed: each state is queried
+//! separately, in the page's order and to the page's length, and the results are merged.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -13,7 +13,7 @@ use crate::domain::model::{
 };
 use crate::ledger::{Cursor, DeletionFilter, LedgerError, StepFilter, TombstoneFilter};
 
-/// No page is longer; an unset limit means this.
+/// Maximum length of a page; an unset limit means this.
 pub(super) const PAGE_MAX: usize = 500;
 
 pub(super) fn limit(wanted: usize) -> usize {
@@ -23,10 +23,10 @@ pub(super) fn limit(wanted: usize) -> usize {
     }
 }
 
-/// Steps of one state that one page looks through for a text: some 20 ms.
+/// Steps of one state that one page searches for a text: some 20 ms.
 const LOOKED_MAX: usize = 25_000;
 
-/// Where a page goes on: the keys of the last row before it.
+/// The position after which a page begins: the keys of the previous page's last row.
 pub(super) fn position<const N: usize>(cursor: &Cursor) -> Result<Option<[i64; N]>, LedgerError> {
     let Some(text) = &cursor.after else {
         return Ok(None);
@@ -39,7 +39,7 @@ pub(super) fn position<const N: usize>(cursor: &Cursor) -> Result<Option<[i64; N
         })
 }
 
-/// Conditions that are joined by AND, and their values in order.
+/// Conditions joined by AND, and their values in order.
 #[derive(Default)]
 struct Conditions {
     sql: String,
@@ -73,8 +73,7 @@ impl Conditions {
 }
 
 impl Conditions {
-    /// Of the steps in one state those that have the text: of the first [`LOOKED_MAX`], and no more than
-    /// `limit`.
+    /// Finds the steps in one state that match the text: among the first [`LOOKED_MAX`], and at most `limit`.
     fn fitting(
         &self,
         db: &Connection,
@@ -108,11 +107,11 @@ impl Conditions {
     }
 }
 
-/// What was found among the steps that were looked at.
+/// The matches among the steps that were searched.
 #[derive(Default)]
 struct Stretch {
     found: Vec<(i64, i64)>,
-    /// The last one, if there may be more behind it.
+    /// The last step that was searched, if there may be more after it.
     stopped_at: Option<(i64, i64)>,
 }
 
@@ -137,7 +136,7 @@ fn has_text(row: &Row, state: StepState, text: &SearchQuery) -> Sql<bool> {
     }))
 }
 
-/// Newest first, or oldest first where the filter says so; the cursor is the number of the last one.
+/// Newest first, or oldest first if the filter says so; the cursor is the number of the last one.
 pub(super) fn deletions(
     db: &Connection,
     filter: &DeletionFilter,
@@ -198,7 +197,7 @@ pub(super) fn deletions(
     Ok(Paged { rows, next })
 }
 
-/// By deletion, then by id; the cursor is both.
+/// Ordered by deletion, then by id; the cursor is both.
 pub(super) fn steps(
     db: &Connection,
     filter: &StepFilter,
@@ -229,7 +228,7 @@ pub(super) fn steps(
     }
     found.sort_unstable();
     found.dedup();
-    // Beyond it not all states were looked through.
+    // After the horizon, not all states were searched.
     found.retain(|key| horizon.is_none_or(|horizon| *key <= horizon));
     let next = match found.len() > limit {
         true => found.get(limit - 1).copied(),
@@ -244,7 +243,7 @@ pub(super) fn steps(
     Ok(Paged { rows, next })
 }
 
-/// How many of a stretch fit, and where the next one begins.
+/// Counts the matching steps of a stretch, and returns where the next one begins.
 pub(super) fn count_steps(
     db: &Connection,
     filter: &StepFilter,
@@ -274,7 +273,7 @@ fn cursor((num, id): (i64, i64)) -> String {
     format!("{num}:{id}")
 }
 
-/// None if the deletion is not there.
+/// None if the deletion does not exist.
 fn conditions_of(
     db: &Connection,
     filter: &StepFilter,
@@ -316,7 +315,7 @@ fn conditions_of(
     Ok(Some(conditions))
 }
 
-/// By record; the cursor is the last one.
+/// Ordered by record; the cursor is the last one.
 pub(super) fn tombstones(
     db: &Connection,
     filter: &TombstoneFilter,

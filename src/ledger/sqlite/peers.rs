@@ -1,4 +1,5 @@
-//! Other deployments: whose word a step waits for, what they are told, and what of theirs is going (G).
+//! Other deployments (G): the clearances that steps wait for, the notices to importers, and those from
+//! owners.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +29,8 @@ pub(super) struct GoesElsewhere {
 }
 
 impl Batch<'_> {
-    /// An importer is on record from its first watch on (G12). For a kind that it did not refer to
-    /// before, it is told of all that is going already, or is gone, and its word is waited for.
+    /// Puts an importer on record from its first watch on (G12). For a kind to which it did not refer before,
+    /// it is notified of everything that is being deleted or gone, and steps wait for its clearance.
     pub(super) fn watched(
         &mut self,
         importer: &Deployment,
@@ -93,9 +94,9 @@ impl Batch<'_> {
         Ok(Applied::Done)
     }
 
-    /// Why a deployment that was not heard under this name yet may not have it. One place has one name, so
-    /// that no peer registers more than once; and one name is of one place, so that no peer takes the
-    /// name of another (P13).
+    /// Why a deployment that is not on record under this name cannot have it. A service and region has one
+    /// name, so that no peer registers more than once; a name has one service and region, so that no peer
+    /// takes the name of another (P13).
     fn name_or_place_taken(&self, wanted: &Deployment) -> Sql<Option<String>> {
         let Deployment {
             name,
@@ -116,7 +117,7 @@ impl Batch<'_> {
         self.name_of_another(wanted)
     }
 
-    /// Why this name is that of a deployment at another place.
+    /// Why this name belongs to a deployment of another service or region.
     fn name_of_another(&self, wanted: &Deployment) -> Sql<Option<String>> {
         let Deployment {
             name,
@@ -143,7 +144,7 @@ impl Batch<'_> {
         }))
     }
 
-    /// For each kind those whose word its deletion waits for.
+    /// The importers of each kind, whose clearance a deletion of that kind waits for.
     pub(super) fn importers_by_kind(&self) -> Sql<BTreeMap<KindName, Vec<String>>> {
         let mut by_kind: BTreeMap<KindName, Vec<String>> = BTreeMap::new();
         let mut all = self
@@ -167,7 +168,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Whether the word of any importer is missing.
+    /// Whether any importer's clearance is missing.
     pub(super) fn awaits_clearance(&self, step: i64) -> Sql<bool> {
         self.db
             .prepare_cached("SELECT 1 FROM awaited WHERE step = ?1")?
@@ -179,8 +180,8 @@ impl Batch<'_> {
             .map(drop)
     }
 
-    /// What an importer said of what steps delete. A word that is given stands: what is clear is waited
-    /// for no more, whatever comes late or twice.
+    /// Records an importer's answers about the resources that steps delete. A clearance is final: late or
+    /// repeated answers do not change it.
     pub(super) fn answered(
         &mut self,
         importer: &str,
@@ -224,7 +225,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// A step that nothing but this held is tried now, also if it was held so long that it is stuck.
+    /// Retries a step that only this error holds, also if it was held so long that it is stuck.
     pub(super) fn try_what_met(&mut self, step: i64, error: &str, now: DateTime<Utc>) -> Sql<()> {
         match self.held_by_error(step, error)? {
             Some((_, StepState::Blocked)) => self
@@ -233,13 +234,13 @@ impl Batch<'_> {
                     &[&step, &rows::micros(now)],
                 )
                 .map(drop),
-            // Paused or cancelled, it stays as it is.
+            // In a cancelled deletion it stays as it is.
             Some((num, _)) => self.retry_steps(num, &[step], now).map(drop),
             None => Ok(()),
         }
     }
 
-    /// The deletion and state of a step that such an error alone holds.
+    /// The deletion and state of a step that only this error holds.
     fn held_by_error(&self, step: i64, error: &str) -> Sql<Option<(i64, StepState)>> {
         self.db
             .prepare_cached(
@@ -252,8 +253,8 @@ impl Batch<'_> {
             .optional()
     }
 
-    /// Who waits is told for whom and for what, as it stands now: what is only blocked finds that out when
-    /// it is tried.
+    /// Updates what stuck steps say about the clearances that they wait for. A blocked step finds that out at
+    /// its next attempt, which is now.
     fn tell_awaiting(&mut self, steps: &[i64], now: DateTime<Utc>) -> Sql<()> {
         for step in steps {
             match self.held_by_error(*step, AWAITED)? {
@@ -280,7 +281,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// An admin says that an importer is gone for good (G12): nobody waits for its word any more.
+    /// Releases an importer that is gone for good, as an admin says (G12): no step waits for its clearance
+    /// any more.
     pub(super) fn release_importer(
         &mut self,
         name: &str,
@@ -316,7 +318,7 @@ impl Batch<'_> {
         Ok(Applied::Done)
     }
 
-    /// What a watch heard. What is released or given up at its owner is forgotten here.
+    /// Records the notices of a watch. Resources that their owner released or abandoned are dropped here.
     pub(super) fn heard(
         &mut self,
         (service, region): (&str, &str),
@@ -336,7 +338,7 @@ impl Batch<'_> {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })
             .optional()?;
-        // Another name or ledger, or one that was set back: what is known of it counts no more.
+        // Another name or ledger, or one that was set back: earlier notices no longer count.
         let anew = before.filter(|(name, ledger, seq)| {
             name != owner || *ledger != news.ledger || *seq > news.seq
         });
@@ -400,7 +402,8 @@ impl Batch<'_> {
             .map(drop)
     }
 
-    /// What points here at what is going elsewhere is seen to by this deletion; without one, nothing does.
+    /// Marks resources that are deleted elsewhere as handled by this deletion; none: nothing here refers to
+    /// them.
     pub(super) fn react(
         &mut self,
         keys: &[ResourceKey],
@@ -445,7 +448,7 @@ impl Batch<'_> {
         })
     }
 
-    /// Which deletion in another deployment takes this away, or took it, if one does or did (G10).
+    /// The deletion of another deployment that takes this resource away, or took it, if there is one (G10).
     pub(super) fn goes_elsewhere(&self, key: &ResourceKey) -> Sql<Option<GoesElsewhere>> {
         self.db
             .prepare_cached(
@@ -465,7 +468,7 @@ impl Batch<'_> {
             .optional()
     }
 
-    /// What was gone elsewhere before this is remembered no longer, as at its owner.
+    /// Drops resources that were gone elsewhere before this time, as their owner does.
     pub(super) fn prune_gone_elsewhere(&self, before: i64) -> Sql<()> {
         self.execute(
             "DELETE FROM foreign_going WHERE phase = 'gone' AND gone_at < ?1",
@@ -474,7 +477,7 @@ impl Batch<'_> {
         .map(drop)
     }
 
-    /// The root of a new deletion, from what it says of its cause: none if it is one itself.
+    /// The root of a new deletion, from its cause; none if the deletion is a root itself.
     pub(super) fn root_by(&self, cause: Option<&str>) -> Sql<Option<String>> {
         let Some(cause) = cause else {
             return Ok(None);
@@ -506,7 +509,7 @@ fn kinds_of(db: &Connection, importer: &str) -> Sql<BTreeSet<KindName>> {
         .collect()
 }
 
-/// Those on record, with how many steps wait for the word of each.
+/// The importers on record, with the number of steps that wait for the clearance of each.
 pub(super) fn importers(db: &Connection) -> Sql<Vec<Importer>> {
     let mut kinds: BTreeMap<String, BTreeSet<KindName>> = BTreeMap::new();
     let mut all = db.prepare_cached("SELECT importer, kind FROM importer_kinds")?;
@@ -541,7 +544,7 @@ fn deployment(row: &Row, first: usize) -> Sql<Deployment> {
     })
 }
 
-/// How far each watch has heard its owner.
+/// How far each watch has read its owner's notices.
 pub(super) fn watches(db: &Connection) -> Sql<Vec<Heard>> {
     db.prepare_cached("SELECT name, service, region, ledger, seq FROM watches")?
         .query_map((), |row| {
@@ -554,7 +557,7 @@ pub(super) fn watches(db: &Connection) -> Sql<Vec<Heard>> {
         .collect()
 }
 
-/// The ledger's id, and the newest sequence.
+/// The ledger's id, and the newest sequence of its notices.
 pub(super) fn position(db: &Connection) -> Sql<(String, i64)> {
     db.prepare_cached(
         "SELECT id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'peer_changes'), 0)
@@ -563,7 +566,7 @@ pub(super) fn position(db: &Connection) -> Sql<(String, i64)> {
     .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// What changed of these kinds after a sequence, at most `limit`.
+/// The notices about these kinds after a sequence, at most `limit`.
 pub(super) fn news(
     db: &Connection,
     from: &Deployment,
@@ -572,7 +575,7 @@ pub(super) fn news(
     limit: usize,
 ) -> Sql<News> {
     let (own, newest) = position(db)?;
-    // Of another ledger, or of a time that this one has not seen: from the start.
+    // For another ledger, or a sequence that this one has not reached, start from the beginning.
     let after = match own == ledger && after <= newest {
         true => after,
         false => 0,
@@ -615,8 +618,8 @@ pub(super) fn news(
     })
 }
 
-/// The steps that wait for an importer's word, after this one: what they delete, and the newest sequence
-/// under which their importers heard of them.
+/// The steps after `after` that wait for an importer's clearance, and the newest sequence under which
+/// importers were notified of them.
 pub(super) fn awaited(
     db: &Connection,
     home: &Site,
@@ -652,7 +655,7 @@ pub(super) fn awaited(
     Ok((steps.collect(), seq))
 }
 
-/// Whose word a step waits for, and what they said last.
+/// The importers whose clearance a step waits for, and what each said last.
 pub(super) fn pending_clearances(db: &Connection, step: i64) -> Sql<Vec<PendingClearance>> {
     db.prepare_cached("SELECT importer, said FROM awaited WHERE step = ?1 ORDER BY importer")?
         .query_map([step], |row| {
@@ -664,7 +667,8 @@ pub(super) fn pending_clearances(db: &Connection, step: i64) -> Sql<Vec<PendingC
         .collect()
 }
 
-/// What of the registry points at each of these from one of these fields: the first few, and how many.
+/// The registry resources that refer to each of these from one of these fields: the first few, and their
+/// number.
 pub(super) fn pointed_at(
     db: &Connection,
     to: &[ResourceKey],
@@ -713,7 +717,7 @@ pub(super) fn pointed_at(
         .collect()
 }
 
-/// What is going elsewhere, under one root, and is not yet seen to here: the oldest first.
+/// Resources that are being deleted elsewhere under one root and are not handled here yet, the oldest first.
 pub(super) fn to_see_to(db: &Connection, limit: usize) -> Sql<Option<ToSeeTo>> {
     let root: Option<(String, String)> = db
         .prepare_cached(
@@ -736,7 +740,7 @@ pub(super) fn to_see_to(db: &Connection, limit: usize) -> Sql<Option<ToSeeTo>> {
     Ok(Some(ToSeeTo { owner, root, keys }))
 }
 
-/// The id of the deletion that sees to what points at this.
+/// The id of the deletion that handles the resources that refer to this one.
 pub(super) fn seen_to_by(db: &Connection, key: &ResourceKey) -> Sql<Option<String>> {
     db.prepare_cached(
         "SELECT d.id FROM foreign_going f JOIN deletions d ON d.num = f.handled_by
@@ -749,7 +753,7 @@ pub(super) fn seen_to_by(db: &Connection, key: &ResourceKey) -> Sql<Option<Strin
     .optional()
 }
 
-/// The deployments of which something is going.
+/// The deployments that are deleting a resource.
 pub(super) fn owners_going(db: &Connection) -> Sql<BTreeSet<String>> {
     db.prepare_cached(
         "SELECT DISTINCT owner FROM foreign_going WHERE phase IN ('checking', 'deleting')",
@@ -758,7 +762,7 @@ pub(super) fn owners_going(db: &Connection) -> Sql<BTreeSet<String>> {
     .collect()
 }
 
-/// Where what points at something stands, if it is being deleted, or loses its reference, itself.
+/// The live step of a resource that is being deleted, or loses a reference.
 pub(super) fn live_step(db: &Connection, home: &Site, key: &ResourceKey) -> Sql<Option<LiveStep>> {
     db.prepare_cached(
         "SELECT s.id, s.state, s.action, s.blockers, s.last_error, d.id, r.root, d.state
@@ -784,7 +788,7 @@ pub(super) fn live_step(db: &Connection, home: &Site, key: &ResourceKey) -> Sql<
     .optional()
 }
 
-/// What the live steps take away that a step of the same deletion waits for.
+/// The resources of the live steps, in the same deletion, that a step waits for.
 pub(super) fn waited_for(db: &Connection, step: i64) -> Sql<Vec<Target>> {
     db.prepare_cached(
         "SELECT s.site, s.kind, s.resource, s.name FROM edges e JOIN steps s ON s.id = e.dependency

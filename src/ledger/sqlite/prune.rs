@@ -1,7 +1,7 @@
-//! What is no longer kept: old events, and deletions that ended long ago, in pieces that hold up nobody.
+//! Removes old events, and deletions that ended long ago, in pieces that hold up nobody.
 //!
-//! Between two pieces every rule of the ledger holds: a deletion's counts shrink with its steps. The
-//! audit is kept for ever, and so are the records of natural keys, which come again (M1).
+//! Between two pieces every rule of the ledger holds: a deletion's counts shrink with its steps. The audit is
+//! kept for ever, and so are the records of natural keys, which come again (M1).
 
 use chrono::{DateTime, Utc};
 use rusqlite::{OptionalExtension, params};
@@ -12,9 +12,9 @@ use crate::domain::model::{ResourceKey, StepState};
 use crate::ledger::tombstones::Changed;
 use crate::ledger::{Applied, AuditEntry};
 
-/// Rows that one piece takes: some 50 ms.
+/// Rows that one piece removes: some 50 ms.
 const PIECE: i64 = 2_000;
-/// The records that never come again: what is there after them has another id.
+/// Selects records that never come again: a resource created after them has another id.
 const UUID: &str = "lower(id) GLOB '????????-????-????-????-????????????'";
 
 impl Batch<'_> {
@@ -27,7 +27,7 @@ impl Batch<'_> {
         if let Some(audit) = audit {
             self.audit(audit, now)?;
         }
-        // Of what was refused or cancelled, too: a few rows.
+        // Also snapshots of refused and cancelled deletions: a few rows.
         self.execute(
             "DELETE FROM snapshots WHERE NOT EXISTS (SELECT 1 FROM tombstones
                  WHERE record_id = record AND phase IN ('checking', 'deleting'))",
@@ -53,7 +53,7 @@ impl Batch<'_> {
             return Ok(Applied::Moved(0));
         };
         if self.touched(num) {
-            // As the tables have it, it may not be any more: the next piece sees.
+            // The tables do not have this transaction's changes yet: the next piece decides.
             return Ok(Applied::Moved(1));
         }
         let steps = self.prune_steps(num, before)?;
@@ -63,7 +63,7 @@ impl Batch<'_> {
         self.prune_deletion(num).map(Applied::Moved)
     }
 
-    /// From the first one on: who follows them is told from where on they are kept.
+    /// Removes from the oldest event on. Readers of events are told which is the oldest one kept.
     fn prune_events(&self, before: i64) -> Sql<u64> {
         let oldest = "SELECT seq, at FROM events ORDER BY seq LIMIT ?2";
         let gone = self.execute(
@@ -77,9 +77,8 @@ impl Batch<'_> {
         Ok(gone as u64)
     }
 
-    /// A deletion that ended before then, and of which nothing is left to act on: no step is stuck, and
-    /// nothing that was given up is there. The newest stays, and so does what has the newest step:
-    /// numbers are not given twice.
+    /// Finds a deletion that ended before then and needs no more action: it has no stuck or abandoned step.
+    /// The newest deletion stays, and so does the one with the newest step, so that numbers are never reused.
     fn prunable(&self, before: i64) -> Sql<Option<i64>> {
         self.db
             .prepare_cached(
@@ -111,7 +110,7 @@ impl Batch<'_> {
                 continue;
             }
             for (id, record) in &steps {
-                // Each edge is within its deletion.
+                // Both ends of an edge are in the same deletion.
                 self.execute("DELETE FROM edges WHERE dependent = ?1", &[id])?;
                 self.execute("DELETE FROM steps WHERE id = ?1", &[id])?;
                 self.execute(
@@ -153,7 +152,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Of one that has no steps any more, or never had any: the fences of its targets are released.
+    /// Removes a deletion that has no steps (any more), with the released tombstones of its targets.
     fn prune_deletion(&self, num: i64) -> Sql<u64> {
         self.execute(
             &format!(

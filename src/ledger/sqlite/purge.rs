@@ -1,5 +1,5 @@
-//! The ladder's rungs (P3), tombstones let go, and sites paused by hand: each is on the record before
-//! anything of it can be sent.
+//! The rungs of the purge ladder (P3), released tombstones, and paused sites: each is recorded before
+//! anything can be sent because of it.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::ledger::{
     Applied, AuditEntry, Forgotten, NewDeletion, NewPurge, PurgeAction, RetryBy, Selection,
 };
 
-/// A stuck or blocked step that is given up.
+/// A stuck or blocked step that is abandoned.
 struct GivenUp {
     id: i64,
     state: StepState,
@@ -47,8 +47,8 @@ impl Batch<'_> {
         Ok(applied)
     }
 
-    /// Deletes what pins it, and tries it again: it snoozes while that goes. If half of it is refused,
-    /// nothing of it counts.
+    /// Deletes the blocking edges, and retries the step, which snoozes while they go. If either half is
+    /// refused, neither counts.
     fn unpin(&mut self, purge: &NewPurge, deletion: &NewDeletion) -> Sql<Applied> {
         let before = self.savepoint()?;
         let accepted = self.accept(deletion)?;
@@ -89,8 +89,9 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// What is stuck or blocked ends `purged`, and its tombstone with it. Nothing is sent, neither now nor because
-    /// of it: what waited for a forgotten step stays stuck and says for what, until a person retries it.
+    /// Abandons stuck and blocked steps: they end `purged`, and their tombstones with them. Nothing is sent,
+    /// now or later: steps that waited for an abandoned one stay stuck and name it, until a person retries
+    /// them.
     fn forget(&mut self, what: &Selection, audit: &AuditEntry, now: DateTime<Utc>) -> Sql<Applied> {
         let chosen = match self.chosen(what)? {
             Ok(chosen) => chosen,
@@ -118,7 +119,8 @@ impl Batch<'_> {
         Ok(Applied::Moved(forgotten))
     }
 
-    /// Of these no call is in flight: an engine claims a step before it sends anything for it.
+    /// The steps to abandon. None has a call in flight: an engine claims a step before it sends anything for
+    /// it.
     fn steps_to_give_up(
         &self,
         num: i64,
@@ -183,7 +185,7 @@ impl Batch<'_> {
         self.derive_state(num, now)
     }
 
-    /// What waited for these does not go on by itself: what they hold is there still.
+    /// Makes the dependents of abandoned steps stuck, because the abandoned resources may still exist.
     fn leave_waiting(&mut self, num: i64, forgotten: &[i64], now: DateTime<Utc>) -> Sql<()> {
         let mut left: BTreeSet<(i64, i64)> = BTreeSet::new();
         for id in forgotten {
@@ -197,7 +199,7 @@ impl Batch<'_> {
                 )?
                 .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect::<Sql<_>>()?;
-            // Of what is left to another deletion nothing is sent here: it shares that one's fate (P9).
+            // Nothing is sent here for steps that are left to another deletion: they share its fate (P9).
             let own = dependents.into_iter().filter(|(_, is_own)| *is_own);
             left.extend(own.map(|(dependent, _)| (dependent, *id)));
         }
@@ -218,7 +220,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Says which forgotten step this one waited for; as the JSON of its `last_error`.
+    /// Names the abandoned step that this one waited for, as the JSON of its `last_error`.
     fn forgotten_error(&self, step: i64, now: DateTime<Utc>) -> Sql<String> {
         let message = self.waited_for_forgotten(step)?;
         rows::json(&StepError {
@@ -238,7 +240,8 @@ impl Batch<'_> {
         ))
     }
 
-    /// A resource that is there after its end is nobody's business any more: only then, and only here.
+    /// Releases the tombstone of a resource that exists after its deletion ended; in any other phase this is
+    /// refused.
     pub(super) fn release(
         &mut self,
         key: &ResourceKey,
@@ -289,7 +292,8 @@ impl Batch<'_> {
         Ok(Applied::Done)
     }
 
-    /// What was created anew after its end is alive, in the same record (M1, M3). Any other is as it was.
+    /// Revives the record of a resource that was created again after its end (M1, M3). Others stay as they
+    /// were.
     pub(super) fn revive(
         &mut self,
         key: &ResourceKey,
@@ -317,8 +321,9 @@ impl Batch<'_> {
         Ok(Applied::Done)
     }
 
-    /// Its last deletion, and which incarnation is there now; none if it has not ended. What is there
-    /// after `gone`, or was created, is another one (M1); what was left behind is the same.
+    /// Releases the tombstone of an ended deletion. Returns that deletion, and which incarnation exists now;
+    /// none if it has not ended. What exists after `gone`, or was created, is another incarnation (M1); what
+    /// was left behind is the same.
     fn let_go_of_ended(&self, key: &ResourceKey, created: bool) -> Sql<Option<(i64, i64)>> {
         self.db
             .prepare_cached(
@@ -393,7 +398,7 @@ pub(super) fn site_pauses(db: &Connection) -> Sql<Vec<SitePause>> {
         .collect()
 }
 
-/// By deletion, then by step; the cursor is both. What was deleted or released since is none any more.
+/// By deletion, then by step; the cursor is both. A resource that was deleted or released since is no orphan.
 pub(super) fn orphans(
     db: &Connection,
     after: Option<[i64; 2]>,

@@ -1,4 +1,4 @@
-//! What is read of a ledger, beside its pages.
+//! Reads of the ledger, apart from its pages by filter.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use crate::ledger::{
 
 use super::intents::KEPT;
 
-/// The shortest suffix by which a deletion may be called.
+/// The shortest suffix that names a deletion.
 const SHORT_ID: usize = 8;
 
 const UNSETTLED_MAX: usize = 50;
 const ATTENTION_MAX: usize = 200;
-/// Refused deletions stay refused: the newest are enough to be noticed.
+/// Refused deletions stay refused, so the newest are enough to be noticed.
 const REFUSED_MAX: usize = 50;
 const SETTLING_MAX: usize = 50;
 
@@ -33,7 +33,7 @@ pub(super) fn find(db: &Connection, id: &str) -> Sql<Option<i64>> {
         .optional()
 }
 
-/// By full id, or by a suffix that only one deletion has.
+/// Finds a deletion by its full id, or by a suffix that only one deletion has.
 pub(super) fn deletion(db: &Connection, id: &str) -> Sql<Option<Deletion>> {
     if let Some(num) = find(db, id)? {
         return deletion_by_num(db, num).map(Some);
@@ -88,14 +88,14 @@ pub(super) fn deletion_by_num(db: &Connection, num: i64) -> Sql<Deletion> {
     })
 }
 
-/// The ledger's own idea of now: readers have no clock that a simulation could turn.
+/// The time of the newest event serves as now: readers have no clock that a simulation could set.
 fn latest_event(db: &Connection) -> Sql<Option<DateTime<Utc>>> {
     db.prepare_cached("SELECT at FROM events ORDER BY seq DESC LIMIT 1")?
         .query_row((), |row| rows::time(row, 0))
         .optional()
 }
 
-/// With at most `edges_max` of its dependencies; none: with all.
+/// Reads a step with at most `edges_max` of its dependencies; none: with all.
 pub(super) fn step(db: &Connection, id: i64, edges_max: Option<usize>) -> Sql<Option<Step>> {
     let Some(mut step) = db
         .prepare_cached(&format!("{STEP} WHERE s.id = ?1"))?
@@ -104,7 +104,7 @@ pub(super) fn step(db: &Connection, id: i64, edges_max: Option<usize>) -> Sql<Op
     else {
         return Ok(None);
     };
-    // A negative limit is none.
+    // SQLite takes a negative limit as none.
     let limit = edges_max.and_then(|n| i64::try_from(n).ok()).unwrap_or(-1);
     step.depends_on = db
         .prepare_cached(
@@ -115,11 +115,11 @@ pub(super) fn step(db: &Connection, id: i64, edges_max: Option<usize>) -> Sql<Op
     Ok(Some(step))
 }
 
-/// What steps are told apart by, beside state and kind ([`Cause`]).
+/// The columns that make up a cause, besides state and kind ([`attention::Cause`]).
 pub(super) const CAUSE: &str =
     "last_error ->> 'class', last_error ->> 'status', last_error ->> 'type'";
 
-/// As [`crate::domain::attention::needs_person`] says.
+/// The condition of [`crate::domain::attention::needs_person`].
 pub(super) const NEEDS_PERSON: &str = "(state = 'stuck' OR state = 'blocked' AND EXISTS(
     SELECT 1 FROM json_each(blockers) b WHERE NOT b.value ->> 'in_plan'))";
 
@@ -224,7 +224,7 @@ fn parts_of(db: &Connection, record_id: i64) -> Sql<Vec<ResourceKey>> {
         .collect()
 }
 
-/// The tombstone of the original that this goes with without one of its own.
+/// The tombstone of the original with which this part goes, without one of its own.
 pub(super) fn whole_of(db: &Connection, part: &ResourceKey) -> Sql<Option<Tombstone>> {
     db.prepare_cached(&format!(
         "{TOMBSTONE} WHERE t.phase <> 'released' AND t.record_id = (
@@ -248,7 +248,7 @@ fn name_of(db: &Connection, record_id: i64) -> Sql<Option<OriginalName>> {
         .optional()
 }
 
-/// While an original is checked its project is not yet kept.
+/// While an original is being checked, its project is not kept yet.
 pub(super) fn namesakes(
     db: &Connection,
     site: &Site,
@@ -287,7 +287,7 @@ pub(super) fn events(
     filter: &EventFilter,
     limit: usize,
 ) -> Sql<EventPage> {
-    // The narrowest filter leads, over its index.
+    // The narrowest filter leads, with its index.
     let (condition, value) = match (filter.step_id, &filter.deletion_id) {
         (Some(step), _) => ("e.step = ?3", step),
         (None, Some(id)) => match find(db, id)? {
@@ -309,7 +309,7 @@ pub(super) fn events(
         .collect::<Sql<Vec<Event>>>()?;
     let (oldest, newest) = db
         .prepare_cached(
-            // Those that are kept no more had numbers, too.
+            // Events that were pruned had numbers, too.
             "SELECT coalesce((SELECT min(seq) FROM events), last + 1), last FROM (SELECT coalesce(
                  (SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0) AS last)",
         )?
@@ -364,7 +364,7 @@ pub(super) fn plan(db: &Connection, hash: &str, now: DateTime<Utc>) -> Sql<Optio
         .optional()
 }
 
-/// The plan as it was frozen, from its header and its steps.
+/// The frozen plan, from its header and its steps.
 pub(super) fn frozen(db: &Connection, deletion_id: &str, with_steps: bool) -> Sql<Option<Plan>> {
     let found = db
         .prepare_cached(
@@ -419,7 +419,7 @@ pub(super) fn identities(db: &Connection, deletion_id: &str) -> Sql<BTreeMap<Str
     Ok(found.unwrap_or_default())
 }
 
-/// By id, and their ids. What is left of them, if some were pruned.
+/// The planned steps, ordered by id, and their ids; without steps that were pruned.
 pub(super) fn planned_steps(db: &Connection, num: i64) -> Sql<(Vec<i64>, Vec<PlanStep>)> {
     let mut found = db
         .prepare_cached(
@@ -441,7 +441,7 @@ pub(super) fn planned_steps(db: &Connection, num: i64) -> Sql<(Vec<i64>, Vec<Pla
                     name: row.get(6)?,
                     project_id: row.get(7)?,
                     depends_on: Vec::new(),
-                    // Those that the cloud removes by itself are not steps.
+                    // Resources that the cloud removes by itself are not steps.
                     automatic: false,
                     why: row.get(8)?,
                     fingerprint: row.get(9)?,
@@ -516,8 +516,8 @@ fn settling(db: &Connection) -> Sql<Vec<Step>> {
         .collect()
 }
 
-/// Of what needs a person the part that is indexed, so that a screen has it at once: stuck steps that
-/// no other stuck step holds, oldest first; then the newest refusals.
+/// Steps that need a person, as far as an index finds them, so that a screen has them at once: stuck steps
+/// that no other stuck step holds, oldest first; then the newest refusals.
 fn needs_person(db: &Connection) -> Sql<Vec<Step>> {
     let ids = db
         .prepare_cached(

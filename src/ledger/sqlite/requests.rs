@@ -1,4 +1,4 @@
-//! What clients asked under keys of their own (`Idempotency-Key`), and what they were answered.
+//! Requests under clients' own keys (`Idempotency-Key`), and their answers.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -10,7 +10,7 @@ use super::rows;
 use crate::domain::model::Actor;
 use crate::ledger::{KeptRequest, KeyedRequest};
 
-/// What this actor asked under this key within the last 24 h.
+/// The request that this actor made under this key within the last 24 h.
 pub(super) fn kept(
     db: &Connection,
     actor: &Actor,
@@ -34,7 +34,7 @@ pub(super) fn kept(
 }
 
 impl Batch<'_> {
-    /// `deletion`: the one that it asked for, else empty.
+    /// `deletion`: the id of the deletion that the request asked for, or empty.
     pub(super) fn remember_request(
         &self,
         request: &KeyedRequest,

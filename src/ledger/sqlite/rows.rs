@@ -1,4 +1,4 @@
-//! Between columns and nouns.
+//! Conversions between columns and domain types.
 
 use chrono::{DateTime, Utc};
 use rusqlite::Row;
@@ -15,7 +15,7 @@ use crate::ledger::{ClaimedStep, Fence};
 
 type Sql<T> = rusqlite::Result<T>;
 
-/// Microseconds since 1970; what is finer is lost.
+/// Microseconds since 1970; finer fractions are lost.
 pub(super) fn micros(at: DateTime<Utc>) -> i64 {
     at.timestamp_micros()
 }
@@ -31,7 +31,7 @@ pub(super) fn time_opt(row: &Row, column: usize) -> Sql<Option<DateTime<Utc>>> {
         .and_then(DateTime::from_timestamp_micros))
 }
 
-/// A number that is never negative; what does not fit (a damaged row) reads as 0.
+/// A number that is never negative; one that does not fit (a damaged row) reads as 0.
 pub(super) fn number<T: TryFrom<i64> + Default>(row: &Row, column: usize) -> Sql<T> {
     Ok(T::try_from(row.get::<_, i64>(column)?).unwrap_or_default())
 }
@@ -45,7 +45,7 @@ pub(super) fn from_json<T: DeserializeOwned>(row: &Row, column: usize) -> Sql<T>
     serde_json::from_str(text).map_err(|e| damaged(column, e))
 }
 
-/// Empty columns are the type's default: most steps have no blockers, no error, no vars.
+/// Empty columns read as the type's default: most steps have no blockers, no error, no vars.
 pub(super) fn from_json_opt<T: DeserializeOwned + Default>(row: &Row, column: usize) -> Sql<T> {
     match row.get_ref(column)?.as_str_or_null()? {
         None => Ok(T::default()),
@@ -78,7 +78,7 @@ pub(super) fn site_of(text: &str) -> Site {
     }
 }
 
-/// Of the grouping query, and the message of one step.
+/// A row of the grouping query, with the message of one step.
 pub(super) fn triage(row: &Row) -> Sql<CauseGroup> {
     let class = row.get_ref(2)?.as_str_or_null()?.is_some();
     Ok(CauseGroup {
@@ -95,7 +95,7 @@ pub(super) fn triage(row: &Row) -> Sql<CauseGroup> {
     })
 }
 
-/// From three neighbouring columns: site, kind, id.
+/// A key, from three neighbouring columns: site, kind, id.
 pub(super) fn key(row: &Row, first: usize) -> Sql<ResourceKey> {
     Ok(ResourceKey {
         site: site(row, first)?,
@@ -104,7 +104,7 @@ pub(super) fn key(row: &Row, first: usize) -> Sql<ResourceKey> {
     })
 }
 
-/// From ten neighbouring columns, in the order of [`StepState::ALL`], then the total.
+/// Counts, from ten neighbouring columns: the states in the order of [`StepState::ALL`], then the total.
 pub(super) fn counts(row: &Row, first: usize) -> Sql<Counts> {
     let mut counts = Counts::default();
     for (offset, state) in StepState::ALL.into_iter().enumerate() {
@@ -114,7 +114,7 @@ pub(super) fn counts(row: &Row, first: usize) -> Sql<Counts> {
     Ok(counts)
 }
 
-/// What an engine needs of a step; of `steps` alone.
+/// What an engine needs of a step, from `steps` alone.
 pub(super) const CLAIMED: &str = "id, deletion, site, kind, resource, name, action, vars, state, \
      claim, epoch, attempts, max_attempts, blocked_since, blockers, last_error, looks, \
      since, project, own_attempt_at";
@@ -151,7 +151,7 @@ pub(super) const STEP: &str = "SELECT s.id, d.id, s.site, s.kind, s.resource, s.
      FROM steps s JOIN deletions d ON d.num = s.deletion \
      LEFT JOIN tombstones t ON t.record_id = s.record";
 
-/// From [`STEP`], without its dependencies.
+/// A step from [`STEP`], without its dependencies.
 pub(super) fn step(row: &Row) -> Sql<Step> {
     Ok(Step {
         id: row.get(0)?,

@@ -1,14 +1,14 @@
-//! Tables, and how older ledgers are brought up to them.
+//! The tables, and the migrations that bring older ledgers up to them.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::outline;
 
-/// What this version of gone writes, as `PRAGMA user_version`.
+/// The version that this program writes, as `PRAGMA user_version`.
 pub(super) const KNOWN: i64 = 18;
 
-/// What brings a ledger from the version of its position to the next. Never edited once released:
-/// a change is one more entry.
+/// Migrations, each from the version of its position to the next. Never edited once released: a change is one
+/// more entry.
 const MIGRATIONS: [&str; 18] = [
     FIRST,
     GROUPED_LOOKS,
@@ -30,7 +30,7 @@ const MIGRATIONS: [&str; 18] = [
     ANSWERS,
 ];
 
-/// Hot columns (`deletions`) apart from wide ones (`requests`): SQLite rewrites whole rows, and
+/// Hot columns (`deletions`) are apart from wide ones (`requests`), because SQLite rewrites whole rows, and
 /// counts change with each step. Times are microseconds since 1970 (UTC).
 ///
 /// `steps.waits` counts the dependencies that have not ended; `ended_at` is set with `gone`,
@@ -179,24 +179,24 @@ CREATE TABLE audit(
 ) STRICT;
 ";
 
-/// What is due is counted by deletion, site and kind from the index alone.
+/// Due steps are counted by deletion, site and kind from the index alone.
 const GROUPED_LOOKS: &str = "
 DROP INDEX steps_due;
 CREATE INDEX steps_due ON steps(state, next_attempt_at, deletion, site, kind)
     WHERE state = 'blocked' OR state = 'verifying';
 ";
 
-/// `tombstones.copies_at`: the sites where copies of it, tagged with its id, may come back.
+/// `tombstones.copies_at`: the sites where copies of the resource may come back.
 const COPIES: &str = "
 ALTER TABLE requests ADD COLUMN copies TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE tombstones ADD COLUMN copies_at TEXT;
 CREATE INDEX tombstones_with_copies ON tombstones(record_id) WHERE copies_at IS NOT NULL;
 ";
 
-/// Of what is stuck a person is told once (I7): `steps.told` until one puts it to work again, `told` how
-/// far each channel is. What was stuck before is taken as told. `sites` has the state of each that was
-/// ever lost, as the events tell it. The ledger's own id is in what is sent, so that two ledgers never
-/// send the same message.
+/// People are notified once of each stuck step (I7): `steps.told` holds until a person puts the step to work
+/// again, and `told` has each channel's cursor. Steps that are stuck already count as notified. `sites` has
+/// the state of each site that ever failed, as the events tell it. The ledger's own id is part of each
+/// message, so that two ledgers never send the same one.
 const TOLD: &str = "
 ALTER TABLE steps ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
 UPDATE steps SET told = 1 WHERE state = 'stuck' AND held_by IS NULL;
@@ -206,8 +206,8 @@ CREATE TABLE identity(id TEXT NOT NULL) STRICT;
 INSERT INTO identity(id) VALUES(lower(hex(randomblob(16))));
 ";
 
-/// Sites that a person paused: also for the engine that comes next. And what a cloud works on for long:
-/// few of all that is looked for.
+/// Sites that a person paused, also for the next engine. And an index of the steps on which a cloud works for
+/// long: few of all that are observed.
 const SITE_PAUSES: &str = "
 CREATE TABLE site_pauses(
     site TEXT PRIMARY KEY,
@@ -219,12 +219,12 @@ CREATE INDEX steps_settling ON steps(blocked_since)
     WHERE state = 'verifying' AND blocked_since IS NOT NULL;
 ";
 
-/// What is swept for is found by when it went, whatever else is being deleted.
+/// Tombstones to sweep are found by when their resource went, whatever else is being deleted.
 const HELD_DOWN: &str = "
 CREATE INDEX tombstones_held_down ON tombstones(gone_at, record_id) WHERE phase = 'gone';
 ";
 
-/// From one group of what is looked for to the next, without going through its steps.
+/// Leads from one group of steps to observe to the next, without reading the steps between.
 const RANKED_LOOKS: &str = "
 DROP INDEX steps_due;
 CREATE INDEX steps_due ON steps(state, next_attempt_at)
@@ -233,15 +233,15 @@ CREATE INDEX steps_looks ON steps(deletion, site, kind, rank, next_attempt_at)
     WHERE state = 'verifying';
 ";
 
-/// Targets as their cloud showed them when they were asked to be deleted, until they are gone (T7).
+/// Targets as their cloud showed them when their deletion was accepted, until they are gone (T7).
 const SNAPSHOTS: &str = "
 CREATE TABLE snapshots(record INTEGER PRIMARY KEY, shown TEXT NOT NULL) STRICT;
 ";
 
-/// One record per identity, however its id is spelled: clouds take an id in any case (M1). Where an older
-/// ledger has several, they are merged in the order of their records, into the oldest (M4): lives and
-/// returns add up, and of two states the one that is still on its way stands, else the later one.
-/// `deleted_at` is null while what was deleted once is there anew.
+/// One record for each identity, however its id is spelled: clouds take an id in any case (M1). If an older
+/// ledger has several, they are merged in the order of their records, into the oldest (M4): incarnations and
+/// returns add up, and of two states the one that is still in progress wins, else the later one. `deleted_at`
+/// is null while a resource that was deleted once exists again.
 const ONE_RECORD: &str = "
 CREATE TABLE merged(
     record_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -290,8 +290,8 @@ CREATE INDEX tombstones_with_copies ON tombstones(record_id) WHERE copies_at IS 
 CREATE INDEX tombstones_held_down ON tombstones(gone_at, record_id) WHERE phase = 'gone';
 ";
 
-/// Where the steps stand in the tree of their deletion ([`crate::domain::outline`]): `below` is a step.
-/// What an older ledger has is given its places by [`super::outline::plant_all`].
+/// The branches of each deletion's tree ([`crate::domain::outline`]): `below` is a step.
+/// [`super::outline::plant_all`] writes those of an older ledger.
 const OUTLINE: &str = "
 CREATE TABLE branches(
     id INTEGER PRIMARY KEY,
@@ -306,7 +306,7 @@ CREATE INDEX branches_below ON branches(deletion, below);
 ALTER TABLE steps ADD COLUMN branch INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX steps_by_branch ON steps(branch, state);
 ";
-/// The registry: resources of our own kinds, and what they point at. Ids are as those of tombstones.
+/// The registry: resources of our own kinds, and their references. Ids compare as those of tombstones.
 const REGISTRY: &str = "
 CREATE TABLE native(
     num INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -332,12 +332,14 @@ CREATE TABLE native_references(
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX native_references_to ON native_references(id, kind, site);
 ";
-/// Other deployments (G). Of those that import from here: who they are, and for what is being deleted whose
-/// word is still missing (`awaited`). What they are told: each tombstone of a kind that one of them refers
-/// to, under a new sequence whenever its phase changes, and only then. Of those that we import from: how far
-/// we have heard them, and what of theirs is going (`handled_by`: the deletion of what points at it here; 0: none
-/// does). `requests.root` says which deletion it all began with, if not with itself. Two deletions may take
-/// away what one resource points at: what a step unsets is part of which step it is (I9).
+/// Other deployments (G). `importers`, `importer_kinds`: those that import from here, and what they refer to.
+/// `awaited`: the clearances that are missing. `peer_changes`: the notices to importers, that is, each
+/// tombstone of a kind to which one of them refers, under a new sequence whenever its phase changes, and only
+/// then. `watches`: how far we have read the notices of those from which we import. `foreign_going`: their
+/// resources that are being deleted (`handled_by`: the deletion that handles the resources here that refer to
+/// it; 0: there are none). `requests.root`: the deletion with which all began, if not with itself. Two
+/// deletions may take away two resources to which one resource refers, so what a step unsets tells it apart
+/// (I9).
 const PEERS: &str = "
 ALTER TABLE requests ADD COLUMN root TEXT;
 DROP INDEX steps_live;
@@ -398,7 +400,7 @@ CREATE TABLE foreign_going(
 CREATE INDEX foreign_going_unseen ON foreign_going(root, num) WHERE phase = 'deleting' AND handled_by IS NULL;
 CREATE INDEX foreign_going_by_owner ON foreign_going(owner);
 ";
-/// The end of the audit under a key that is not in here ([`super::seal`]); at most one row.
+/// The end of the audit, under a key that is not in the ledger ([`super::seal`]); at most one row.
 const SEAL: &str = "
 CREATE TABLE audit_seal(
     one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -408,9 +410,9 @@ CREATE TABLE audit_seal(
     mac TEXT NOT NULL
 ) STRICT;
 ";
-/// `steps.left_to`: the step of an earlier deletion that deletes the same resource ([`super::left_to`]); one
-/// that is left is live beside it. `owners_moved` has the steps that others are left to and that have moved
-/// within the transaction: empty between transactions.
+/// `steps.left_to`: the step of an earlier deletion that deletes the same resource ([`super::left_to`]); both
+/// steps are live. `owners_moved`: the steps to which others are left and that have moved within the
+/// transaction; empty between transactions.
 const LEFT_STEPS: &str = "
 ALTER TABLE steps ADD COLUMN left_to INTEGER;
 DROP INDEX steps_live;
@@ -430,19 +432,19 @@ WHEN NEW.left_to IS NOT NULL AND OLD.state = 'stuck' AND NEW.state = 'waiting' B
     INSERT OR IGNORE INTO owners_moved(step) VALUES(NEW.left_to);
 END;
 ";
-/// `steps.own_attempt_at`: of a step that a repeated DELETE woke, when the engine's own schedule would have
-/// tried it next (I14). Null for all others.
+/// Refuses an empty file: a ledger is never empty, so this one was cut.
 const WOKEN_STEPS: &str = "
 ALTER TABLE steps ADD COLUMN own_attempt_at INTEGER;
 ";
-/// `requests.deadline`: until then the deletion is planned again while a cloud does not answer (N16).
+/// `requests.deadline`: until then the deletion is planned again if a cloud does not answer (N16).
 const DEADLINES: &str = "
 ALTER TABLE requests ADD COLUMN deadline INTEGER;
 ";
 /// `namesakes`: the name and project of each original whose copies are known by these alone, so that a gate
-/// refuses creates by that name and the sweep looks for it (T14). `parts`: what goes with an original without
-/// a tombstone of its own; copies of it are swept and refused as the original's (T20). `foreign_going` keeps
-/// what is gone too, since `gone_at`: nothing may newly refer to it (T20).
+/// refuses creates by that name and the sweep looks for it (T14). `parts`: the resources that go with an
+/// original without a tombstone of their own; copies of them are swept and refused like the original's (T20).
+/// `foreign_going` keeps resources that are gone, too, since `gone_at`: nothing may newly refer to them
+/// (T20).
 const NAMESAKES: &str = "
 CREATE TABLE namesakes(
     record INTEGER PRIMARY KEY,
@@ -462,9 +464,9 @@ CREATE TABLE parts(
 CREATE INDEX parts_of ON parts(record);
 ALTER TABLE foreign_going ADD COLUMN gone_at INTEGER;
 ";
-/// `answer` of a request that asked for no deletion, as JSON; its `deletion` is empty.
+/// `answer`: the answer, as JSON, to a request that asked for no deletion; its `deletion` is empty.
 const ANSWERS: &str = "ALTER TABLE idempotency ADD COLUMN answer TEXT;";
-/// The version whose steps have places.
+/// The version that introduced branches.
 const WITH_PLACES: i64 = 10;
 
 /// The schema version that the file has; 0 for an empty one.
@@ -472,8 +474,8 @@ pub(super) fn version(db: &Connection) -> rusqlite::Result<i64> {
     db.query_row("PRAGMA user_version", (), |row| row.get(0))
 }
 
-/// Brings the file up to [`KNOWN`], each step in its own transaction: a crash in between leaves a
-/// ledger of an older version, not a broken one.
+/// Brings the file up to [`KNOWN`], each migration in its own transaction: a crash in between leaves a ledger
+/// of an older version, not a broken one.
 pub(super) fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
     let found = version(db)?;
     for (next, sql) in (1..).zip(MIGRATIONS).filter(|(next, _)| *next > found) {

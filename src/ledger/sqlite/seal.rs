@@ -1,4 +1,4 @@
-//! The seal of the audit: how long its chain is and how it ends, under a key that is not in the ledger.
+//! The seal of the audit: the length and the end of its chain, under a key that is not in the ledger.
 //!
 //! The chain alone ([`crate::ledger::audit`]) shows rows that were changed, but not rows that were cut
 //! from its end, and whoever writes the whole table anew can compute all its hashes. So the ledger keeps
@@ -12,11 +12,11 @@
 //! 3. A ledger is sealed once, when its key is made; then the key's file says so. A ledger without a seal
 //!    beside such a key has lost it.
 //!
-//! **What this shows, and what not.** It shows every change by anything that does not use the key: SQL by
-//! hand, another tool, a file that was cut, a backup that was changed where only the backup lies. It does
-//! not show that the whole ledger is an older copy, which a restored backup is, too; and whoever can read
-//! the key (this account, root) can seal what he wants. Against these, keep the end of the chain elsewhere:
-//! the engine logs it with each row, and `gone audit verify --head LENGTH:HASH` compares.
+//! **What this shows, and what it does not.** It shows every change by anything that does not use the key:
+//! manual SQL, another tool, a file that was cut, a backup that was changed where only the backup lies. It
+//! does not show that the whole ledger is an older copy, as a restored backup is; and whoever can read the
+//! key (this account, root) can seal anything. Against these, keep the end of the chain elsewhere: the engine
+//! logs it with each row, and `gone audit verify --head LENGTH:HASH` compares.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -32,15 +32,15 @@ use crate::ledger::audit::{self, GENESIS, hex};
 use crate::ledger::{AuditRow, LedgerError};
 use crate::system::private::{self, Trusted};
 
-/// The version of the tables that have a seal.
+/// The first version of the tables that has a seal.
 const SINCE: i64 = 13;
 const KEY_BYTES: usize = 32;
-/// The second line of the key's file, once its ledger is sealed.
+/// The second line of the key file, once its ledger is sealed.
 const SEALED: &str = "sealed";
 /// Rows of the audit that are read at a time.
 const ROWS: usize = 1_000;
 
-/// How long the chain is, and its last hash.
+/// The length of the chain, and its last hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub length: i64,
@@ -75,7 +75,7 @@ pub(super) struct Key {
     path: PathBuf,
     secret: hmac::Key,
     id: String,
-    /// Its ledger has a seal since.
+    /// Whether its ledger has been sealed with it.
     has_sealed: bool,
 }
 
@@ -115,7 +115,7 @@ pub(super) enum Unsealed {
     },
 }
 
-/// Where the key of this ledger's seal is.
+/// The file with the key of this ledger's seal.
 pub fn key_path(ledger: &Path) -> PathBuf {
     let mut path = ledger.as_os_str().to_owned();
     path.push(".key");
@@ -155,7 +155,8 @@ impl Key {
         Ok(Self::new(path, &hexed, false))
     }
 
-    /// Written after the seal is durable: a crash in between leaves a seal whose key says nothing yet.
+    /// Written after the seal is durable: a crash in between leaves a seal whose key file does not say so
+    /// yet.
     fn mark_sealed(&mut self) -> io::Result<()> {
         if self.has_sealed {
             return Ok(());
@@ -178,7 +179,8 @@ impl Key {
             && hmac::verify(&self.secret, covered(ledger, &seal.head).as_bytes(), &mac).is_ok()
     }
 
-    /// The key of this seal, beside the ledger or in one of these files; without a seal the one beside it.
+    /// Finds the key of this seal, beside the ledger or in one of these files; without a seal, the key beside
+    /// it.
     fn find(ledger: &Path, elsewhere: &[PathBuf], seal: Option<&Seal>) -> io::Result<Option<Self>> {
         let beside = key_path(ledger);
         let own = match Self::read(&beside) {
@@ -203,8 +205,8 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     (0..text.len()).step_by(2).map(pair).collect()
 }
 
-/// Finds the key of a ledger that was just brought up to date, or makes it; seals a ledger that never
-/// was. None: the seal's key is not here, so that what is added stays without a seal.
+/// Finds the key of a ledger that was just migrated, or makes it; seals a ledger that never was sealed. None
+/// if the seal's key is not here: rows that are added then stay without a seal.
 pub(super) fn prepare(
     db: &mut Connection,
     ledger: &Path,
@@ -238,7 +240,7 @@ pub(super) fn prepare(
     Ok(Some(key))
 }
 
-/// The key beside the ledger, made if there is none.
+/// Returns the key beside the ledger, made if there is none.
 pub(super) fn own_key(ledger: &Path) -> Result<Key, LedgerError> {
     let path = key_path(ledger);
     let key = match Key::read(&path) {
@@ -248,7 +250,8 @@ pub(super) fn own_key(ledger: &Path) -> Result<Key, LedgerError> {
     key.map_err(|error| no_key(ledger, &error))
 }
 
-/// A new ledger has a new key. The one before still fits the backups of the ledger before.
+/// Renames the key of an earlier ledger: a new ledger has a new key, and the old one still fits the old
+/// backups.
 pub(super) fn put_key_aside(ledger: &Path) -> io::Result<()> {
     let key = key_path(ledger);
     let mut aside = key.as_os_str().to_owned();
@@ -259,7 +262,7 @@ pub(super) fn put_key_aside(ledger: &Path) -> io::Result<()> {
     }
 }
 
-/// Seals what is there, if it is a whole chain.
+/// Seals the audit as it is, if its chain is whole.
 pub(super) fn seal_anew(db: &Connection, key: &Key) -> Sql<Result<Head, audit::Broken>> {
     let chain = chain(db)?;
     if let Ok(head) = &chain {
@@ -275,7 +278,7 @@ fn no_key(ledger: &Path, error: &io::Error) -> LedgerError {
     }
 }
 
-/// Moves the seal from the row before to this one, if it vouches for that one.
+/// Moves the seal from the previous row to this one, if it vouches for the previous one.
 pub(super) fn advance(db: &Connection, key: &Key, before: &Head, row: &AuditRow) -> Sql<()> {
     let Some(seal) = seal(db)? else {
         return Ok(());
@@ -329,7 +332,7 @@ pub(super) fn chain(db: &Connection) -> Sql<Result<Head, audit::Broken>> {
             return Ok(Ok(head));
         };
         let length = row.seq;
-        // Every row is numbered, from 1 on: what lacks one was cut at its beginning.
+        // Rows are numbered from 1 on: a chain that lacks one was cut at its beginning.
         let expected = head.length + 1..;
         if let Some((row, _)) = rows.iter().zip(expected).find(|(row, seq)| row.seq != *seq) {
             return Ok(Err(audit::Broken { seq: row.seq }));
@@ -341,7 +344,7 @@ pub(super) fn chain(db: &Connection) -> Sql<Result<Head, audit::Broken>> {
     }
 }
 
-/// Whether the seal vouches for a chain that ends so.
+/// Whether the seal vouches for a chain with this end.
 pub(super) fn check(
     db: &Connection,
     ledger: &Path,
@@ -364,9 +367,9 @@ pub(super) fn check(
     let sealed_since = schema::version(db)? >= SINCE;
     Ok(match (seal, key) {
         (None, Some(key)) if key.has_sealed => Err(Unsealed::Lost(key.path)),
-        // An engine makes the key before the tables.
+        // An engine makes the key of a ledger of this version, so it is missing.
         (None, None) if sealed_since => no_key("unknown"),
-        // Not sealed yet: the next engine does it.
+        // Not sealed yet: the next engine seals it.
         (None, _) => Ok(()),
         (Some(seal), None) => no_key(&seal.key),
         (Some(seal), Some(key)) => match (key.vouches(&ledger_id(db)?, &seal), seal.head) {

@@ -1,4 +1,4 @@
-//! A frozen plan becomes steps, edges and tombstones, all in one transaction (T3).
+//! Turns a frozen plan into steps, edges and tombstones, in one transaction (T3).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +16,12 @@ use crate::domain::model::{
 };
 use crate::ledger::Applied;
 
-/// Whose a planned step is.
+/// The deletion that executes a planned step.
 #[derive(Clone, Copy)]
 enum Share {
-    /// Ours, with the record of its tombstone if the resource itself goes.
+    /// This one, with the record of the step's tombstone if the resource itself goes.
     Ours(Option<i64>),
-    /// Another live deletion has the same step (I9): that one's id.
+    /// Another live deletion, which has the same step (I9): that step's id.
     Theirs(i64),
 }
 
@@ -99,7 +99,8 @@ impl Batch<'_> {
                     .optional()?;
                 match theirs {
                     Some(owner) => Ok(Share::Theirs(owner)),
-                    // The fence of another deletion stands over it, and so does its step (T9).
+                    // Another deletion's tombstone covers the resource, so that one must have a live step
+                    // (T9).
                     None if takes => Err(rusqlite::Error::QueryReturnedNoRows),
                     None => Ok(Share::Ours(None)),
                 }
@@ -107,7 +108,8 @@ impl Batch<'_> {
             .collect()
     }
 
-    /// Where copies may come back, for the sweep (T14b); and by which names, where nothing else tells them.
+    /// Records where copies may come back, for the sweep (T14b), and under which names if nothing else tells
+    /// them.
     fn remember_copies(&self, num: i64, plan: &Plan) -> Sql<()> {
         let mut locals: BTreeMap<&ResourceKey, BTreeSet<&Site>> = BTreeMap::new();
         for mapped in &plan.mapping {
@@ -131,7 +133,7 @@ impl Batch<'_> {
         self.remember_namesakes(num, plan)
     }
 
-    /// What goes with an original without a tombstone of its own (T20).
+    /// Records the resources that go with an original without a tombstone of their own (T20).
     fn remember_parts(&self, num: i64, plan: &Plan) -> Sql<()> {
         let mut remember = self.db.prepare_cached(
             "INSERT OR REPLACE INTO parts(site, kind, id, record)
@@ -266,9 +268,9 @@ impl Batch<'_> {
         Ok(states)
     }
 
-    /// A target without a step of its own: what the cloud removes by itself, what only loses a
-    /// reference and what stays has no tombstone; of a plan without any step, what was asked for is not
-    /// there.
+    /// Settles the targets that have no step of their own. Resources that the cloud removes by itself, that
+    /// only lose a reference, or that stay have no tombstone. In a plan without any step, the other targets
+    /// do not exist: they are gone.
     fn settle_other_targets(&self, num: i64, plan: &Plan, now: DateTime<Utc>) -> Sql<()> {
         if plan.steps.is_empty() {
             let kept: Vec<ResourceKey> = plan
@@ -297,8 +299,8 @@ impl Batch<'_> {
     }
 }
 
-/// Whether the resource, or the edge that it stands for, goes: then it has a tombstone. What is made
-/// ready, loses a reference or goes by itself has none.
+/// Whether the step takes away the resource, or the edge that it stands for: then it has a tombstone.
+/// Resources that are enabled, lose a reference or go by themselves have none.
 fn takes_the_resource(step: &PlanStep) -> bool {
     !step.automatic && matches!(step.action, Action::Delete | Action::Detach)
 }
@@ -323,7 +325,7 @@ fn header(plan: &Plan) -> Plan {
     }
 }
 
-/// A plan in which something could wait forever is not started (N12).
+/// Checks that no step of the plan could wait forever; such a plan is not started (N12).
 fn check_shape(plan: &Plan, ranks: &[u32], max_attempts: &[u32]) -> Result<(), &'static str> {
     let n = plan.steps.len();
     if ranks.len() != n {

@@ -1,4 +1,4 @@
-//! The one writer: requests in, one durable transaction, answers out.
+//! The only writer: takes requests, runs one durable transaction, and returns the answers.
 
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -16,7 +16,7 @@ use super::{Options, schema};
 use crate::ledger::{Applied, AuditEntry, Capacity, Change, ClaimedStep, LedgerError, audit};
 use crate::system::private;
 
-/// One request to the writer; several are one transaction.
+/// One request to the writer; several share one transaction.
 #[derive(Clone, Debug)]
 pub enum Job {
     Commit(Vec<Change>),
@@ -26,14 +26,14 @@ pub enum Job {
     },
 }
 
-/// The answer to the [`Job`] in the same place.
+/// The answer to the [`Job`] at the same position.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Applied(Vec<Applied>),
     Claimed(Vec<ClaimedStep>),
 }
 
-/// A ledger that is open for writing, and owned: no other engine has it.
+/// A ledger that is open for writing, and locked: no other engine has it.
 #[derive(Debug)]
 pub struct Store {
     db: Connection,
@@ -42,15 +42,15 @@ pub struct Store {
     rotation: Rotation,
     options: Options,
     mirror: Option<Mirror>,
-    /// None in memory, and where the key of its seal is not here.
+    /// None in memory, and if the key of its seal is not here.
     seal: Option<seal::Key>,
-    /// None in memory, which no one else can reach. Dropped last: the file is closed by then.
+    /// None in memory, which nobody else can reach. Dropped last: the file is closed by then.
     lock: Option<Arc<Lock>>,
 }
 
 impl Store {
-    /// Opens the ledger as its engine, making it if there is none: takes the lock, brings the
-    /// schema up to date, begins a new epoch.
+    /// Opens the ledger as its engine, and creates it if there is none: takes the lock, migrates the schema,
+    /// begins a new epoch.
     pub fn open(path: &Path, options: Options) -> Result<Self, LedgerError> {
         let name = path.display().to_string();
         let failed = |error: std::io::Error| LedgerError::Io {
@@ -93,7 +93,7 @@ impl Store {
         let begin = |db: &mut Connection| -> Sql<i64> {
             configure(db)?;
             db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-            // A power cut right after a commit takes nothing back.
+            // A power cut right after a commit loses nothing.
             db.pragma_update(None, "synchronous", "full")?;
             schema::migrate(db)?;
             if let Some(pages) = options.pages_max {
@@ -117,7 +117,7 @@ impl Store {
         })
     }
 
-    /// Of this opening; each is greater than all before it.
+    /// The epoch of this opening, greater than all before it.
     pub fn epoch(&self) -> i64 {
         self.epoch
     }
@@ -126,7 +126,7 @@ impl Store {
         &self.path
     }
 
-    /// Says in the lock file where the engine listens, for consoles that look for it.
+    /// Writes into the lock file where the engine listens, for consoles that look for it.
     pub fn set_socket(&self, socket: Option<&str>) -> Result<(), LedgerError> {
         let Some(lock) = &self.lock else {
             return Ok(());
@@ -141,7 +141,7 @@ impl Store {
         self.lock.as_ref().map(Arc::downgrade).unwrap_or_default()
     }
 
-    /// Lets the file grow further, or not: see [`Options::pages_max`].
+    /// Sets how far the file may grow: see [`Options::pages_max`].
     pub fn set_pages_max(&mut self, pages: u32) -> Result<(), LedgerError> {
         self.db
             .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
@@ -156,7 +156,7 @@ impl Store {
         }
     }
 
-    /// Takes ready steps; see [`crate::ledger::Ledger::claim`].
+    /// Claims ready steps; see [`crate::ledger::Ledger::claim`].
     pub fn claim(
         &mut self,
         capacities: Vec<Capacity>,
@@ -168,14 +168,14 @@ impl Store {
         }
     }
 
-    /// Several requests in one transaction, answered in their places; with an error, nothing of
+    /// Applies several requests in one transaction, and answers each in its place; after an error, nothing of
     /// them was written.
     pub fn group(&mut self, jobs: &[Job]) -> Result<Vec<Outcome>, LedgerError> {
         self.transact(jobs).map_err(|e| fault(&self.path, &e))
     }
 
-    /// Almost always every change can be taken, so the first attempt makes no savepoints. If one
-    /// cannot, all is done again with a savepoint for each, and it is refused alone.
+    /// Almost always every change can be applied, so the first attempt makes no savepoints. If one cannot,
+    /// everything is repeated with a savepoint for each change, and only that change is refused.
     fn transact(&mut self, jobs: &[Job]) -> Sql<Vec<Outcome>> {
         match self.attempt(jobs, |batch, change| batch.dispatch(change)) {
             Err(error) if fails_alone(&error) => {
@@ -222,8 +222,8 @@ impl Store {
         Ok(outcomes)
     }
 
-    /// Seals the audit as it stands, with this entry as its last row: after a person has seen why its
-    /// seal does not hold, or when the key is lost. Refused while the chain itself is broken.
+    /// Seals the audit as it is, with this entry as its last row: after a person has found out why its seal
+    /// does not hold, or when the key is lost. Refused while the chain itself is broken.
     pub fn seal_anew(
         &mut self,
         ledger: &Path,
@@ -254,8 +254,8 @@ impl Store {
 }
 
 impl Batch<'_> {
-    /// One change in its savepoint. What the ledger cannot take (a plan that breaks its rules, a
-    /// row that cannot be read) is refused alone; a disk that fails fails the whole transaction.
+    /// Applies one change in its savepoint. A change that the ledger cannot take (a plan that breaks its
+    /// rules, a row that cannot be read) is refused alone; a disk that fails fails the whole transaction.
     fn change_apart(&mut self, change: &Change) -> Sql<Applied> {
         let before = self.savepoint()?;
         match self.dispatch(change) {
@@ -381,11 +381,12 @@ impl Batch<'_> {
     }
 }
 
-/// A rule of the tables, or a value that is not what it should be; not the disk, not the file.
+/// Whether one change caused the error (a rule of the tables, a malformed value), and not the disk or the
+/// file.
 fn fails_alone(error: &rusqlite::Error) -> bool {
     match error.sqlite_error_code() {
         None => true,
-        // SQLite says `Unknown` for what a statement itself met, as a column that is not JSON.
+        // SQLite says `Unknown` for errors of a statement itself, such as a column that is not JSON.
         Some(code) => matches!(
             code,
             ErrorCode::ConstraintViolation
@@ -396,7 +397,7 @@ fn fails_alone(error: &rusqlite::Error) -> bool {
     }
 }
 
-/// Makes a ledger that is complete as soon as it has its name: so one without a byte, or without our
+/// Creates a ledger that is complete as soon as it has its name, so a file without a byte, or without our
 /// tables, was never made by us. The key of an older ledger of that name is put aside.
 fn create(path: &Path) -> Sql<()> {
     let failed = |error: std::io::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
@@ -405,7 +406,7 @@ fn create(path: &Path) -> Sql<()> {
         name.push(suffix);
         name
     };
-    // SQLite would take the log of a ledger that was removed for that of the new one.
+    // SQLite would take the log of a removed ledger for that of the new one.
     for left in [".new", "-wal", "-shm", "-journal"] {
         match std::fs::remove_file(beside(left)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -419,7 +420,7 @@ fn create(path: &Path) -> Sql<()> {
     drop(private::create_new(new).map_err(failed)?);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(new, flags)?;
-    // Nothing is lost with it: what a crash leaves is made anew.
+    // A crash loses nothing here: what it leaves is created again.
     db.pragma_update_and_check(None, "journal_mode", "off", |_| Ok(()))?;
     db.pragma_update(None, "synchronous", "off")?;
     schema::migrate(&mut db)?;
@@ -430,8 +431,7 @@ fn create(path: &Path) -> Sql<()> {
     std::fs::rename(new, path).map_err(failed)
 }
 
-/// What stands there must be a ledger: an empty file is one that was cut, and what another program keeps
-/// there is not ours to change.
+/// Refuses an empty file: a ledger is never empty, so this one was cut.
 pub(super) fn check_content(path: &Path) -> Result<(), LedgerError> {
     let name = path.display().to_string();
     let found = std::fs::metadata(path).map_err(|error| LedgerError::Io {
@@ -444,18 +444,18 @@ pub(super) fn check_content(path: &Path) -> Result<(), LedgerError> {
     }
 }
 
-/// What every connection needs, the readers' too.
+/// Settings that every connection needs, also the readers'.
 pub(super) fn configure(db: &Connection) -> Sql<()> {
     db.set_prepared_statement_cache_capacity(128);
     // Readers meet a lock only while the file is recovered or closed.
     db.busy_timeout(std::time::Duration::from_secs(5))?;
-    // Else a kept statement is compiled anew whenever a value that it is given changes.
+    // Otherwise a cached statement is compiled again whenever a value that is bound to it changes.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // 64 MiB: the random inserts of a million identities stay in memory.
     db.pragma_update(None, "cache_size", -65_536)
 }
 
-/// The first thing that is read of a file: is it ours, and of our time?
+/// The first check of a file: whether it can be read, and was not written by a newer version.
 pub(super) fn check_version(db: &Connection, path: &str) -> Result<(), LedgerError> {
     let found = schema::version(db).map_err(|e| fault(path, &e))?;
     if found > schema::KNOWN {
@@ -479,11 +479,11 @@ pub(super) fn check_version(db: &Connection, path: &str) -> Result<(), LedgerErr
     }
 }
 
-/// As many bytes are read in about a tenth of a second; a larger ledger's start would be felt.
+/// So many bytes are read in about a tenth of a second; a larger ledger would be slow to start.
 const CHECKED_BYTES_MAX: u64 = 64 << 20;
 
-/// Damage anywhere in the file, before an engine says that it is ready: else it would be met when the table
-/// is read that has it. What is larger is left to `gone ledger check`.
+/// Looks for damage anywhere in the file before the engine says that it is ready; otherwise it would be met
+/// only when the damaged table is read. Larger files are left to `gone ledger check`.
 fn check_pages(db: &Connection, path: &Path) -> Result<(), LedgerError> {
     let size = std::fs::metadata(path).map_or(u64::MAX, |found| found.len());
     if size > CHECKED_BYTES_MAX {
@@ -498,7 +498,7 @@ fn check_pages(db: &Connection, path: &Path) -> Result<(), LedgerError> {
     }
 }
 
-/// SQLite's own words on what is damaged.
+/// SQLite's own description of the damage, or `ok`.
 fn quick_check(db: &Connection) -> String {
     db.query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
         .unwrap_or_else(|error| error.to_string())
@@ -507,7 +507,7 @@ fn quick_check(db: &Connection) -> String {
 pub(super) fn fault(path: &str, error: &rusqlite::Error) -> LedgerError {
     let (path, detail) = (path.to_owned(), error.to_string());
     match error.sqlite_error_code() {
-        // No code: a column that holds what no ledger writes.
+        // No code: a column holds a value that no ledger writes.
         None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             LedgerError::Corrupt { path, detail }
         }

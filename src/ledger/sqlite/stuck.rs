@@ -1,5 +1,5 @@
-//! What follows from a step for those that depend on it: they become ready when it has ended, and
-//! stuck when it is stuck, so that nothing waits forever without saying for what (N12).
+//! The effects of a step on its dependents: they become ready when it has ended, and stuck when it is stuck,
+//! so that nothing waits forever without saying for what (N12).
 
 use chrono::{DateTime, Utc};
 use rusqlite::{OptionalExtension, params};
@@ -11,11 +11,11 @@ use crate::domain::ladder::HELD;
 use crate::domain::model::{ErrorClass, EventKind, StepError, StepState};
 
 impl Batch<'_> {
-    /// A step has ended: those that waited for nothing else are ready. Of a cancelled deletion only
-    /// what was sent waits still: it is looked at (P8).
+    /// Releases the dependents of a step that has ended: those that wait for nothing else become ready. In a
+    /// cancelled deletion only steps that were sent still wait: they are observed (P8).
     pub(super) fn release_dependents(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<()> {
-        // Row by row: for an `UPDATE` of many, or one with `RETURNING`, SQLite makes a table of its own,
-        // which costs more than all else in an outcome.
+        // Row by row: for an `UPDATE` of many rows, or one with `RETURNING`, SQLite makes a table of its own,
+        // which costs more than everything else in an outcome.
         let dependents: Vec<(i64, bool)> = self
             .db
             .prepare_cached(
@@ -46,12 +46,12 @@ impl Batch<'_> {
         self.moved(num, StepState::Waiting, to, free, now)
     }
 
-    /// A step is tried again: what made it ready is done again first. The cloud may have answered
-    /// 2xx and ignored it, or have been told otherwise since. A plan enables for one step each time;
-    /// what several wait for stays as it is, and so does what another deletion is enabling. Answers
-    /// for how many steps it waits anew.
+    /// Repeats the steps that enabled this step's resource, before a retry. The cloud may have answered 2xx
+    /// and ignored them, or somebody may have changed it since. A plan enables for one step each time; a step
+    /// on which several depend stays as it is, and so does a resource that another deletion is enabling.
+    /// Returns for how many steps this one waits again.
     pub(super) fn enable_again(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<u64> {
-        // By its few dependencies: SQLite would go through all that is gone, for each retry.
+        // Through its few dependencies: otherwise SQLite would read all steps that are gone, for each retry.
         let enables: Vec<(i64, Option<i64>)> = self
             .db
             .prepare_cached(
@@ -90,8 +90,8 @@ impl Batch<'_> {
         Ok(again)
     }
 
-    /// A step is stuck: what waits for it, and what waits for that, is stuck too. With
-    /// `on_failure = stop` so is everything that was not sent (N11).
+    /// Makes the dependents of a stuck step stuck too, and theirs in turn. With `on_failure = stop`, so are
+    /// all steps that were not sent (N11).
     pub(super) fn propagate_stuck(&mut self, num: i64, root: i64, now: DateTime<Utc>) -> Sql<()> {
         let error = self.held_error(root, now)?;
         let mut held = self.hold_dependents(num, root, root, &error, now)?;
@@ -184,8 +184,8 @@ impl Batch<'_> {
         })
     }
 
-    /// Steps that were stuck are not any more: what only they held goes on waiting, the rest stays
-    /// held by what is stuck still.
+    /// Releases the steps that only these roots held, which are no longer stuck. The others stay held by
+    /// steps that are still stuck.
     pub(super) fn release_stuck(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
         if self.deletion(num)?.stops {
             return self.unhold_all(num, roots, now);
@@ -221,7 +221,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// `on_failure = stop`: one failure that is left is enough to stay stopped, by that.
+    /// With `on_failure = stop`, one failure that is left keeps the deletion stopped, and holds its steps.
     fn unhold_all(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
         let failed = self
             .db
@@ -250,7 +250,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// What a step held is held by another one, and so is the step itself while it is stuck.
+    /// Makes another step hold what a step held, and the step itself if it is still stuck.
     pub(super) fn hold_by(&self, num: i64, before: i64, root: i64, now: DateTime<Utc>) -> Sql<()> {
         let error = self.held_error(root, now)?;
         self.execute(
@@ -276,8 +276,8 @@ impl Batch<'_> {
             .query_row([id], |row| rows::word(row, 0))
     }
 
-    /// A stuck step that this one depends on directly, and the one that holds that, or itself. What is
-    /// stuck because of this one is not in its way: where a failure stops the deletion, that is everything.
+    /// Finds a stuck dependency of this step, and the step that holds it (or itself). Ignores steps that are
+    /// stuck because of this one: if a failure stops the deletion, that is every step.
     pub(super) fn stuck_dependency(&self, id: i64) -> Sql<Option<(i64, i64)>> {
         self.db
             .prepare_cached(

@@ -1,4 +1,4 @@
-//! What is done beside an engine at work, or without one: the ledger checked, copied and written out.
+//! Maintenance beside a running engine, or without one: checking, copying and exporting the ledger.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,8 +15,9 @@ use crate::domain::text::inert_json;
 use crate::ledger::{AuditRow, LedgerError};
 use crate::system::private;
 
-/// Rules that hold in every ledger at any time: from which version of its tables on, and a statement
-/// that counts what breaks it. Of two with one name the later one holds, from its version on.
+/// Rules that hold in every ledger at any time: the first version of the tables that has the rule, its name,
+/// and a statement that counts the violations. Of two rules with one name the later one holds, from its
+/// version on.
 const RULES: [(i64, &str, &str); 23] = [
     (1, "counts sum to the total",
      "SELECT count(*) FROM deletions WHERE total <> waiting + ready + running + verifying + blocked
@@ -66,12 +67,12 @@ const RULES: [(i64, &str, &str); 23] = [
           WHERE (ended_at IS NOT NULL) <> (state IN ('gone', 'skipped', 'purged'))"),
     (1, "m1: one row per identity",
      "SELECT count(*) FROM (SELECT 1 FROM tombstones GROUP BY site, kind, id HAVING count(*) > 1)"),
-    // Two deletions may take away two things that one resource refers to.
+    // Two deletions may take away two resources to which one resource refers.
     (1, "i9: one live step per identity and action",
      "SELECT count(*) FROM (SELECT 1 FROM steps WHERE ended_at IS NULL
           GROUP BY site, kind, resource, action, iif(action = 'unset', vars, '')
           HAVING count(*) > 1)"),
-    // What is made ready or loses a reference stays, and has no tombstone.
+    // A resource that is enabled or loses a reference stays, and has no tombstone.
     (1, "t1: what is being deleted has its fence",
      "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND action IN ('delete', 'detach')
           AND NOT EXISTS (
@@ -119,10 +120,10 @@ const RULES: [(i64, &str, &str); 23] = [
               OR o.state <> 'stuck' AND s.state = 'stuck' AND s.held_by IS NULL)"),
 ];
 
-/// The version of the tables from which on a step may be left to another deletion.
+/// The first version of the tables in which a step may be left to another deletion.
 const LEFT: i64 = 14;
 
-/// The rules for tables of a version, in their order.
+/// The rules for a version of the tables, in their order.
 pub fn rules(version: i64) -> impl Iterator<Item = (i64, &'static str, &'static str)> {
     let known = move |(since, ..): &(i64, &str, &str)| *since <= version;
     RULES.into_iter().enumerate().filter_map(move |(at, rule)| {
@@ -133,7 +134,7 @@ pub fn rules(version: i64) -> impl Iterator<Item = (i64, &'static str, &'static 
     })
 }
 
-/// A rule, and how much of the ledger breaks it.
+/// A rule, and how many violations of it were found.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct RuleChecked {
     pub rule: String,
@@ -142,8 +143,8 @@ pub struct RuleChecked {
     pub detail: String,
 }
 
-/// Checks the file, every rule of [`RULES`], the audit's chain and its seal, all as of one moment. The
-/// seal's key is looked for beside the ledger, and in `seal_keys`: a backup has none beside it.
+/// Checks the file, every rule of [`RULES`], the audit's chain and its seal, all as of one moment. Looks for
+/// the seal's key beside the ledger, and in `seal_keys`: a backup has none beside it.
 ///
 /// # Errors
 /// The ledger cannot be read at all.
@@ -195,7 +196,7 @@ pub fn check(path: &Path, seal_keys: &[PathBuf]) -> Result<Vec<RuleChecked>, Led
     Ok(checked)
 }
 
-/// What is found of the audit: its end, if the chain holds and is sealed so.
+/// Returns the end of the audit if the chain and the seal hold; otherwise what is wrong.
 ///
 /// # Errors
 /// The ledger cannot be read at all.
@@ -247,13 +248,13 @@ pub fn backup(path: &Path, to: &Path) -> Result<u64, LedgerError> {
         path: copy.clone(),
         detail: error.to_string(),
     };
-    // SQLite takes an empty file for none: so it is private from its first byte. By its name, SQLite
-    // would follow a link that somebody put there meanwhile.
+    // SQLite takes an empty file for a missing one, so the file is private from its first byte. If SQLite
+    // created it by its name, it would follow a link that somebody put there meanwhile.
     private::check_way(to, private::Trusted::us()).map_err(failed)?;
     drop(private::create_new(to).map_err(failed)?);
     let copied = db.execute("VACUUM INTO ?1", [&copy]);
     if let Err(error) = copied {
-        // A copy that is not whole is none; what matters is why.
+        // A partial copy is useless; what matters is why.
         let _ = std::fs::remove_file(to);
         return Err(fault(&name, &error));
     }
@@ -263,7 +264,7 @@ pub fn backup(path: &Path, to: &Path) -> Result<u64, LedgerError> {
 }
 
 /// Writes every row of every table as a line of JSON, `{"table": …, …columns}`, all as of one moment.
-/// Returns how many.
+/// Returns the number of lines.
 ///
 /// # Errors
 /// The ledger cannot be read, or the output not be written.

@@ -13,7 +13,7 @@ use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 const IMPORT_METHODS: HeaderName = HeaderName::from_static("openstack-image-import-methods");
 const STORES: HeaderName = HeaderName::from_static("openstack-image-store-ids");
 
-/// Refused before anything else is looked at.
+/// Properties that are refused before any other check.
 const DISALLOWED: [&str; 5] = ["direct_url", "self", "file", "schema", "stores"];
 
 /// Characters of a free property's name.
@@ -37,7 +37,7 @@ pub(super) fn create(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answe
         .with(STORES, "files".to_owned()))
 }
 
-/// The refusals that need no image, in Glance's order.
+/// Performs the checks that need no image, in Glance's order.
 fn check(body: &Map<String, Value>) -> Result<()> {
     if let Some(name) = DISALLOWED.iter().find(|name| body.contains_key(**name)) {
         return Err(read_only(name));
@@ -94,7 +94,7 @@ fn made(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Image> {
             image.properties.insert(name.clone(), value.clone());
         }
     }
-    // A deleted image keeps its id.
+    // The id of a deleted image cannot be used again.
     if session.glance.images.contains_key(&id) {
         return Err(Refusal::conflict(
             "",

@@ -1,4 +1,4 @@
-//! What is done to an image beside its properties: upload, download, tags, actions.
+//! Operations on an image other than changing its properties: upload, download, tags, actions.
 use http::{HeaderName, StatusCode};
 use md5::Md5;
 use serde_json::{Map, json};
@@ -15,10 +15,10 @@ use crate::sandbox::wire::{Answer, Body, Call, Refusal, Result};
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 const OCTETS: &str = "application/octet-stream";
 
-/// Formats that any bytes may have.
+/// Formats without a signature: any bytes fit.
 const FORMLESS: [&str; 5] = ["raw", "ami", "ari", "aki", "ploop"];
 
-/// How the formats begin that show what they are: place, bytes.
+/// Signatures of formats: format, offset, bytes.
 const MAGIC: [(&str, usize, &[u8]); 6] = [
     ("qcow2", 0, b"QFI\xfb"),
     ("vmdk", 0, b"KDMV"),
@@ -28,7 +28,7 @@ const MAGIC: [(&str, usize, &[u8]); 6] = [
     ("iso", 0x8001, b"CD001"),
 ];
 
-/// 204 when nothing was uploaded yet.
+/// Answers 204 when nothing has been uploaded yet.
 pub(super) fn download(session: &Session<'_>, id: &str) -> Result<Answer> {
     let image = session.named(id)?;
     let caller = session.caller;
@@ -51,7 +51,7 @@ pub(super) fn download(session: &Session<'_>, id: &str) -> Result<Answer> {
     Ok(answer.with(CONTENT_MD5, file.checksum))
 }
 
-/// Once: an image that has its bytes keeps them.
+/// Stores the file of an image. An image takes a file only once.
 pub(super) fn upload(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer> {
     let media = call.header("content-type");
     if media != Some(OCTETS) {
@@ -85,7 +85,7 @@ pub(super) fn upload(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Re
         session.save(image);
         return Ok(Answer::no_content());
     }
-    // Glance looks at the bytes while it stores them: they stay, though it refuses them.
+    // Glance checks the bytes while it stores them, so they stay although it refuses them.
     session.save(image);
     let detail = format!("Image disk_format {format} does not match stream data {found}");
     Ok(refuse(unsupported_media(call, &detail), call))
@@ -128,7 +128,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// `PUT` adds, `DELETE` takes away.
+/// Changes a tag: `PUT` adds it, `DELETE` removes it.
 pub(super) fn tag(
     session: &mut Session<'_>,
     call: &Call<'_>,
@@ -154,7 +154,7 @@ pub(super) fn tag(
     Ok(Answer::no_content())
 }
 
-/// Doing it twice is no mistake.
+/// Deactivates or reactivates an image. A repeated action succeeds.
 pub(super) fn act(session: &mut Session<'_>, id: &str, action: &str) -> Result<Answer> {
     let mut image = session.named(id)?;
     session.allow(action, &image)?;

@@ -1,17 +1,17 @@
-//! What never changes: the versions.
+//! Fixed answers: the versions.
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::sandbox::wire::{Answer, Call};
 
-/// In the order in which this release lists them.
+/// The versions, in the order in which this release lists them.
 const VERSIONS: [&str; 16] = [
     "v2.15", "v2.13", "v2.12", "v2.11", "v2.10", "v2.9", "v2.8", "v2.17", "v2.7", "v2.6", "v2.5",
     "v2.4", "v2.3", "v2.2", "v2.1", "v2.0",
 ];
 const CURRENT: &str = "v2.17";
 
-/// `GET /` leaves the choice (300), `GET /versions` answers (200); neither asks for a token.
+/// Answers `GET /` with 300 (multiple choices) and `GET /versions` with 200; neither needs a token.
 pub(super) fn versions(call: &Call<'_>) -> Option<Answer> {
     let (root, status) = match (call.method.as_str(), call.segments().as_slice()) {
         ("GET", []) => (call.url.as_str(), StatusCode::MULTIPLE_CHOICES),

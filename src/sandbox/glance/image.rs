@@ -49,7 +49,7 @@ impl Status {
     }
 }
 
-/// What was uploaded.
+/// An uploaded file.
 #[derive(Clone, Debug)]
 pub(super) struct File {
     pub(super) bytes: Bytes,
@@ -59,15 +59,15 @@ pub(super) struct File {
     pub(super) hash: String,
 }
 
-/// With whom a shared image is shared.
+/// A project with which a shared image is shared.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
-    /// Usually a project's id; Glance asks nobody.
+    /// Usually a project's id; Glance does not check it.
     pub(super) project: String,
     pub(super) status: &'static str,
     pub(super) created: DateTime<Utc>,
     pub(super) updated: DateTime<Utc>,
-    /// Deleted ones stay in the database.
+    /// Whether it is deleted. Deleted members stay in the database.
     pub(super) deleted: bool,
 }
 
@@ -91,19 +91,19 @@ pub(super) struct Image {
     pub(super) properties: Map<String, Value>,
     pub(super) created: DateTime<Utc>,
     pub(super) updated: DateTime<Utc>,
-    /// Deleted ones stay in the database: their ids cannot be given again.
+    /// Whether it is deleted. Deleted images stay in the database, so their ids cannot be used again.
     pub(super) deleted: bool,
     pub(super) file: Option<File>,
     /// In the order in which they were first added.
     pub(super) members: Vec<Member>,
 }
 
-/// As the database compares text: without regard to case and to blanks at the end.
+/// Compares text as the database does: ignoring case and trailing blanks.
 pub(super) fn same(one: &str, other: &str) -> bool {
     one.trim_end_matches(' ').to_lowercase() == other.trim_end_matches(' ').to_lowercase()
 }
 
-/// The database keeps whole seconds.
+/// Truncates a time to whole seconds, as the database does.
 pub(super) fn seconds(at: DateTime<Utc>) -> DateTime<Utc> {
     at.trunc_subsecs(0)
 }
@@ -142,13 +142,13 @@ impl Image {
             .is_some_and(|owner| *owner == *caller.project)
     }
 
-    /// The member that is there; deleted ones are not.
+    /// Returns a member, unless it is deleted.
     pub(super) fn member(&self, project: &str) -> Option<&Member> {
         let mut members = self.members.iter().filter(|member| !member.deleted);
         members.find(|member| same(&member.project, project))
     }
 
-    /// Whether the caller may look at it. Lists show less.
+    /// Whether the caller may see it. Lists show fewer images.
     pub(super) fn visible(&self, caller: &Caller) -> bool {
         let open = match self.visibility {
             Visibility::Public | Visibility::Community => true,
@@ -158,13 +158,14 @@ impl Image {
         open || caller.admin || self.owner.is_none() || self.owned_by(caller)
     }
 
-    /// Bytes; unknown while the image waits for its file, even after an upload that failed.
+    /// Returns the size in bytes. It is unknown while the image waits for its file, even after a failed
+    /// upload.
     pub(super) fn size(&self) -> Option<usize> {
         let file = self.file.as_ref()?;
         (self.status != Status::Queued).then(|| file.bytes.len())
     }
 
-    /// Bytes of the disk; told for raw ones alone.
+    /// Returns the disk's size in bytes; known only for raw images.
     pub(super) fn virtual_size(&self) -> Option<usize> {
         let raw = self.disk_format.as_deref() == Some("raw");
         self.size().filter(|size| raw && *size > 0)

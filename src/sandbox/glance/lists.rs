@@ -1,4 +1,4 @@
-//! `GET /v2/images`: who sees what, in which order, page by page.
+//! `GET /v2/images`: visibility, filters, order and pages.
 use std::cmp::Ordering;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -12,9 +12,9 @@ use super::session::Session;
 use crate::sandbox::Caller;
 use crate::sandbox::wire::{Answer, Call, Result};
 
-/// Images of a page, when the request does not say how many.
+/// Default number of images per page.
 const PAGE: usize = 25;
-/// And however many it says.
+/// Maximum number of images per page.
 const PAGE_MAX: usize = 1000;
 
 const SORT_KEYS: [&str; 8] = [
@@ -30,7 +30,7 @@ const SORT_KEYS: [&str; 8] = [
 const VISIBILITIES: [&str; 5] = ["community", "public", "private", "shared", "all"];
 const MEMBER_STATUSES: [&str; 4] = ["pending", "accepted", "rejected", "all"];
 
-/// The parts of a query that a value in a link keeps as they are.
+/// The characters that a link escapes in its query.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'.')
@@ -38,24 +38,24 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b' ');
 
-/// What a list was asked for.
+/// The parameters of a list request.
 struct Wanted {
     limit: usize,
     marker: Option<String>,
     member_status: String,
-    /// Whether a visibility was asked for: only then others' community images are shown.
+    /// Whether the request filters by visibility: only then are others' community images shown.
     by_visibility: bool,
     conditions: Vec<Condition>,
     tags: Vec<String>,
-    /// Keys, and whether they ascend.
+    /// Keys, and whether their order is ascending.
     sorts: Vec<(String, bool)>,
 }
 
-/// The query, out of which one part after the other is taken. What is left over are filters.
+/// The query. Known parameters are taken out one after another; the rest are filters.
 struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// The first value of a key.
+    /// Removes and returns the first value of a key.
     fn take(&mut self, name: &str) -> Option<String> {
         let place = self.0.iter().position(|(key, _)| key == name)?;
         Some(self.0.remove(place).1)
@@ -73,7 +73,7 @@ impl Query {
         self.0.iter().any(|(key, _)| key == name)
     }
 
-    /// Each key once, with its last value.
+    /// Returns each key once, with its last value.
     fn last_values(&self) -> Vec<(String, String)> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for (key, value) in &self.0 {
@@ -116,7 +116,7 @@ pub(super) fn list(session: &Session<'_>, call: &Call<'_>) -> Result<Answer> {
     Ok(Answer::ok(Value::Object(body)))
 }
 
-/// Relative to the service's URL.
+/// Returns a link, relative to the service's URL.
 fn link(pairs: &[(String, String)]) -> String {
     let written = |text: &str| {
         utf8_percent_encode(text, PLAIN)
@@ -133,7 +133,7 @@ fn link(pairs: &[(String, String)]) -> String {
     }
 }
 
-/// The image that the page starts behind. To an admin, a deleted one is as good as any.
+/// Returns the image after which the page starts. Admins may name a deleted one.
 fn marker<'s>(session: &'s Session<'_>, wanted: &Wanted) -> Result<Option<&'s Image>> {
     let Some(text) = &wanted.marker else {
         return Ok(None);
@@ -153,7 +153,7 @@ fn marker<'s>(session: &'s Session<'_>, wanted: &Wanted) -> Result<Option<&'s Im
 }
 
 impl Wanted {
-    /// Refuses in Glance's order.
+    /// Reads the parameters, and refuses in Glance's order.
     fn of(call: &Call<'_>) -> Result<Self> {
         let mut query = Query(call.query.clone());
         let limit = query.take("limit");
@@ -202,7 +202,8 @@ impl Wanted {
                 .all(|tag| image.tags.iter().any(|own| same(own, tag)))
     }
 
-    /// Admins see all but others' community images; those are for who asks for them.
+    /// Whether the caller's list contains an image. Admins see all images except others' community images,
+    /// which are shown only on request.
     fn is_for(&self, image: &Image, caller: &Caller) -> bool {
         if image.owned_by(caller) {
             return true;
@@ -252,8 +253,8 @@ fn page_size(text: &str) -> Result<usize> {
     Ok(limit.min(PAGE_MAX))
 }
 
-/// `sort=name:asc,id` or `sort_key=name&sort_dir=asc`; downwards unless said otherwise, and by
-/// creation and id where nothing else decides.
+/// Reads `sort=name:asc,id` or `sort_key=name&sort_dir=asc`. The default direction is descending; ties are
+/// ordered by creation time and id.
 fn sorts(query: &mut Query) -> Result<Vec<(String, bool)>> {
     let mut keys: Vec<String> = Vec::new();
     let mut directions: Vec<bool> = Vec::new();

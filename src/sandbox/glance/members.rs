@@ -1,4 +1,4 @@
-//! With whom a shared image is shared.
+//! Members of shared images.
 use serde_json::{Value, json};
 
 use super::image::{Image, Member, Visibility, same};
@@ -46,7 +46,7 @@ fn looked_up(session: &Session<'_>, id: &str) -> Result<Image> {
         .ok_or_else(|| not_found(format!("Image {id} not found.")))
 }
 
-/// Only shared images have members, and the refusal names what was tried.
+/// Returns a shared image. The refusal of any other image names the attempted action.
 fn shared(session: &Session<'_>, id: &str, verb: &str) -> Result<Image> {
     let image = looked_up(session, id)?;
     if image.visibility != Visibility::Shared {
@@ -57,14 +57,14 @@ fn shared(session: &Session<'_>, id: &str, verb: &str) -> Result<Image> {
     Ok(image)
 }
 
-/// Whether the caller sees a member: an owner and an admin see all, a member itself.
+/// Whether the caller sees a member: owners and admins see all members, a member sees itself.
 fn sees(session: &Session<'_>, image: &Image, member: &Member) -> bool {
     let caller = session.caller;
     let own = same(&member.project, &caller.project);
     !member.deleted && (own || caller.admin || image.owned_by(caller))
 }
 
-/// The place of a member that is there and that the caller sees.
+/// Returns the index of a member that exists and that the caller sees.
 fn member(session: &Session<'_>, image: &Image, project: &str) -> Result<usize> {
     image
         .members
@@ -96,7 +96,7 @@ fn list(session: &Session<'_>, id: &str) -> Result<Answer> {
     ))
 }
 
-/// One row is all there is of a project's membership: adding a deleted one again revives it.
+/// Adds a member. A project has one membership row: adding a deleted member revives it.
 fn add(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer> {
     let project = wanted_member(&body(call)?)?;
     let mut image = shared(session, id, "create")?;
@@ -142,7 +142,7 @@ fn wanted_member(body: &Value) -> Result<String> {
     }
 }
 
-/// The member itself says whether it accepts; the owner cannot say it for him.
+/// Sets a member's status: the member accepts or rejects, the owner cannot do it for them.
 fn set_status(
     session: &mut Session<'_>,
     call: &Call<'_>,
@@ -179,7 +179,7 @@ fn set_status(
     Ok(Answer::ok(shown))
 }
 
-/// The row stays, marked as deleted.
+/// Marks a member as deleted; its row stays.
 fn remove(session: &mut Session<'_>, id: &str, project: &str) -> Result<Answer> {
     let mut image = shared(session, id, "delete")?;
     let place = member(session, &image, project)?;

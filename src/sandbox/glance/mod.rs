@@ -1,8 +1,7 @@
 //! Glance v2 of one region.
 //!
-//! Every call runs in a `Session`. `image` is what is stored and shown, `schema` what a body may
-//! say, `refusal` how a refusal looks; the calls stand in `create`, `patch`, `members`, `data` and
-//! `lists`.
+//! Every call runs in a `Session`. `image` has the stored data and its view, `schema` the checks of a body,
+//! `refusal` the form of refusals; `create`, `patch`, `members`, `data` and `lists` handle the calls.
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
@@ -36,26 +35,26 @@ use super::wire::{Answer, Call, Refusal, Result};
 
 /// One region's image service.
 pub(super) struct Glance {
-    /// Deleted ones too.
+    /// All images, including deleted ones.
     images: BTreeMap<Uuid, Image>,
     ids: Ids,
     member_reuse: bool,
 }
 
-/// What a call changed, so that a fault can take it back, or bring back what it deleted. No call
+/// The changes that a call made, so that a fault can roll them back or revive what the call deleted. No call
 /// changes more than one image.
 #[derive(Default)]
 pub(super) struct Changes(Option<Change>);
 
 struct Change {
-    /// `None`: the image was not there.
+    /// `None`: the image did not exist.
     before: Option<Image>,
     after: Image,
 }
 
 impl Glance {
-    /// `member_reuse`: a deleted member can be added again. Without it, Glance says that it is a
-    /// duplicate, as on databases whose unique key is image and member alone.
+    /// `member_reuse`: whether a deleted member can be added again. Otherwise Glance reports a duplicate, as
+    /// on databases whose unique key is image and member alone.
     pub(super) fn new(seed: u64, member_reuse: bool) -> Self {
         Self {
             images: BTreeMap::new(),
@@ -139,7 +138,7 @@ fn route(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answer> {
     }
 }
 
-/// Its members go with it.
+/// Deletes an image with its members.
 fn delete(session: &mut Session<'_>, id: &str) -> Result<Answer> {
     let mut image = session
         .find(id)

@@ -25,11 +25,11 @@ struct Change {
     name: String,
     /// `null` for a removal.
     value: Value,
-    /// In the older form, nothing that is there can be added.
+    /// Whether the change is in the older form, which cannot add a property that exists.
     older: bool,
 }
 
-/// All of the changes, or none.
+/// Applies all of the changes, or none.
 pub(super) fn patch(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer> {
     let media = call.header("content-type").unwrap_or_default();
     let media = media.split(';').next().unwrap_or_default().trim();
@@ -106,7 +106,7 @@ impl Change {
         Ok(change)
     }
 
-    /// What Glance refuses before it looks at the image.
+    /// Performs Glance's checks that need no image.
     fn check(&self) -> Result<()> {
         let name = self.name.as_str();
         if READ_ONLY.contains(&name) {
@@ -160,7 +160,7 @@ impl Change {
         Ok(())
     }
 
-    /// This cloud does not show where it keeps an image, so nobody changes it.
+    /// Refuses a change of the locations: this cloud does not show where it stores an image.
     fn invisible_locations(&self) -> crate::sandbox::wire::Refusal {
         let verb = match self.operation {
             Operation::Replace if self.value.as_array().is_some_and(Vec::is_empty) => {
@@ -176,7 +176,7 @@ impl Change {
     }
 }
 
-/// `{"op": …, "path": …}`.
+/// Reads the operation and the path of `{"op": …, "path": …}`.
 fn newer_form(raw: &Map<String, Value>) -> Result<(&str, &str)> {
     let known = OPERATIONS.join(", ");
     let Some(word) = raw.get("op").filter(|word| !word.is_null()) else {
@@ -199,7 +199,7 @@ fn newer_form(raw: &Map<String, Value>) -> Result<(&str, &str)> {
     Ok((word, path))
 }
 
-/// `{"add": path}`.
+/// Reads the operation and the path of `{"add": path}`.
 fn older_form(raw: &Map<String, Value>) -> Result<(&str, &str)> {
     let mut given = OPERATIONS
         .into_iter()
@@ -219,7 +219,7 @@ fn older_form(raw: &Map<String, Value>) -> Result<(&str, &str)> {
     Ok((word, path.ok_or_else(super::refusal::internal_error)?))
 }
 
-/// The parts of a JSON pointer.
+/// Splits a JSON pointer into its parts.
 fn pointer(path: &str) -> Result<Vec<String>> {
     let Some(below) = path.strip_prefix('/') else {
         return Err(bad(format!("Pointer `{path}` does not start with \"/\".")));
@@ -250,7 +250,7 @@ fn pointer(path: &str) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Only locations have parts, and this is how deep.
+/// Returns the property that a pointer names. Only pointers to locations have a second part.
 fn name_of(parts: &[String], operation: Operation) -> Result<String> {
     let name = parts.first().map(String::as_str).unwrap_or_default();
     let depth = match operation {

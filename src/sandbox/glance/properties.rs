@@ -6,7 +6,7 @@ use super::refusal::{bad, denied, forbidden, unauthorized_action};
 use super::session::Session;
 use crate::sandbox::wire::Result;
 
-/// Set by Glance alone.
+/// Properties that only Glance sets.
 pub(super) const READ_ONLY: [&str; 13] = [
     "created_at",
     "updated_at",
@@ -26,7 +26,7 @@ pub(super) const READ_ONLY: [&str; 13] = [
 const RESERVED: [&str; 3] = ["location", "deleted", "deleted_at"];
 const RESERVED_PREFIX: &str = "os_glance_";
 
-/// What an image always has, and a body may set.
+/// Properties that every image has and a body may set.
 const BASE: [&str; 10] = [
     "name",
     "visibility",
@@ -83,7 +83,7 @@ pub(super) fn set(image: &mut Image, name: &str, value: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Formats belong to what was uploaded.
+/// Checks that the image is queued: formats are fixed once a file is uploaded.
 fn queued(image: &Image, name: &str) -> Result<()> {
     if image.status == Status::Queued {
         return Ok(());
@@ -108,7 +108,7 @@ fn number(name: &str, value: &Value) -> Result<i64> {
     Ok(number)
 }
 
-/// Whether the caller may give an image this visibility.
+/// Checks that the caller may give an image this visibility.
 pub(super) fn may_show(session: &Session<'_>, image: &Image, wanted: &Value) -> Result<()> {
     match wanted.as_str().and_then(Visibility::parse) {
         Some(Visibility::Public) if !session.caller.admin => {
@@ -119,7 +119,7 @@ pub(super) fn may_show(session: &Session<'_>, image: &Image, wanted: &Value) -> 
     }
 }
 
-/// Only admins make images for others.
+/// Checks that the caller may create images for this owner. Only admins create images for others.
 pub(super) fn may_own(session: &Session<'_>, owner: Option<&str>) -> Result<()> {
     let caller = session.caller;
     if caller.admin || owner == Some(&*caller.project) {

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use crate::sandbox::wire::{Answer, Body, Call, Refusal, title};
 
-/// Between webob's own explanation and the detail that a service adds.
+/// The separator between webob's own explanation and the detail that a service adds.
 const BREAK: &str = "<br /><br />";
 
-/// What the authentication in front of Glance says, whatever is wrong with the token.
+/// The answer of the authentication in front of Glance to any missing or invalid token.
 const UNAUTHORIZED: &str = "This server could not verify that you are authorized to access the \
     document you requested. Either you supplied the wrong credentials (e.g., bad password), or your \
     browser does not understand how to supply the credentials required.";
@@ -19,7 +19,7 @@ enum Form {
     Text,
 }
 
-/// Puts a refusal on a page.
+/// Renders a refusal as a page.
 pub(in crate::sandbox) fn page(refusal: Refusal, call: &Call<'_>) -> Answer {
     let status = refusal.status;
     let title = title(status);
@@ -49,7 +49,7 @@ pub(in crate::sandbox) fn page(refusal: Refusal, call: &Call<'_>) -> Answer {
     }
 }
 
-/// 405, naming the methods that the path knows.
+/// Returns a 405 that names the methods of the path.
 pub(super) fn not_allowed(call: &Call<'_>, allowed: &str) -> Answer {
     let message = format!(
         "The method {} is not allowed for this resource. {BREAK}\n",
@@ -59,7 +59,7 @@ pub(super) fn not_allowed(call: &Call<'_>, allowed: &str) -> Answer {
     page(refusal, call).with(header::ALLOW, allowed.to_owned())
 }
 
-/// 415; a request without a content type shows that webob fills in a template.
+/// Returns a 415. For a request without a content type, the message shows webob's unfilled template.
 pub(super) fn unsupported_media(call: &Call<'_>, detail: &str) -> Refusal {
     let media = call.header("content-type").unwrap_or("${CONTENT_TYPE}");
     Refusal::new(
@@ -79,19 +79,19 @@ pub(super) fn forbidden(message: impl Into<String>) -> Refusal {
     Refusal::new(StatusCode::FORBIDDEN, "", message)
 }
 
-/// The policy's refusal.
+/// Returns the refusal of a policy rule.
 pub(super) fn unauthorized_action(rule: &str) -> Refusal {
     forbidden(format!("You are not authorized to complete {rule} action."))
 }
 
-/// A 403 whose reason stands behind webob's explanation.
+/// Returns a 403 with the reason after webob's explanation.
 pub(super) fn denied(detail: &str) -> Refusal {
     forbidden(format!(
         "Access was denied to this resource.{BREAK}\n{detail}\n\n"
     ))
 }
 
-/// A 409 whose reason stands behind webob's explanation.
+/// Returns a 409 with the reason after webob's explanation.
 pub(super) fn conflicting(detail: &str) -> Refusal {
     Refusal::conflict(
         "",
@@ -111,7 +111,7 @@ pub(super) fn no_such_path() -> Refusal {
     not_found("The resource could not be found.")
 }
 
-/// What Glance's code trips over.
+/// Returns the 500 of a request on which Glance's own code fails.
 pub(super) fn internal_error() -> Refusal {
     Refusal::new(
         StatusCode::INTERNAL_SERVER_ERROR,
@@ -128,7 +128,7 @@ struct Range<'a> {
 }
 
 impl Range<'_> {
-    /// How narrowly it names a media type; `None` where it does not.
+    /// Returns how specifically it matches a media type; `None` if it does not.
     fn fits(&self, kind: &str, subtype: &str) -> Option<u8> {
         match (self.kind, self.subtype) {
             ("*", "*") => Some(0),
@@ -139,9 +139,10 @@ impl Range<'_> {
     }
 }
 
-/// HTML, unless JSON is liked better; plain text for who accepts neither, or says nothing.
+/// Chooses the form of a page: HTML, unless JSON is preferred; plain text if neither is accepted or the
+/// header is missing.
 fn form(accept: &str) -> Form {
-    // A header that is none is as good as `*/*`.
+    // A malformed header counts as `*/*`.
     let Some(ranges) = ranges(accept) else {
         return Form::Html;
     };
@@ -162,7 +163,7 @@ fn form(accept: &str) -> Form {
     }
 }
 
-/// `None` for a header that cannot be read. A range with parameters fits none of Glance's forms.
+/// Parses an `Accept` header; `None` if it is malformed. A range with parameters fits none of Glance's forms.
 fn ranges(accept: &str) -> Option<Vec<Range<'_>>> {
     let mut ranges = Vec::new();
     let items = accept.split(',').map(str::trim);
@@ -202,7 +203,8 @@ fn escaped(text: &str) -> String {
     parts.join(BREAK)
 }
 
-/// webob's plain text: breaks become lines, and what looks like a tag is gone.
+/// Converts a text to webob's plain text: breaks become line ends, and anything that looks like a tag is
+/// removed.
 fn plain(text: &str) -> String {
     let spaced = text.replace('\n', " ").replace("<br />", "\n");
     let mut plain = String::new();

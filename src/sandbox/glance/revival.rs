@@ -1,4 +1,4 @@
-//! Changes that are taken back, and deleted images and members that come back.
+//! Roll-back of changes, and revival of deleted images and members.
 use super::image::{Image, Member};
 use super::{Change, Changes, Glance};
 
@@ -12,16 +12,15 @@ impl Glance {
         }
     }
 
-    /// Brings back what a call deleted, with all attributes: an image and its members, or a member
-    /// of an image that is there. What is there now stays. `as_new`: an image comes back under a
-    /// new id.
+    /// Revives the image that a call deleted, with its attributes and members, or the members that it removed
+    /// from an existing image. Members that were added again stay. `as_new`: an image gets a new id.
     pub(in crate::sandbox) fn revive(&mut self, changes: Changes, as_new: bool) {
         let Changes(Some(Change {
             before: Some(mut before),
             after,
         })) = changes
         else {
-            // It was made by the call, so there is nothing to bring back.
+            // The call created it, so there is nothing to revive.
             return;
         };
         if after.deleted {
@@ -45,7 +44,7 @@ fn removed(before: Image, after: &Image) -> impl Iterator<Item = Member> + use<'
     members.filter(move |member| !member.deleted && !stays(member))
 }
 
-/// Into its own row, unless it was added again meanwhile.
+/// Restores a member in its row, unless it was added again meanwhile.
 fn put_back(now: &mut Image, member: Member) {
     let mut rows = now.members.iter_mut();
     if let Some(row) = rows.find(|row| row.deleted && row.project == member.project) {

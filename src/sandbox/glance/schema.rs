@@ -1,4 +1,4 @@
-//! What a body may say of an image, and the words for what it may not.
+//! The schema of an image in a body, and the messages of its refusals.
 use serde_json::{Map, Value};
 
 use super::refusal::bad;
@@ -7,7 +7,7 @@ use crate::sandbox::wire::{Refusal, Result};
 /// A property that bodies may set.
 struct Property {
     name: &'static str,
-    /// As the message names them.
+    /// The allowed types, as the message names them.
     types: &'static str,
     fits: fn(&Value) -> bool,
     rule: Rule,
@@ -15,14 +15,14 @@ struct Property {
     printed: &'static str,
 }
 
-/// What holds beside the type.
+/// A condition in addition to the type.
 enum Rule {
     Any,
     Uuid,
-    /// Characters.
+    /// Maximum number of characters.
     Length(usize),
     Choice(&'static [&'static str]),
-    /// Strings of at most so many characters.
+    /// Strings of at most this many characters.
     Strings(usize),
 }
 
@@ -170,7 +170,7 @@ const PROPERTIES: [Property; 11] = [
     },
 ];
 
-/// What Glance alone sets: refused later, with other words.
+/// Properties that only Glance sets: refused later, with another message.
 const OWN: [&str; 14] = [
     "status",
     "checksum",
@@ -188,7 +188,7 @@ const OWN: [&str; 14] = [
     "locations",
 ];
 
-/// Refuses the first property that does not fit. Free properties are strings.
+/// Refuses the first property that does not fit. Free properties must be strings.
 pub(super) fn check(body: &Map<String, Value>) -> Result<()> {
     for property in &PROPERTIES {
         if let Some(value) = body.get(property.name) {
@@ -292,7 +292,7 @@ fn chosen(words: &[&str], value: &Value) -> bool {
     value.as_str().is_none_or(|word| words.contains(&word))
 }
 
-/// A value as Python prints it.
+/// Returns a value as Python prints it.
 fn python(value: &Value) -> String {
     let listed = |items: Vec<String>| items.join(", ");
     match value {

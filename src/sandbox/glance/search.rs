@@ -1,4 +1,4 @@
-//! The filters of a list: each key of the query that is nothing else.
+//! The filters of a list: all keys of the query without another meaning.
 use chrono::{DateTime, Utc};
 
 use super::image::{Image, same};
@@ -10,9 +10,9 @@ pub(super) type Condition = Box<dyn Fn(&Image) -> bool>;
 
 const NUMBERS: [&str; 4] = ["size", "virtual_size", "min_disk", "min_ram"];
 
-/// The conditions of a query; a key that was given twice counts once, the last.
+/// Returns the conditions of a query. The last value of a repeated key counts.
 pub(super) fn conditions(filters: &[(String, String)]) -> Result<Vec<Condition>> {
-    // Hidden images are shown only to who asks for them.
+    // Hidden images are shown only on request.
     let hidden = filters.iter().find(|(key, _)| key == "os_hidden");
     let hidden = hidden.map_or("false", |(_, value)| value);
     let wanted = flag("os_hidden", hidden, &hidden.to_lowercase())?;
@@ -47,7 +47,7 @@ fn condition(key: &str, value: &str) -> Result<Condition> {
     match key {
         "created_at" | "updated_at" => moment(key, value),
         "name" | "id" | "status" | "container_format" | "disk_format" => words(key, value),
-        // What Glance's code takes for columns, and cannot compare.
+        // Glance's code treats these as columns, and fails to compare them.
         "properties" | "locations" | "members" => Err(internal_error()),
         _ if NUMBERS.contains(&key) => {
             let (key, wanted) = (key.to_owned(), as_number(value));
@@ -63,7 +63,7 @@ fn text_condition(key: &str, value: &str) -> Condition {
     if is_column(&key) {
         return Box::new(move |image| column(image, &key).is_some_and(|is| same(&is, &wanted)));
     }
-    // A property that no image has shows none.
+    // An unknown property matches no image.
     Box::new(move |image| {
         let mut properties = image.properties.iter();
         properties.any(|(name, value)| {
@@ -88,7 +88,7 @@ fn is_column(key: &str) -> bool {
     )
 }
 
-/// A column of text. Lists sort by some of them.
+/// Returns a text column. Lists sort by some of them.
 pub(super) fn column(image: &Image, key: &str) -> Option<String> {
     let text = match key {
         "name" => image.name.as_deref(),
@@ -114,7 +114,7 @@ fn number(image: &Image, key: &str) -> Option<i64> {
     }
 }
 
-/// The database reads as much of a number as there is: `7x` is 7, `x` is 0.
+/// Reads a number as the database does, ignoring what follows: `7x` is 7, `x` is 0.
 fn as_number(text: &str) -> i64 {
     let text = text.trim_start();
     let end = text
@@ -123,7 +123,7 @@ fn as_number(text: &str) -> i64 {
     text.get(..end).unwrap_or_default().parse().unwrap_or(0)
 }
 
-/// `size_min=5`: at least; `size_max=5`: at most.
+/// Parses `size_min=5` (at least) or `size_max=5` (at most).
 fn bound(key: &str, value: &str) -> Result<Condition> {
     let limit: i64 = value
         .trim()
@@ -142,7 +142,7 @@ fn bound(key: &str, value: &str) -> Result<Condition> {
     }))
 }
 
-/// `gt:2026-01-01T00:00:00Z`, or a time alone.
+/// Parses `gt:2026-01-01T00:00:00Z`, or a time alone.
 fn moment(key: &str, value: &str) -> Result<Condition> {
     let (operator, text) = match value.split_once(':') {
         Some((operator, text)) if time(value).is_none() => (operator, text),
@@ -181,7 +181,7 @@ fn time(text: &str) -> Option<DateTime<Utc>> {
         .map(|time| time.to_utc())
 }
 
-/// `name=A`, `name=eq:A`, `name=in:A,B`.
+/// Parses `name=A`, `name=eq:A` or `name=in:A,B`.
 fn words(key: &str, value: &str) -> Result<Condition> {
     let wanted = match value.split_once(':') {
         None => vec![value.to_owned()],
@@ -199,7 +199,7 @@ fn words(key: &str, value: &str) -> Result<Condition> {
     }))
 }
 
-/// `A,"B,C"` is A and `B,C`.
+/// Parses a list with quotes: `A,"B,C"` is A and `B,C`.
 fn quoted(list: &str) -> Result<Vec<String>> {
     let refused = |problem: &str| bad(format!("Invalid filter value {list}. {problem}"));
     let mut words = Vec::new();

@@ -1,15 +1,15 @@
-//! Images made at once, past the API.
+//! Creates images at once, bypassing the API.
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::Glance;
 use super::image::{Image, Member, seconds};
 
-/// Images of one seed.
+/// Maximum number of images in one seed.
 const IMAGES_MAX: u32 = 100_000;
 
 impl Glance {
-    /// Shared images of `owner`; each has all of `members`, and every other of them has accepted.
+    /// Creates shared images of `owner`. Each has all of `members`, of whom every other one has accepted.
     pub(in crate::sandbox) fn seed(
         &mut self,
         count: u32,

@@ -1,4 +1,4 @@
-//! One call at work: what it may see and do, and what it changes.
+//! The context of one call: its rights, and its changes.
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
@@ -27,7 +27,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A copy of the image that a path names, if it is there and the caller may see it.
+    /// Returns a copy of the image that a path names, if it exists and the caller may see it.
     pub(super) fn find(&self, text: &str) -> Option<Image> {
         let id: Uuid = text.parse().ok()?;
         let image = self.glance.images.get(&id)?;
@@ -38,7 +38,7 @@ impl<'a> Session<'a> {
         self.find(text).ok_or_else(|| no_image(text))
     }
 
-    /// The policy of most rules: the owner's members, and admins.
+    /// Applies the policy of most rules: allowed to the owner's members and to admins.
     pub(super) fn allow(&self, rule: &str, image: &Image) -> Result<()> {
         let member = self.caller.writes() && image.owned_by(self.caller);
         if member || self.caller.admin {
@@ -47,8 +47,7 @@ impl<'a> Session<'a> {
         Err(unauthorized_action(rule))
     }
 
-    /// Puts a changed image into its place. The last thing that a call does: what is refused has
-    /// changed nothing.
+    /// Stores a changed image. This is the last action of a call, so a refused call has changed nothing.
     pub(super) fn put(&mut self, image: Image) {
         let before = self.glance.images.insert(image.id, image.clone());
         self.changes.0 = Some(Change {
@@ -57,14 +56,14 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// The same, for what Glance calls an update.
+    /// Stores a changed image and sets its update time.
     pub(super) fn save(&mut self, mut image: Image) {
         image.updated = self.now;
         self.put(image);
     }
 }
 
-/// A body that must be there, and an object or a list.
+/// Returns the body, which must be an object or a list.
 pub(super) fn body(call: &Call<'_>) -> Result<Value> {
     if call.body.is_empty() {
         return Err(bad("Body expected in request."));
@@ -77,7 +76,7 @@ pub(super) fn body(call: &Call<'_>) -> Result<Value> {
     Ok(body)
 }
 
-/// For calls that take no body.
+/// Refuses a body.
 pub(super) fn no_body(call: &Call<'_>) -> Result<(), Refusal> {
     if call.body.is_empty() {
         return Ok(());

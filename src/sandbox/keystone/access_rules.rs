@@ -1,4 +1,4 @@
-//! The access rules of the application credential, as keystonemiddleware applies them.
+//! Access rules of the application credential, applied as keystonemiddleware does.
 use serde::{Deserialize, Serialize};
 
 use super::{Keystone, Token};
@@ -11,11 +11,12 @@ pub(super) struct AccessRule {
     /// A service's type, for example `network`.
     service: String,
     method: String,
-    /// `*` stands for one part of a path, `**` for any number of parts.
+    /// `*` stands for one segment of a path, `**` for any number of segments.
     path: String,
 }
 
-/// What `PUT /sandbox/v1/credential` takes: tokens given from now on carry these rules. `null`: none.
+/// The body of `PUT /sandbox/v1/credential`: tokens issued from now on carry these rules. `null` means no
+/// rules.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::sandbox) struct CredentialChange {
@@ -35,7 +36,7 @@ impl Keystone {
         self.access_rules = change.access_rules;
     }
 
-    /// Whether the rules of a call's token allow it. A token can always be validated.
+    /// Whether the access rules of a call's token allow it. Validating a token is always allowed.
     pub(in crate::sandbox) fn is_allowed(&self, service: &str, call: &Call<'_>) -> bool {
         let validates = service == "identity"
             && call.method == http::Method::GET
@@ -50,7 +51,8 @@ impl Keystone {
 }
 
 impl Token {
-    /// Keystone shows a token with access rules only to a caller that says that it applies them.
+    /// Whether the caller may see the token. Keystone shows a token with access rules only to a caller that
+    /// declares that it applies them.
     pub(super) fn can_be_shown_to(&self, call: &Call<'_>) -> bool {
         self.access_rules.is_none() || call.header("openstack-identity-access-rules").is_some()
     }

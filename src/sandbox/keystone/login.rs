@@ -1,4 +1,4 @@
-//! Tokens: proofs of identity, and what they are worth.
+//! Issues tokens for proofs of identity.
 use chrono::{DateTime, Utc};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ impl Keystone {
         };
         let shown = self.shown(&token, call.param("nocatalog").is_none());
         let secret = format!("gAAAAA{}{}", self.ids.hex(), self.ids.hex());
-        // Expired tokens are of no use to anyone; clients renew theirs, so this stays small.
+        // Nobody needs expired tokens. Clients renew theirs, so this stays small.
         self.tokens.retain(|_, token| now < token.expires);
         self.tokens.insert(secret.clone(), token);
         Ok(Answer::created(json!({"token": shown})).with(SUBJECT_TOKEN, secret))
@@ -84,7 +84,7 @@ impl Keystone {
         Ok(Found::new(&user.id))
     }
 
-    /// A token from a token lives no longer than the first one.
+    /// A token issued for another token expires no later than that one.
     fn by_token(&self, proof: &Value, now: DateTime<Utc>) -> Result<Found> {
         let token = proof
             .get("id")
@@ -135,7 +135,7 @@ impl Keystone {
         roles.any(|roles| roles.contains("admin"))
     }
 
-    /// The project of a scope, if the user has a role there.
+    /// Returns the project of a scope, if the user has a role there.
     fn scoped(&self, user: &str, scope: &Value) -> Result<String> {
         let text = |name: &str| scope.pointer(name).and_then(Value::as_str);
         text("/project/id")
@@ -150,7 +150,8 @@ impl Keystone {
     }
 }
 
-/// Whom a proof of identity belongs to, and what the proof already fixes.
+/// The user that a proof of identity belongs to, and the properties of the token that the proof already
+/// fixes.
 struct Found {
     user: String,
     project: Option<String>,

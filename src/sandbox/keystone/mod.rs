@@ -1,4 +1,4 @@
-//! Keystone v3: users, projects, tokens, the catalog.
+//! Keystone v3: users, projects, tokens and the catalog.
 mod access_rules;
 mod login;
 mod pages;
@@ -26,7 +26,7 @@ pub const CREDENTIAL_ID: &str = "5a9d0b0c000000000000000000000001";
 const CREDENTIAL_NAME: &str = "practice";
 pub const CREDENTIAL_SECRET: &str = "practice-secret";
 
-/// Whom a token speaks for.
+/// The rights of a token.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     /// Empty for an unscoped token.
@@ -36,7 +36,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// An admin of a project, for what the sandbox does by itself.
+    /// Returns an admin of a project, for what the sandbox does by itself.
     pub(super) fn admin_of(project: &str) -> Self {
         Self {
             project: project.into(),
@@ -45,12 +45,12 @@ impl Caller {
         }
     }
 
-    /// Admins own everything.
+    /// Whether the caller owns the resources of a project. An admin owns everything.
     pub(super) fn owns(&self, project: &str) -> bool {
         self.admin || *self.project == *project
     }
 
-    /// A mere reader changes nothing.
+    /// Whether the caller may change anything. A mere reader may not.
     pub(super) fn writes(&self) -> bool {
         self.admin || self.member
     }
@@ -67,16 +67,16 @@ struct User {
     name: String,
     password: String,
     enabled: bool,
-    /// Project id → names of roles.
+    /// Project id → names of the user's roles.
     roles: BTreeMap<String, BTreeSet<String>>,
 }
 
 struct Token {
     user: String,
     project: Option<String>,
-    /// For the cloud as a whole, and for no project.
+    /// Whether the token is for the cloud as a whole and not for a project.
     system: bool,
-    /// Those of the application credential it was given for.
+    /// The access rules of the application credential that it was issued for.
     access_rules: Option<Vec<AccessRule>>,
     methods: Vec<String>,
     audit_ids: Vec<String>,
@@ -84,28 +84,28 @@ struct Token {
     expires: DateTime<Utc>,
 }
 
-/// What `PUT /sandbox/v1/tokens` takes. Without `user`: all tokens.
+/// The body of `PUT /sandbox/v1/tokens`. Without `user` it concerns all tokens.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct TokenChange {
     user: Option<String>,
-    /// Existing tokens are refused from now on.
+    /// Whether existing tokens are refused from now on.
     revoke: bool,
-    /// Existing tokens expire so many seconds from now.
+    /// Existing tokens expire this many seconds from now.
     expires_in_s: Option<u32>,
-    /// Tokens given from now on live so many seconds.
+    /// Lifetime in seconds of tokens issued from now on.
     lifetime_s: Option<u32>,
 }
 
-/// What `PUT /sandbox/v1/users` takes.
+/// The body of `PUT /sandbox/v1/users`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UserChange {
     name: String,
     password: Option<String>,
     enabled: Option<bool>,
-    /// Project's name → its roles (`admin`, `member`, `reader`); an empty list takes all away.
-    /// Tokens that are out lose and gain rights at once.
+    /// Project's name → the user's roles (`admin`, `member`, `reader`); an empty list removes them all.
+    /// Existing tokens lose and gain rights at once.
     #[serde(default)]
     roles: BTreeMap<String, BTreeSet<String>>,
 }
@@ -118,11 +118,10 @@ pub(super) struct Keystone {
     projects: Vec<Project>,
     users: Vec<User>,
     tokens: BTreeMap<String, Token>,
-    /// Those of the application credential; `None`: it may make every call that its user may make.
+    /// The access rules of the application credential; `None`: it may make every call that its user may make.
     access_rules: Option<Vec<AccessRule>>,
-    /// Role's name → id.
+    /// Name of a role → its id.
     roles: BTreeMap<&'static str, String>,
-    /// (type, name, id, (region, interface) → endpoint id).
     services: Vec<Service>,
 }
 
@@ -130,7 +129,7 @@ struct Service {
     id: String,
     kind: &'static str,
     name: &'static str,
-    /// Below the region's prefix; Keystone's own URL has none.
+    /// Path below the region's prefix; Keystone's own URL has none.
     path: Option<&'static str>,
     endpoints: Vec<(String, &'static str, String)>,
 }
@@ -205,17 +204,17 @@ impl Keystone {
         }
     }
 
-    /// The catalog's URLs, once the listener's address is known.
+    /// Sets the base of the catalog's URLs, once the listener's address is known.
     pub(super) fn set_base_url(&mut self, base_url: &str) {
         base_url.clone_into(&mut self.base_url);
     }
 
-    /// The id of the project with this name or id.
+    /// Returns the id of the project with this name or id.
     pub(super) fn project_id(&self, wanted: &str) -> Option<&str> {
         self.project(wanted).map(|project| project.id.as_str())
     }
 
-    /// The ids of all projects but this one.
+    /// Returns the ids of all projects but this one.
     pub(super) fn other_projects(&self, project: &str) -> Vec<String> {
         let ids = self.projects.iter().map(|project| &project.id);
         ids.filter(|id| *id != project).cloned().collect()
@@ -233,14 +232,14 @@ impl Keystone {
             .find(|user| user.name == wanted || user.id == wanted)
     }
 
-    /// Whom a token speaks for; its rights are looked up anew each time.
+    /// Returns the caller of a token; its rights are looked up anew each time.
     pub(super) fn caller(&self, token: Option<&str>, now: DateTime<Utc>) -> Option<Caller> {
         let token = self.valid(token?, now)?;
         let project = token.project.as_deref().unwrap_or_default();
         let roles = self.roles_of(token);
         Some(Caller {
             project: project.into(),
-            // An admin of the system is none to services that know projects alone.
+            // A system admin is not an admin to services that know only projects.
             admin: !token.system && roles.contains(&"admin"),
             member: roles.contains(&"member"),
         })
@@ -253,13 +252,13 @@ impl Keystone {
             .and_then(|(user, project)| user.roles.get(project));
         let roles = roles.into_iter().flatten().map(String::as_str);
         match token.system {
-            // The one role that the system gives here.
+            // The only role that the system scope gives in the sandbox.
             true => vec!["admin"],
             false => roles.collect(),
         }
     }
 
-    /// A token that has expired, or whose user has lost the project, is worth nothing.
+    /// Returns the token unless it has expired, its user is disabled, or the user has lost the project.
     fn valid(&self, token: &str, now: DateTime<Utc>) -> Option<&Token> {
         let token = self.tokens.get(token)?;
         let user = self.user(&token.user)?;

@@ -1,4 +1,4 @@
-//! What Keystone shows.
+//! Keystone's reads and the bodies of its answers.
 use chrono::{DateTime, Utc};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use super::{
 use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
 impl Keystone {
-    /// The authenticated GETs.
+    /// Answers the authenticated GETs.
     pub(super) fn read(
         &self,
         call: &Call<'_>,
@@ -115,7 +115,7 @@ impl Keystone {
         }
     }
 
-    /// Of a project, or of the system: Keystone takes either.
+    /// Requires an admin token: of a project or of the system, Keystone accepts either.
     pub(super) fn admin_only(&self, call: &Call<'_>, rule: &str, now: DateTime<Utc>) -> Result<()> {
         let token = call
             .header("x-auth-token")
@@ -224,7 +224,7 @@ impl Keystone {
             .collect()
     }
 
-    /// A token's body.
+    /// Returns a token's body.
     pub(super) fn shown(&self, token: &Token, catalog: bool) -> Value {
         let domain = json!({"id": "default", "name": "Default"});
         let mut shown = Map::new();
@@ -269,7 +269,7 @@ impl Keystone {
     }
 }
 
-/// The request's own, with its query.
+/// Returns the URL of the request, with its query.
 fn address(call: &Call<'_>) -> String {
     let url = &call.url;
     if call.query.is_empty() {

@@ -1,5 +1,5 @@
-//! Projects are made and deleted; and the filters of `GET /v3/projects`, where what is no filter (`id` among
-//! it) is ignored.
+//! Creation and deletion of projects, and the filters of `GET /v3/projects`. An unknown filter (`id` among
+//! them) is ignored.
 use chrono::{DateTime, Utc};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Keystone, Project, not_found};
 use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
-/// Characters.
+/// Characters in a project's name.
 const NAME_MAX: usize = 64;
 
 const WORDS: [&str; 19] = [
@@ -16,7 +16,7 @@ const WORDS: [&str; 19] = [
 ];
 const NO: [&str; 9] = ["False", "FALSE", "false", "0", "n", "N", "no", "off", "OFF"];
 
-/// What a list of projects was asked for.
+/// The filters of a request for a list of projects.
 pub(super) struct Filters(Vec<(Filter, String)>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ enum Filter {
 }
 
 impl Filters {
-    /// Checked before anybody asks who the caller is.
+    /// Reads the filters of a request. They are checked before the caller's rights.
     pub(super) fn of(call: &Call<'_>) -> Result<Self> {
         let mut filters = Vec::new();
         for (key, value) in &call.query {
@@ -52,20 +52,21 @@ impl Filters {
         Ok(Self(filters))
     }
 
-    /// A filter that is given twice must be met twice.
+    /// Whether a project passes. A filter that is given twice must be met twice.
     pub(super) fn fit(&self, project: &Project) -> bool {
         self.wants_domains(false)
             && self.0.iter().all(|(filter, value)| match filter {
                 Filter::Name => same(value, &project.name),
                 Filter::Domain => same(value, "default"),
-                // All hang below the domain, whose id is no UUID and cannot be asked for.
+                // The parent of all projects is the domain, whose id is not a UUID, so no valid filter names
+                // it.
                 Filter::Parent => false,
                 Filter::Enabled => is_yes(value),
                 Filter::IsDomain => true,
             })
     }
 
-    /// The domain, seen as a project.
+    /// Whether the domain, as a project, passes.
     pub(super) fn fit_domain(&self) -> bool {
         self.wants_domains(true)
             && self.0.iter().all(|(filter, value)| match filter {
@@ -76,7 +77,8 @@ impl Filters {
             })
     }
 
-    /// A list shows projects, unless it says that it wants domains.
+    /// Whether the list contains domains (or projects, for `false`). It contains projects unless it asks for
+    /// domains.
     fn wants_domains(&self, wanted: bool) -> bool {
         let mut asked = self
             .0
@@ -91,7 +93,7 @@ impl Filters {
 }
 
 impl Filter {
-    /// What is wrong with a value.
+    /// Returns what is wrong with a value.
     fn problem(self, value: &str) -> Option<String> {
         let too_long = value.chars().count() > NAME_MAX;
         match self {
@@ -118,7 +120,7 @@ impl Filter {
     }
 }
 
-/// As the database compares: without regard to case and to blanks at the end.
+/// Compares as the database does: ignoring case and trailing blanks.
 fn same(one: &str, other: &str) -> bool {
     one.trim_end_matches(' ')
         .eq_ignore_ascii_case(other.trim_end_matches(' '))
@@ -128,7 +130,7 @@ fn is_yes(word: &str) -> bool {
     !NO.contains(&word)
 }
 
-/// The domain, as a project.
+/// Returns the domain as a project.
 pub(super) fn domain_shown(base_url: &str) -> Value {
     json!({
         "id": "default",
@@ -179,7 +181,7 @@ impl Keystone {
         Ok(Answer::created(json!({"project": shown})))
     }
 
-    /// What the other services have of it stays there, under an id that nobody knows any more.
+    /// Deletes a project. Its resources in the other services stay, under a project id that no longer exists.
     pub(super) fn delete_project(
         &mut self,
         call: &Call<'_>,

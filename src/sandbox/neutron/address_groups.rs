@@ -1,4 +1,4 @@
-//! Address groups: lists of prefixes that rules of security groups name.
+//! Address groups: lists of prefixes that security group rules name.
 
 use http::StatusCode;
 use ipnet::IpNet;

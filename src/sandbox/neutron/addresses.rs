@@ -1,4 +1,4 @@
-//! Which addresses a port gets.
+//! The choice of a port's addresses.
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use super::subnets::Subnet;
 use crate::sandbox::wire::{Refusal, Result};
 
 impl Session<'_> {
-    /// One address for each IP version that the network has a subnet for.
+    /// Returns one free address for each IP version that the network has a subnet for.
     pub(super) fn free_addresses(&self, network: Uuid) -> Result<Vec<(Uuid, IpAddr)>> {
         let mut found: BTreeMap<u8, Option<(Uuid, IpAddr)>> = BTreeMap::new();
         for id in self.store().indexes().subnets_by_network.of(&network) {
@@ -29,7 +29,7 @@ impl Session<'_> {
             .collect()
     }
 
-    /// The addresses that a `fixed_ips` asks for. `own`: the port that may hold them already.
+    /// Returns the addresses that a `fixed_ips` asks for. `own`: the port that may have them already.
     pub(super) fn requested_addresses(
         &self,
         network: Uuid,

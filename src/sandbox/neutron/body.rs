@@ -1,4 +1,4 @@
-//! What Neutron checks in a body before any rule of a kind is asked.
+//! Neutron's checks of a body that precede the rules of each kind.
 use http::StatusCode;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -75,11 +75,11 @@ pub(super) fn id(body: &Map<String, Value>, name: &str) -> Result<Option<Uuid>> 
         .transpose()
 }
 
-/// The attributes of one resource, checked against its kind.
+/// Checks the attributes of one resource against its kind.
 ///
-/// Refuses, with Neutron's words and in its order: an attribute that the kind does not know, one
-/// that POST or PUT does not take, one of another type, one that only admins may set, and another
-/// project than the caller's. `keep_ids` lets POST name the id.
+/// Refuses, with Neutron's messages and in its order: an attribute that the kind does not have, one that POST
+/// or PUT does not accept, a wrong type, one that only admins may set, and a project other than the caller's.
+/// `keep_ids` lets POST name the id.
 pub(super) fn checked(
     kind: &Kind,
     body: &Map<String, Value>,

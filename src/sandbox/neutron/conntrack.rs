@@ -1,4 +1,4 @@
-//! Conntrack helpers: they live below their router, and go with it.
+//! Conntrack helpers, which live below their router and are deleted with it.
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use super::store::Store;
 use super::{Scope, Session, body};
 use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
-/// What Neutron allows unless it is told otherwise: the helper, and its protocol.
+/// The helpers that Neutron allows by default, with their protocols.
 const HELPERS: [(&str, &str); 3] = [("amanda", "tcp"), ("ftp", "tcp"), ("tftp", "udp")];
 
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl Row for ConntrackHelper {
         names.swap(&mut self.router);
     }
 
-    /// The body carries the router as `router_id`, put there by the path.
+    /// The body has the router as `router_id`, copied there from the path.
     fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
         let router = session.referred::<Router>(body, "router_id")?.meta.id;
         let protocol = body::required(body, "protocol")?.to_owned();
@@ -111,19 +111,19 @@ impl Row for ConntrackHelper {
     }
 }
 
-/// Those of a router.
+/// Lists the helpers of a router.
 pub(super) fn helpers_of(store: &Store, router: Uuid) -> impl Iterator<Item = &ConntrackHelper> {
     let all = store.all::<ConntrackHelper>().values();
     all.filter(move |row| row.router == router)
 }
 
-/// As the router's own row shows them: without ids.
+/// Returns the helpers as the router's own row shows them: without ids.
 pub(super) fn shown_in_router(store: &Store, router: Uuid) -> Value {
     let shown = |row: &ConntrackHelper| json!({"protocol": row.protocol, "port": row.port, "helper": row.helper});
     helpers_of(store, router).map(shown).collect()
 }
 
-/// `/routers/{id}/conntrack_helpers` and what is below.
+/// Handles `/routers/{id}/conntrack_helpers` and everything below.
 pub(super) fn below(
     session: &mut Session<'_>,
     call: &Call<'_>,

@@ -1,14 +1,14 @@
-//! What never changes: versions, extensions, and collections that stay empty.
+//! Fixed answers: versions, extensions, and collections that stay empty.
 use http::Method;
 use serde_json::{Value, json};
 
 use super::session::Session;
 use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
-/// What this release of Neutron says of itself.
+/// The extensions that this release of Neutron reports.
 const EXTENSIONS: &str = include_str!("extensions.json");
 
-/// Collections that exist, and stay empty here: path, type and words of a 404.
+/// Collections that exist but stay empty here: path, and the type and the message of a 404.
 const EMPTY_COLLECTIONS: [(&str, &str, &str, &str); 2] = [
     ("agents", "AgentNotFound", "Agent ", " could not be found."),
     (
@@ -19,7 +19,7 @@ const EMPTY_COLLECTIONS: [(&str, &str, &str, &str); 2] = [
     ),
 ];
 
-/// Collections of which only the list exists; it is empty here.
+/// Collections that can only be listed, and are empty here.
 const LISTS: [&str; 3] = ["availability_zones", "quotas", "service-providers"];
 
 pub(super) fn versions(call: &Call<'_>) -> Answer {

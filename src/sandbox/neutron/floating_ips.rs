@@ -19,11 +19,11 @@ pub(super) struct FloatingIp {
     pub(super) meta: Meta,
     pub(super) network: Uuid,
     pub(super) address: IpAddr,
-    /// The hidden port on the external network that holds the address.
+    /// The hidden port on the external network that has the address.
     pub(super) own_port: Uuid,
     pub(super) port: Option<Uuid>,
     fixed: Option<IpAddr>,
-    /// The router that an association goes through.
+    /// The router of the association.
     via: Option<Uuid>,
 }
 
@@ -190,7 +190,7 @@ impl FloatingIp {
         self.via = None;
     }
 
-    /// The router of the association, or of the forwardings.
+    /// Returns the router of the association, or of the forwardings.
     pub(super) fn router(&self, store: &Store) -> Option<Uuid> {
         self.via.or_else(|| {
             forwardings(store, self.meta.id)
@@ -199,7 +199,7 @@ impl FloatingIp {
         })
     }
 
-    /// The addresses that it leads to.
+    /// Returns the internal addresses that it leads to.
     pub(super) fn inside_addresses(&self, store: &Store) -> Vec<IpAddr> {
         forwardings(store, self.meta.id)
             .map(|forwarding| forwarding.internal_ip)

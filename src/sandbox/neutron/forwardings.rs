@@ -1,4 +1,4 @@
-//! Port forwardings: they live below their floating IP.
+//! Port forwardings, which live below their floating IP.
 use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
@@ -74,7 +74,7 @@ impl Row for Forwarding {
         })
     }
 
-    /// The body carries the floating IP as `floatingip_id`, put there by the path.
+    /// The body has the floating IP as `floatingip_id`, copied there from the path.
     fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
         let floating = session.referred::<FloatingIp>(body, "floatingip_id")?;
         let port = session.referred::<Port>(body, "internal_port_id")?;
@@ -151,7 +151,7 @@ impl Row for Forwarding {
     }
 }
 
-/// Port forwardings live below their floating IP, and are seen only there.
+/// Handles the port forwardings below a floating IP, the only path to them.
 pub(super) fn below(
     session: &mut Session<'_>,
     call: &Call<'_>,

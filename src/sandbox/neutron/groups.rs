@@ -108,7 +108,7 @@ impl Row for Group {
         Ok(())
     }
 
-    /// Its own rules go, and silently also the rules of other groups that name it.
+    /// Deletes the group with its rules and, silently, the rules of other groups that name it.
     fn delete(session: &mut Session<'_>, id: Uuid) {
         let indexes = session.store().indexes();
         let rules: Vec<Uuid> = indexes
@@ -123,7 +123,7 @@ impl Row for Group {
     }
 }
 
-/// The project's default group; made when it is missing.
+/// Returns the project's default group, and creates it if it is missing.
 pub(super) fn ensure_default(session: &mut Session<'_>, project: &Arc<str>) -> Uuid {
     if let Some(id) = default_of(session.store(), project) {
         return id;
@@ -292,7 +292,7 @@ impl Row for Rule {
 }
 
 impl Rule {
-    /// A rule that says the same.
+    /// Returns another rule with the same content.
     fn twin(&self, store: &Store) -> Option<Uuid> {
         let said = |rule: &Self, name: &str| rule.meta.more.get(name).cloned().unwrap_or_default();
         store
@@ -318,7 +318,7 @@ impl Rule {
     }
 }
 
-/// Bulk rules must all be of one group.
+/// Checks that all rules of a bulk request belong to one group.
 pub(super) fn one_group(items: &[Value]) -> Result<()> {
     let mut groups = items.iter().filter_map(|item| {
         item.pointer("/security_group_rule/security_group_id")

@@ -62,7 +62,7 @@ pub(super) fn add(session: &mut Session<'_>, id: Uuid, body: &Value) -> Result<V
     Ok(interface(&router, port, &[&subnet]))
 }
 
-/// All IPv6 subnets of a network share one port of a router.
+/// Returns the port that all IPv6 subnets of a network share on a router.
 fn shared_port(store: &Store, router: &Router, subnet: &Subnet) -> Option<Uuid> {
     if subnet.version() == 4 {
         return None;
@@ -75,7 +75,7 @@ fn shared_port(store: &Store, router: &Router, subnet: &Subnet) -> Option<Uuid> 
     ports.find(is_shared).map(|port| port.meta.id)
 }
 
-/// Makes a port that the user made into an interface.
+/// Turns a port that the user created into an interface.
 fn adopt_port(session: &mut Session<'_>, router: &Router, text: &str) -> Result<(Uuid, Subnet)> {
     let port = session.named::<Port>(text)?.clone();
     let id = port.meta.id;
@@ -156,7 +156,7 @@ pub(super) fn remove(session: &mut Session<'_>, id: Uuid, body: &Value) -> Resul
         .flat_map(|port| &port.fixed_ips)
         .filter_map(|(subnet, _)| store.get::<Subnet>(*subnet).cloned())
         .collect();
-    // By its port the whole of it goes, also where the call names a subnet beside it.
+    // A call that names the port removes the whole interface, even if it names a subnet too.
     let wanted = body.get("subnet_id").and_then(Value::as_str);
     let wanted: Option<Uuid> = wanted.and_then(|text| text.parse().ok());
     let by_port = body.get("port_id").is_some_and(Value::is_string);
@@ -203,7 +203,7 @@ fn interface_on(store: &Store, router: &Router, subnet: &str) -> Option<Uuid> {
     })
 }
 
-/// Floating IPs and forwardings first, then routes, as Neutron does.
+/// Checks that nothing needs the interface: floating IPs and forwardings first, then routes, as Neutron does.
 fn unused_interface(store: &Store, router: &Router, subnet: &Subnet) -> Result<()> {
     let refused = |kind: &str, by: &str| {
         Err(Refusal::conflict(

@@ -1,4 +1,4 @@
-//! What Neutron's kinds have in common: their names, their attributes, how they are stored.
+//! The common form of Neutron's kinds: their names, their attributes and their storage.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Attribute {
         self.flags & flag != 0
     }
 
-    /// Whether a given value is only kept and shown. Others are read by a rule, or computed.
+    /// Whether a given value is only stored and shown. Other values are read by a rule, or computed.
     pub(super) fn is_kept(&self) -> bool {
         !matches!(self.unset, Unset::Absent)
             || matches!(self.name, "allocation_pools" | "port_security_enabled")
@@ -49,9 +49,9 @@ impl Attribute {
 
 /// The names and rules of one collection.
 pub(super) struct Kind {
-    /// Around one resource in a body, and in policy rules.
+    /// The key around one resource in a body, and the name in policy rules.
     pub(super) singular: &'static str,
-    /// Around a list in a body.
+    /// The key around a list in a body.
     pub(super) plural: &'static str,
     pub(super) not_found: &'static str,
     /// The message of a 404 is `before`, the id, `after`.
@@ -59,9 +59,9 @@ pub(super) struct Kind {
     pub(super) after: &'static str,
     /// Whether POST takes a list.
     pub(super) bulk: bool,
-    /// The revision number that a new one has; `None` where the kind has none.
+    /// The revision number of a new resource; `None` where the kind has none.
     pub(super) first_revision: Option<u64>,
-    /// Whether a list with a marker that is gone starts anew, where others answer 404.
+    /// Whether a list whose marker is gone starts from the beginning instead of answering 404.
     pub(super) forgets_marker: bool,
     pub(super) attributes: &'static [Attribute],
 }
@@ -76,7 +76,7 @@ impl Kind {
     }
 }
 
-/// What every resource has.
+/// The properties that every resource has.
 #[derive(Clone, Debug)]
 pub(super) struct Meta {
     pub(super) id: Uuid,
@@ -88,11 +88,11 @@ pub(super) struct Meta {
     pub(super) created: DateTime<Utc>,
     pub(super) updated: DateTime<Utc>,
     pub(super) revision: u64,
-    /// Attributes that are kept and shown as they were given; of them only `qos` reads one.
+    /// Attributes that are stored and shown as they were given; a rule reads only one of them (`qos`).
     pub(super) more: Map<String, Value>,
 }
 
-/// The part of [`Row`] that is the same for all: where a row's metadata, its table and its undo are.
+/// The part of [`Row`] that is the same for all kinds: access to a row's metadata, table and undo entry.
 macro_rules! stored {
     ($table:ident, $undo:ident) => {
         fn meta(&self) -> &crate::sandbox::neutron::kind::Meta {
@@ -122,7 +122,7 @@ macro_rules! stored {
 }
 pub(super) use stored;
 
-/// One kind of resource, as it is stored.
+/// A kind of resource as it is stored.
 pub(super) trait Row: Clone {
     const KIND: &'static Kind;
 
@@ -130,26 +130,26 @@ pub(super) trait Row: Clone {
     fn meta_mut(&mut self) -> &mut Meta;
     fn table(tables: &Tables) -> &BTreeMap<Uuid, Self>;
     fn table_mut(tables: &mut Tables) -> &mut BTreeMap<Uuid, Self>;
-    /// The entry that brings the row back to what it was.
+    /// Returns the journal entry that restores the row.
     fn undo(id: Uuid, before: Option<Self>) -> Undo;
 
-    /// Adds the row to the indexes, or takes it out.
+    /// Adds the row to the indexes, or removes it.
     fn index(&self, _indexes: &mut Indexes, _present: bool) {}
 
-    /// Makes one out of an attribute set that was checked against `KIND`.
+    /// Creates a resource from attributes that were checked against `KIND`.
     fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid>;
 
-    /// Changes one that exists and that the caller may change. Name, description and what is
-    /// only kept are changed already.
+    /// Updates a resource that the caller may change. The name, the description and the attributes that are
+    /// only stored are already updated.
     fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()>;
 
-    /// Whether it may go: the refusals of "in use".
+    /// Checks that the resource can be deleted; otherwise returns the refusal ("in use").
     fn deletable(&self, session: &mut Session<'_>) -> Result<()>;
 
-    /// Deletes it, and what goes with it.
+    /// Deletes the resource and everything that goes with it.
     fn delete(session: &mut Session<'_>, id: Uuid);
 
-    /// An attribute that is more than a stored value. `None`: it is in `meta`, or unset.
+    /// Returns an attribute that is more than a stored value. `None`: it is in `meta`, or unset.
     fn attribute(&self, name: &str, scope: &Scope<'_>) -> Option<Value>;
 
     /// Whether the caller may see it.
@@ -157,15 +157,15 @@ pub(super) trait Row: Clone {
         scope.caller.owns(&self.meta().project)
     }
 
-    /// Whether a caller who sees it may change it.
+    /// Whether a caller that sees it may change it.
     fn writable(&self, scope: &Scope<'_>) -> bool {
         scope.caller.owns(&self.meta().project)
     }
 
-    /// Replaces the ids that it refers to, when it comes back under another one.
+    /// Replaces the ids that it refers to when it is revived under a new id.
     fn rename(&mut self, _names: &Renamed) {}
 
-    /// A superset of what the filters select, from an index; `None` for a scan of the table.
+    /// Returns a superset of the rows that the filters select, from an index; `None` to scan the table.
     fn candidates(
         _filters: &[(String, Vec<String>)],
         _indexes: &Indexes,
@@ -174,7 +174,7 @@ pub(super) trait Row: Clone {
     }
 }
 
-/// The value of one attribute, as the caller sees it.
+/// Returns the value of one attribute, as the caller sees it.
 pub(super) fn value_of<R: Row>(row: &R, attribute: &Attribute, scope: &Scope<'_>) -> Option<Value> {
     if attribute.is(A) && !scope.caller.admin {
         return None;
@@ -199,7 +199,7 @@ pub(super) fn value_of<R: Row>(row: &R, attribute: &Attribute, scope: &Scope<'_>
     })
 }
 
-/// The whole resource, or only the wanted attributes (unknown ones are passed over).
+/// Returns the JSON view of a resource, or only the wanted attributes (unknown ones are skipped).
 pub(super) fn view<R: Row>(row: &R, wanted: &[&str], scope: &Scope<'_>) -> Value {
     let mut shown = Map::new();
     for attribute in R::KIND.attributes {

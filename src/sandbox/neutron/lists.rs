@@ -8,7 +8,7 @@ use super::Scope;
 use super::kind::{self, F, Kind, Row, S};
 use crate::sandbox::wire::{Call, Refusal, Result};
 
-/// Parameters that are no filters.
+/// Parameters that are not filters.
 const CONTROLS: [&str; 6] = [
     "limit",
     "marker",
@@ -19,12 +19,12 @@ const CONTROLS: [&str; 6] = [
 ];
 const TAG_FILTERS: [&str; 4] = ["tags", "tags-any", "not-tags", "not-tags-any"];
 
-/// What a list request asks for.
+/// The parameters of a list request.
 struct Wanted<'a> {
-    /// Attribute and its values; the values are alternatives.
+    /// An attribute and its values, which are alternatives.
     filters: Vec<(String, Vec<String>)>,
     fields: Vec<&'a str>,
-    /// Attribute, and whether ascending. Ends with the id.
+    /// An attribute, and whether its order is ascending. The last one is the id.
     sorts: Vec<(&'a str, bool)>,
     /// `None`: everything in one answer.
     limit: Option<usize>,
@@ -36,13 +36,14 @@ fn bad(message: String) -> Refusal {
     Refusal::bad_request("HTTPBadRequest", message)
 }
 
-/// The wanted attributes of a single resource; refuses filters that the kind does not know.
+/// Returns the wanted attributes of a single resource. Refuses filters that the kind does not have.
 pub(super) fn fields_of<'a>(kind: &Kind, call: &'a Call<'_>) -> Result<Vec<&'a str>> {
     filters(kind, call)?;
     Ok(fields(call))
 }
 
-/// A list of segments shows all, whatever is asked for; only the id goes, if that is not.
+/// Returns the attributes that a list shows. A list of segments ignores the wanted ones, except that it omits
+/// an unwanted id.
 fn fields_in_list<'a>(kind: &Kind, call: &'a Call<'_>) -> Vec<&'a str> {
     let asked = fields(call);
     if kind.singular != "segment" || asked.is_empty() {
@@ -117,7 +118,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// 0 is no limit.
+/// Returns the page limit; 0 means no limit.
 fn limit(call: &Call<'_>) -> Result<usize> {
     let text = call.param("limit").unwrap_or("0");
     text.parse().map_err(|_| {
@@ -170,7 +171,7 @@ fn sorts<'a>(kind: &Kind, call: &'a Call<'_>) -> Result<Vec<(&'a str, bool)>> {
     Ok(sorts)
 }
 
-/// The body of `GET` on a collection.
+/// Returns the body of `GET` on a collection.
 pub(super) fn list<R: Row>(
     call: &Call<'_>,
     scope: &Scope<'_>,
@@ -234,7 +235,7 @@ fn page<'s, R: Row>(wanted: &Wanted<'_>, scope: &Scope<'s>) -> Result<Vec<&'s R>
     Ok(rows)
 }
 
-/// The common case needs no sorting, and stops when the page is full.
+/// Returns a page in the order of ids. This common case needs no sorting, and stops when the page is full.
 fn page_by_id<'s, R: Row>(
     wanted: &Wanted<'_>,
     scope: &Scope<'s>,
@@ -245,7 +246,8 @@ fn page_by_id<'s, R: Row>(
         .collect()
 }
 
-/// The row that the page starts behind. Gone: 404, but for subnets, whose list starts anew.
+/// Returns the row after which the page starts. If it is gone the answer is 404, or for some kinds the list
+/// from the beginning.
 fn marker<'s, R: Row>(wanted: &Wanted<'_>, scope: &Scope<'s>) -> Result<Option<&'s R>> {
     let Some(text) = wanted.marker else {
         return Ok(None);
@@ -257,7 +259,7 @@ fn marker<'s, R: Row>(wanted: &Wanted<'_>, scope: &Scope<'s>) -> Result<Option<&
     Ok(found)
 }
 
-/// The visible rows that pass the filters, by ascending id, from behind `after`.
+/// Returns the visible rows that pass the filters, by ascending id, starting after `after`.
 fn matching<'s, 'w, R: Row + 's>(
     wanted: &'w Wanted<'_>,
     scope: &'w Scope<'s>,
@@ -317,7 +319,7 @@ fn passes<R: Row>(row: &R, key: &str, values: &[String], scope: &Scope<'_>) -> b
     values.iter().any(|value| equals(&shown, value))
 }
 
-/// A filter that is given again adds its tags.
+/// Whether a row passes a tag filter. A repeated filter adds its tags.
 fn tagged<R: Row>(row: &R, key: &str, values: &[String]) -> bool {
     let tags = &row.meta().tags;
     let mut wanted = values.iter().flat_map(|value| value.split(','));
@@ -343,8 +345,8 @@ fn equals(shown: &Value, wanted: &str) -> bool {
     }
 }
 
-/// `fixed_ips=subnet_id=X`, `ip_address=X`, `ip_address_substr=X`: alternatives of one name, and
-/// all names on the same address.
+/// Whether a `fixed_ips` filter matches (`subnet_id=X`, `ip_address=X`, `ip_address_substr=X`): values of one
+/// name are alternatives, and all names must match the same address.
 fn holds_address(shown: &Value, wanted: &[String]) -> bool {
     let conditions: Vec<(&str, &str)> = wanted
         .iter()
@@ -404,7 +406,7 @@ fn order(one: &Value, other: &Value) -> Ordering {
     }
 }
 
-/// `previous` is there on the first page too, `next` whenever the page is full.
+/// Returns the links of a page. The first page has a `previous` too, and any full page a `next`.
 fn links(call: &Call<'_>, ids: &[Uuid], limit: usize, reverse: bool) -> Value {
     let short = ids.len() < limit;
     let mut links = Vec::new();

@@ -15,7 +15,7 @@ use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 #[derive(Clone, Debug)]
 pub(super) struct LocalIp {
     pub(super) meta: Meta,
-    /// Whose address it has: a port of its own, or one that the user named.
+    /// The port whose address it has: its own, or one that the user named.
     pub(super) port: Uuid,
     network: Uuid,
     address: IpAddr,
@@ -127,7 +127,7 @@ impl Row for LocalIp {
         Ok(())
     }
 
-    /// The port that was made for it goes with it.
+    /// Deletes the local IP and the port that was created for it.
     fn delete(session: &mut Session<'_>, id: Uuid) {
         let Some(local_ip) = session.take::<Self>(id) else {
             return;
@@ -143,7 +143,7 @@ fn bad_local_ip(message: &str) -> Refusal {
     Refusal::bad_request("BadRequest", format!("Bad local_ip request: {message}"))
 }
 
-/// Its own id is never shown: it is named by its local IP and its port.
+/// An association of a local IP with a port, which together identify it: its own id is never shown.
 #[derive(Clone, Debug)]
 pub(super) struct Association {
     pub(super) meta: Meta,
@@ -191,10 +191,10 @@ impl Row for Association {
         names.swap(&mut self.port);
     }
 
-    /// The body carries the local IP as `local_ip_id`, put there by the path.
+    /// The body has the local IP as `local_ip_id`, copied there from the path.
     fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
         let port = body::required(body, "fixed_port_id")?;
-        // Neutron has no words for a port or a local IP that is not there.
+        // Neutron answers 500 if the port or the local IP does not exist.
         let port = session.named::<Port>(port).cloned();
         let port = port.map_err(|_| session.internal_error())?;
         let local_ip = body::required(body, "local_ip_id")?;
@@ -234,7 +234,7 @@ impl Row for Association {
     }
 }
 
-/// `/local_ips/{id}/port_associations` and what is below.
+/// Handles `/local_ips/{id}/port_associations` and everything below.
 pub(super) fn associations(
     session: &mut Session<'_>,
     call: &Call<'_>,

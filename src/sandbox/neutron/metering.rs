@@ -1,4 +1,4 @@
-//! Metering labels and their rules. Only admins make and delete them.
+//! Metering labels and their rules. Only admins create and delete them.
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -62,7 +62,7 @@ impl Row for MeteringLabel {
         Ok(())
     }
 
-    /// Its rules go with it.
+    /// Deletes the label with its rules.
     fn delete(session: &mut Session<'_>, id: Uuid) {
         let all = session.store().all::<MeteringRule>().values();
         let rules: Vec<Uuid> = all

@@ -1,8 +1,8 @@
 //! Neutron v2.0 of one region.
 //!
-//! Every call runs in a `Session`: it sees the region through its caller's eyes, and what it
-//! changes is taken back when it is refused. A kind's rules stand in its own file; what all kinds
-//! share stands in `resource`, `body` and `lists`, what is stored in `kind` and `store`.
+//! Every call runs in a `Session`: it sees the region with its caller's rights, and its changes are rolled
+//! back when it is refused. Each kind has a file with its rules; `resource`, `body` and `lists` have the
+//! methods that all kinds share, `kind` and `store` the storage.
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -73,13 +73,13 @@ pub(super) struct Neutron {
     segments: u32,
 }
 
-/// What a rule needs to know of the region and of who asks.
+/// The data that rules read: the region's resources and the caller.
 struct Scope<'a> {
     store: &'a Store,
     caller: &'a Caller,
 }
 
-/// What a call changed, so that a fault can take it back, or bring back what it deleted.
+/// The changes that a call made, so that a fault can roll them back or revive what the call deleted.
 #[derive(Default)]
 pub(super) struct Changes(Vec<Undo>);
 
@@ -161,7 +161,8 @@ impl Neutron {
     }
 }
 
-/// `If-Match: revision_number=N`. A header of another form is ignored, as Neutron does.
+/// Reads `If-Match: revision_number=N`. A header of another form is ignored, as in Neutron; a malformed
+/// number is refused.
 fn if_match(call: &Call<'_>) -> Result<Option<u64>> {
     if call.method != Method::PUT && call.method != Method::DELETE {
         return Ok(None);
@@ -244,7 +245,7 @@ fn is_action(call: &Call<'_>, word: &str) -> bool {
     call.method == Method::PUT && word != "tags"
 }
 
-/// Listing groups makes the default one of each project that the list is about.
+/// Creates the missing default groups of the projects that a list of groups covers, as Neutron does.
 fn refill_default_groups(session: &mut Session<'_>, call: &Call<'_>) {
     let mut projects = vec![session.caller.project.clone()];
     if session.caller.admin {

@@ -1,4 +1,4 @@
-//! NDP proxies: they announce a port's IPv6 address on the outer network of a router.
+//! NDP proxies, which announce a port's IPv6 address on the external network of a router.
 use std::net::IpAddr;
 
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ static KIND: Kind = Kind {
     bulk: false,
     first_revision: Some(0),
     forgets_marker: true,
-    // It refuses every filter.
+    // This kind refuses every filter.
     attributes: &[
         Attribute::new("id", 0, Unset::Absent),
         Attribute::new("name", P | U, Unset::Absent),

@@ -12,7 +12,7 @@ use super::subnets::Subnet;
 use super::{Scope, Session, body, qos};
 use crate::sandbox::wire::{Refusal, Result};
 
-/// Ports that Neutron removes by itself when their network goes.
+/// Owners of the ports that Neutron deletes with their network.
 const AUTO_DELETE_OWNERS: [&str; 3] = [
     "network:dhcp",
     "network:distributed",
@@ -131,9 +131,9 @@ impl Row for Network {
         Ok(())
     }
 
-    /// Refused while a port of another owner than `AUTO_DELETE_OWNERS` is left. An external
-    /// network's free floating IPs go first, **and stay gone when the network is then refused**:
-    /// Neutron does that in a transaction of its own.
+    /// Refuses while the network has a port of an owner outside `AUTO_DELETE_OWNERS`. An external network's
+    /// free floating IPs are deleted first, **even if the deletion of the network is then refused**: Neutron
+    /// does that in a separate transaction.
     fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
         let id = self.meta.id;
         if self.external {
@@ -199,7 +199,7 @@ impl Row for Network {
 }
 
 impl Network {
-    /// Whether an RBAC policy shares it with the caller's project, or with all.
+    /// Whether an RBAC policy shares it with the caller's project, or with all projects.
     fn granted(&self, scope: &Scope<'_>) -> bool {
         scope
             .store

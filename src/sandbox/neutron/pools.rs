@@ -1,4 +1,4 @@
-//! Subnet pools and RBAC policies: as much of them as networks and subnets need.
+//! Subnet pools and RBAC policies, as far as networks and subnets need them.
 
 use http::StatusCode;
 use ipnet::IpNet;
@@ -110,7 +110,7 @@ impl Row for Pool {
         Ok(())
     }
 
-    /// 400, not 409.
+    /// Refuses with 400, not 409.
     fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
         let used = session
             .store()
@@ -131,7 +131,7 @@ impl Row for Pool {
     }
 }
 
-/// Pools of one scope have prefixes of their own.
+/// Returns the address scope of a pool. Pools in one scope must not share prefixes.
 fn scope_of(
     session: &Session<'_>,
     body: &Map<String, Value>,

@@ -24,7 +24,7 @@ pub(super) const ROUTER_GATEWAY: &str = "network:router_gateway";
 pub(super) const FLOATING_IP: &str = "network:floatingip";
 pub(super) const LOCAL_IP: &str = "network:local_ip";
 
-/// Owners whose ports go by the router's or the floating IP's own calls only.
+/// Owners whose ports can be deleted only by the calls of their router or floating IP.
 const ROUTER_OWNERS: [&str; 7] = [
     ROUTER_INTERFACE,
     "network:router_ha_interface",
@@ -85,7 +85,7 @@ static KIND: Kind = Kind {
         Attribute::new("trunk_details", 0, Unset::Absent),
         Attribute::new("resource_request", A, Unset::Null),
         Attribute::new("ip_allocation", F | S, Unset::Text("immediate")),
-        // Taken at creation, and not heeded: Neutron only stores them with `PUT …/tags`.
+        // Accepted at creation but ignored: Neutron stores tags only with `PUT …/tags`.
         Attribute::new("tags", F | P, Unset::Absent),
         Attribute::new("created_at", 0, Unset::Absent),
         Attribute::new("updated_at", 0, Unset::Absent),
@@ -150,7 +150,7 @@ impl Row for Port {
         })
     }
 
-    /// The owner of the network sees, changes and deletes all ports on it.
+    /// The owner of the network can see, change and delete all ports on it.
     fn visible(&self, scope: &Scope<'_>) -> bool {
         scope.caller.owns(&self.meta.project)
             || scope
@@ -269,7 +269,7 @@ impl Row for Port {
         Ok(())
     }
 
-    /// In Neutron's order: routers' and floating IPs' ports, then trunks.
+    /// Checks in Neutron's order: ports of routers and floating IPs, then trunks.
     fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
         let id = self.meta.id;
         let services = ["compute:", "baremetal:", "manila:"];
@@ -314,8 +314,8 @@ impl Row for Port {
         Ok(())
     }
 
-    /// Floating IPs stay, without a port; what leads to the port goes with it: port forwardings, NDP
-    /// proxies, associations of local IPs.
+    /// Floating IPs stay, without a port. Port forwardings, NDP proxies and associations of local IPs are
+    /// deleted with the port.
     fn delete(session: &mut Session<'_>, id: Uuid) {
         let floating: Vec<Uuid> = session
             .store()
@@ -355,12 +355,12 @@ impl Port {
         format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
     }
 
-    /// Neutron gives the network's own ports no security group.
+    /// Whether it is one of the network's own ports, which get no security group.
     fn trusted(&self) -> bool {
         self.device_owner.starts_with("network:")
     }
 
-    /// No agent here ever binds a port.
+    /// The sandbox has no agent that binds ports, so none is ever ACTIVE.
     fn status(&self) -> &'static str {
         if self.device_owner == FLOATING_IP && self.meta.project.is_empty() {
             "N/A"
@@ -389,7 +389,7 @@ impl Port {
         }
     }
 
-    /// Shown on the parent only: a subport has no mark at all.
+    /// Shown only on the trunk's parent port; a subport shows nothing of its trunk.
     fn trunk_details(&self, scope: &Scope<'_>) -> Option<Value> {
         let id = scope
             .store
@@ -419,7 +419,7 @@ fn host_name(ip: IpAddr) -> Value {
     json!({"ip_address": ip.to_string(), "hostname": host, "fqdn": format!("{host}.openstacklocal.")})
 }
 
-/// What a port's body asks for.
+/// The checks of a port's body.
 impl Session<'_> {
     fn existing_groups(&self, wanted: &[Value]) -> Result<Vec<Uuid>> {
         wanted

@@ -1,4 +1,4 @@
-//! QoS policies, without their rules: what networks, ports and floating IPs may use.
+//! QoS policies, without their rules: networks, ports and floating IPs may use them.
 
 use http::StatusCode;
 use serde_json::{Map, Value};
@@ -62,7 +62,7 @@ impl Row for QosPolicy {
         Ok(())
     }
 
-    /// The refusal names the first user alone.
+    /// The refusal names only the first user.
     fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
         let id = self.meta.id;
         let store = session.store();
@@ -97,7 +97,7 @@ fn user<R: Row>(store: &Store, policy: Uuid) -> Option<Uuid> {
     rows.find(used).map(|row| row.meta().id)
 }
 
-/// A policy that a body names must be there.
+/// Checks that a policy named in a body exists.
 pub(super) fn check(session: &Session<'_>, body: &Map<String, Value>) -> Result<()> {
     match body::id(body, USED)? {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! What all kinds answer to: lists, POST, PUT, DELETE and tags.
+//! The methods of all kinds: lists, POST, PUT, DELETE and tags.
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -8,7 +8,7 @@ use super::session::{Session, keep, tag_set};
 use super::{body, lists};
 use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
-/// What all kinds answer to.
+/// Handles the methods that all kinds share.
 pub(super) fn resource<R: Row>(
     session: &mut Session<'_>,
     call: &Call<'_>,
@@ -20,7 +20,7 @@ pub(super) fn resource<R: Row>(
             lists::list::<R>(call, &session.scope(), session.neutron.page_max).map(Answer::ok)
         }
         ("POST", []) => create::<R>(session, call),
-        // There is no bulk DELETE and no bulk PUT: the id is taken for missing.
+        // There is no bulk DELETE or PUT: Neutron reports a missing id.
         ("PUT" | "DELETE", []) => Err(R::KIND.missing("None")),
         ("GET", [id]) => {
             let row = session.named::<R>(id)?;
@@ -46,7 +46,7 @@ pub(super) fn resource<R: Row>(
     }
 }
 
-/// The body of `GET` on a collection below a parent: all its rows that the caller sees.
+/// Returns the body of `GET` on a collection below a parent: all its rows that the caller sees.
 pub(super) fn rows_below<R: Row>(
     session: &Session<'_>,
     call: &Call<'_>,
@@ -117,7 +117,7 @@ fn update<R: Row>(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Resul
     let body = call.json();
     let empty = Map::new();
     let attributes = body.get(R::KIND.singular).and_then(Value::as_object);
-    // A body that cannot be is refused before the id is looked up; a missing one after it.
+    // An invalid body is refused before the id is looked up; a missing one after it.
     body::checked(
         R::KIND,
         attributes.unwrap_or(&empty),
@@ -148,7 +148,7 @@ fn update<R: Row>(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Resul
     ))
 }
 
-/// `/{collection}/{id}/tags` and `/tags/{tag}`.
+/// Handles `/{collection}/{id}/tags` and `/tags/{tag}`.
 fn tags<R: Row>(
     session: &mut Session<'_>,
     call: &Call<'_>,

@@ -1,4 +1,4 @@
-//! Deleted resources that come back: another system, a resync or an import made them anew.
+//! Revival of deleted resources, as if another system, a resync or an import had re-created them.
 use std::collections::BTreeMap;
 
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use super::trunks::Trunk;
 use super::{Changes, Neutron};
 use crate::sandbox::ids::Ids;
 
-/// Old ids and the ones that replace them; empty when things come back under their own.
+/// Old ids and their replacements; empty when resources are revived under their own ids.
 #[derive(Default)]
 pub(super) struct Renamed(BTreeMap<Uuid, Uuid>);
 
@@ -25,8 +25,8 @@ impl Renamed {
 }
 
 impl Neutron {
-    /// Brings back what `changes` deleted, with all attributes. What is there now stays; a trunk
-    /// gets its subports back, a router its interfaces and routes. `as_new`: under new ids.
+    /// Revives the resources that `changes` deleted, with all attributes, under new ids if `as_new`.
+    /// Resources that exist stay; a trunk gets its subports back, a router its interfaces and routes.
     pub(in crate::sandbox) fn revive(&mut self, changes: Changes, as_new: bool) {
         let Changes(mut changes) = changes;
         let names = if as_new {
@@ -34,7 +34,7 @@ impl Neutron {
         } else {
             Renamed::default()
         };
-        // What others lie on comes first.
+        // Networks and subnets first: the others need them.
         changes.sort_by_key(|change| match change {
             Undo::Network(..) => 0,
             Undo::Subnet(..) => 1,
@@ -62,14 +62,14 @@ impl Neutron {
                 Undo::NdpProxy(_, Some(row)) => put_back(&mut self.store, row, &names),
                 Undo::MeteringLabel(_, Some(row)) => put_back(&mut self.store, row, &names),
                 Undo::MeteringRule(_, Some(row)) => put_back(&mut self.store, row, &names),
-                // It was made by the call, so there is nothing to bring back.
+                // The call created it, so there is nothing to revive.
                 _ => {}
             }
         }
     }
 }
 
-/// A new id for each row that is gone.
+/// Chooses a new id for each row that is gone.
 fn new_names(changes: &[Undo], store: &Store, ids: &mut Ids) -> Renamed {
     let mut names = Renamed::default();
     for change in changes {
@@ -117,7 +117,7 @@ fn put_back<R: Row>(store: &mut Store, mut row: R, names: &Renamed) {
     }
 }
 
-/// A port cannot come back without its network.
+/// A port is not revived without its network.
 pub(super) fn put_back_port(store: &mut Store, mut port: Port, names: &Renamed) {
     port.rename(names);
     if store.get::<Network>(port.network).is_some() {

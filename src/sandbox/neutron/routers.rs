@@ -155,7 +155,7 @@ impl Row for Router {
         ))
     }
 
-    /// Its conntrack helpers go with it.
+    /// Deletes the router with its conntrack helpers and its gateway port.
     fn delete(session: &mut Session<'_>, id: Uuid) {
         let helpers = conntrack::helpers_of(session.store(), id);
         for helper in helpers.map(|it| it.meta.id).collect::<Vec<_>>() {
@@ -169,7 +169,7 @@ impl Row for Router {
     }
 }
 
-/// `PUT /routers/{id}/{action}`.
+/// Handles `PUT /routers/{id}/{action}`.
 pub(super) fn act(
     session: &mut Session<'_>,
     id: Uuid,
@@ -206,7 +206,7 @@ pub(super) fn bad_router(message: &str) -> Refusal {
     Refusal::bad_request("BadRequest", format!("Bad router request: {message}"))
 }
 
-/// The subnets of a router's interfaces.
+/// Lists the subnets of a router's interfaces.
 pub(super) fn connected<'a>(
     store: &'a Store,
     router: &'a Router,
@@ -219,7 +219,7 @@ pub(super) fn connected<'a>(
         .filter_map(|(subnet, _)| store.get::<Subnet>(*subnet))
 }
 
-/// The router that leads from a subnet to an external network, for a floating IP.
+/// Returns the router that leads from a subnet to an external network, for a floating IP.
 pub(super) fn leading_to(store: &Store, subnet: Uuid, external: Uuid) -> Option<Uuid> {
     super::subnets::users(store, subnet)
         .filter_map(|port| store.get::<Port>(port))

@@ -1,4 +1,4 @@
-//! Address scopes: what keeps the prefixes of its pools apart.
+//! Address scopes, which keep the prefixes of their pools apart.
 
 use http::StatusCode;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! Builds a topology at once, past the API: 100,000 ports in seconds.
+//! Builds a topology at once, bypassing the API: 100,000 ports in seconds.
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use super::{Neutron, Session};
 use crate::sandbox::Caller;
 use crate::sandbox::wire::{Answer, Refusal, Result};
 
-/// Networks of one seed: their subnets are /16 blocks of 10.0.0.0/8 (and 11, 12, …).
+/// Number of networks of one seed. Their subnets are /16 blocks of 10.0.0.0/8 (and 11, 12, …).
 const NETWORKS_MAX: u32 = 10_000;
-/// Hosts of a /16, less gateway, DHCP port and room for trunks and routes.
+/// Hosts of a /16, minus the gateway, the DHCP port and a reserve for trunks and routes.
 const PORTS_MAX: u32 = 60_000;
-/// VIPs beside so many ports in a /16.
+/// Number of VIPs that fit into a /16 beside that many ports.
 const LOAD_BALANCERS_MAX: u32 = 5_000;
-/// Owners of the ports of a seeded network, repeated.
+/// Owners of the ports of a seeded network, in rotation.
 const OWNERS: [&str; 8] = [
     "compute:nova",
     "compute:nova",
@@ -40,25 +40,25 @@ const OWNERS: [&str; 8] = [
 ];
 const SUBPORTS: u32 = 2;
 
-/// What `POST /sandbox/v1/seed` takes.
+/// The body of `POST /sandbox/v1/seed`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::sandbox) struct Seed {
     /// The first region when missing.
     pub(in crate::sandbox) region: Option<String>,
-    /// Every name starts with it; `seed` when missing. `prefix` is another word for it.
+    /// Prefix of all names; `seed` when missing. `prefix` is an alias.
     #[serde(alias = "prefix")]
     name: Option<String>,
     /// Name or id; `admin` when missing.
     pub(in crate::sandbox) project: Option<String>,
     networks: u32,
-    /// Beside the network's DHCP port, router interface and trunk ports.
+    /// In addition to the network's DHCP port, router interface and trunk ports.
     ports_per_network: u32,
     routers: u32,
-    /// Each on a port of its own behind a router, round the networks.
+    /// Each on a port of its own behind a router, spread over the networks.
     floating_ips: u32,
     trunks: u32,
-    /// Each a `compute:nova` port with a device of its own, round the networks.
+    /// Each a `compute:nova` port with a device of its own, spread over the networks.
     servers: u32,
     /// On the first network, each with a listener, a pool of two members and a health monitor.
     pub(in crate::sandbox) load_balancers: u32,
@@ -66,7 +66,7 @@ pub(in crate::sandbox) struct Seed {
     pub(in crate::sandbox) images: u32,
 }
 
-/// The ids of what a seed made.
+/// The ids of the resources that a seed created.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(in crate::sandbox) struct Seeded {
     networks: Vec<Uuid>,
@@ -75,7 +75,7 @@ pub(in crate::sandbox) struct Seeded {
     routers: Vec<Uuid>,
     floating_ips: Vec<Uuid>,
     trunks: Vec<Uuid>,
-    /// Of the devices; their ports are among `ports`.
+    /// Ids of the devices; their ports are among `ports`.
     servers: Vec<Uuid>,
     pub(in crate::sandbox) images: Vec<Uuid>,
     external_network: Option<Uuid>,
@@ -83,7 +83,7 @@ pub(in crate::sandbox) struct Seeded {
 }
 
 impl Seed {
-    /// What every name starts with.
+    /// Returns the prefix of all names.
     pub(in crate::sandbox) fn prefix(&self) -> &str {
         self.name.as_deref().unwrap_or("seed")
     }
@@ -96,9 +96,9 @@ impl Seeded {
 }
 
 impl Neutron {
-    /// Network `i` has a subnet, a DHCP port, `ports_per_network` ports, and is an interface of
-    /// router `i mod routers`. A router has a gateway to the network `external` and, where it has
-    /// a network, an extra route. Trunk `i` has its parent on network `i` and its subports on the
+    /// Creates the resources of a seed. Network `i` has a subnet, a DHCP port, `ports_per_network` ports, and
+    /// an interface on router `i mod routers`. A router has a gateway to the network `external` and, if it
+    /// has an interface, an extra route. Trunk `i` has its parent port on network `i` and its subports on the
     /// networks that follow.
     pub(in crate::sandbox) fn seed(
         &mut self,
@@ -184,7 +184,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// `slot` chooses the address block, so that seeds do not collide.
+/// Creates one network. `slot` selects the address block, so that seeds do not collide.
 fn network(
     session: &mut Session<'_>,
     seed: &Seed,
@@ -247,14 +247,14 @@ fn network(
     Ok(())
 }
 
-/// 10.0.0.0/16, 10.1.0.0/16, … 11.0.0.0/16 …
+/// Returns the block of a slot: 10.0.0.0/16, 10.1.0.0/16, … 11.0.0.0/16 …
 fn block(slot: usize) -> Ipv4Net {
     let slot = u32::try_from(slot).unwrap_or(0) % (100 << 8);
     let address = Ipv4Addr::from((10 << 24) + (slot << 16));
     Ipv4Net::new_assert(address, 16)
 }
 
-/// The network `external`, shared by all seeds: 172.24.0.0/14 holds 262,000 floating IPs.
+/// Returns the network `external`, which all seeds share: 172.24.0.0/14 has room for 262,000 floating IPs.
 fn external_network(session: &mut Session<'_>) -> Result<Uuid> {
     let known = session
         .store()
@@ -327,7 +327,7 @@ fn router(
     Ok(id)
 }
 
-/// A port made by the API's own rules.
+/// Creates a port by the API's own rules.
 fn extra_port(
     session: &mut Session<'_>,
     network: Uuid,

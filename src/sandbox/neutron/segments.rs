@@ -1,4 +1,4 @@
-//! Segments: each network has one from its start, and an admin may add more.
+//! Segments: each network has an initial one, and an admin may add more.
 
 use http::StatusCode;
 use serde_json::{Map, Value};
@@ -57,7 +57,7 @@ impl Row for Segment {
         Some(match name {
             "network_id" => self.network.to_string().into(),
             "segmentation_id" => self.number.into(),
-            // That of the network's own one.
+            // The initial segment has no name or description.
             "name" if self.meta.name.is_empty() => Value::Null,
             "description" if self.meta.name.is_empty() => Value::Null,
             _ => return None,
@@ -94,7 +94,7 @@ impl Row for Segment {
         Ok(())
     }
 
-    /// Neutron says it twice at least.
+    /// Refuses if a subnet uses the segment. The message says so twice, as Neutron's does at least.
     fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
         let id = self.meta.id;
         let store = session.store();
@@ -125,8 +125,8 @@ impl Row for Segment {
     }
 }
 
-/// The one that a network has from its start. Its id comes from the network's, so that those of all
-/// else that is seeded stay as they were.
+/// Returns the initial segment of a network. Its id is derived from the network's, so that it takes none of
+/// the ids of a seed.
 pub(super) fn first_of(network: &Network) -> Segment {
     const OWN: u128 = 0x5e60_0000_0000;
     Segment {

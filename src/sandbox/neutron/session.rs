@@ -1,4 +1,4 @@
-//! One call at work: what it may see, and how it changes things.
+//! The context of one call: its rights, and its changes.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use super::{Neutron, Scope, body};
 use crate::sandbox::Caller;
 use crate::sandbox::wire::{Refusal, Result};
 
-/// One call at work.
+/// The context of one call.
 pub(super) struct Session<'a> {
     pub(super) neutron: &'a mut Neutron,
     pub(super) caller: &'a Caller,
     pub(super) now: DateTime<Utc>,
     /// The revision number of `If-Match`.
     pub(super) if_match: Option<u64>,
-    /// Changes that stay even when the call is refused.
+    /// Changes that are kept even when the call is refused.
     pub(super) committed: Vec<Undo>,
 }
 
@@ -40,7 +40,7 @@ impl Session<'_> {
         }
     }
 
-    /// Makes what was changed so far stay, even when the call is refused.
+    /// Keeps the changes so far even if the call is refused.
     pub(super) fn commit(&mut self) {
         self.committed.extend(self.neutron.store.recorded());
         self.neutron.store.record();
@@ -73,14 +73,14 @@ impl Session<'_> {
         });
     }
 
-    /// A row that is known to be there.
+    /// Returns a row that is known to exist.
     pub(super) fn row<R: Row>(&self, id: Uuid) -> Result<&R> {
         self.store().get(id).ok_or_else(|| R::KIND.missing(id))
     }
 
-    /// The row that an id in a path or a body names, if the caller may see it.
+    /// Returns the row that an id in a path or a body names, if the caller may see it.
     pub(super) fn named<R: Row>(&self, text: &str) -> Result<&R> {
-        // Only the form with dashes is an id here, though `Uuid` reads others.
+        // Only the form with dashes is a valid id, although `Uuid` reads others.
         let id = Some(text)
             .filter(|text| text.len() == 36)
             .and_then(|text| text.parse().ok());
@@ -89,14 +89,14 @@ impl Session<'_> {
             .ok_or_else(|| R::KIND.missing(text))
     }
 
-    /// The row that a required attribute of a body names.
+    /// Returns the row that a required attribute of a body names.
     pub(super) fn referred<R: Row>(&self, body: &Map<String, Value>, name: &str) -> Result<R> {
         let text = body::required(body, name)?;
         body::id(body, name)?;
         self.named::<R>(text).cloned()
     }
 
-    /// What every new resource has, out of a checked body.
+    /// Returns the common properties of a new resource, from a checked body.
     pub(super) fn meta<R: Row>(&mut self, body: &Map<String, Value>) -> Result<Meta> {
         let project = match body.get("project_id").or_else(|| body.get("tenant_id")) {
             Some(Value::String(project)) => project.as_str().into(),
@@ -194,8 +194,8 @@ impl Session<'_> {
         )
     }
 
-    /// The id of a row that the caller may change. Others' rows are not found, shared ones and
-    /// readers are forbidden.
+    /// Returns the id of a row that the caller may change. Rows of others are not found; shared rows, and
+    /// changes by mere readers, are forbidden.
     pub(super) fn changeable<R: Row>(&self, text: &str, verb: &str) -> Result<Uuid> {
         let row = self.named::<R>(text)?;
         if !self.caller.writes() || !row.writable(&self.scope()) {
@@ -205,7 +205,7 @@ impl Session<'_> {
     }
 }
 
-/// Attributes that no rule reads are kept as they were given.
+/// Stores the attributes that no rule reads as they were given.
 pub(super) fn keep<R: Row>(meta: &mut Meta, body: &Map<String, Value>) {
     for (name, value) in body {
         if R::KIND

@@ -1,4 +1,4 @@
-//! One region's resources, their indexes, and a journal that can take changes back.
+//! One region's resources and their indexes, with a journal to roll changes back.
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -48,13 +48,13 @@ pub(super) struct Tables {
     pub(super) metering_rules: BTreeMap<Uuid, MeteringRule>,
 }
 
-/// Who refers to whom, so that no rule scans a table of 100,000 ports.
+/// Indexes of references, so that no rule scans a table of 100,000 ports.
 #[derive(Default)]
 pub(super) struct Indexes {
     pub(super) ports_by_network: Index<Uuid>,
     pub(super) ports_by_device: Index<String>,
     pub(super) ports_by_group: Index<Uuid>,
-    /// Subnet → address → port. Also the allocator's memory.
+    /// Subnet → address → port. Address allocation reads it too.
     pub(super) addresses: BTreeMap<Uuid, BTreeMap<IpAddr, Uuid>>,
     pub(super) subnets_by_network: Index<Uuid>,
     pub(super) segments_by_network: Index<Uuid>,
@@ -97,7 +97,7 @@ impl<K: Ord + Clone> Index<K> {
         }
     }
 
-    /// In ascending order.
+    /// Returns the ids of a key in ascending order.
     pub(super) fn of<'a, Q>(&'a self, key: &Q) -> impl Iterator<Item = Uuid> + use<'a, K, Q>
     where
         K: std::borrow::Borrow<Q>,
@@ -115,7 +115,7 @@ impl<K: Ord + Clone> Index<K> {
     }
 }
 
-/// What a row was before a change; `None`: it did not exist.
+/// A row before a change; `None`: it did not exist.
 #[derive(Clone)]
 pub(super) enum Undo {
     Network(Uuid, Option<Network>),
@@ -145,7 +145,7 @@ pub(super) enum Undo {
 pub(super) struct Store {
     tables: Tables,
     indexes: Indexes,
-    /// Set while changes may have to be taken back.
+    /// Set while changes may have to be rolled back.
     journal: Option<Vec<Undo>>,
 }
 
@@ -162,7 +162,7 @@ impl Store {
         &self.indexes
     }
 
-    /// Inserts or replaces.
+    /// Inserts or replaces a row.
     pub(super) fn put<R: Row>(&mut self, row: R) {
         let id = row.meta().id;
         self.forget::<R>(id);
@@ -187,7 +187,7 @@ impl Store {
         true
     }
 
-    /// Takes a row out of table and indexes, and notes what it was.
+    /// Removes a row from its table and the indexes, and journals its previous state.
     fn forget<R: Row>(&mut self, id: Uuid) -> Option<R> {
         let before = R::table_mut(&mut self.tables).remove(&id);
         if let Some(row) = &before {
@@ -199,17 +199,17 @@ impl Store {
         before
     }
 
-    /// Starts to note changes; what was noted before is dropped.
+    /// Starts a new journal of changes.
     pub(super) fn record(&mut self) {
         self.journal = Some(Vec::new());
     }
 
-    /// Stops to note changes, and returns them, oldest first.
+    /// Ends the journal and returns its changes, oldest first.
     pub(super) fn recorded(&mut self) -> Vec<Undo> {
         self.journal.take().unwrap_or_default()
     }
 
-    /// Takes changes back, the newest first.
+    /// Rolls changes back, newest first.
     pub(super) fn roll_back(&mut self, changes: Vec<Undo>) {
         for change in changes.into_iter().rev() {
             match change {

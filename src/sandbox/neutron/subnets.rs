@@ -1,4 +1,4 @@
-//! Subnets, and which address a port gets.
+//! Subnets, and the choice of a port's address in them.
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -60,7 +60,7 @@ static KIND: Kind = Kind {
         Attribute::new("created_at", 0, Unset::Absent),
         Attribute::new("updated_at", 0, Unset::Absent),
         Attribute::new("revision_number", F, Unset::Absent),
-        // Accepted as a filter, never shown.
+        // Accepted as a filter, but never shown.
         Attribute::new("shared", F, Unset::Absent),
     ],
 };
@@ -175,7 +175,7 @@ impl Row for Subnet {
         let used = users(session.store(), id)
             .filter_map(|port| session.store().get::<Port>(port))
             .any(|port| match automatic {
-                // Ports lose such addresses; only a router's interface holds the subnet.
+                // Ports lose automatic addresses; only a router's interface blocks the subnet.
                 true => port.is_router_interface(),
                 false => !goes_by_itself(&port.device_owner),
             });
@@ -191,7 +191,7 @@ impl Row for Subnet {
         Ok(())
     }
 
-    /// DHCP ports, and those with automatic addresses, stay without this subnet's addresses.
+    /// Deletes the subnet. DHCP ports, and those with automatic addresses, lose its addresses but stay.
     fn delete(session: &mut Session<'_>, id: Uuid) {
         let ports: Vec<Uuid> = users(session.store(), id).collect();
         for port in ports {
@@ -213,7 +213,7 @@ impl Subnet {
         }
     }
 
-    /// SLAAC or stateless DHCPv6, by either of its modes.
+    /// Whether addresses come from SLAAC or stateless DHCPv6, by either mode attribute.
     pub(super) fn has_automatic_addresses(&self) -> bool {
         ["ipv6_address_mode", "ipv6_ra_mode"].iter().any(|name| {
             let mode = self.meta.more.get(*name).and_then(Value::as_str);
@@ -225,7 +225,7 @@ impl Subnet {
         self.meta.more.get("segment_id")?.as_str()?.parse().ok()
     }
 
-    /// The allocation pools: all hosts but the gateway.
+    /// Returns the allocation pools: all hosts but the gateway.
     fn ranges(&self) -> Vec<(IpAddr, IpAddr)> {
         let (first, last) = edges(self.cidr);
         let Some(gateway) = self.gateway.filter(|ip| self.cidr.contains(ip)) else {
@@ -241,7 +241,7 @@ impl Subnet {
         ranges
     }
 
-    /// Addresses in the allocation pools, used or not.
+    /// Returns the number of addresses in the allocation pools, used or not.
     pub(super) fn room(&self) -> u128 {
         let number = |ip: IpAddr| match ip {
             IpAddr::V4(ip) => u128::from(u32::from(ip)),
@@ -252,7 +252,7 @@ impl Subnet {
         sizes.fold(0, u128::saturating_add)
     }
 
-    /// The next free address: behind the highest one in use, else the lowest gap.
+    /// Returns the next free address: the one after the highest in use, or else the lowest gap.
     pub(super) fn free_address(&self, store: &Store) -> Option<IpAddr> {
         let ranges = self.ranges();
         let used = store.indexes().addresses.get(&self.meta.id);
@@ -280,7 +280,7 @@ impl Subnet {
     }
 }
 
-/// The ports that have an address in a subnet.
+/// Returns the ports that have an address in a subnet.
 pub(super) fn users(store: &Store, subnet: Uuid) -> impl Iterator<Item = Uuid> + '_ {
     store
         .indexes()
@@ -290,7 +290,7 @@ pub(super) fn users(store: &Store, subnet: Uuid) -> impl Iterator<Item = Uuid> +
         .flat_map(|used| used.values().copied())
 }
 
-/// First and last host address.
+/// Returns the first and the last host address.
 fn edges(cidr: IpNet) -> (IpAddr, IpAddr) {
     match cidr {
         IpNet::V4(net) if net.prefix_len() < 31 => {
@@ -341,7 +341,7 @@ pub(super) fn overlap(one: IpNet, other: IpNet) -> bool {
     one.contains(&other) || other.contains(&one)
 }
 
-/// The first free block of a subnet pool.
+/// Returns the first free block of a subnet pool.
 fn from_pool(
     session: &Session<'_>,
     pool: Option<Uuid>,

@@ -111,7 +111,7 @@ impl Row for Trunk {
         Ok(())
     }
 
-    /// Subports are no obstacle; being disabled is.
+    /// A disabled trunk cannot be deleted; one with subports can.
     fn deletable(&self, _session: &mut Session<'_>) -> Result<()> {
         self.enabled()
     }
@@ -146,13 +146,13 @@ impl Trunk {
     }
 }
 
-/// `GET /trunks/{id}/get_subports`.
+/// Answers `GET /trunks/{id}/get_subports`.
 pub(super) fn subports(session: &Session<'_>, id: Uuid) -> Result<Value> {
     Ok(json!({"sub_ports": session.row::<Trunk>(id)?.subports_shown()}))
 }
 
-/// `PUT /trunks/{id}/add_subports` and `remove_subports`: answers the bare trunk. Neither raises
-/// the revision number.
+/// Handles `PUT /trunks/{id}/add_subports` and `remove_subports`: answers the bare trunk. Neither raises the
+/// revision number.
 pub(super) fn act(
     session: &mut Session<'_>,
     id: Uuid,

@@ -1,4 +1,4 @@
-//! What the load-balancer service asks of the network service: where a VIP may be, and its port.
+//! The load-balancer service's use of the network service: possible places of a VIP, and its port.
 use std::net::IpAddr;
 
 use chrono::{DateTime, Utc};
@@ -21,9 +21,8 @@ use crate::sandbox::wire::Answer;
 pub(in crate::sandbox) struct VipSubnet {
     pub(in crate::sandbox) id: Uuid,
     pub(in crate::sandbox) network: Uuid,
-    /// Whether an address lies in it.
     cidr: ipnet::IpNet,
-    /// Addresses that nobody has.
+    /// Number of free addresses.
     pub(in crate::sandbox) free: u128,
 }
 
@@ -34,7 +33,7 @@ impl VipSubnet {
             .is_ok_and(|address| self.cidr.contains(&address))
     }
 
-    /// Its hosts' addresses, in ascending order.
+    /// Returns the addresses of its hosts, in ascending order.
     pub(in crate::sandbox) fn hosts(&self) -> impl Iterator<Item = IpAddr> {
         self.cidr.hosts()
     }
@@ -44,7 +43,7 @@ impl VipSubnet {
     }
 }
 
-/// A port that a VIP is on.
+/// The port of a VIP.
 #[derive(Clone)]
 pub(in crate::sandbox) struct VipPort(Port);
 
@@ -57,7 +56,7 @@ impl VipPort {
         self.0.network
     }
 
-    /// Whose it is: empty for nobody's.
+    /// Returns the device that uses the port; empty for none.
     pub(in crate::sandbox) fn device(&self) -> &str {
         &self.0.device_id
     }
@@ -66,7 +65,7 @@ impl VipPort {
         self.0.meta.more.get("qos_policy_id")?.as_str()
     }
 
-    /// Subnet and address.
+    /// Returns the subnet and the address of each fixed IP.
     pub(in crate::sandbox) fn addresses(&self) -> impl Iterator<Item = (Uuid, String)> {
         self.0
             .fixed_ips
@@ -75,23 +74,23 @@ impl VipPort {
     }
 }
 
-/// What a balancer's port is to be.
+/// The properties of a balancer's new port.
 pub(in crate::sandbox) struct WantedPort<'a> {
     pub(in crate::sandbox) balancer: Uuid,
     pub(in crate::sandbox) project: &'a str,
     pub(in crate::sandbox) network: Uuid,
-    /// Subnet, and address if a certain one is wanted.
+    /// The subnet, and the address if a certain one is wanted.
     pub(in crate::sandbox) addresses: Vec<(Uuid, Option<String>)>,
-    /// The project's default group when empty.
+    /// Empty for the project's default group.
     pub(in crate::sandbox) groups: &'a Value,
 }
 
-/// What the name and the device of a balancer's port begin with.
+/// Prefixes of the name and the device of a balancer's port.
 const NAME: &str = "octavia-lb-";
 const DEVICE: &str = "lb-";
 
 impl Neutron {
-    /// Subnets, ports and all else are found with the caller's own rights.
+    /// Returns a row if the caller may see it.
     fn seen<R: Row>(&self, caller: &Caller, id: Uuid) -> Option<&R> {
         let scope = Scope {
             store: &self.store,
@@ -113,7 +112,7 @@ impl Neutron {
         })
     }
 
-    /// The subnets of a network; `None` when there is no such network.
+    /// Lists the subnets of a network; `None` when there is no such network.
     pub(in crate::sandbox) fn vip_network(
         &self,
         caller: &Caller,
@@ -140,7 +139,7 @@ impl Neutron {
         self.seen::<Group>(caller, id).is_some()
     }
 
-    /// Makes a balancer's port, by the rules of all ports; else the status of the refusal.
+    /// Creates a balancer's port by the rules of all ports, or returns the status of the refusal.
     pub(in crate::sandbox) fn make_vip_port(
         &mut self,
         wanted: &WantedPort<'_>,
@@ -159,7 +158,7 @@ impl Neutron {
         }
     }
 
-    /// Deletes a balancer's port, if it is still there.
+    /// Deletes a balancer's port, if it still exists.
     pub(in crate::sandbox) fn delete_vip_port(&mut self, id: Uuid, now: DateTime<Utc>) {
         let service = Caller::admin_of("");
         self.transact(&service, now, |session| {
@@ -168,7 +167,7 @@ impl Neutron {
         });
     }
 
-    /// Puts a deleted port back, for the same balancer or, under a new id, for another.
+    /// Revives a deleted port for the same balancer or, under a new id, for another.
     pub(in crate::sandbox) fn put_back_vip_port(
         &mut self,
         port: VipPort,

@@ -23,7 +23,7 @@ const CREATED: Attribute = Attribute::new("created_at", Shape::Computed, F, Unse
 const UPDATED: Attribute = Attribute::new("updated_at", Shape::Computed, F, Unset::Absent);
 const TAGS: Attribute = Attribute::new("tags", Shape::Texts, P | U, Unset::List);
 
-/// One that is shown and never given.
+/// Returns an attribute that is only shown: no body may set it.
 const fn shown(name: &'static str, flags: u8) -> Attribute {
     Attribute::new(name, Shape::Computed, flags, Unset::Absent)
 }

@@ -1,4 +1,4 @@
-//! Load balancers: where their VIP is, and when they may change or go.
+//! Load balancers: placement of their VIP, and the rules for changing and deleting them.
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -13,10 +13,10 @@ use crate::sandbox::wire::{Refusal, Result};
 
 /// The only provider that is enabled.
 const PROVIDER: &str = "testbed";
-/// Addresses that a subnet must have left to be chosen: the VIP's, and an amphora's.
+/// Free addresses that a subnet needs to be chosen: one for the VIP and one for an amphora.
 const FREE_MIN: u128 = 2;
 
-/// Where a VIP is to be, as far as that is known before its port is made.
+/// The placement of a VIP, as far as it is known before its port is created.
 struct Place {
     network: Uuid,
     subnet: Uuid,
@@ -63,7 +63,7 @@ fn id_in(body: &Map<String, Value>, name: &str) -> Option<Uuid> {
     body.get(name)?.as_str()?.parse().ok()
 }
 
-/// In the API's order: a port decides everything, else a network, else a subnet.
+/// Places the VIP in the API's order: a port decides everything, else a network, else a subnet.
 fn place(session: &Session<'_>, body: &Map<String, Value>) -> Result<Place> {
     let address = body.get("vip_address").and_then(Value::as_str);
     let subnet = id_in(body, "vip_subnet_id");
@@ -173,7 +173,7 @@ fn on_network(
     })
 }
 
-/// The first subnet with room, of version 4 if there is one.
+/// Returns the first subnet with enough free addresses, preferably of IP version 4.
 fn roomy(subnets: &[VipSubnet]) -> Result<&VipSubnet> {
     if subnets.is_empty() {
         return Err(invalid("Supplied network does not contain a subnet."));
@@ -187,7 +187,7 @@ fn roomy(subnets: &[VipSubnet]) -> Result<&VipSubnet> {
         })
 }
 
-/// The additional VIPs: other subnets of the same network.
+/// Returns the additional VIPs: in other subnets of the same network.
 fn more(
     session: &Session<'_>,
     place: &Place,
@@ -221,7 +221,7 @@ fn more(
     Ok(more)
 }
 
-/// What else a body may name that is not there.
+/// Refuses a body that names a security group, flavor, zone or provider that does not exist.
 fn check_extras(session: &Session<'_>, body: &Map<String, Value>) -> Result<()> {
     let groups = body.get("vip_sg_ids").and_then(Value::as_array);
     for group in groups.into_iter().flatten().filter_map(Value::as_str) {
@@ -247,7 +247,7 @@ fn check_extras(session: &Session<'_>, body: &Map<String, Value>) -> Result<()> 
     }
 }
 
-/// Takes the user's port as it is, or makes one. What Neutron refuses is told by its status alone.
+/// Takes the user's port, or creates one. Of Neutron's refusal only the status is reported.
 fn vip(session: &mut Session<'_>, balancer: &Item, place: Place) -> Result<Vip> {
     let owned = place.port.is_none();
     let port = match place.port {
@@ -319,7 +319,7 @@ pub(super) fn update(
     Ok(())
 }
 
-/// Puts what a body names into an item.
+/// Copies the attributes of a body into an item.
 pub(super) fn set(session: &mut Session<'_>, item: &Item, body: &Map<String, Value>) {
     let form = item.kind.form();
     session.edit(item.id, |item| {
@@ -333,7 +333,8 @@ pub(super) fn set(session: &mut Session<'_>, item: &Item, body: &Map<String, Val
     });
 }
 
-/// With children only when told so. One that failed may go, one that is pending may not.
+/// Deletes a balancer; one with children only on request (`cascade`). An ERROR one can be deleted, a pending
+/// one cannot.
 pub(super) fn delete(
     session: &mut Session<'_>,
     balancer: &Item,

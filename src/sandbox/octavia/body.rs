@@ -1,4 +1,4 @@
-//! What the API checks in a body before any rule of a kind is asked, and in which words.
+//! The API's checks of a body that precede the rules of each kind, and their messages.
 use std::net::IpAddr;
 
 use http::StatusCode;
@@ -9,7 +9,7 @@ use super::kind::{Attribute, Form, G, Kind, M, P, R, Shape, U};
 use crate::sandbox::wire::{Call, Refusal, Result};
 
 const PERSISTENCES: [&str; 3] = ["APP_COOKIE", "HTTP_COOKIE", "SOURCE_IP"];
-/// Statuses that a redirection may have.
+/// Status codes that a redirection may use.
 const CODES: [i64; 5] = [301, 302, 303, 307, 308];
 const VIP_FIELDS: [&str; 3] = ["subnet_id", "ip_address", "port_id"];
 
@@ -29,7 +29,7 @@ pub(super) fn invalid(detail: &str) -> Refusal {
     bad(format!("Validation failure: {detail}"))
 }
 
-/// An attribute has a value that it must not have.
+/// Returns the refusal of an attribute's value.
 fn wrong(name: &str, value: &Value, problem: &str) -> Refusal {
     bad(format!(
         "Invalid input for field/attribute {name}. Value: '{}'. {problem}",
@@ -43,17 +43,17 @@ pub(super) enum Verb {
     Put,
 }
 
-/// What is being read, for messages.
+/// The body that is being read, for messages.
 struct Reader<'a> {
     argument: &'static str,
     body: &'a Value,
 }
 
-/// The attributes in a body, checked against the kind, as they are stored.
+/// Returns the attributes in a body as they are stored, checked against the kind.
 ///
-/// Refuses in the API's order: no body, no JSON, another word around the attributes; then
-/// attributes that the kind does not have; then each attribute in the order of the kind. Where the
-/// API fails on a body that it did not expect, so does this.
+/// Refuses in the API's order: no body; no JSON; another word around the attributes; attributes that the kind
+/// does not have; then each attribute in the kind's order. Where the API fails on a body that it did not
+/// expect, so does this function.
 pub(super) fn read(kind: Kind, verb: Verb, call: &Call<'_>) -> Result<Map<String, Value>> {
     let form = kind.form();
     let (argument, first_read) = match verb {
@@ -116,7 +116,7 @@ fn refuse_unknown(path: &str, unknown: &[&str]) -> Result<()> {
     )))
 }
 
-/// Whether an attribute may stand in a body. `within`: inside the creation of a load balancer.
+/// Whether an attribute may be in a body. `within`: inside the creation of a load balancer.
 fn takes(attribute: &Attribute, verb: Verb, within: bool) -> bool {
     match verb {
         Verb::Put => attribute.is(U),
@@ -124,7 +124,7 @@ fn takes(attribute: &Attribute, verb: Verb, within: bool) -> bool {
             (attribute.is(P) && !attribute.is(R) || attribute.is(G))
                 && !matches!(attribute.name, "project_id" | "tenant_id")
         }
-        // Only a whole load balancer is made together with what is in it.
+        // Only a load balancer can be created together with its contents.
         Verb::Post => {
             attribute.is(P)
                 || matches!(
@@ -179,7 +179,7 @@ impl Reader<'_> {
         Ok(read)
     }
 
-    /// A problem that is found before it is known which attribute has it.
+    /// Returns the refusal of a problem that no attribute can be named for yet.
     fn unreadable(&self, problem: &str) -> Refusal {
         wrong(self.argument, self.body, problem)
     }
@@ -251,7 +251,7 @@ impl Reader<'_> {
             .map(Value::Object)
     }
 
-    /// A pool may be named that is described elsewhere in the same body.
+    /// Reads a pool, or the name of a pool that is described elsewhere in the same body.
     fn child_or_name(&self, path: &str, value: &Value) -> Result<Value> {
         let given = object(value)?;
         if given.keys().all(|name| name == "name") {
@@ -312,7 +312,7 @@ fn text(name: &str, value: &Value, max: usize) -> Result<Value> {
     }
 }
 
-/// The API shows the choices in an order that changes with each start.
+/// Checks a choice. The API lists the choices in an order that changes with each start.
 fn choice(name: &str, value: &Value, choices: &[&str]) -> Result<Value> {
     if value.as_str().is_some_and(|word| choices.contains(&word)) {
         return Ok(value.clone());
@@ -361,7 +361,7 @@ fn vip(path: &str, given: &Map<String, Value>) -> Result<Value> {
     }
 }
 
-/// Python's name for a JSON value's type.
+/// Returns Python's name for a JSON value's type.
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "NoneType",
@@ -374,7 +374,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// As Python puts it into a text.
+/// Returns a value as Python's `str` shows it.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -382,7 +382,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// As Python shows it within a list.
+/// Returns a value as Python's `repr` shows it.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),

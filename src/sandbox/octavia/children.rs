@@ -1,4 +1,4 @@
-//! What is in a load balancer: where it may be made, and what its changes involve.
+//! The contents of a load balancer: where they can be created, and what their changes involve.
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -11,9 +11,9 @@ use super::session::{Session, missing};
 use super::store::{Item, Status};
 use crate::sandbox::wire::{Refusal, Result};
 
-/// An address that no member may have: the metadata service's.
+/// The metadata service's address, which no member may have.
 const RESERVED: &str = "169.254.169.254";
-/// Pool protocols that a listener's protocol goes with.
+/// Pool protocols that fit each listener protocol.
 const PROTOCOLS: [(&str, &[&str]); 7] = [
     ("TCP", &["HTTP", "HTTPS", "PROXY", "PROXYV2", "TCP"]),
     ("HTTP", &["HTTP", "PROXY", "PROXYV2"]),
@@ -23,9 +23,9 @@ const PROTOCOLS: [(&str, &[&str]); 7] = [
     ("SCTP", &["SCTP"]),
     ("PROMETHEUS", &[]),
 ];
-/// Protocols that are one of their own on the wire; all others are TCP.
+/// Protocols with a transport of their own; all others use TCP.
 const OWN_TRANSPORT: [&str; 2] = ["UDP", "SCTP"];
-/// What only monitors that speak HTTP have, and what it is when it is not given.
+/// Attributes that only HTTP monitors have, with their defaults.
 const HTTP_ONLY: [(&str, &str); 3] = [
     ("http_method", "GET"),
     ("url_path", "/"),
@@ -38,7 +38,7 @@ pub(super) fn text<'b>(body: &'b Body, name: &str) -> Option<&'b str> {
     body.get(name).and_then(Value::as_str)
 }
 
-/// Makes one by a call of its own; `holder` is what the path leads through.
+/// Creates a resource by a call of its own; `holder` is the resource in the path that contains it.
 pub(super) fn create(
     session: &mut Session<'_>,
     kind: Kind,
@@ -174,7 +174,7 @@ fn is_subnet(session: &Session<'_>, id: &str) -> bool {
         .is_ok_and(|id| session.neutron.vip_subnet(session.caller, id).is_some())
 }
 
-/// Makes one in `parent`, which is held already.
+/// Creates a resource in `parent`, whose balancer is pending already.
 pub(super) fn add(
     session: &mut Session<'_>,
     kind: Kind,
@@ -199,7 +199,7 @@ pub(super) fn add(
     Ok(id)
 }
 
-/// Two listeners of a balancer do not share a port, unless one is UDP and the other TCP.
+/// Refuses a listener whose port another listener of the balancer uses, unless one is UDP and the other TCP.
 fn check_listener(session: &Session<'_>, new: &Item) -> Result<()> {
     if new.text("protocol") == "TERMINATED_HTTPS"
         && new.value("default_tls_container_ref").is_null()
@@ -233,7 +233,7 @@ fn check_listener(session: &Session<'_>, new: &Item) -> Result<()> {
     }
 }
 
-/// The operating status of a new member.
+/// Returns the operating status of a new member.
 fn add_member(session: &Session<'_>, new: &Item) -> Result<&'static str> {
     let store = session.store();
     let (address, port) = (new.text("address"), new.value("protocol_port"));
@@ -260,7 +260,8 @@ fn not_of_type(name: &str, kind: &str) -> Refusal {
     ))
 }
 
-/// A pool has one monitor; what is about HTTP has defaults, or must not be given.
+/// Completes a new monitor: adds the defaults of HTTP attributes, or refuses them on other types. A pool has
+/// at most one monitor.
 fn complete_monitor(session: &Session<'_>, new: &mut Item) -> Result<()> {
     for (name, usual) in HTTP_ONLY {
         let given = !new.value(name).is_null();
@@ -327,7 +328,7 @@ fn check_monitor_change(monitor: &Item, body: &mut Body) -> Result<()> {
     Ok(())
 }
 
-/// Only a pool may be in use; everything takes with it what is in it.
+/// Deletes a resource with its contents. Only a pool can be in use.
 pub(super) fn delete(session: &mut Session<'_>, item: &Item) -> Result<()> {
     if item.kind == Kind::Pool
         && let Some(policy) = policies::user_of(session.store(), item)

@@ -1,6 +1,6 @@
-//! The creation of a load balancer with all that is in it.
+//! Creation of a load balancer together with its contents.
 //!
-//! Pools come first, so that listeners and policies can refer to them by name.
+//! Pools are created first, so that listeners and policies can refer to them by name.
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -59,7 +59,8 @@ fn items(body: &Body, name: &str) -> Vec<Body> {
         .collect()
 }
 
-/// A pool with more than a name is described where it is used.
+/// Gathers the pool of a listener or policy: a body with more than a name describes the pool, a mere name
+/// refers to it.
 fn gather(
     user: &Body,
     name: &str,
@@ -97,7 +98,7 @@ fn fill_pool(session: &mut Session<'_>, id: Uuid, body: &Body) -> Result<()> {
     Ok(())
 }
 
-/// Puts the id of a pool in the place of its name.
+/// Replaces the name of a pool by its id.
 fn resolve(body: &mut Body, name: &str, id_name: &str, pools: &Pools) -> Result<()> {
     let Some(pool) = body.get(name).and_then(|pool| pool.get("name")) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What Octavia's kinds have in common: their names and their attributes.
+//! The common form of Octavia's kinds: their names and their attributes.
 use super::attributes;
 pub(super) use crate::sandbox::unset::Unset;
 
@@ -13,21 +13,21 @@ pub(super) enum Kind {
     Rule,
 }
 
-/// How a kind is called, and what it has.
+/// The names and the attributes of a kind.
 pub(super) struct Form {
-    /// Around one in a body.
+    /// The key around one resource in a body.
     pub(super) singular: &'static str,
-    /// Around a list in a body.
+    /// The key around a list in a body.
     pub(super) plural: &'static str,
-    /// In messages.
+    /// The name in messages.
     pub(super) title: &'static str,
-    /// The names that the API's functions have for a body: POST's and PUT's. Messages show them.
+    /// The parameter names of the API's functions for POST and PUT, as messages show them.
     pub(super) arguments: (&'static str, &'static str),
-    /// What the API reads first of a body: its message about `{}` shows it. POST's and PUT's.
+    /// The attribute that the API reads first, for POST and PUT: its message about `{}` shows it.
     pub(super) first_read: (&'static str, &'static str),
-    /// In the order in which the API checks them.
+    /// The attributes, in the order in which the API checks them.
     pub(super) attributes: &'static [Attribute],
-    /// Filters that no attribute is shown for; those that name what the kind is in.
+    /// Filters by the parent, which no attribute shows.
     pub(super) parents: &'static [&'static str],
 }
 
@@ -59,25 +59,25 @@ pub(super) const U: u8 = 2;
 pub(super) const M: u8 = 4;
 /// Attribute may be used to filter and to sort a list.
 pub(super) const F: u8 = 8;
-/// Attribute is the parent: at creation only, and not within the parent's own creation.
+/// Attribute is the parent: given at creation only, and not within the parent's own creation.
 pub(super) const R: u8 = 16;
-/// Attribute may be given within the creation of a load balancer only.
+/// Attribute may be given only within the creation of a load balancer.
 pub(super) const G: u8 = 32;
-/// Attribute is a collection that the database cannot compare: to filter by it is an error.
+/// Attribute is a collection that the database cannot compare: filtering by it is an error.
 pub(super) const C: u8 = 64;
 
-/// What a value must look like.
+/// The form of a value.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
-    /// With at most so many characters.
+    /// A text with at most this many characters.
     Text(usize),
     Id,
     Ids,
     Flag,
-    /// Least and most.
+    /// A number between a minimum and a maximum.
     Number(i64, i64),
     Decimal,
-    /// The status of a redirection.
+    /// The status code of a redirection.
     Code,
     Choice(&'static [&'static str]),
     Address,
@@ -86,13 +86,13 @@ pub(super) enum Shape {
     TextMap,
     Persistence,
     Vips,
-    /// One of a kind within the creation of a load balancer.
+    /// One resource of a kind, within the creation of a load balancer.
     Child(Kind),
-    /// A pool there, which may be a name alone.
+    /// A pool within such a creation; its name alone is enough.
     PoolOrName,
-    /// Many of a kind there.
+    /// Several resources of a kind within such a creation.
     Children(Kind),
-    /// Worked out, never given.
+    /// Computed; no body may set it.
     Computed,
 }
 

@@ -11,10 +11,10 @@ use super::store::{Item, Store};
 use super::view::{Depth, plain_value, view};
 use crate::sandbox::wire::{Call, Refusal, Result};
 
-/// Octavia's own limit, unless it is configured.
+/// Octavia's default page limit.
 const PAGE_MAX: usize = 1000;
 
-/// Parameters that are no filters.
+/// Parameters that are not filters.
 const CONTROLS: [&str; 7] = [
     "limit",
     "marker",
@@ -26,24 +26,24 @@ const CONTROLS: [&str; 7] = [
 ];
 const TAG_FILTERS: [&str; 4] = ["tags", "tags-any", "not-tags", "not-tags-any"];
 
-/// Which of a kind a list is about.
+/// The resources that a list covers.
 pub(super) struct Scope<'a> {
     pub(super) kind: Kind,
-    /// What they are in; `None` for all.
+    /// Their parent; `None` for all.
     pub(super) parent: Option<Uuid>,
-    /// Whose they are; `None` for all.
+    /// Their project; `None` for all.
     pub(super) project: Option<&'a str>,
 }
 
-/// Attribute, and whether ascending.
+/// An attribute, and whether its order is ascending.
 type Sort<'a> = (&'a str, bool);
 
-/// A refusal from before the API's own functions: it has another shape.
+/// Returns a refusal from the layer before the API's own functions, which has another shape.
 fn page(message: String) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, "Bad Request", message)
 }
 
-/// The wanted attributes of a list or a single resource; empty for all.
+/// Returns the wanted attributes of a list or a single resource; empty for all.
 pub(super) fn fields<'a>(call: &'a Call<'_>) -> Vec<&'a str> {
     call.query
         .iter()
@@ -52,7 +52,7 @@ pub(super) fn fields<'a>(call: &'a Call<'_>) -> Vec<&'a str> {
         .collect()
 }
 
-/// The body of `GET` on a collection.
+/// Returns the body of `GET` on a collection.
 pub(super) fn list(call: &Call<'_>, store: &Store, scope: &Scope<'_>) -> Result<Value> {
     let limit = limit(call)?;
     let sorts = sorts(call)?;
@@ -84,7 +84,7 @@ pub(super) fn list(call: &Call<'_>, store: &Store, scope: &Scope<'_>) -> Result<
         rows.retain(|item| compare(store, item, marker, &sorts) == wanted);
     }
     rows.sort_by(|one, other| compare(store, one, other, &sorts));
-    // A reversed page too begins at the front, not before the marker.
+    // A reversed page also begins at the front, not before the marker.
     rows.truncate(limit.unwrap_or(usize::MAX));
     let fields = fields(call);
     let items: Vec<Value> = rows
@@ -98,7 +98,7 @@ pub(super) fn list(call: &Call<'_>, store: &Store, scope: &Scope<'_>) -> Result<
     Ok(Value::Object(body))
 }
 
-/// `None`: everything in one answer.
+/// Returns the page limit; `None`: everything in one answer.
 fn limit(call: &Call<'_>) -> Result<Option<usize>> {
     match call.param("limit") {
         None => Ok(Some(PAGE_MAX)),
@@ -156,7 +156,8 @@ fn check_sorts(kind: Kind, mut sorts: Vec<Sort<'_>>) -> Result<Vec<Sort<'_>>> {
     Ok(sorts)
 }
 
-/// A filter may be given once only: the database is asked to compare with a list, and fails.
+/// Reads the filters. Each may be given only once: a second one makes the database compare with a list, which
+/// fails.
 fn filters(kind: Kind, call: &Call<'_>) -> Result<Vec<(String, String)>> {
     let form = kind.form();
     let mut found: Vec<(String, String)> = Vec::new();
@@ -227,7 +228,7 @@ fn tagged(item: &Item, name: &str, wanted: &str) -> bool {
     }
 }
 
-/// The one that a page begins behind. A deleted balancer still serves.
+/// Returns the resource after which a page begins. A deleted balancer is still valid.
 fn marker<'s>(store: &'s Store, kind: Kind, text: &str) -> Result<&'s Item> {
     text.parse()
         .ok()
@@ -267,7 +268,7 @@ fn order(one: &Option<Value>, other: &Option<Value>) -> Ordering {
     }
 }
 
-/// Links carry the limit, the sort keys and the marker, and nothing else: no filter, no fields, no
+/// Returns the links of a page. They carry the limit, the sort keys and the marker, but no filter, fields or
 /// directions. `next` is there whenever the page is full, `previous` whenever there was a marker.
 fn links(call: &Call<'_>, rows: &[&Item], limit: Option<usize>) -> Value {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {

@@ -1,10 +1,9 @@
 //! Octavia v2 of one region.
 //!
-//! A balancer takes one change at a time: it is PENDING_* until `settle` ends the change, and
-//! refuses others meanwhile. All kinds are stored alike, as `Item`s that know what they are in;
-//! what is special about each stands in `balancers` and `children`. The port of a VIP is made and
-//! deleted in the region's network service, which makes its networks "in use" by Neutron's own
-//! rules.
+//! A balancer takes one change at a time: it is PENDING_* until `settle` completes the change, and refuses
+//! others meanwhile. Resources of all kinds are stored alike, as `Item`s that know their parent; the modules
+//! `balancers` and `children` have the rules of each kind. The port of a VIP is created and deleted in the
+//! region's network service, so its networks are "in use" by Neutron's own rules.
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
@@ -45,11 +44,11 @@ use super::wire::{Answer, Call, Refusal, Result};
 pub(super) struct Octavia {
     store: Store,
     ids: Ids,
-    /// What comes back as soon as it is gone, and whether under new ids.
+    /// Resources to revive as soon as they are gone, and whether under new ids.
     returns: BTreeMap<Uuid, (Tree, bool)>,
 }
 
-/// What a call changed, so that a fault can take it back, or bring back what it deleted.
+/// The changes that a call made, so that a fault can roll them back or revive what the call deleted.
 #[derive(Default)]
 pub(super) struct Changes {
     undone: Vec<Undo>,
@@ -109,7 +108,7 @@ impl Octavia {
         let undone = self.store.recorded();
         let (answer, load_balancer) = match result {
             Ok(answer) => (answer, Changes { undone, deleted }),
-            // What was made in the network service stays there, as Octavia leaves it.
+            // Whatever was created in the network service stays there, as in Octavia.
             Err(refusal) => {
                 self.store.roll_back(undone);
                 (shaped(refusal), Changes::default())
@@ -130,7 +129,7 @@ impl Octavia {
     }
 }
 
-/// A refusal from before the API's own functions, which has a title, has the shape of a page.
+/// Gives a refusal its shape: one from before the API's own functions has a title and becomes a page.
 fn shaped(refusal: Refusal) -> Answer {
     if refusal.kind.is_empty() {
         return refusal.octavia();

@@ -1,4 +1,4 @@
-//! L7 policies and their rules: where a policy redirects to, and in which order they are asked.
+//! L7 policies and their rules: the target of a policy, and the order of policies.
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::sandbox::wire::{Refusal, Result};
 const TO_POOL: &str = "REDIRECT_TO_POOL";
 const TO_URL: &str = "REDIRECT_TO_URL";
 const TO_PREFIX: &str = "REDIRECT_PREFIX";
-/// The answer of a redirection that names no code.
+/// The status of a redirection that names no code.
 const FOUND: u16 = 302;
 const TARGETS: [&str; 3] = ["redirect_pool_id", "redirect_url", "redirect_prefix"];
 
@@ -30,13 +30,13 @@ fn check_pool(session: &Session<'_>, listener: &Item, body: &Body) -> Result<()>
     }
 }
 
-/// A new policy's body, with what follows from its action.
+/// Returns a new policy's body, completed with the values that its action implies.
 pub(super) fn completed(session: &Session<'_>, listener: &Item, body: &Body) -> Result<Body> {
     check_pool(session, listener, body)?;
     consistent(body)
 }
 
-/// What a change of a policy involves: its target decides its action, and its action its target.
+/// Returns a policy's change with its consequences: the target decides the action, and the action the target.
 pub(super) fn change(session: &Session<'_>, listener: &Item, body: &Body) -> Result<Body> {
     if body.is_empty() {
         return Err(arguments("Invalid update options"));
@@ -97,8 +97,7 @@ pub(super) fn consistent(body: &Body) -> Result<Body> {
     Ok(body)
 }
 
-/// Numbers the policies of a listener anew, with one of them at the position that it asks for;
-/// without one it is the last.
+/// Renumbers the policies of a listener, with one of them at the position that it asks for, or else last.
 pub(super) fn place(session: &mut Session<'_>, id: Uuid) {
     let Some(policy) = session.store().get(id).cloned() else {
         return;
@@ -130,7 +129,7 @@ pub(super) fn place(session: &mut Session<'_>, id: Uuid) {
     }
 }
 
-/// The policy that redirects to a pool.
+/// Returns the policy that redirects to a pool.
 pub(super) fn user_of(store: &Store, pool: &Item) -> Option<Uuid> {
     store
         .children(pool.balancer, Kind::Listener)
@@ -140,7 +139,7 @@ pub(super) fn user_of(store: &Store, pool: &Item) -> Option<Uuid> {
         .map(|policy| policy.id)
 }
 
-/// Whether a rule's comparison goes with its type.
+/// Checks that a rule's comparison fits its type.
 pub(super) fn check_rule(body: &Body) -> Result<()> {
     let wrong = |problem: &str| {
         Err(bad(format!(

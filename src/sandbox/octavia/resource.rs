@@ -1,4 +1,4 @@
-//! What all kinds answer to: lists, GET, POST, PUT and DELETE.
+//! The methods of all kinds: lists, GET, POST, PUT and DELETE.
 use serde_json::json;
 use uuid::Uuid;
 
@@ -41,7 +41,7 @@ pub(super) fn route(session: &mut Session<'_>, call: &Call<'_>, path: &[&str]) -
     }
 }
 
-/// What a path leads through. It is looked up before the API's own functions: a refusal has the
+/// Returns the parent that a path names. It is looked up before the API's own functions, so a refusal has the
 /// shape of a page.
 fn holder(session: &Session<'_>, kind: Kind, title: &str, id: &str) -> Result<Item> {
     session.find(kind, id).map_err(|refusal| {
@@ -113,7 +113,7 @@ fn answer(
     }
 }
 
-/// One is found only below what it is in.
+/// Refuses a resource that is not in the parent that the path names.
 fn within(item: &Item, holder: Option<&Item>, id: &str) -> Result<()> {
     match holder {
         Some(holder) if holder.id != item.parent => Err(super::session::missing(item.kind, id)),

@@ -1,4 +1,4 @@
-//! Deleted things that come back: another system, a resync or an import made them anew.
+//! Revival of deleted resources, as if another system, a resync or an import had re-created them.
 use std::collections::BTreeMap;
 
 use uuid::Uuid;
@@ -10,14 +10,14 @@ use super::view::users_of;
 use super::{Changes, Octavia};
 use crate::sandbox::neutron::{Neutron, VipPort};
 
-/// A thing with all that is in it, as it was when its deletion was asked for.
+/// A resource with its contents, as it was when its deletion was requested.
 #[derive(Clone)]
 pub(super) struct Tree {
-    /// The outer before the inner; the first is the thing itself.
+    /// Parents before children; the first is the resource itself.
     items: Vec<Item>,
-    /// The port that goes with a balancer.
+    /// The port that is deleted with a balancer.
     port: Option<VipPort>,
-    /// The listeners that have a pool as their default one.
+    /// The listeners whose default pool it is.
     users: Vec<Uuid>,
 }
 
@@ -38,8 +38,8 @@ impl Tree {
 }
 
 impl Octavia {
-    /// Brings back what `changes` deleted, with all that was in it and the VIP's port. What is not
-    /// gone yet comes back when it is. `as_new`: under new ids.
+    /// Revives the resources that `changes` deleted, with their contents and the VIP's port, under new ids if
+    /// `as_new`. A resource that is not gone yet is revived once it is.
     pub(in crate::sandbox) fn revive(
         &mut self,
         changes: Changes,
@@ -58,7 +58,7 @@ impl Octavia {
         }
     }
 
-    /// Brings back at once what was to come back when it is gone.
+    /// Revives a resource that was to be revived once it is gone.
     pub(super) fn bring_back(&mut self, gone: Uuid, neutron: &mut Neutron) {
         if let Some((tree, as_new)) = self.returns.remove(&gone) {
             self.put_back(tree, as_new, neutron);
@@ -90,7 +90,7 @@ impl Octavia {
                 root.vip.port = neutron.put_back_vip_port(port.clone(), other);
                 root.due = None;
             }
-            // A part cannot come back without the whole.
+            // A child is not revived without its parent.
             let whole = item.root.is_some() || self.store.get(item.parent).is_some();
             if !whole || self.store.get(item.id).is_some() {
                 continue;
@@ -102,7 +102,7 @@ impl Octavia {
         }
     }
 
-    /// Listeners without a default pool get theirs back.
+    /// Restores the default pool of listeners that have none.
     fn use_again(&mut self, users: &[Uuid], pool: &Item) {
         for listener in users {
             self.store.edit(*listener, |listener| {

@@ -1,4 +1,4 @@
-//! Makes whole load balancers at once, already ACTIVE.
+//! Creates complete load balancers at once, already ACTIVE.
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -10,8 +10,8 @@ use crate::sandbox::neutron::{Neutron, Seed};
 use crate::sandbox::wire::Answer;
 
 impl Octavia {
-    /// The balancers of a seed, in one subnet: each with a listener, a pool of two members there
-    /// and a health monitor.
+    /// Creates the balancers of a seed in one subnet: each with a listener, a pool of two members there and a
+    /// health monitor.
     pub(in crate::sandbox) fn seed(
         &mut self,
         seed: &Seed,

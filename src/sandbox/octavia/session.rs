@@ -1,4 +1,4 @@
-//! One call at work: what it may see, how it holds a balancer, and how it changes things.
+//! The context of one call: its rights, the balancer that it makes pending, and its changes.
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -16,18 +16,18 @@ use crate::sandbox::Caller;
 use crate::sandbox::neutron::{self, Neutron};
 use crate::sandbox::wire::{Refusal, Result};
 
-/// How long a balancer stays pending.
+/// How long a balancer stays pending by default.
 const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(1);
 
-/// One call at work.
+/// The context of one call.
 pub(super) struct Session<'a> {
     pub(super) octavia: &'a mut Octavia,
     pub(super) neutron: &'a mut Neutron,
     pub(super) caller: &'a Caller,
     pub(super) now: DateTime<Utc>,
-    /// What happened in the network service.
+    /// The changes in the network service.
     pub(super) network: neutron::Changes,
-    /// What will be gone, as it was.
+    /// The resources that the call deletes, as they were.
     pub(super) deleted: Vec<Tree>,
 }
 
@@ -61,7 +61,7 @@ impl Session<'_> {
         });
     }
 
-    /// The one that an id in a path or a body names.
+    /// Returns the resource that an id in a path or a body names.
     pub(super) fn find(&self, kind: Kind, text: &str) -> Result<Item> {
         let found = id_of(text).and_then(|id| self.store().get(id));
         found
@@ -70,8 +70,7 @@ impl Session<'_> {
             .ok_or_else(|| missing(kind, text))
     }
 
-    /// The one that a body names as what something is to be in: a balancer that was deleted is
-    /// still found, and refused later.
+    /// Returns the parent that a body names. A deleted balancer is still found, and refused later.
     pub(super) fn holder(&self, kind: Kind, text: &str) -> Result<Item> {
         let found = id_of(text).and_then(|id| self.store().find(id));
         found
@@ -96,8 +95,8 @@ impl Session<'_> {
         }
     }
 
-    /// What else is held while a thing in `parent` changes: the listeners that use it, and a
-    /// member's or a monitor's pool, or a rule's policy, which must be ACTIVE themselves.
+    /// Returns what else becomes pending while a child of `parent` changes: the listeners that use it, and a
+    /// member's or a monitor's pool, or a rule's policy, which must itself be ACTIVE.
     fn touched(&self, kind: Kind, parent: &Item) -> Result<Vec<Uuid>> {
         let settled = |what: &str| match parent.status {
             Status::Active => Ok(()),
@@ -119,13 +118,13 @@ impl Session<'_> {
         })
     }
 
-    /// Holds the balancer, and whatever is involved, for making something in `parent`.
+    /// Makes the balancer pending, with everything else that the creation of a child of `parent` involves.
     pub(super) fn hold_for(&mut self, kind: Kind, parent: &Item) -> Result<()> {
         let touched = self.touched(kind, parent)?;
         self.hold(parent.balancer, &touched)
     }
 
-    /// Holds the balancer, and whatever is involved, for changing or deleting `item`.
+    /// Makes the balancer pending, with everything else that changing or deleting `item` involves.
     pub(super) fn hold_with(&mut self, item: &Item) -> Result<()> {
         let parent = self.store().find(item.parent).cloned();
         let parent = parent.ok_or_else(|| missing(item.kind, &item.id.to_string()))?;
@@ -137,8 +136,8 @@ impl Session<'_> {
         self.hold(item.balancer, &touched)
     }
 
-    /// A balancer takes one change at a time. It and what is touched are PENDING_UPDATE until the
-    /// change is done.
+    /// Makes a balancer and `touched` PENDING_UPDATE until the change is done. Refused unless the balancer is
+    /// ACTIVE: it takes one change at a time.
     pub(super) fn hold(&mut self, balancer: Uuid, touched: &[Uuid]) -> Result<()> {
         let status = self.store().find(balancer).map(|item| item.status);
         if status != Some(Status::Active) {
@@ -151,7 +150,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Makes a balancer pending, and decides for how long.
+    /// Makes a balancer pending, and sets the time at which that ends.
     pub(super) fn begin(&mut self, balancer: Uuid, status: Status) {
         let now = self.now;
         self.edit(balancer, |item| {
@@ -169,7 +168,7 @@ impl Session<'_> {
         });
     }
 
-    /// A new item in `parent`, out of a checked body.
+    /// Returns a new item in `parent`, from a checked body.
     pub(super) fn make(&mut self, kind: Kind, parent: &Item, body: &Map<String, Value>) -> Item {
         let mut item = self.new_item(kind, parent.project.clone(), body);
         item.balancer = parent.balancer;
@@ -200,7 +199,7 @@ impl Session<'_> {
     }
 }
 
-/// What is stored of a body: what is missing or null there is as if nobody had set it.
+/// Returns the attributes to store; one that is missing or null in the body gets its unset value.
 fn values(kind: Kind, body: &Map<String, Value>) -> Map<String, Value> {
     let mut values = Map::new();
     for attribute in kind.form().attributes {
@@ -217,7 +216,7 @@ fn values(kind: Kind, body: &Map<String, Value>) -> Map<String, Value> {
     values
 }
 
-/// A null takes back what was set. Only `admin_state_up` becomes false then.
+/// Returns the value to store. A null resets the attribute; `admin_state_up` becomes false.
 pub(super) fn given_or(value: &Value, name: &str, unset: Value) -> Value {
     match value {
         Value::Null if name == "admin_state_up" => false.into(),
@@ -226,7 +225,7 @@ pub(super) fn given_or(value: &Value, name: &str, unset: Value) -> Value {
     }
 }
 
-/// Only the form with dashes is an id here, though `Uuid` reads others.
+/// Parses an id. Only the form with dashes is valid, although `Uuid` reads others.
 fn id_of(text: &str) -> Option<Uuid> {
     Some(text)
         .filter(|text| text.len() == 36)

@@ -1,4 +1,4 @@
-//! How pending changes end, and how a story makes them end otherwise.
+//! The end of pending changes, and the scenario's control over it.
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 use uuid::Uuid;
@@ -7,11 +7,11 @@ use super::Octavia;
 use super::store::{Course, Root, Status};
 use crate::sandbox::neutron::Neutron;
 
-/// What `PUT /sandbox/v1/balancers` takes.
+/// The body of `PUT /sandbox/v1/balancers`.
 ///
-/// With `provisioning_status` the balancer has it at once: a PENDING one for `for_s` seconds, or
-/// until the next such call when that is missing. Then it ends as usual, or in `ends_in`. Without
-/// `provisioning_status`, `for_s` and `ends_in` are about the balancer's next change.
+/// With `provisioning_status` the balancer takes that status at once; a PENDING one lasts for `for_s`
+/// seconds, or until the next such call if that is missing. Then it ends as usual, or in `ends_in`. Without
+/// `provisioning_status`, `for_s` and `ends_in` apply to the balancer's next change.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::sandbox) struct BalancerChange {
@@ -23,7 +23,7 @@ pub(in crate::sandbox) struct BalancerChange {
     ends_in: Option<End>,
 }
 
-/// How a change may end, other than as usual.
+/// An unusual end of a change.
 #[derive(Clone, Copy, Debug, Deserialize)]
 enum End {
     #[serde(rename = "ERROR")]
@@ -31,7 +31,7 @@ enum End {
 }
 
 impl Octavia {
-    /// Ends what was pending until `now`.
+    /// Completes the changes that were due by `now`.
     pub(in crate::sandbox) fn settle(&mut self, neutron: &mut Neutron, now: DateTime<Utc>) {
         while let Some((at, balancer)) = self.store.first_due(now) {
             self.finish(balancer, at, neutron);
@@ -67,7 +67,7 @@ impl Octavia {
         }
     }
 
-    /// A balancer's row stays, as deleted; its port goes unless it was the user's.
+    /// Removes a balancer. Its row stays, as deleted; its port goes unless it was the user's.
     fn remove_balancer(&mut self, balancer: Uuid, at: DateTime<Utc>, neutron: &mut Neutron) {
         let within = self.store.tree(balancer);
         for id in within.into_iter().filter(|id| *id != balancer) {
@@ -88,7 +88,7 @@ impl Octavia {
         self.bring_back(balancer, neutron);
     }
 
-    /// Removes a thing and all that is in it; who used it as its default pool has none then.
+    /// Removes a resource with its contents; listeners that used it as their default pool then have none.
     fn remove(&mut self, id: Uuid) {
         for inner in self.store.tree(id) {
             let Some(gone) = self.store.take(inner) else {
@@ -103,7 +103,7 @@ impl Octavia {
         }
     }
 
-    /// Gives a balancer another state, or its next change another course.
+    /// Gives a balancer another status, or sets the course of its next change.
     pub(in crate::sandbox) fn direct(
         &mut self,
         change: &BalancerChange,

@@ -1,4 +1,4 @@
-//! One region's load balancers and what is in them, and a journal that can take changes back.
+//! One region's load balancers and their contents, with a journal to roll changes back.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub(super) enum Status {
     PendingCreate,
     PendingUpdate,
     PendingDelete,
-    /// A balancer's row outlives it: what is made in it then is refused as immutable, not as gone,
-    /// and a list may still begin behind it.
+    /// A balancer's row outlives it: creating something in it is refused as immutable, not as missing, and a
+    /// list may still begin after it.
     #[serde(skip_deserializing)]
     Deleted,
 }
@@ -44,33 +44,33 @@ impl Status {
     }
 }
 
-/// What becomes of a balancer's changes, where a story wants another course than the usual one.
+/// The course of a balancer's change, where a scenario wants an unusual one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Course {
-    /// Seconds that it stays pending; `None`: until it is told otherwise.
+    /// Seconds that it stays pending; `None`: until the next control call.
     pub(super) seconds: Option<u32>,
     /// Whether it ends in ERROR.
     pub(super) fails: bool,
 }
 
-/// Where a balancer is reached.
+/// The address at which a balancer is reached.
 #[derive(Clone, Debug)]
 pub(super) struct Vip {
     pub(super) address: String,
     pub(super) port: Uuid,
     pub(super) subnet: Uuid,
     pub(super) network: Uuid,
-    /// Subnet and address of the others, on the same port.
+    /// Subnet and address of the additional VIPs, on the same port.
     pub(super) more: Vec<(Uuid, String)>,
-    /// Whether the port goes with the balancer: it was not the user's.
+    /// Whether the port is deleted with the balancer, because it was not the user's.
     pub(super) owned: bool,
 }
 
-/// What only a balancer has.
+/// The properties that only a balancer has.
 #[derive(Clone, Debug)]
 pub(super) struct Root {
     pub(super) vip: Vip,
-    /// When it stops to be pending; `None` for never, or not pending.
+    /// The time at which it stops being pending; `None` for never, or not pending.
     pub(super) due: Option<DateTime<Utc>>,
     /// The course of its next change.
     pub(super) next: Option<Course>,
@@ -84,9 +84,9 @@ pub(super) struct Item {
     pub(super) kind: Kind,
     pub(super) id: Uuid,
     pub(super) project: Arc<str>,
-    /// The balancer that it is in; its own id for a balancer.
+    /// The balancer that contains it; its own id for a balancer.
     pub(super) balancer: Uuid,
-    /// What it is directly in, and goes with; its own id for a balancer.
+    /// The parent, with which it is deleted; its own id for a balancer.
     pub(super) parent: Uuid,
     pub(super) status: Status,
     pub(super) operating: &'static str,
@@ -106,7 +106,7 @@ impl Item {
         self.value(name).as_str().unwrap_or_default()
     }
 
-    /// What an attribute refers to.
+    /// Returns the id that an attribute refers to.
     pub(super) fn refers_to(&self, name: &str) -> Option<Uuid> {
         self.text(name).parse().ok()
     }
@@ -116,7 +116,7 @@ impl Item {
     }
 }
 
-/// What an item was before a change; `None`: it did not exist.
+/// An item before a change; `None`: it did not exist.
 #[derive(Clone, Debug)]
 pub(super) struct Undo(pub(super) Uuid, pub(super) Option<Item>);
 
@@ -125,24 +125,24 @@ pub(super) struct Store {
     items: BTreeMap<Uuid, Item>,
     kinds: BTreeMap<Kind, BTreeSet<Uuid>>,
     children: BTreeMap<Uuid, BTreeSet<Uuid>>,
-    /// Balancers by the time at which they stop to be pending.
+    /// Balancers by the time at which they stop being pending.
     due: BTreeSet<(DateTime<Utc>, Uuid)>,
-    /// Set while changes may have to be taken back.
+    /// Set while changes may have to be rolled back.
     journal: Option<Vec<Undo>>,
 }
 
 impl Store {
-    /// One that is there: a deleted balancer is not.
+    /// Returns an item that exists: a deleted balancer does not.
     pub(super) fn get(&self, id: Uuid) -> Option<&Item> {
         self.find(id).filter(|item| item.status != Status::Deleted)
     }
 
-    /// One that is there, or a balancer that was.
+    /// Returns an item that exists, or a deleted balancer.
     pub(super) fn find(&self, id: Uuid) -> Option<&Item> {
         self.items.get(&id)
     }
 
-    /// All of a kind.
+    /// Lists the items of a kind.
     pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = &Item> {
         self.kinds
             .get(&kind)
@@ -151,7 +151,7 @@ impl Store {
             .filter_map(|id| self.get(*id))
     }
 
-    /// What is directly in an item, of one kind, oldest first.
+    /// Lists the children of an item, of one kind, oldest first.
     pub(super) fn children(&self, parent: Uuid, kind: Kind) -> Vec<&Item> {
         let ids = self.children.get(&parent).into_iter().flatten();
         let mut found: Vec<&Item> = ids
@@ -162,7 +162,7 @@ impl Store {
         found
     }
 
-    /// An item and all that is in it, the outer before the inner.
+    /// Lists an item and its contents, parents before children.
     pub(super) fn tree(&self, id: Uuid) -> Vec<Uuid> {
         let mut found = vec![id];
         let mut next = 0;
@@ -173,7 +173,7 @@ impl Store {
         found
     }
 
-    /// The balancer whose time comes first, if it has come.
+    /// Returns the balancer whose change ends first, if that time has come.
     pub(super) fn first_due(&self, now: DateTime<Utc>) -> Option<(DateTime<Utc>, Uuid)> {
         self.due.first().copied().filter(|(at, _)| *at <= now)
     }
@@ -199,7 +199,7 @@ impl Store {
         self.forget(id)
     }
 
-    /// Changes one in place, if it is there.
+    /// Changes an item in place, if it exists.
     pub(super) fn edit(&mut self, id: Uuid, change: impl FnOnce(&mut Item)) {
         if let Some(mut item) = self.find(id).cloned() {
             change(&mut item);
@@ -207,7 +207,7 @@ impl Store {
         }
     }
 
-    /// Takes an item out of table and indexes, and notes what it was.
+    /// Removes an item from the table and its indexes, and journals its previous state.
     fn forget(&mut self, id: Uuid) -> Option<Item> {
         let before = self.items.remove(&id);
         if let Some(item) = &before {
@@ -230,17 +230,17 @@ impl Store {
         before
     }
 
-    /// Starts to note changes; what was noted before is dropped.
+    /// Starts a new journal of changes.
     pub(super) fn record(&mut self) {
         self.journal = Some(Vec::new());
     }
 
-    /// Stops to note changes, and returns them, oldest first.
+    /// Ends the journal and returns its changes, oldest first.
     pub(super) fn recorded(&mut self) -> Vec<Undo> {
         self.journal.take().unwrap_or_default()
     }
 
-    /// Takes changes back, the newest first.
+    /// Rolls changes back, newest first.
     pub(super) fn roll_back(&mut self, changes: Vec<Undo>) {
         for Undo(id, before) in changes.into_iter().rev() {
             match before {

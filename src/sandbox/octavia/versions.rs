@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::wire::{Answer, Call};
 
-/// When each minor version of v2 was last changed; the last is the current one.
+/// Time of the last update of each minor version of v2; the last is the current one.
 const UPDATED: [&str; 31] = [
     "2016-12-11T00",
     "2018-04-20T00",
@@ -38,7 +38,7 @@ const UPDATED: [&str; 31] = [
     "2025-02-26T00",
 ];
 
-/// `GET` of the endpoint; it needs no token.
+/// Answers `GET` of the endpoint, which needs no token.
 pub(super) fn versions(call: &Call<'_>) -> Answer {
     let url = format!("{}/v2", call.url.trim_end_matches('/'));
     let versions: Value = UPDATED

@@ -1,4 +1,4 @@
-//! How a resource is shown.
+//! The JSON view of a resource.
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -6,16 +6,16 @@ use uuid::Uuid;
 use super::kind::{Attribute, Kind};
 use super::store::{Item, Store};
 
-/// How much of what is in a resource is shown.
+/// The detail in which the contents of a resource are shown.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Depth {
-    /// The ids.
+    /// Their ids.
     Ids,
-    /// All of it: the answer to the creation of a load balancer.
+    /// All their attributes: the answer to the creation of a load balancer.
     Full,
 }
 
-/// `fields`: the wanted attributes; empty for all.
+/// Returns the JSON view of a resource. `fields`: the wanted attributes; empty for all.
 pub(super) fn view(store: &Store, item: &Item, depth: Depth, fields: &[&str]) -> Value {
     let mut shown = Map::new();
     for attribute in item.kind.form().attributes {
@@ -65,7 +65,7 @@ fn shown_value(store: &Store, item: &Item, attribute: &Attribute, depth: Depth) 
     })
 }
 
-/// One that is neither a list of resources nor worded for people: what filters compare.
+/// Returns an attribute as filters compare it: neither a list of resources nor text for people.
 pub(super) fn plain_value(store: &Store, item: &Item, name: &str) -> Option<Value> {
     let vip = item.root.as_ref().map(|root| &root.vip);
     Some(match (name, vip) {
@@ -87,7 +87,7 @@ pub(super) fn plain_value(store: &Store, item: &Item, name: &str) -> Option<Valu
     })
 }
 
-/// What is in a resource; the policies of a listener in their order.
+/// Lists the children of a resource; the policies of a listener in their order.
 fn children<'s>(store: &'s Store, item: &Item, kind: Kind) -> Vec<&'s Item> {
     let mut found = store.children(item.id, kind);
     if kind == Kind::Policy {
@@ -107,7 +107,7 @@ fn more_vips(item: &Item) -> Value {
         .collect()
 }
 
-/// The listeners that have a pool as their default one.
+/// Lists the listeners whose default pool is `pool`.
 pub(super) fn users_of(store: &Store, pool: &Item) -> Vec<Uuid> {
     store
         .children(pool.balancer, Kind::Listener)
@@ -117,7 +117,7 @@ pub(super) fn users_of(store: &Store, pool: &Item) -> Vec<Uuid> {
         .collect()
 }
 
-/// The listeners that send to a pool: by default, or by a policy that is on and has rules.
+/// Lists the listeners that send to a pool: by default, or by an enabled policy with rules.
 pub(super) fn listeners_of(store: &Store, pool: Uuid) -> Vec<Uuid> {
     let Some(balancer) = store.get(pool).map(|pool| pool.balancer) else {
         return Vec::new();
@@ -130,7 +130,7 @@ pub(super) fn listeners_of(store: &Store, pool: Uuid) -> Vec<Uuid> {
         .collect()
 }
 
-/// The pools that a listener sends to, the default one first.
+/// Lists the pools that a listener sends to, the default one first.
 fn pools_of(store: &Store, listener: &Item) -> Vec<Uuid> {
     let mut pools: Vec<Uuid> = listener.refers_to("default_pool_id").into_iter().collect();
     for policy in children(store, listener, Kind::Policy) {
@@ -145,7 +145,7 @@ fn pools_of(store: &Store, listener: &Item) -> Vec<Uuid> {
     pools
 }
 
-/// The tree of `GET /loadbalancers/{id}/status`.
+/// Returns the tree of `GET /loadbalancers/{id}/status`.
 pub(super) fn statuses(store: &Store, balancer: &Item) -> Value {
     let listeners: Value = store
         .children(balancer.id, Kind::Listener)

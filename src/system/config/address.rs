@@ -1,8 +1,8 @@
-//! Addresses that secrets are sent to: over TLS, or to this machine.
+//! Addresses to which secrets are sent: over TLS, or to this machine.
 
 use url::{Host, Url};
 
-/// What is wrong with it. The text may hold a secret: it is not repeated.
+/// Returns what is wrong with a URL. The text may contain a secret: it is not repeated.
 pub(super) fn wrong_url(text: &str) -> Option<String> {
     if text.is_empty() {
         return Some("is missing; write url = \"https://HOST/PATH\"".to_owned());

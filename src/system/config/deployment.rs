@@ -1,4 +1,4 @@
-//! `[deployment]`: this engine as one of several, the service that it offers, and the others.
+//! `[deployment]`: this engine as one of several deployments, the service that it offers, and its peers.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,24 +17,24 @@ use crate::domain::peers::{Deployment, wrong_deployment_name};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeploymentSettings {
-    /// What others call it; the site of what it keeps in its registry.
+    /// The name by which others know it, and the site of the resources in its registry.
     pub name: String,
-    /// The native kinds of this service are kept here.
+    /// The service whose native kinds are kept here.
     pub service: String,
     #[serde(default)]
     pub region: String,
-    /// Where the peers reach it. Port 0 takes a free one.
+    /// The address at which peers reach it. Port 0 takes a free one.
     #[serde(default = "listen")]
     pub listen: SocketAddr,
-    /// How long a watch waits for news, and how often an owner asks by itself (G5).
+    /// How long a watch waits for a notice, and how often an owner asks without a hint (G5).
     #[serde(default = "heartbeat", with = "duration")]
     pub heartbeat: Duration,
-    /// PEM: what it shows to those who call it, its own certificate first.
+    /// PEM: the certificate that it shows to callers, its own first in the chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_file: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
-    /// PEM: who must have vouched for those who call it (mutual TLS).
+    /// PEM: the authorities that must have signed the certificates of callers (mutual TLS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_ca_file: Option<PathBuf>,
     #[serde(default)]
@@ -45,25 +45,25 @@ pub struct DeploymentSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeerSettings {
-    /// What comes before `/peer/v1`. Over https; http only to this machine.
+    /// The URL before `/peer/v1`. Over https; http only to this machine.
     pub url: String,
     pub service: String,
     pub region: String,
-    /// What it must call itself, so that no other peer can take its name before it was heard. Without it
-    /// the name counts that it says itself, if no other has it.
+    /// The name that it must use, so that no other peer can take it before this one was heard. Without
+    /// it, the name that the peer gives itself counts, if no other has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Regions of clouds of which it may speak beside those that are called as its own: where it manages
-    /// such a cloud.
+    /// Regions of clouds of which it may speak, beside those that have its region's name: where it
+    /// manages such a cloud.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<Site>,
-    /// What it holds is sent there as `Authorization: Bearer`, and must come from there.
+    /// The file's token is sent there as `Authorization: Bearer`, and must come from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
-    /// PEM: who must have vouched for it; the system's authorities if not set.
+    /// PEM: the authorities that must have signed its certificate; the system's if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// PEM: what we show there (mutual TLS).
+    /// PEM: the certificate that we show there (mutual TLS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_file: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ impl DeploymentSettings {
         }
     }
 
-    /// One that knows no other by a URL.
+    /// Returns the settings of a deployment without peers.
     pub fn alone(deployment: &Deployment) -> Self {
         Self {
             name: deployment.name.clone(),
@@ -100,7 +100,7 @@ impl DeploymentSettings {
         }
     }
 
-    /// As others know it.
+    /// Returns the deployment as others know it.
     pub fn deployment(&self) -> Deployment {
         Deployment {
             name: self.name.clone(),
@@ -111,7 +111,7 @@ impl DeploymentSettings {
 }
 
 impl PeerSettings {
-    /// Whether nothing leaves this machine.
+    /// Whether its traffic stays on this machine.
     pub fn is_local(&self) -> bool {
         Url::parse(&self.url).is_ok_and(|url| url.host().is_some_and(|host| is_this_machine(&host)))
     }
@@ -220,7 +220,7 @@ fn wrong_peer(deployment: &DeploymentSettings, position: usize) -> Option<(&'sta
     Some((key, "is of no use: the url is http://".to_owned()))
 }
 
-/// A certificate without its key, or a key without its certificate.
+/// Finds a certificate without its key, or a key without its certificate.
 fn half_identity(
     certificate: Option<&Path>,
     key: Option<&Path>,
@@ -232,7 +232,7 @@ fn half_identity(
     }
 }
 
-/// A file with a secret that is not there, or that others can read: its key, and what to do.
+/// Finds a file with a secret that does not exist, or that others can read: its key, and what to do.
 pub(super) fn exposed_secret(deployment: &DeploymentSettings) -> Option<(String, String)> {
     let exposed_at = |key: String, file: &Option<PathBuf>| {
         let why = exposed(file.as_deref()?).err()?;

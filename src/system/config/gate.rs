@@ -13,43 +13,45 @@ use crate::domain::model::Site;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GateSettings {
-    /// Where clients reach it. Port 0 takes a free one.
+    /// The address at which clients reach it. Port 0 takes a free one.
     pub listen: SocketAddr,
     pub upstream: Upstream,
-    /// From whom its requests come (T4).
+    /// The kind of clients whose requests come through it (T4).
     #[serde(default)]
     pub source: GateSource,
-    /// A header by which a `user` gate knows requests of a local site.
+    /// A header by which a `user` gate recognizes requests of a local site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
-    /// Who may cascade into what is his project's (P7).
+    /// Roles that may cascade into resources of the caller's own project (P7).
     #[serde(default = "cascade_roles")]
     pub cascade_roles: Vec<String>,
-    /// Who may cascade into anything.
+    /// Roles that may cascade into any resource.
     #[serde(default = "admin_roles")]
     pub admin_roles: Vec<String>,
     /// Ids of domains whose projects' admins are admins here, beside the domain of the engine's own login
     /// and the system's (P13).
     #[serde(default)]
     pub admin_domains: Vec<String>,
-    /// How long a plain DELETE of what has copies waits for its end.
+    /// How long a plain DELETE of a resource with copies waits for its end.
     #[serde(default = "plain_wait", with = "duration")]
     pub plain_wait: Duration,
     #[serde(default)]
     pub limits: GateLimits,
 }
 
-/// What a gate takes from its clients, and how long it waits for its upstream.
+/// Limits for what a gate takes from its clients, and for how long it waits for its upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GateLimits {
-    /// At a time, half of them for one client address. When all are taken, the connection that has waited
-    /// longest for its client gives way to a new one. Each may have one to the upstream.
+    /// Maximum number of connections, half of them for one client address. When all are taken, the
+    /// connection that has waited longest for its client gives way to a new one. Each may have one to the
+    /// upstream.
     pub connections: usize,
-    /// Of a request's line and headers, in bytes: a scoped token alone is one or two thousand.
+    /// Maximum size of a request's line and headers, in bytes: a scoped token alone is one or two
+    /// thousand.
     pub head_bytes: usize,
-    /// A client that sends no whole head, nothing more of a body, no next request, or takes nothing of an
-    /// answer for this long is let go.
+    /// A client's connection ends if for this long it sends no whole head, nothing more of a body or no
+    /// next request, or takes nothing of an answer.
     #[serde(with = "duration")]
     pub head_timeout: Duration,
     /// How long the upstream may take to begin an answer: an import or a large list takes minutes.
@@ -89,7 +91,7 @@ impl Upstream {
     }
 }
 
-/// Who reads and writes through a gate.
+/// The kind of clients that read and write through a gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateSource {
@@ -111,13 +113,13 @@ impl GateSource {
     }
 }
 
-/// Narrows `user` to `local`, and nothing else (T18).
+/// Narrows `user` to `local`, and does nothing else (T18).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trust {
-    /// With the value `local`.
+    /// The header whose value must be `local`.
     pub header: String,
-    /// From these networks alone.
+    /// The only networks from which the header counts.
     pub from: Vec<IpNet>,
 }
 

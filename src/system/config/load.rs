@@ -13,10 +13,10 @@ use crate::domain::model::Site;
 use crate::domain::nesting::{TOO_DEEP, first_too_deep, line_of};
 use crate::domain::text::{did_you_mean, escape};
 
-/// Every key with its default and its meaning, as TOML: what `--print-config` shows.
+/// Every key with its default and its meaning, as TOML; `--print-config` shows it.
 pub const DEFAULTS: &str = include_str!("../../../assets/config.toml");
 
-/// Keys of later versions. Ignoring one would promise what is not done.
+/// Keys of later versions. Ignoring one would make a person believe that it works.
 const NOT_YET: [&str; 7] = [
     "api.listen",
     "api.gids",
@@ -27,13 +27,13 @@ const NOT_YET: [&str; 7] = [
     "guard.cloud",
 ];
 
-/// What is wrong, and where.
+/// An error in the settings, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
     pub file: PathBuf,
-    /// From 1; none if the file could not be read.
+    /// Counted from 1; none if the file could not be read.
     pub line: Option<usize>,
-    /// Dotted path of the key; empty where the text is no TOML.
+    /// Dotted path of the key; empty where the text is not TOML.
     pub key: String,
     pub message: String,
 }
@@ -51,11 +51,11 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// The settings, and the file that gave them; without a file, the defaults.
+/// Returns the settings, and the file that gave them; without a file, the defaults.
 ///
 /// # Errors
-/// The file that the option names cannot be read, its text is not valid ([`parse`]), or others can
-/// read a file with a secret that it names.
+/// If the file that the option names cannot be read, its text is not valid ([`parse`]), or others
+/// can read a file with a secret that it names.
 pub fn load(
     option: Option<&Path>,
     around: &Surroundings,
@@ -86,7 +86,7 @@ pub fn load(
     }
 }
 
-/// The settings that a text gives, every key that it leaves out at its default.
+/// Parses settings; every key that the text leaves out has its default.
 ///
 /// # Errors
 /// In this order: nested too deeply; no TOML; a key of a later version; an unknown key, with the
@@ -116,13 +116,14 @@ pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     }
 }
 
-/// What only who uses a setting can say is wrong with it, with the line of this file that has it.
+/// Returns the error of a setting that only the code which uses it can find, with the line of this
+/// file that sets it.
 pub fn wrong(file: &Path, key: String, message: &str) -> ConfigError {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     at_key(&text, file, key, message)
 }
 
-/// An error about the value of a key that the text may have.
+/// Returns an error about the value of a key that the text may contain.
 fn at_key(text: &str, file: &Path, key: String, message: &str) -> ConfigError {
     let table = DeTable::parse(text).ok();
     let span = table.and_then(|table| span_of(table.get_ref(), &key));
@@ -174,7 +175,7 @@ impl Source<'_> {
     }
 }
 
-/// Where a dotted key stands; list elements by `[0]`.
+/// Finds a dotted key; list elements are written as `[0]`.
 fn span_of(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     let path = path.replace('[', ".").replace(']', "");
     let mut parts = path.split('.');
@@ -197,13 +198,13 @@ fn span_of(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     Some(span)
 }
 
-/// The first file with a secret that others can read.
+/// Finds the first file with a secret that others can read.
 fn exposed_secret(settings: &Settings) -> Option<(String, String)> {
     let deployment = settings.deployment.as_ref();
     notify::exposed_secret(&settings.notify).or_else(|| deployment::exposed_secret(deployment?))
 }
 
-/// The first value that has the right shape and no sense: its key, and why.
+/// Finds the first value that has the right shape but makes no sense: its key, and why.
 fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
     let Settings {
         ledger, engine, gc, ..

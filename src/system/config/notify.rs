@@ -1,4 +1,4 @@
-//! `[notify]`: who is told that something needs a person, and by which way (I7).
+//! `[notify]`: whom gone notifies that something needs a person, and how (I7).
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ use crate::domain::duration::{HOUR, MINUTE};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifySettings {
-    /// What comes within this time is one message.
+    /// Everything that needs a person within this time goes into one message.
     #[serde(with = "duration")]
     pub gather: Duration,
-    /// More about a deletion that was told of waits for this long.
+    /// How long the next message about a deletion waits after the last one.
     #[serde(with = "duration")]
     pub again: Duration,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +34,7 @@ pub struct NotifySettings {
 pub struct WebhookSettings {
     /// Over https; http only to this machine.
     pub url: String,
-    /// What it holds is sent as `Authorization: Bearer`.
+    /// The file's token is sent as `Authorization: Bearer`.
     pub token_file: Option<PathBuf>,
 }
 
@@ -56,12 +56,12 @@ pub struct MailSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MailTls {
-    /// Begins in the clear and must be upgraded before anything is said.
+    /// Begins in the clear, and must be upgraded before anything else is sent.
     #[default]
     Starttls,
-    /// From the first byte.
+    /// TLS from the first byte.
     Tls,
-    /// To a relay on this machine only.
+    /// No TLS, to a relay on this machine only.
     None,
 }
 
@@ -87,8 +87,8 @@ impl MailSettings {
 }
 
 impl WebhookSettings {
-    /// Scheme, host and port: all that may be shown. The path of many a chat system's hook is its
-    /// secret.
+    /// Returns scheme, host and port: all that may be shown. The path of many chat systems' hooks
+    /// is their secret.
     pub fn shown(&self) -> String {
         Url::parse(&self.url).map_or_else(
             |_| "an address that cannot be read".to_owned(),
@@ -96,13 +96,13 @@ impl WebhookSettings {
         )
     }
 
-    /// Whether nothing leaves this machine.
+    /// Whether its traffic stays on this machine.
     pub fn is_local(&self) -> bool {
         Url::parse(&self.url).is_ok_and(|url| url.host().is_some_and(|host| is_this_machine(&host)))
     }
 }
 
-/// The first value that makes no sense: its key, and what would.
+/// Finds the first value that makes no sense: its key, and what would.
 pub(super) fn first_nonsense(notify: &NotifySettings) -> Option<(String, String)> {
     if notify.again < notify.gather {
         return nonsense("notify.again", "must not be less than notify.gather");
@@ -168,7 +168,8 @@ fn wrong_address(text: &str) -> Option<String> {
     }
 }
 
-/// A file with a secret that is not there, or that others can read: its key, and what to do.
+/// Finds a file with a secret that does not exist, or that others can read: its key, and what to
+/// do.
 pub(super) fn exposed_secret(notify: &NotifySettings) -> Option<(String, String)> {
     let webhook = notify.webhook.as_ref();
     let mail = notify.mail.as_ref();

@@ -1,4 +1,4 @@
-//! Where things are: the settings file, the state folder, the socket; and who asks.
+//! The paths of the settings file, the state folder and the socket; and the person who asks.
 //!
 //! The process's surroundings are read once, into [`Surroundings`]; everything else here is a
 //! function of it.
@@ -10,7 +10,7 @@ use crate::domain::model::{Actor, Origin};
 /// The system service's socket, where systemd gives it a runtime folder.
 const SYSTEM_SOCKET: &str = "/run/gone/gone.sock";
 
-/// What the process finds around it, as values. It holds no secret: `OS_*` variables are the
+/// The surroundings of the process, as values. They hold no secret: `OS_*` variables are the
 /// cloud's business.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
@@ -28,7 +28,7 @@ pub struct Surroundings {
     /// `$SSH_CONNECTION`: the client's address comes first.
     pub ssh_connection: Option<String>,
     pub uid: u32,
-    /// `$NO_COLOR` is set and not empty.
+    /// Whether `$NO_COLOR` is set and not empty.
     pub no_color: bool,
     /// `$TERM`
     pub term: Option<String>,
@@ -80,16 +80,16 @@ impl Surroundings {
         Some(base.join("gone"))
     }
 
-    /// The socket that an engine serves: the option, `$GONE_SOCKET`, the service's runtime folder,
-    /// else the state folder.
+    /// Returns the socket that an engine serves: the option, `$GONE_SOCKET`, the service's runtime
+    /// folder, or else the state folder.
     pub fn socket_to_serve(&self, option: Option<&Path>) -> Option<PathBuf> {
         self.named_socket(option)
             .or_else(|| Some(self.runtime_folder.as_ref()?.join("gone.sock")))
             .or_else(|| Some(self.state_folder()?.join("gone.sock")))
     }
 
-    /// The socket at which a client looks: as [`Self::socket_to_serve`], but the service's only
-    /// where `exists` finds one.
+    /// Returns the socket to which a client connects: as [`Self::socket_to_serve`], but the
+    /// service's only where `exists` finds one.
     pub fn socket_to_reach(
         &self,
         option: Option<&Path>,
@@ -105,7 +105,8 @@ impl Surroundings {
         option.map(Path::to_path_buf).or(self.socket.clone())
     }
 
-    /// Who types: the person behind `sudo`, and from where they came by SSH (P6).
+    /// Returns the person who types: the one behind `sudo`, with the address of their SSH
+    /// connection (P6).
     pub fn actor(&self, origin: Origin) -> Actor {
         let user = self.sudo_user.as_deref().or(self.user.as_deref());
         let user = user.map_or_else(|| format!("uid {}", self.uid), str::to_owned);

@@ -11,7 +11,8 @@ use crate::system::private::{self, Trusted, check_way};
 pub(super) fn exposed(file: &Path) -> Result<(), String> {
     let shown = file.display();
     match std::fs::metadata(file) {
-        // A verb of another user, who attaches and sends nothing, need not see the secret.
+        // A verb of another user attaches to the engine and sends nothing, so it need not read the
+        // secret.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(format!("{shown} cannot be read: {error}")),
         Ok(found) if !found.is_file() => Err(format!("{shown} is no file")),
@@ -24,8 +25,8 @@ pub(super) fn exposed(file: &Path) -> Result<(), String> {
     }
 }
 
-/// What is read is the file that was checked. Secrets that are mounted come by symbolic links: these are
-/// followed where nobody else could have put them.
+/// Reads exactly the file that was checked. Mounted secrets come by symbolic links: these are followed
+/// where nobody else could have put them.
 fn read(file: &Path) -> io::Result<String> {
     check_way(file, Trusted::us())?;
     let found = std::fs::canonicalize(file)?;
@@ -34,10 +35,10 @@ fn read(file: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The secret in a private file, without the end of its line.
+/// Returns the secret in a private file, without the end of its line.
 ///
 /// # Errors
-/// The file cannot be read, others can read it, or it holds no one line of text.
+/// If the file cannot be read, others can read it, or it does not hold one line of text.
 pub fn secret_in(file: &Path) -> Result<SecretString, String> {
     exposed(file)?;
     let shown = file.display();

@@ -23,20 +23,20 @@ use super::crowd::{Guest, Place};
 /// How often a silent HTTP/2 client is asked for a sign of life, and how long it has for that.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// Requests at a time on one HTTP/2 connection.
+/// Number of requests at a time on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 64;
 
-/// What a listener speaks.
+/// The protocol of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Http {
-    /// Of a request's line and headers.
+    /// Maximum size of a request's line and headers.
     pub head_bytes: usize,
-    /// HTTP/1 alone, or HTTP/2 too.
+    /// Whether it speaks HTTP/2 too, beside HTTP/1.
     pub http2: bool,
 }
 
-/// Serves until the client ends it, it gives way to another, or `stop`; answers under way then come to
-/// their end.
+/// Serves until the client ends the connection, it gives way to another, or `stop`; answers under way
+/// are then finished.
 pub async fn serve<S, C, H, B>(
     stream: S,
     guest: &Guest<C>,
@@ -67,13 +67,13 @@ where
             let turn = Box::new(move |awaits| place.awaits_body(awaits));
             let request = request.map(|body| Arriving::of_client(body, turn));
             let mut response = service.call(request).await?;
-            // What these hold (a share of the memory) is held until the body was taken.
+            // The extensions (a share of the memory) are held until the body was taken.
             let kept = std::mem::take(response.extensions_mut());
             Ok::<_, H::Error>(response.map(|body| Answering::new(body, (held, kept))))
         }
     });
     let mut server = auto::Builder::new(TokioExecutor::new());
-    // The crowd counts the time for a head, from the first byte on.
+    // The crowd limits the time for a head, from the first byte on.
     server
         .http1()
         .timer(TokioTimer::new())
@@ -102,7 +102,7 @@ where
     }
 }
 
-/// A stream that tells when its client takes nothing of an answer.
+/// A stream that reports when its client takes nothing of an answer.
 struct Watched<S, C: Client> {
     stream: S,
     place: Arc<Place<C>>,

@@ -10,18 +10,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::Client;
 
-/// Connections that are let go at once when no file descriptor is left.
+/// Number of connections that are ended at once when no file descriptor is left.
 const RELIEVED: usize = 16;
 
-/// What a listener holds at most.
+/// The limits of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Connections, and requests at work.
+    /// Maximum number of connections, and of requests at work.
     pub all: usize,
-    /// The same of one client.
+    /// The same for one client.
     pub each: usize,
-    /// How long a connection is held while it is its client's turn: for a whole head, the next part of a
-    /// body, the next request.
+    /// How long a connection may wait for its client: for a whole head, the next part of a body, the next
+    /// request.
     pub wait: Duration,
 }
 
@@ -31,7 +31,7 @@ pub struct Crowd<C> {
     bounds: Bounds,
     members: Mutex<Members<C>>,
     requests: Arc<Semaphore>,
-    /// A connection has ended, or it is its client's turn now.
+    /// Notified when a connection has ended, or begins to wait for its client.
     room: Notify,
 }
 
@@ -51,13 +51,13 @@ struct Counted {
 #[derive(Debug)]
 struct Member<C> {
     client: C,
-    /// Requests whose answer is our turn.
+    /// Number of requests whose answer is our turn.
     answering: usize,
-    /// Of those, whose next part of the body the client has not sent.
+    /// Number of those for which the client has not sent the next part of the body.
     awaited: usize,
-    /// Of an answer, nothing is taken.
+    /// Whether the client takes nothing of an answer.
     is_stalled: bool,
-    /// Since when it is the client's turn.
+    /// The time since when it is the client's turn.
     waits_since: Option<Instant>,
     /// Whether it has ever sent a whole head.
     has_asked: bool,
@@ -65,7 +65,7 @@ struct Member<C> {
 }
 
 impl<C> Member<C> {
-    /// Whether it is the client's turn from now on, and was not before.
+    /// Updates whose turn it is. Returns whether the client's turn begins now.
     fn begins_to_wait(&mut self) -> bool {
         let waits = self.answering <= self.awaited || self.is_stalled;
         match (waits, self.waits_since) {
@@ -96,13 +96,13 @@ impl<C: Client> Crowd<C> {
         })
     }
 
-    /// A place for a connection of this client. Where all are taken, the longest waiting connection gives
-    /// way; where all are at work, it waits for one. None: the client's own are all at work.
+    /// Admits a connection of this client. If all places are taken, the longest waiting connection gives
+    /// way; if all are at work, this waits for one. None: the client's own are all at work.
     pub(super) async fn admit(self: &Arc<Self>, client: C) -> Option<Guest<C>> {
         loop {
             let room = self.room.notified();
             tokio::pin!(room);
-            // From here on no room is missed.
+            // From here on no notification is missed.
             room.as_mut().enable();
             if let Some(admitted) = self.try_admit(client) {
                 return admitted;
@@ -111,7 +111,8 @@ impl<C: Client> Crowd<C> {
         }
     }
 
-    /// None: there is no room now; `Some(None)`: there is none for this client.
+    /// Admits a connection if it can. None: there is no room now; `Some(None)`: there is none for this
+    /// client.
     fn try_admit(self: &Arc<Self>, client: C) -> Option<Option<Guest<C>>> {
         let mut members = self.lock();
         let own = members.clients.get(&client);
@@ -154,12 +155,13 @@ impl<C: Client> Crowd<C> {
         }))
     }
 
-    /// Lets go of the longest waiting ones; how many.
+    /// Ends the longest waiting connections; returns how many.
     pub(super) fn relieve(&self) -> usize {
         self.end_some(|_| true)
     }
 
-    /// Lets go of those that have sent a part of a body and wait longest with the next; how many.
+    /// Ends the connections that have sent a part of a body and have waited longest for the next; returns
+    /// how many.
     pub fn relieve_of_bodies(&self) -> usize {
         self.end_some(|member| member.awaited > 0)
     }
@@ -177,7 +179,8 @@ impl<C: Client> Crowd<C> {
 }
 
 impl<C: Client> Members<C> {
-    /// Who never asked gives way first, then who has most connections, then who waits longest.
+    /// Ends one waiting connection: first one that never asked, then one of the client with most
+    /// connections, then the longest waiting one. Returns whether there was one.
     fn end_longest_waiting(&mut self, may: impl Fn(&Member<C>) -> bool) -> bool {
         let clients = &self.clients;
         let waiting = self.by_number.iter().filter_map(|(number, member)| {
@@ -206,7 +209,7 @@ impl<C: Client> Members<C> {
     }
 }
 
-/// A connection's place in the crowd: given back when this and all that it gave out are dropped.
+/// An admitted connection. Its place is given back when this and all that it gave out are dropped.
 #[derive(Debug)]
 pub struct Guest<C: Client> {
     place: Arc<Place<C>>,
@@ -225,7 +228,7 @@ impl<C: Client> Guest<C> {
         self.place.clone()
     }
 
-    /// Returns when the connection is to end: its client's time is over, or another needs its place.
+    /// Returns when the connection must end: its client's time is over, or another needs its place.
     pub async fn gives_way(&self) {
         let wait = self.place.crowd.bounds.wait;
         loop {
@@ -257,14 +260,15 @@ impl<C: Client> Place<C> {
         }
     }
 
-    /// A whole head has come: from the time that there is room for it until this is dropped, the answer is
-    /// our turn.
+    /// Records that a whole head has come, and waits until there is room for it. From then until the
+    /// result is dropped, the answer is our turn.
     pub(super) async fn begin(self: Arc<Self>) -> Request<C> {
         self.change(|member| {
             member.has_asked = true;
             member.waits_since = member.waits_since.map(|_| Instant::now());
         });
-        // Of one client first, so that it fills no queue before the others. Neither is ever closed.
+        // The client's own permit first, so that it fills no queue before the others. Neither semaphore is
+        // ever closed.
         let own = self.own_requests.clone().acquire_owned().await;
         let all = self.crowd.requests.clone().acquire_owned().await;
         self.change(|member| member.answering += 1);
@@ -274,7 +278,7 @@ impl<C: Client> Place<C> {
         }
     }
 
-    /// The next part of a body is the client's turn.
+    /// Records whether the next part of a body is the client's turn.
     pub(super) fn awaits_body(&self, awaits: bool) {
         self.change(|member| match awaits {
             true => member.awaited += 1,

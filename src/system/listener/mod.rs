@@ -1,18 +1,19 @@
-//! What all listeners share: gates, the API's socket and the peers' port serve everybody or nobody (P12).
+//! The base of all listeners (gates, the API's socket, the peers' port): each serves everybody or nobody
+//! (P12).
 //!
 //! ```text
-//!  accept ──▶ crowd     who is held, whose turn it is, who gives way
+//!  accept ──▶ crowd     counts connections, knows whose turn it is, ends one to make room
 //!               │
 //!               ▼ guest
-//!          connection   stream: a client that takes nothing of an answer is waited for
-//!                       body:   so is one that sends nothing of a request
+//!          connection   stream: waits for a client that takes nothing of an answer
+//!                       body:   waits for a client that sends nothing of a request
 //!                       HTTP:   limits of the protocol itself
 //! ```
 //!
-//! **A connection gives way while it is its client's turn**: no byte has come, half a head, half a body, an
-//! answer is not taken, nothing is asked. The longest waiting one ends when its time is over, and at once when
-//! the listener is full and somebody new comes. A connection whose answer is the server's turn is never cut
-//! for another.
+//! **A connection gives way while it is its client's turn**: the client has sent nothing, half a head or half
+//! a body, takes no answer, or asks for nothing. The connection that has waited longest ends when its time is
+//! over, and at once when the listener is full and a new one comes. A connection whose answer is the server's
+//! turn is never cut for another.
 
 mod body;
 mod connection;
@@ -31,20 +32,20 @@ pub use body::{Answering, Arriving};
 pub use connection::{Http, serve};
 pub use crowd::{Bounds, Crowd, Guest};
 
-/// After a failed accept (no file descriptor is left).
+/// How long to wait after a failed accept (no file descriptor is left).
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Where connections come from.
+/// A source of connections.
 pub trait Accept: Send {
     type Stream: Send;
-    /// For whom connections are counted together: an address, a uid.
+    /// The client by which connections are counted: an address, a uid.
     type Client: Client;
 
-    /// The next connection and its client.
+    /// Returns the next connection and its client.
     fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Stream, Self::Client)>> + Send;
 }
 
-/// For whom connections are counted together.
+/// A client by which connections are counted.
 pub trait Client: Copy + Eq + Hash + Send + Sync + std::fmt::Debug + 'static {}
 
 impl<T: Copy + Eq + Hash + Send + Sync + std::fmt::Debug + 'static> Client for T {}
@@ -61,7 +62,7 @@ impl Accept for TcpListener {
     }
 }
 
-/// A machine has many addresses of version 6: all of one /64.
+/// Counts an IPv6 network of /64 as one client: a machine has many addresses in it.
 fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -96,7 +97,7 @@ pub async fn accept_each<A: Accept>(
                 }
             }
             Err(error) => {
-                // Out of file descriptors, most likely: those who only wait give theirs back.
+                // Most likely out of file descriptors: connections that only wait give theirs back.
                 let gave_way = crowd.relieve();
                 tracing::warn!(%error, gave_way, "a connection was not accepted");
                 tokio::time::sleep(ACCEPT_AGAIN).await;

@@ -1,9 +1,9 @@
-//! What can be wrong in the configuration, told so that it can be put right.
+//! The errors of the configuration, each with what is needed to fix it.
 use std::path::PathBuf;
 
 use super::Origin;
 
-/// The configuration cannot be used. No message shows a value that may be a secret.
+/// Why the configuration cannot be used. No message shows a value that may be a secret.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("{variable} names {}, which does not exist", path.display())]
@@ -13,7 +13,7 @@ pub enum ConfigError {
     },
     #[error("{}: cannot be read: {reason}", path.display())]
     Unreadable { path: PathBuf, reason: String },
-    /// The text is not shown, since a password may stand there.
+    /// The text is not shown, since it may hold a password.
     #[error(
         "{}: not valid YAML at line {line}, column {column}; values that begin with one of \
          * & ! % @ ` or that hold \": \" or \" #\" need quotes",
@@ -98,19 +98,19 @@ pub enum ConfigError {
         origin: Origin,
         cloud: String,
         profile: String,
-        /// Where it was looked for, and the nearest name that there is.
+        /// Where it was searched for, and the nearest name that there is.
         problem: String,
     },
 }
 
 impl ConfigError {
-    /// What is wrong with a file is wrong with one cloud alone.
+    /// Whether the mistake in a file concerns one cloud alone.
     pub(super) fn is_of_one_cloud(&self) -> bool {
         matches!(self, Self::Shape { .. } | Self::Tagged { .. })
     }
 }
 
-/// The closest of `known`, if one is close enough to be a slip of the hand.
+/// Returns the closest of `known`, if one is close enough to be a typing mistake.
 pub(in crate::cloud::openstack) fn nearest<S: AsRef<str>>(
     word: &str,
     known: &[S],
@@ -129,7 +129,7 @@ pub(in crate::cloud::openstack) fn nearest<S: AsRef<str>>(
         .map(|(_, k)| k.to_owned())
 }
 
-/// `; did you mean "x"?`, or nothing.
+/// Returns `; did you mean "x"?`, or nothing.
 pub(in crate::cloud::openstack) fn did_you_mean(nearest: &Option<String>) -> String {
     nearest
         .as_ref()

@@ -1,4 +1,4 @@
-//! The files: found, and parsed without a word of theirs in an error.
+//! Finds and parses the files. No error quotes their text.
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::error::ConfigError;
 use super::raw::{AUTH_FIELDS, RawCloud, is_cloud_field};
 use super::{Environment, Origin, Warning};
 
-/// The first file of this stem, with its text.
+/// Finds the first file of this stem, with its text.
 pub(super) fn find(
     environment: &Environment,
     stem: &str,
@@ -75,18 +75,18 @@ pub(super) fn warn_of_mode(path: &Path, warnings: &mut Vec<Warning>) {
     }
 }
 
-/// What a file says of each cloud; of some it may be what cannot be read of them.
+/// The clouds of a file, and the errors of those that cannot be read.
 #[derive(Default)]
 pub(super) struct Parsed {
     pub(super) clouds: BTreeMap<String, RawCloud>,
     pub(super) broken: BTreeMap<String, ConfigError>,
 }
 
-/// The clouds of one file, below `key`. A mistake in one of them leaves the others as they are: the file is
-/// read again without it.
+/// Parses the clouds of one file, below `key`. A mistake in one of them does not affect the others: the file
+/// is read again without it.
 ///
 /// # Errors
-/// It is not YAML, or what is wrong stands in no cloud.
+/// It is not YAML, or the mistake is in no cloud.
 pub(super) fn parse(path: &Path, text: &str, key: &'static str) -> Result<Parsed, ConfigError> {
     let mut parsed = Parsed::default();
     // An empty file says nothing, and is no mistake.
@@ -125,7 +125,7 @@ pub(super) fn parse(path: &Path, text: &str, key: &'static str) -> Result<Parsed
 struct Mistake {
     error: Box<serde_saphyr::Error>,
     at: String,
-    /// In which cloud.
+    /// The cloud in which it is.
     cloud: Option<String>,
 }
 
@@ -162,7 +162,7 @@ fn attempt(
     })
 }
 
-/// The text without the tag that is not read, so that what is after it can be.
+/// Returns the text without the tag that is not supported, so that the rest can be read.
 fn untagged(text: &str, error: &serde_saphyr::Error) -> Option<String> {
     let serde_saphyr::Error::UnsupportedTag { location, .. } = error.without_snippet() else {
         return None;
@@ -186,7 +186,7 @@ fn untagged(text: &str, error: &serde_saphyr::Error) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// The parser's own message is not used: it may quote the value.
+/// Describes the mistake. The parser's own message is not used: it may quote the value.
 fn explain(path: &Path, key: &str, mistake: &Mistake) -> ConfigError {
     let (error, at) = (&mistake.error, mistake.at.as_str());
     let (line, column) = error
@@ -243,7 +243,7 @@ fn explain(path: &Path, key: &str, mistake: &Mistake) -> ConfigError {
     }
 }
 
-/// Reads the clouds of a file, but for those that are known to be broken.
+/// Reads the clouds of a file, except those that are known to be broken.
 struct FileSeed<'a> {
     key: &'static str,
     broken: &'a BTreeMap<String, ConfigError>,

@@ -1,5 +1,5 @@
-//! Which clouds there are, and how to log in: `clouds.yaml`, `secure.yaml` and `OS_*` variables,
-//! as openstacksdk reads them.
+//! The configured clouds and their logins: `clouds.yaml`, `secure.yaml` and `OS_*` variables, as openstacksdk
+//! reads them.
 //!
 //! 1. `clouds.{yaml,yml,json}` is the first that exists of: `$OS_CLIENT_CONFIG_FILE`, the current
 //!    folder, `$XDG_CONFIG_HOME/openstack`, `~/.config/openstack`, `/etc/openstack`. Likewise
@@ -10,8 +10,8 @@
 //! 3. A region's `values` win over the cloud's.
 //! 4. `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY` are the proxies of all clouds; what `NO_PROXY` lists
 //!    (`host`, `.domain`, address, network, `*`, each also with `:port`) is reached directly.
-//! 5. A cloud's `profile: NAME` lays the cloud over what `public-clouds` says of NAME in
-//!    `clouds-public.{yaml,yml,json}`, looked for as in 1, with `$OS_CLIENT_VENDOR_FILE`.
+//! 5. A cloud with `profile: NAME` is laid over what `public-clouds` says about NAME in
+//!    `clouds-public.{yaml,yml,json}`, which is searched for as in 1, with `$OS_CLIENT_VENDOR_FILE`.
 //!
 //! Stricter than openstacksdk where its silence could choose another cloud than the one meant: a
 //! file that a variable names must exist, a broken file is an error, not skipped, and where
@@ -37,7 +37,7 @@ pub use resolve::{Cloud, Credentials, DomainRef, Interface, Scope, Tls, UserRef}
 
 use raw::RawCloud;
 
-/// What the configuration is read from: the process's surroundings as values.
+/// The variables and folders of a process from which the configuration is read, as values.
 #[derive(Clone, Default)]
 pub struct Environment {
     pub variables: BTreeMap<String, String>,
@@ -58,10 +58,10 @@ impl fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// The surroundings of this process. Variables that are not UTF-8 are left out.
+    /// Reads the environment of this process. Variables that are not UTF-8 are left out.
     ///
     /// # Errors
-    /// The current folder does not exist, or may not be read.
+    /// The current folder does not exist, or cannot be read.
     pub fn of_process() -> std::io::Result<Self> {
         let variables: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
@@ -86,7 +86,7 @@ impl Environment {
             .filter(|value| !value.is_empty())
     }
 
-    /// The folders that are searched, in order.
+    /// Returns the folders that are searched, in order.
     fn folders(&self) -> Vec<PathBuf> {
         let mut folders = vec![self.current_dir.clone()];
         if let Some(config) = self.variable("XDG_CONFIG_HOME") {
@@ -122,9 +122,9 @@ impl fmt::Display for Origin {
 pub enum Warning {
     /// A file with passwords that group or others may read.
     ReadableByOthers { path: PathBuf, mode: u32 },
-    /// A file that exists where one is looked for, but may not be read: the next one is used.
+    /// A file that exists where one is searched for, but cannot be read: the next one is used.
     Unreadable { path: PathBuf },
-    /// A key that is nothing known, and close to one that is.
+    /// An unknown key that is close to a known one.
     UnknownField {
         origin: Origin,
         cloud: String,
@@ -133,9 +133,9 @@ pub enum Warning {
     },
     /// One cloud of a file cannot be read; the others can.
     Broken { told: String },
-    /// Variables that say something of a cloud, and of none in particular.
+    /// Variables with settings of a cloud, while none says which cloud.
     VariablesUnused { names: Vec<String> },
-    /// A variable that the cloud's own field outdoes.
+    /// A variable without effect, because of one of the cloud's own fields.
     VariableOutdone {
         name: String,
         cloud: String,
@@ -198,14 +198,14 @@ pub struct CloudEntry {
     pub name: String,
     /// Region names, in the order of the file; empty when none is configured.
     pub regions: Vec<String>,
-    /// The files, or the environment, that say something of it.
+    /// The files, or the environment, that describe it.
     pub found_in: Vec<Origin>,
 }
 
 /// All configured clouds.
 pub struct CloudsConfig {
     clouds: BTreeMap<String, RawCloud>,
-    /// Those of them that cannot be read, and why.
+    /// The clouds that cannot be read, and why.
     broken: BTreeMap<String, ConfigError>,
     files: Vec<PathBuf>,
     searched: Vec<PathBuf>,
@@ -225,7 +225,7 @@ impl fmt::Debug for CloudsConfig {
 }
 
 impl CloudsConfig {
-    /// Reads the files and variables. No file at all is no error: there are no clouds then.
+    /// Reads the files and variables. Having no file at all is no error: there are no clouds then.
     ///
     /// # Errors
     /// A file named by a variable is missing; a file is not YAML, or not of the expected shape;
@@ -295,7 +295,7 @@ impl CloudsConfig {
                     by,
                 }));
             }
-            // That there is no such cloud is told when it is used.
+            // A missing cloud is reported when it is used.
             Some(None) => {}
             None if !beside.is_empty() && !described => {
                 warnings.push(Warning::VariablesUnused {
@@ -319,7 +319,7 @@ impl CloudsConfig {
         })
     }
 
-    /// The clouds, by name.
+    /// Returns the clouds, by name.
     pub fn clouds(&self) -> impl Iterator<Item = CloudEntry> + '_ {
         self.clouds.iter().map(|(name, raw)| CloudEntry {
             name: name.clone(),
@@ -328,26 +328,26 @@ impl CloudsConfig {
         })
     }
 
-    /// The cloud that is meant when none is named: `OS_CLOUD`, else the environment's, else the
-    /// only one.
+    /// Returns the cloud that is meant when none is named: `OS_CLOUD`, else the environment's, else the only
+    /// one.
     #[must_use]
     pub fn default_cloud(&self) -> Option<&str> {
         self.default_cloud.as_deref()
     }
 
-    /// The files that were read.
+    /// Returns the files that were read.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// What `gone doctor` should tell.
+    /// Returns the warnings that `gone doctor` shows.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// One cloud, resolved for `region`; without one, for its `region_name` or first region.
+    /// Resolves one cloud for `region`; without one, for its `region_name` or first region.
     ///
     /// # Errors
     /// No such cloud or region, a missing or bad field: each with the file, the cloud, the field

@@ -1,4 +1,4 @@
-//! What a cloud leaves to a vendor's profile: `profile: NAME`, described in `clouds-public.yaml`.
+//! Vendors' profiles, which a cloud names by `profile: NAME`: described in `clouds-public.yaml`.
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::{Environment, Warning};
 /// `cloud` is openstacksdk's old word for it.
 const KEYS: [&str; 2] = ["profile", "cloud"];
 
-/// The profiles of this host: what its file says, or that there is none.
+/// The profiles of this host, if it has a file of them.
 struct Profiles {
     file: Option<PathBuf>,
     searched: Vec<PathBuf>,
@@ -90,7 +90,7 @@ impl Profiles {
 }
 
 impl RawCloud {
-    /// Lays this over a profile; where it was found comes first still.
+    /// Lays this over a profile; its own origins still come first.
     fn lay_over(&mut self, mut profile: Self) {
         let places = std::mem::take(&mut profile.found_in);
         let own = std::mem::replace(self, profile);

@@ -1,5 +1,5 @@
-//! The proxies that the environment names: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, or the same in
-//! lower case. Where both spellings are set, upper case wins, as in reqwest.
+//! The proxies that the environment names: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, or the same
+//! in lower case. Where both spellings are set, upper case wins, as in reqwest.
 use std::collections::BTreeMap;
 
 use http::{HeaderValue, Uri};
@@ -45,12 +45,12 @@ impl Proxies {
         }
     }
 
-    /// All of them.
+    /// Returns all proxies.
     pub fn each(&self) -> impl Iterator<Item = &Proxy> {
         self.http.iter().chain(&self.https)
     }
 
-    /// The proxy for a URL; none if it is reached directly.
+    /// Returns the proxy for a URL; none if it is reached directly.
     #[must_use]
     pub fn of_url(&self, url: &Url) -> Option<&Proxy> {
         let proxy = match url.scheme() {
@@ -64,7 +64,7 @@ impl Proxies {
 }
 
 impl Proxy {
-    /// None if the value is no URL of a proxy.
+    /// Reads the proxy of a variable; none if the value is no URL of a proxy.
     fn of(variable: &'static str, value: &str) -> Option<Self> {
         let any = Uri::from_static("http://any.invalid/");
         let proxy = Matcher::builder().all(value).build().intercept(&any)?;
@@ -76,8 +76,8 @@ impl Proxy {
     }
 }
 
-/// What is reached without a proxy: hosts, domains with their subdomains, addresses, networks, `*`; each at
-/// every port, or at the one that follows it.
+/// The hosts that are reached without a proxy: names, domains with their subdomains, addresses, networks,
+/// `*`; each at every port, or at the one that follows it.
 #[derive(Debug)]
 struct NoProxy {
     everywhere: Hosts,
@@ -110,7 +110,7 @@ impl NoProxy {
     }
 }
 
-/// Host and port of an entry that has both. The colons of a bare IPv6 address begin no port.
+/// Returns host and port of an entry that has both. The colons of a bare IPv6 address begin no port.
 fn split_port(entry: &str) -> Option<(&str, u16)> {
     let (host, port) = entry.rsplit_once(':')?;
     let host = match host.strip_prefix('[') {
@@ -120,7 +120,8 @@ fn split_port(entry: &str) -> Option<(&str, u16)> {
     Some((host, port.parse().ok()?))
 }
 
-/// A matcher that sends everything but these hosts to a proxy: the only way to hyper-util's matching of hosts.
+/// A matcher that sends everything but these hosts to a proxy: the only way to use hyper-util's matching of
+/// hosts.
 #[derive(Debug)]
 struct Hosts(Matcher);
 

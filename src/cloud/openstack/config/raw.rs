@@ -50,12 +50,12 @@ const CLOUD_FIELDS: &[&str] = &[
     "key",
 ];
 
-/// Where openstacksdk takes a value that is no single text.
+/// Keys whose value is not a single text.
 const NESTED_FIELDS: &[&str] = &["auth", "regions"];
 
 const OVERRIDE: &str = "_endpoint_override";
 
-/// A value with its place. All are kept as secrets: a password may stand beside `auth`, too.
+/// A value with its origin. All values are kept as secrets, since a password may also stand beside `auth`.
 #[derive(Clone)]
 pub(super) struct Scalar {
     value: SecretString,
@@ -67,7 +67,7 @@ impl Scalar {
         self.value.clone()
     }
 
-    /// The text; only for fields that hold no secret.
+    /// Returns the text; only for fields that hold no secret.
     pub(super) fn text(&self) -> &str {
         self.value.expose_secret()
     }
@@ -98,8 +98,8 @@ impl RawCloud {
         self.unknown.extend(over.unknown);
     }
 
-    /// Takes what variables choose, in place of what the files say. Answers the variables without effect:
-    /// an id of the files counts before a name, for openstackclient too.
+    /// Replaces values of the files by those that variables choose. Returns the variables without effect: an
+    /// id in the files counts before a name, as for openstackclient.
     pub(super) fn choose(&mut self, chosen: Vec<(String, String)>) -> Vec<(String, &'static str)> {
         const OUTDONE: [(&str, &str); 2] = [
             ("project_name", "project_id"),
@@ -140,7 +140,8 @@ impl RawCloud {
             .collect()
     }
 
-    /// Unknown keys that look like known ones. Others belong to other clients, and are no fault.
+    /// Returns a warning for each unknown key that looks like a known one. Others belong to other clients,
+    /// and are no fault.
     pub(super) fn unknown_fields(&self, cloud: &str) -> Vec<Warning> {
         let known: Vec<&str> = [AUTH_FIELDS, CLOUD_FIELDS, NESTED_FIELDS].concat();
         self.unknown
@@ -170,13 +171,13 @@ impl RawCloud {
         })
     }
 
-    /// An unknown key that could be meant as `field`.
+    /// Returns an unknown key that could be meant as `field`.
     pub(super) fn lookalike(&self, field: &str) -> Option<String> {
         let unknown: Vec<&str> = self.unknown.iter().map(|(name, _)| name.as_str()).collect();
         nearest(field, &unknown)
     }
 
-    /// Marks all values as found there.
+    /// Sets the origin of all values.
     pub(super) fn place(mut self, origin: &Origin) -> Self {
         let scalars = self.auth.values_mut().chain(self.fields.values_mut());
         for scalar in scalars {
@@ -217,8 +218,8 @@ pub(super) fn is_cloud_field(key: &str) -> bool {
     CLOUD_FIELDS.contains(&key) || key.ends_with(OVERRIDE)
 }
 
-/// What the variables choose in the cloud that `OS_CLOUD` names: what openstackclient lets them choose
-/// there. Who logs in, and where, is the file's to say.
+/// The keys that variables choose in the cloud that `OS_CLOUD` names, as for openstackclient. The user and
+/// the URL of the login are chosen by the file alone.
 const CHOSEN_BY_VARIABLES: &[&str] = &[
     "region_name",
     "interface",
@@ -231,7 +232,7 @@ const CHOSEN_BY_VARIABLES: &[&str] = &[
     "project_domain_name",
 ];
 
-/// Those of the variables, by key.
+/// Returns those of these keys that variables set, with their values.
 pub(super) fn beside(variables: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let chosen = CHOSEN_BY_VARIABLES.iter().filter_map(|key| {
         let value = variables.get(&variable(key))?;
@@ -240,12 +241,12 @@ pub(super) fn beside(variables: &BTreeMap<String, String>) -> Vec<(String, Strin
     chosen.collect()
 }
 
-/// The name of the variable for a key.
+/// Returns the name of the variable for a key.
 pub(super) fn variable(key: &str) -> String {
     format!("OS_{}", key.to_uppercase())
 }
 
-/// The cloud that the `OS_*` variables describe, if they name where to log in.
+/// Returns the cloud that the `OS_*` variables describe, if they name where to log in.
 pub(super) fn from_variables(variables: &BTreeMap<String, String>) -> Option<RawCloud> {
     const OTHERS: [&str; 3] = ["OS_TEST", "OS_STD", "OS_LOG"];
     variables.get("OS_AUTH_URL").filter(|url| !url.is_empty())?;

@@ -1,4 +1,4 @@
-//! From what is written to what is meant: one cloud in one region.
+//! Resolves the configuration as written: one cloud in one region.
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::raw::{RawCloud, Scalar};
 #[derive(Clone, Debug)]
 pub struct Cloud {
     pub name: String,
-    /// The region meant; none when the configuration names none.
+    /// The region; none when the configuration names none.
     pub region: Option<String>,
     /// The configured regions; empty when the catalog alone decides.
     pub regions: Vec<String>,
@@ -24,12 +24,12 @@ pub struct Cloud {
     pub credentials: Credentials,
     pub scope: Scope,
     pub interface: Interface,
-    /// Those to use in turn where a service has no such endpoint.
+    /// The interfaces to use in turn where a service has no endpoint of the first.
     pub interfaces_else: Vec<Interface>,
     /// URL by service type, in openstacksdk's spelling with `_` (`load_balancer`).
     pub endpoint_overrides: BTreeMap<String, Url>,
     pub tls: Tls,
-    /// Those of the environment.
+    /// The proxies that the environment names.
     pub proxies: Arc<Proxies>,
     pub found_in: Vec<Origin>,
 }
@@ -65,7 +65,7 @@ pub enum DomainRef {
     Name(String),
 }
 
-/// What the token is for.
+/// The scope of the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     ProjectId(String),
@@ -98,7 +98,7 @@ impl Interface {
     }
 }
 
-/// How the cloud's certificates are checked, and ours is shown.
+/// How the cloud's certificates are checked, and which certificate we show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     pub verify: bool,
@@ -110,7 +110,7 @@ pub struct Tls {
 }
 
 impl Cloud {
-    /// Whether both log in at the same Keystone, as the same, with the same secret.
+    /// Whether both log in at the same Keystone, as the same user, for the same scope, with the same secret.
     #[must_use]
     pub fn logs_in_like(&self, other: &Self) -> bool {
         super::super::keystone::logs_in_alike(self, other)
@@ -125,8 +125,8 @@ const AUTH_TYPES: [&str; 5] = [
     "v3token",
 ];
 
-/// Types of login that other clients know: what they ask for is more than a file can hold, or is a
-/// Keystone's that has gone.
+/// Login types that only other clients support: they need more than a file can hold, or a Keystone version
+/// that no longer exists.
 const ELSEWHERE: [&str; 22] = [
     "v3oidcpassword",
     "v3oidcauthcode",
@@ -207,8 +207,8 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// The first of `names` in `auth`, else beside it; for what says who and where, the other way
-    /// round, as in openstacksdk (a region's `values` change the project like that).
+    /// Returns the first of `names` in `auth`, else beside it. For keys that say who and where it is the
+    /// other way round, as in openstacksdk (a region's `values` change the project like that).
     fn auth(&self, names: &[&str]) -> Option<&Scalar> {
         const BESIDE_FIRST: [&str; 5] = ["project", "tenant", "domain", "user_domain", "token"];
         let mut places = [&self.raw.auth, &self.raw.fields];
@@ -303,7 +303,7 @@ impl Fields<'_> {
 
     fn auth_type(&self) -> Result<&'static str, ConfigError> {
         let Some(scalar) = self.beside(&["auth_type", "auth_plugin"]) else {
-            // Nothing said: what is there tells.
+            // No type is given: the fields that are there tell.
             let has = |name: &str| self.auth(&[name]).is_some();
             return Ok(if has("application_credential_secret") {
                 "v3applicationcredential"
@@ -344,7 +344,7 @@ impl Fields<'_> {
         Ok(UserRef::Name { name, domain })
     }
 
-    /// The domain by its own fields, else what is said once for all.
+    /// Returns the domain by its own fields, else by those that hold for all.
     fn domain(&self, id: &str, name: &str) -> Option<DomainRef> {
         for (id, name) in [
             (id, name),
@@ -391,7 +391,7 @@ impl Fields<'_> {
         Ok(domain.map_or(Scope::Unscoped, Scope::Domain))
     }
 
-    /// In the order of preference.
+    /// Returns the interfaces in the order of preference.
     fn interfaces(&self) -> Result<Vec<Interface>, ConfigError> {
         let Some(scalar) = self.beside(&["interface", "endpoint_type"]) else {
             return Ok(Vec::new());
@@ -448,7 +448,7 @@ impl Fields<'_> {
             Some(path).filter(|path| !path.as_os_str().is_empty())
         };
         let insecure = self.flag("insecure")?.unwrap_or(false);
-        // A path there is what to verify by, as for openstacksdk.
+        // A path in `verify` is the CA bundle to verify by, as for openstacksdk.
         let by = path("verify").filter(|by| by.as_os_str().as_encoded_bytes().contains(&b'/'));
         let verify = match by {
             Some(_) => true,

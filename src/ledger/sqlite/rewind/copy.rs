@@ -1,4 +1,5 @@
-//! The copy that is set to other times. The original is never written, nor locked longer than a read.
+//! Makes the copy that is set to other times. The original is never written, nor locked longer than for a
+//! read.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -11,17 +12,17 @@ use super::super::{lock, schema, upkeep};
 use super::Unplayable;
 use crate::system::private;
 
-/// With what every file of SQLite begins.
+/// The first bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// The log that an engine left behind which did not end well: part of the ledger.
+/// The log that an engine leaves behind if it does not end cleanly: part of the ledger.
 const LOG: &str = "-wal";
 
 pub(super) fn path(folder: &Path) -> PathBuf {
     folder.join("ledger.db")
 }
 
-/// While an engine has it, SQLite takes the copy as of one moment. Else the files are copied as they are:
-/// so it may lie where nothing can be written, and nothing is left beside it.
+/// While an engine has the original, SQLite copies it as of one moment. Otherwise the files are copied as
+/// they are, so the original may lie where nothing can be written, and nothing is left beside it.
 pub(super) fn take(original: &Path, copy: &Path) -> Result<(), Unplayable> {
     check_kind_of_file(original)?;
     if !lock::is_held(original) {
@@ -29,7 +30,7 @@ pub(super) fn take(original: &Path, copy: &Path) -> Result<(), Unplayable> {
         if !lock::is_held(original) {
             return check_ledger(original, copy);
         }
-        // An engine has come meanwhile: what was copied may be of two moments.
+        // An engine has started meanwhile: the copied files may be of two moments.
         for file in [copy.to_owned(), beside(copy)] {
             match fs::remove_file(&file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -77,11 +78,11 @@ fn check_kind_of_file(original: &Path) -> Result<(), Unplayable> {
     }
 }
 
-/// Before anything is migrated: it would make a ledger of whatever it is.
+/// Checks the copy before any migration, which would turn any file into a ledger.
 fn check_ledger(original: &Path, copy: &Path) -> Result<(), Unplayable> {
     let name = original.display().to_string();
     let failed = |error: rusqlite::Error| fault(&name, &error);
-    // Not for reading only: its log may have to be taken up.
+    // Opened for writing too, because its log may have to be applied.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(copy, flags).map_err(failed)?;
     check_version(&db, &name)?;

@@ -1,27 +1,27 @@
-//! A copy of a ledger, set to how it stood at a time: for post-mortems.
+//! A copy of a ledger that can be set to an earlier time: for post-mortems.
 //!
 //! ```text
-//! original ── copied, never written ─▶ copy ── migrated ─▶ last_… tables: how it stood at its end
+//! original ── copied, never written ─▶ copy ── migrated ─▶ last_… tables: its state at the end
 //!                                                  all_events ─▶ moves, turns, spans, fences, retries
 //! seek(time) ─▶ shown(seq, at) ─▶ steps, deletions, requests, tombstones, counters of that time
 //! ```
 //!
-//! 1. What is shown is what the events up to that time tell: of a step its last one, of a deletion its
-//!    state. What is not told by then is not there: later deletions, their steps, later events.
-//! 2. What has not moved since a time stands as it does at the end, in every column.
-//! 3. What follows from others follows here, too: a step is ready when all that it depends on had ended,
-//!    and is stuck with what it waits for. Counts, sums and phases of tombstones are those of the steps.
+//! 1. The copy shows what the events up to that time tell: a step as of its last event, a deletion in its
+//!    last state. Later deletions, their steps and later events are not there.
+//! 2. Whatever has not moved since that time is as at the end, in every column.
+//! 3. The rest is derived: a step is ready when all its dependencies had ended, and is stuck with the step
+//!    that it waits for. Counts, sums and phases of tombstones follow from the steps.
 //!
-//! Some moves have no event, and are not told apart:
-//! - A call in flight shows as `ready`; so does, until it is looked at, what an engine had in flight when
-//!   it ended. Which steps were in flight while a deletion stopped at a failure is a guess if it was retried
-//!   before they were answered.
-//! - What was due again shows as `blocked` until it is answered.
-//! - What was put back to work shows so from the audit on. Of many steps at once the audit has only the
-//!   number: those show so that were sent again later.
-//! - Of an older ledger, whose events have no errors: the class is that of the state, and blockers and the
-//!   next attempt are known where nothing has moved since.
-//! - What happened before the oldest event that is kept; incarnations of a record, which are estimated.
+//! Some moves have no event, and cannot be told apart:
+//! - A call in flight shows as `ready`; so does, until it is observed, a call that was in flight when an
+//!   engine ended. If a deletion stopped at a failure and was retried before its calls in flight were
+//!   answered, which steps these were is a guess.
+//! - A blocked step that was due again shows as `blocked` until it is answered.
+//! - A retried step shows as such from the audit row on. If many steps were retried at once, the audit has
+//!   only their number: those show as retried that were sent again later.
+//! - Events of an older ledger have no errors: the class is that of the state, and blockers and the next
+//!   attempt are known only if nothing has moved since.
+//! - Anything before the oldest event that is kept; and incarnations of a record, which are estimated.
 
 mod copy;
 mod prepare;
@@ -55,14 +55,14 @@ pub enum Unplayable {
 #[derive(Debug)]
 pub struct Rewind {
     db: Connection,
-    /// For people: the original's.
+    /// The original's path, for messages.
     name: String,
     first: DateTime<Utc>,
     last: DateTime<Utc>,
 }
 
 impl Rewind {
-    /// Copies the ledger into this folder and prepares the copy, which shows the end. The original is
+    /// Copies the ledger into this folder and prepares the copy, which first shows the end. The original is
     /// only read, also while an engine has it. Blocks for as long as SQLite does.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Rewind {
         let name = original.display().to_string();
         let path = copy::path(folder);
         copy::take(original, &path)?;
-        // Brings it up to date.
+        // Migrates the copy.
         drop(Store::open(&path, Options::default())?);
         let failed = |error: rusqlite::Error| fault(&name, &error);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -88,7 +88,7 @@ impl Rewind {
         })
     }
 
-    /// Reads the copy, as it is set.
+    /// Opens the copy for reading, as it is set.
     ///
     /// # Errors
     /// The copy is gone.
@@ -97,12 +97,12 @@ impl Rewind {
         SqliteLedger::open_reader(Path::new(path))
     }
 
-    /// The times of the first event, and of the last that happened.
+    /// The times of the first event, and of the last change.
     pub fn span(&self) -> (DateTime<Utc>, DateTime<Utc>) {
         (self.first, self.last)
     }
 
-    /// Shows how it stood at that time, or at the nearest end; which time that is.
+    /// Sets the copy to that time, or to the nearer end. Returns the time that it shows.
     ///
     /// # Errors
     /// The copy cannot be read or written.
@@ -113,7 +113,8 @@ impl Rewind {
         Ok(at)
     }
 
-    /// So many moments on, or back: events of one instant are one. At an end it stays there.
+    /// Moves by this many moments, forwards or backwards; events of one instant are one moment. Stops at an
+    /// end.
     ///
     /// # Errors
     /// As with [`Self::seek`].
@@ -125,7 +126,7 @@ impl Rewind {
     }
 }
 
-/// When the moment was that is so many away; none beyond the ends.
+/// The time of the moment that is this many away; none beyond the ends.
 fn moment(db: &Connection, moments: i64) -> Sql<Option<DateTime<Utc>>> {
     let skipped = moments.saturating_abs().saturating_sub(1);
     let sql = match moments {
@@ -144,7 +145,7 @@ fn moment(db: &Connection, moments: i64) -> Sql<Option<DateTime<Utc>>> {
         .optional()
 }
 
-/// All of it in one transaction: who reads meanwhile sees the time before, or this one.
+/// All in one transaction: a reader sees the time before, or this one.
 fn show(db: &mut Connection, at: i64) -> Sql<()> {
     let tx = Transaction::new(db, TransactionBehavior::Immediate)?;
     let moved = tx.execute(

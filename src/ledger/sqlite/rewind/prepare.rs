@@ -1,14 +1,15 @@
-//! Side tables of the copy: how it stood at its end, and what its events tell, once and by step.
+//! Side tables of the copy: its state at the end, and what its events tell, by step.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::super::batch::Sql;
 use super::super::rows;
-/// Those that are set to other times.
+/// The tables that are set to other times.
 const KEPT: [&str; 4] = ["steps", "deletions", "requests", "tombstones"];
 
-/// The times that it tells of: none if there is no event. Nothing is durable: the copy ends with its process.
+/// Returns the first and the last time; none if there is no event. Nothing is durable: the copy ends with its
+/// process.
 pub(super) fn prepare(db: &mut Connection) -> Sql<Option<(DateTime<Utc>, DateTime<Utc>)>> {
     db.pragma_update(None, "synchronous", "off")?;
     let tx = Transaction::new(db, TransactionBehavior::Immediate)?;
@@ -37,7 +38,7 @@ pub(super) fn prepare(db: &mut Connection) -> Sql<Option<(DateTime<Utc>, DateTim
     Ok(Some(span))
 }
 
-/// A table as it is now, under the name `last_…`, with the same columns and key.
+/// Copies a table under the name `last_…`, with the same columns and key.
 fn keep(tx: &Transaction, table: &str) -> Sql<()> {
     let sql: String = tx.query_row(
         "SELECT substr(sql, instr(sql, '(')) FROM sqlite_master WHERE type = 'table' AND name = ?1",
@@ -49,8 +50,8 @@ fn keep(tx: &Transaction, table: &str) -> Sql<()> {
     ))
 }
 
-/// Who follows events reads the view. No engine works on the copy, so what only it needs is dropped: with
-/// fewer indexes a time is shown sooner.
+/// Readers of events use the view. No engine works on the copy, so triggers and indexes that only an engine
+/// needs are dropped: with fewer indexes a time is shown sooner.
 const TOLD: &str = "
 DROP TRIGGER steps_moved;
 DROP TRIGGER steps_left_moved;
@@ -156,8 +157,9 @@ INSERT INTO retries
 CREATE INDEX retries_by_deletion ON retries(num, at);
 ";
 
-/// What moved a step: how it stood then, from its events. That others wait for it is no move of its own,
-/// nor is that a person was told; but of what became stuck because of others that is all that is told.
+/// The moves of each step: its state at each of its events. An event that only says that others wait for it,
+/// or that people were notified, is no move; but for a step that became stuck because of others, the
+/// notification is the only event.
 const MOVES: &str = "
 CREATE TABLE moves(step INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL,
     state TEXT NOT NULL, attempts INTEGER, sent INTEGER NOT NULL, next_attempt_at INTEGER, blocked_since INTEGER,
@@ -202,7 +204,7 @@ UPDATE moves SET attempts = coalesce((SELECT attempts FROM moves m
     WHERE attempts IS NULL;
 ";
 
-/// It shows its end: the last that is told, or that moved without being told.
+/// The copy first shows its end: the last event, or the last move without one.
 const SHOWN: &str = "
 INSERT INTO shown SELECT seq, at, seq, at FROM (SELECT max(seq) AS seq, max(max(at),
     coalesce((SELECT max(since) FROM last_steps), 0), coalesce((SELECT max(at) FROM all_audit), 0)) AS at

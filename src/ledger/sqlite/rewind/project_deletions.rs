@@ -1,4 +1,4 @@
-//! What follows from the steps of a time: deletions and their counts, tombstones, and the sums over all.
+//! Derives from the steps of a time: deletions and their counts, tombstones, and the sums over all.
 
 use rusqlite::Transaction;
 
@@ -21,8 +21,7 @@ pub(super) fn write(tx: &Transaction) -> Sql<()> {
     tx.execute_batch(COUNTERS)
 }
 
-/// The state is what the events say; of one whose events are kept no more, what its steps say. How fast it
-/// goes is not known.
+/// The state is what the events say; if these are no longer kept, what the steps say. The pace is not known.
 const DELETIONS: &str = "
 DELETE FROM sums;
 INSERT INTO sums SELECT deletion, count(*) FILTER (WHERE state = 'waiting'),
@@ -71,7 +70,7 @@ INSERT INTO deletions(num, id, state, cancelled, paused, stops, waiting, ready, 
         WHERE t.is_accepted AND NOT t.is_last) stood;
 ";
 
-/// The plan is known once it stands, and what refused it as long as it is refused.
+/// The plan is known once it has started, and the refusals as long as the deletion is refused.
 const REQUESTS: &str = "
 UPDATE requests SET frozen = NULL, plan_hash = NULL
     WHERE frozen IS NOT NULL AND num IN (SELECT num FROM touched WHERE NOT is_planned);
@@ -85,8 +84,9 @@ UPDATE requests SET refused = iif(EXISTS (SELECT 1 FROM deletions d WHERE d.num 
         AND l.num IN (SELECT num FROM touched);
 ";
 
-/// A record belongs to the deletion that raised its fence last. Phase and step end together (T9). Those are
-/// looked at whose step has moved, that have none, and of which something was told in between.
+/// A record belongs to the deletion that raised its tombstone last. Phase and step end together (T9). Only
+/// these records are examined: those whose step has moved, those without a step, and those with an event in
+/// between.
 const TOMBSTONES: &str = "
 DELETE FROM records;
 INSERT OR IGNORE INTO records SELECT l.record FROM moved m JOIN last_steps l ON l.id = m.id

@@ -1,12 +1,12 @@
-//! How each step stood at the time that is shown, a set at a time; what follows for the rest is in
-//! [`super::follow`].
+//! The state of each step at the time that is shown, a set of steps at a time; [`super::project_deletions`]
+//! derives the rest.
 
 use rusqlite::{Transaction, params};
 
 use super::super::batch::Sql;
 use super::project_deletions;
 
-/// What is worked out anew for each time. In files of SQLite's own beyond its cache.
+/// Scratch tables, computed again for each time. Beyond its cache SQLite keeps them in files of its own.
 pub(super) const SCRATCH: &str = "
 CREATE TEMP TABLE touched(num INTEGER PRIMARY KEY, is_accepted INTEGER NOT NULL, is_planned INTEGER NOT NULL,
     was_planned INTEGER NOT NULL, is_last INTEGER NOT NULL, was_last INTEGER NOT NULL) STRICT;
@@ -20,7 +20,7 @@ CREATE TEMP TABLE held(id INTEGER PRIMARY KEY, root INTEGER NOT NULL, level INTE
 CREATE TEMP TABLE flying(id INTEGER PRIMARY KEY, deletion INTEGER NOT NULL, is_unsure INTEGER NOT NULL) STRICT;
 ";
 
-/// Sets the tables to the time that `shown` has.
+/// Sets the tables to the time in `shown`.
 pub(super) fn write(tx: &Transaction) -> Sql<()> {
     tx.execute_batch(TOUCHED)?;
     tx.execute_batch(STANDS)?;
@@ -29,8 +29,8 @@ pub(super) fn write(tx: &Transaction) -> Sql<()> {
     project_deletions::write(tx)
 }
 
-/// Deletions that stand otherwise than they did at the time that was shown before, and which of their
-/// steps are there. One that has not moved since either time is left alone.
+/// Deletions whose state differs from that at the time shown before, and whether their steps exist then. A
+/// deletion that has not moved since either time is left alone.
 const TOUCHED: &str = "
 DELETE FROM touched;
 INSERT INTO touched
@@ -41,9 +41,9 @@ INSERT INTO touched
         AND NOT (last_seq <= min(seq, before_seq) AND last_at <= min(at, before_at));
 ";
 
-/// By its last move, but as it is at the end if nothing has moved it since. What waits is ready if it
-/// waits for nothing that is left; of a cancelled deletion what was sent is looked for, and what is left
-/// beside that is in flight (P8).
+/// The state after a step's last move, or the state at the end if nothing has moved it since. A waiting step
+/// is ready if all its dependencies have ended. In a cancelled deletion, steps that were sent are observed,
+/// and the other live ones are in flight (P8).
 const STANDS: &str = "
 DELETE FROM stands;
 INSERT INTO stands
@@ -100,8 +100,9 @@ UPDATE stands SET state = iif(sent, 'verifying', 'running'), sent = 1
         SELECT num FROM spans WHERE cancelled <= (SELECT seq FROM shown));
 ";
 
-/// What waits for a stuck step is stuck too, and so is what waits for that; with `on_failure = stop`
-/// all that was not sent (N11, N12). Level by level: each is held once, so the work is bounded by the edges.
+/// Makes the dependents of stuck steps stuck too, and theirs in turn; with `on_failure = stop`, all steps
+/// that were not sent (N11, N12). Level by level: each step is held once, so the work is bounded by the
+/// edges.
 fn propagate_stuck(tx: &Transaction) -> Sql<()> {
     tx.execute("DELETE FROM held", ())?;
     let mut level = 0;
@@ -136,8 +137,8 @@ fn propagate_stuck(tx: &Transaction) -> Sql<()> {
     .map(drop)
 }
 
-/// Of a deletion that stops at a failure what was not sent is held by it. But while it was still running,
-/// what was answered later was in flight, unless it may have been sent by a retry in between.
+/// If a deletion stops at a failure, that failure holds the steps that were not sent. But while it was still
+/// running, steps that were answered later were in flight, unless a retry in between may have sent them.
 const STOPPED: &str = "
 INSERT OR IGNORE INTO held SELECT s.id, r.root, 0 FROM (
         SELECT deletion, min(id) AS root FROM stands WHERE state = 'stuck' AND NOT fixed
@@ -162,7 +163,7 @@ DELETE FROM held WHERE id IN (SELECT id FROM flying);
 UPDATE stands SET state = 'running', sent = 1 WHERE id IN (SELECT id FROM flying);
 ";
 
-/// Only what differs is written, and noted.
+/// Writes and notes only the rows that differ.
 const STEPS: &str = "
 UPDATE stands SET told = 1 WHERE state = 'stuck' AND held_by IS NULL;
 DELETE FROM moved;
