@@ -108,6 +108,11 @@ fn main() {
     compare("12 large lists at once", &|| {
         attackers::lists(at, &url(list), 12)
     });
+    // What the machine alone makes of as many bytes: none of them comes through the gate.
+    let past_the_gate = format!("http://{}/v2.0/{list}", service.address);
+    compare("12 large lists past the gate", &|| {
+        attackers::lists(at, &past_the_gate, 12)
+    });
     compare("64 slow readers of a large list", &|| {
         attackers::sips(at, gate, 64, ADDRESSES, &head(list))
     });
