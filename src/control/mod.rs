@@ -1,4 +1,4 @@
-//! What front ends know of the engine: four calls and no more.
+//! The interface between front ends and the engine: four calls and no more.
 //!
 //! `submit` acknowledges a command when its intent is durable, not before. `query` pages through what
 //! the ledger and the clouds hold. `events` follows what happens, without gaps. `snapshot` is the
@@ -41,7 +41,7 @@ pub trait Control: Send + Sync {
     /// Events after this sequence, at most 500, waiting up to `wait_ms` for the first. Older than
     /// what is retained is [`ControlError::Expired`].
     async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError>;
-    /// Slow readers skip versions and never hold the engine.
+    /// Returns the watch of snapshots. Slow readers skip versions and never hold up the engine.
     fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>>;
 }
 
@@ -54,8 +54,8 @@ impl dyn Control + '_ {
         R::answer(self.query(request.into()).await?)
     }
 
-    /// The rows of a question whose answer comes in pages, one page at a time; each page is asked for when the
-    /// stream is polled for it.
+    /// Streams the rows of a question whose answer comes in pages, one page at a time. It asks for a page
+    /// only when the stream is polled for it.
     pub fn pages<R: Pages>(
         &self,
         request: R,
@@ -71,7 +71,7 @@ impl dyn Control + '_ {
     }
 }
 
-/// A command, and who asks for it.
+/// A command, and on whose behalf it is submitted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Envelope {
     pub command: Command,
@@ -81,8 +81,8 @@ pub struct Envelope {
     /// The same key within 24 h is the same request.
     #[serde(default)]
     pub idempotency_key: Option<String>,
-    /// Until when whoever asks for a deletion waits: until then its plan is made again while a cloud does
-    /// not answer (N16). None: no longer than `[engine] read_patience`.
+    /// The deletion's plan is made again until this time while a cloud does not answer (N16). None: for
+    /// `[engine] read_patience`.
     #[serde(default)]
     pub deadline: Option<DateTime<Utc>>,
 }
@@ -99,27 +99,28 @@ pub enum Command {
         targets: Vec<TargetSpec>,
         options: PlanOptions,
     },
-    /// What a gate has read just now, on the caller's rights. Only from within: it crosses no socket.
+    /// Deletes resources as a gate has just read them with the caller's rights. In-process only: it crosses
+    /// no socket.
     #[serde(skip)]
     DeleteSeen {
         resources: Vec<Resource>,
         options: PlanOptions,
     },
-    /// What is being deleted was asked to be deleted again (T6). Only from within.
+    /// A resource that is being deleted was asked to be deleted again (T6). In-process only.
     #[serde(skip)]
     RepeatDelete {
         deletion_id: String,
     },
-    /// A client has created this anew, through a gate (M1). Only from within.
+    /// A client has re-created these resources through a gate (M1). In-process only.
     #[serde(skip)]
     Revive {
         keys: Vec<ResourceKey>,
     },
-    /// Exactly that plan, or nothing (P1).
+    /// Deletes exactly what this plan lists, or nothing (P1).
     DeletePlan {
         plan_hash: String,
     },
-    /// A plan from a file, first kept and then run as with its hash.
+    /// Deletes by a plan from a file, which is first saved and then run like a plan given by its hash.
     DeletePlanFile {
         plan: Box<Plan>,
     },
@@ -129,7 +130,7 @@ pub enum Command {
     RetryStep {
         step_id: i64,
     },
-    /// All that fits and may be; `dry_run` only says how many.
+    /// Retries all steps that match and may be retried; with `dry_run` it only counts them.
     RetryMatching {
         filter: Box<RetryFilter>,
         #[serde(default)]
@@ -141,7 +142,8 @@ pub enum Command {
         deletion_id: String,
         accept: bool,
     },
-    /// Options that a repeated request gives for a deletion that runs already; none: as it is.
+    /// Options that a repeated request sets for a deletion that runs already; `None` leaves an option as it
+    /// is.
     SetOptions {
         deletion_id: String,
         drift: Option<DriftPolicy>,
@@ -156,8 +158,8 @@ pub enum Command {
     Resume {
         deletion_id: String,
     },
-    /// How far a channel has told people (I7); none: it is no channel any more. Only from within: it
-    /// crosses no socket.
+    /// Moves the cursor up to which a channel has notified people (I7); none if it is not a channel any more.
+    /// In-process only: it crosses no socket.
     #[serde(skip)]
     MoveNotificationCursor {
         channel: String,
@@ -170,49 +172,50 @@ pub enum Command {
         /// The short id of the deletion, as it was typed.
         confirm: String,
     },
-    /// Lets the tombstone of what is there after its end go.
+    /// Releases the tombstone of a resource that still exists.
     Release {
         key: ResourceKey,
     },
-    /// Lets go of events, and of deletions that ended, before this time; none: as the configuration says.
-    /// `Done` with the ledger's rows that went.
+    /// Deletes events and ended deletions from before this time; none: as the configuration says. The receipt
+    /// is `Done` with the number of rows that were deleted.
     Prune {
         before: Option<DateTime<Utc>>,
     },
-    /// Until a person resumes it, whatever becomes of its rights and of this engine.
+    /// Pauses a site until a person resumes it, whatever happens to its rights or to this engine.
     PauseSite {
         site: Site,
     },
     ResumeSite {
         site: Site,
     },
-    /// Keeps a resource of our own kinds.
+    /// Creates a resource of our own kinds.
     Create {
         kind: String,
         body: serde_json::Value,
     },
-    /// Changes the fields of one that the body names; null takes one away.
+    /// Changes the fields that the body names; null removes a field.
     Update {
         kind: String,
         id: String,
         body: serde_json::Value,
     },
-    /// A deployment that refers to ours watches what is being deleted; the answer waits for news as long
-    /// as that says. Only from within.
+    /// A deployment that refers to ours watches what is being deleted here; the answer waits for notices as
+    /// long as the watch says. In-process only.
     #[serde(skip)]
     Watch {
         watch: Watch,
     },
-    /// A deployment that refers to ours says that asking it again is worth it. Only from within.
+    /// A deployment that refers to ours says that asking it again is worth it. In-process only.
     #[serde(skip)]
     Hint {
         from: Deployment,
     },
-    /// A deployment that referred to ours is gone for good: its word is waited for no more (G12).
+    /// Releases a deployment that referred to ours and is gone for good: its clearance is no longer needed
+    /// (G12).
     ReleaseImporter {
         name: String,
     },
-    /// Shows another time of a replay; its snapshot says which. Only from within.
+    /// Shows another time of a replay; the snapshot says which. In-process only.
     #[serde(skip)]
     Seek {
         to: Moment,
@@ -223,13 +226,13 @@ pub enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     At(DateTime<Utc>),
-    /// So many events on, or back: those of one instant are one.
+    /// So many events forward or back; the events of one instant count as one.
     By(i64),
 }
 
 impl Command {
-    /// Whether calls that change a cloud may follow from it. A ledger's pauses, notes and cancellations
-    /// are carried out without any.
+    /// Whether calls that change a cloud may follow from the command. Pauses, notes and cancellations change
+    /// only the ledger.
     pub fn wants_work(&self) -> bool {
         match self {
             Self::Delete { .. }
@@ -265,7 +268,7 @@ impl Command {
         }
     }
 
-    /// What it takes to ask for it.
+    /// Returns the scope that a caller needs for the command.
     pub fn scope(&self) -> Scope {
         match self {
             Self::Plan { .. } | Self::Seek { .. } | Self::Watch { .. } | Self::Hint { .. } => {
@@ -308,10 +311,10 @@ pub enum Receipt {
         moved: u64,
     },
     Bulk(Retried),
-    /// What a watch hears.
+    /// The notices that a watch receives.
     #[serde(skip)]
     News(Box<News>),
-    /// As it is kept now.
+    /// The resource as it is stored now.
     Resource {
         row: serde_json::Value,
     },
@@ -342,7 +345,7 @@ receipts! {
     into_plan: Self::Planned { plan } => plan, Arc<Plan>;
     /// The receipt of a command that asks for a deletion.
     into_accepted: Self::Accepted(accepted) => accepted, Accepted;
-    /// How many steps, or rows of the ledger, a command has moved.
+    /// The number of steps, or rows of the ledger, that a command has changed.
     into_moved: Self::Done { moved } => moved, u64;
     /// The receipt of [`Command::RetryMatching`].
     into_retried: Self::Bulk(retried) => retried, Retried;
@@ -354,7 +357,7 @@ receipts! {
     into_purged: Self::Purged(purged) => purged, Purged;
 }
 
-/// The engine answered another question, or carried out another command: it is of another version.
+/// The error for a reply to another question or command: the engine is of another version.
 pub(crate) fn unexpected_reply() -> ControlError {
     ControlError::Internal {
         message: "unexpected reply from the engine; its version may differ from this program's"
@@ -362,11 +365,11 @@ pub(crate) fn unexpected_reply() -> ControlError {
     }
 }
 
-/// A deletion that was accepted.
+/// An accepted deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     pub deletion_id: String,
-    /// The resource was being deleted already, by this deletion (T6).
+    /// Whether the resource was being deleted already, by this deletion (T6).
     pub existing: bool,
 }
 
@@ -374,24 +377,24 @@ pub struct Accepted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purged {
     pub rung: Rung,
-    /// How many steps were put to work, or abandoned.
+    /// Number of steps that were retried or abandoned.
     pub moved: u64,
-    /// With `unpin`: the deletion of the resource that pins this one.
+    /// With `unpin`: the deletion of the resource that blocks this one.
     pub deletion_id: Option<String>,
-    /// With `runbook`: what to do by hand.
+    /// With `runbook`: the manual steps.
     pub runbook: Option<String>,
 }
 
-/// What became of many steps that were to be tried again.
+/// Result of a bulk retry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retried {
     pub eligible: u64,
     pub not_eligible: Vec<NotEligible>,
-    /// How many were put to work.
+    /// Number of steps that were retried.
     pub moved: u64,
 }
 
-/// Steps that do not move; what is not given fits all.
+/// Filter for steps that do not move; a field that is not set matches all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryFilter {
@@ -400,21 +403,21 @@ pub struct RetryFilter {
     pub kind: Option<KindName>,
     /// `stuck` or `blocked`.
     pub state: Option<StepState>,
-    /// Of the last answer.
+    /// Class of the last error.
     pub class: Option<ErrorClass>,
-    /// Of the last answer, by HTTP.
+    /// HTTP status of the last error.
     pub status: Option<u16>,
-    /// The last error's own type, `NetworkInUse`.
+    /// Type of the last error, such as `NetworkInUse`.
     #[serde(rename = "type")]
     pub error_type: Option<String>,
-    /// In this state since before this time.
+    /// In its state since before this time.
     pub older_than: Option<DateTime<Utc>>,
-    /// Any of these; none: all.
+    /// Any of these causes; none: all.
     pub causes: Vec<Cause>,
 }
 
 impl RetryFilter {
-    /// Whether the step's last answer is the one that is meant.
+    /// Whether the step's last error matches the filter.
     pub fn fits(&self, step: &Step) -> bool {
         if !self.causes.is_empty() && !Cause::of(step).is_some_and(|it| self.causes.contains(&it)) {
             return false;
@@ -432,23 +435,23 @@ impl RetryFilter {
     }
 }
 
-/// Steps that fit and are left, and why.
+/// Steps that match and are not retried, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotEligible {
     pub reason: String,
     pub steps: u64,
 }
 
-/// Another deployment, or what this one refers to of its own.
+/// A peer, an owner that is watched, or an importer. This deployment itself is one if it imports from itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeploymentStatus {
     pub service: String,
     pub region: String,
-    /// Not known before it was heard once.
+    /// Unknown before the first contact.
     pub name: Option<String>,
-    /// We refer to it: how far its watch is; none if we do not.
+    /// The state of our watch; none if we do not refer to it.
     pub watch: Option<WatchStatus>,
-    /// It refers to us; none if it does not, as far as is on record.
+    /// Its state as an importer; none if it is not on record as one.
     pub importer: Option<ImporterStatus>,
 }
 
@@ -461,7 +464,7 @@ impl DeploymentStatus {
         }
     }
 
-    /// Why it is not heard, and why it could not be asked.
+    /// Why its watch fails, and why it could not be asked as an importer.
     pub fn reasons(&self) -> Vec<&str> {
         let watch = self.watch.as_ref().map(|watch| watch.reason.as_str());
         let importer = self.importer.as_ref().map(|it| it.reason.as_str());
@@ -470,36 +473,36 @@ impl DeploymentStatus {
     }
 }
 
-/// Of what we hear from an owner.
+/// The state of our watch on an owner deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchStatus {
     /// The kinds of its service that ours refer to.
     pub kinds: Vec<KindName>,
-    /// Up to here it has been heard.
+    /// Sequence number of the last change that we received.
     pub seq: i64,
-    /// When it was heard last, if it was since this engine began.
+    /// When the owner last answered, if it did since this engine started.
     pub heard_at: Option<DateTime<Utc>>,
-    /// New references to it are decided by what is known of it (G10).
+    /// Whether the watch is recent enough to decide about new references to the owner (G10).
     pub fresh: bool,
-    /// Why it is not heard; empty if it is.
+    /// Why the last watch failed; empty if it did not.
     pub reason: String,
 }
 
-/// Of a deployment whose word ours wait for.
+/// The state of an importer, whose clearances our deletions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImporterStatus {
-    /// Those of our kinds that its own refer to.
+    /// Our kinds that its kinds refer to.
     pub kinds: Vec<KindName>,
     pub since: Option<DateTime<Utc>>,
-    /// When it watched last, if it did since this engine began.
+    /// When it last watched, if it did since this engine started.
     pub seen_at: Option<DateTime<Utc>>,
-    /// So far it has heard us.
+    /// Sequence number of the last change that it received.
     pub seq: i64,
-    /// How much there is that it has not heard yet, in changes of tombstones.
+    /// How many tombstone changes it has not received yet.
     pub lag: i64,
-    /// Steps that wait for its word.
+    /// Number of steps that wait for its clearance.
     pub awaited: u64,
-    /// Why it could not be asked last; empty if it could.
+    /// Why the last question to it failed; empty if it did not.
     pub reason: String,
 }
 
@@ -510,13 +513,13 @@ pub struct SiteProgress {
     pub counts: Counts,
 }
 
-/// What one site answered; a site that could not be listed says why and never looks empty.
+/// The answer of one site. A site that could not be listed has an error and never looks empty.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SiteListing {
     pub site: Site,
     pub rows: Vec<Resource>,
     pub error: Option<String>,
-    /// Of what kind the error is, where the cloud could not be listed.
+    /// Class of the error, where the cloud could not be listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ErrorClass>,
     pub at: DateTime<Utc>,
@@ -528,7 +531,8 @@ pub struct Explanation {
     pub deletion: Option<Deletion>,
     pub step: Option<Step>,
     pub tombstone: Option<Tombstone>,
-    /// One finding a line: who deletes it, what was answered; what blocks it stands by itself.
+    /// Findings, one per line: who deletes the resource, and what the cloud answered. Blockers are listed
+    /// separately.
     pub lines: Vec<String>,
     pub blockers: Vec<Blocker>,
     pub refused: Vec<Refusal>,
@@ -541,7 +545,7 @@ pub struct KindInfo {
     pub aliases: Vec<String>,
     /// Column heading and dotted path into the row.
     pub columns: Vec<(String, String)>,
-    /// Others may go with it: the plan screen offers the cascade.
+    /// Whether other resources may go with it; the plan screen then offers the cascade.
     pub has_dependents: bool,
 }
 
@@ -552,19 +556,19 @@ pub struct SiteStatus {
     /// Why it is not reachable, paused or not signed in.
     pub reason: String,
     pub latency_ms: Option<u64>,
-    /// Of the last 100 calls of steps those that were throttled, or had no answer or none that says
-    /// anything; none before the first.
+    /// Percentage of the last 100 calls of steps that were throttled, found the site unavailable, or had an
+    /// unknown outcome; none before the first call.
     #[serde(default)]
     pub error_percent: Option<u8>,
     pub in_flight: usize,
-    /// The ceiling that the limit may not pass is in the configuration.
+    /// The current limit; its ceiling is in the configuration.
     pub concurrency_limit: usize,
     pub read_only: bool,
     pub as_user: String,
-    /// Who deletes here says why, with a word that fits this: `*`, `OPS-*`.
+    /// A deletion here needs a reason with a word that matches this pattern: `*`, `OPS-*`.
     #[serde(default)]
     pub reason_wanted: Option<String>,
-    /// Set while a person has paused it: its state is `paused` then, whatever else it is.
+    /// Set while a person has paused it; its state is then `paused`, whatever else holds.
     #[serde(default)]
     pub paused_by: Option<SitePause>,
 }
@@ -576,8 +580,20 @@ pub enum SiteState {
     Unknown,
     Reachable,
     Unreachable,
-    /// Rights were lost or refused: nothing is sent until a new token clears it. Or a person paused it.
+    /// Its rights were lost or refused, and nothing is sent until a new token restores them; or a person
+    /// paused it.
     Paused,
+}
+
+impl SiteState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Reachable => "reachable",
+            Self::Unreachable => "unreachable",
+            Self::Paused => "paused",
+        }
+    }
 }
 
 /// The bounded picture of the engine.
@@ -590,9 +606,9 @@ pub struct Snapshot {
     pub sites: Vec<SiteStatus>,
     pub deletions_by_state: BTreeMap<String, u64>,
     pub steps: Counts,
-    /// Not settled, newest first, at most 50.
+    /// Deletions that have not ended, newest first, at most 50.
     pub deletions: Vec<Deletion>,
-    /// What needs a person, oldest first, then what a cloud works on for longer than is usual
+    /// Steps that need a person, oldest first, then steps on which a cloud works longer than usual
     /// ([`StepState::Verifying`]); at most 200.
     pub attention: Vec<Step>,
     pub last_event: i64,
@@ -607,12 +623,12 @@ pub struct EngineStatus {
     pub epoch: i64,
     pub started_at: Option<DateTime<Utc>>,
     pub read_only: bool,
-    /// Set when it takes no new work: disk full, a worker panicked, the ledger damaged.
+    /// Why it takes no new work: disk full, a worker panicked, the ledger damaged.
     pub fault: Option<String>,
     pub ledger: String,
 }
 
-/// Why a command or query was not carried out. Each says what was tried and what to do.
+/// Why a command or query was not carried out. Each message says what was attempted and what to do.
 #[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "error")]
 pub enum ControlError {
@@ -629,7 +645,7 @@ pub enum ControlError {
     /// A cloud refused the engine's credentials.
     #[error("{message}")]
     Auth { message: String },
-    /// The engine does not do this for who asks.
+    /// The caller is not allowed to ask for this.
     #[error("{message}")]
     Forbidden { message: String },
     #[error("{message}")]
@@ -640,7 +656,7 @@ pub enum ControlError {
         message: String,
         refused: Vec<Refusal>,
     },
-    /// The cloud is no longer as the plan froze it; nothing was sent (P1).
+    /// The cloud differs from the approved plan; nothing was sent (P1).
     #[error("{message}")]
     Drifted {
         message: String,

@@ -5,7 +5,7 @@ mod sentences;
 mod words;
 
 pub use sentences::{
-    attempts_words, blocker_words, cause_words, event_word, pace_words, progress_words, rule_words,
-    target_words,
+    answer_words, attempts_words, blocker_words, blocker_words_in_full, cause_words, event_word,
+    pace_words, progress_words, rule_words, target_in_full, target_words,
 };
-pub use words::{count, duration, kind_words, name_or_id, thousands};
+pub use words::{count, duration, kind_words, name_or_id, thousands, time};

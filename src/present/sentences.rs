@@ -1,9 +1,11 @@
 //! Short sentences about deletions, steps, blockers and events.
 
-use super::words::{duration, kind_words, name_or_id, thousands};
+use super::words::{duration, kind_words, name_or_id, thousands, time};
 use crate::domain::attention::Cause;
 use crate::domain::awaiting::{becomes, deployment_of, silent_deployment};
-use crate::domain::model::{Blocker, Deletion, EventKind, RefusalRule, Step, StepState};
+use crate::domain::model::{
+    Blocker, Deletion, EventKind, RefusalRule, ResourceKey, Step, StepError, StepState, Target,
+};
 
 /// `floating IP 203.0.113.9 (project demo, not in this plan)`
 pub fn blocker_words(blocker: &Blocker) -> String {
@@ -30,6 +32,56 @@ pub fn blocker_words(blocker: &Blocker) -> String {
         "not in this plan"
     };
     format!("{words} ({owner}, {plan})")
+}
+
+/// `port 4fdb… "web-1" at prod/RegionOne (project demo, since 2026-11-02T03:04:05Z, not in this plan)`: for programs and
+/// for whoever has to find the blocker (P2).
+pub fn blocker_words_in_full(blocker: &Blocker) -> String {
+    if let Some(name) = silent_deployment(blocker) {
+        return format!("deployment {name} (its clearance is pending)");
+    }
+    let name = match blocker.name.as_str() {
+        "" => String::new(),
+        name => format!(" \"{name}\""),
+    };
+    let owner = match blocker.owner.is_empty() {
+        true => None,
+        false => Some(format!("project {}", blocker.owner_shown())),
+    };
+    let since = blocker.since.map(|at| format!("since {}", time(at)));
+    let fate = becomes(blocker).unwrap_or(match blocker.in_plan {
+        true => "in this plan",
+        false => "not in this plan",
+    });
+    let facts = owner.into_iter().chain(since).chain([fate.to_owned()]);
+    let facts: Vec<String> = facts.collect();
+    let Blocker { kind, id, site, .. } = blocker;
+    format!("{kind} {id}{name} at {site} ({})", facts.join(", "))
+}
+
+/// `network web (4fdb…@prod/RegionOne)`, or without the name where there is none.
+pub fn target_in_full(target: &Target) -> String {
+    if target.name.is_empty() {
+        return target.key.to_string();
+    }
+    let ResourceKey { kind, id, site } = &target.key;
+    format!("{kind} {} ({id}@{site})", target.name)
+}
+
+/// `409 NetworkInUse: … (req-1)`, as the cloud said it.
+pub fn answer_words(error: &StepError) -> String {
+    let status = error.status.map(|status| status.to_string());
+    let kind = (!error.kind.is_empty()).then(|| error.kind.clone());
+    let head: Vec<String> = status.into_iter().chain(kind).collect();
+    let head = match head.is_empty() {
+        true => error.class.as_str().to_owned(),
+        false => head.join(" "),
+    };
+    let request = match error.request_id.as_str() {
+        "" => String::new(),
+        id => format!(" ({id})"),
+    };
+    format!("{head}: {}{request}", error.message)
 }
 
 /// `409 PortInUse`, or what stands in its place.

@@ -1,5 +1,7 @@
 //! Words for kinds, names, numbers and durations.
 
+use chrono::{DateTime, SecondsFormat, Utc};
+
 use crate::domain::model::{KindName, short_id};
 
 /// `floating IP` for `floating_ip`.
@@ -24,7 +26,8 @@ pub fn name_or_id<'a>(name: &'a str, id: &'a str) -> &'a str {
 }
 
 /// `1 step`, `12,000 steps`
-pub fn count(n: u64, one: &str) -> String {
+pub fn count(n: impl TryInto<u64>, one: &str) -> String {
+    let n = n.try_into().unwrap_or(u64::MAX);
     format!("{} {one}{}", thousands(n), if n == 1 { "" } else { "s" })
 }
 
@@ -38,6 +41,11 @@ pub fn thousands(n: u64) -> String {
         text.push(c);
     }
     text
+}
+
+/// RFC 3339 in UTC, to the second.
+pub fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 /// `42s`, `3m 05s`, `2h 10m`, `4d 3h`

@@ -6,11 +6,21 @@ use serde::Serialize;
 use super::args::{PruneArgs, RetryArgs};
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::Sheet;
+use super::output::Column;
 use super::session::Session;
 use super::wait;
 use crate::control::{Command, NotEligible, RetryFilter};
 use crate::domain::model::{KindName, Site, short_id};
+
+const DONE: &[Column<Done>] = &[
+    ("ID", |row, _| match row.id.contains('/') {
+        // A site.
+        true => row.id.clone(),
+        false => short_id(&row.id).to_owned(),
+    }),
+    ("DID", |row, _| row.did.to_owned()),
+    ("STEPS MOVED", |row, _| row.moved.to_string()),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
@@ -167,17 +177,8 @@ pub(super) async fn run(
             }
         }
     }
-    let mut sheet = Sheet::new(["ID", "DID", "STEPS MOVED"]);
-    for row in &done {
-        // A site is shown whole.
-        let id = match row.id.contains('/') {
-            true => row.id.clone(),
-            false => short_id(&row.id).to_owned(),
-        };
-        sheet.push([id, row.did.to_owned(), row.moved.to_string()]);
-    }
     if exits.is_empty() || !done.is_empty() {
-        session.print_rows(&sheet, &done)?;
+        session.print_rows(DONE, &done)?;
     }
     if act.sends() && !done.is_empty() {
         session.out.flush()?;

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use super::args::Format;
 use super::exit::Exit;
 use super::output::{Sheet, Style, write_rows, write_table};
-use super::plan_view::counted;
 use crate::domain::check::{Edge, Example, Fate, Finding, Severity};
+use crate::present::count;
 
 /// Writes the findings; the code is that of a configuration that is wrong, if one is an error.
 ///
@@ -23,13 +23,13 @@ pub fn report(
         Format::Table => write_for_people(out, style, kinds, findings)?,
         _ => write_rows(out, style, format, &flat(findings), findings)?,
     }
-    Ok(match count(findings, Severity::Error) {
+    Ok(match number_of(findings, Severity::Error) {
         0 => Exit::Done,
         _ => Exit::Usage,
     })
 }
 
-fn count(findings: &[Finding], severity: Severity) -> usize {
+fn number_of(findings: &[Finding], severity: Severity) -> usize {
     let of_it = findings.iter().filter(|it| it.severity == severity);
     of_it.count()
 }
@@ -82,13 +82,9 @@ fn write_for_people(
         write!(out, "\n{}\n", drawing(&finding.example, style))?;
         writeln!(out, "  {}\n", style.safe(&finding.fix))?;
     }
-    let errors = counted(count(findings, Severity::Error), "error");
-    let notes = counted(count(findings, Severity::Note), "note");
-    writeln!(
-        out,
-        "{} checked: {errors}, {notes}.",
-        counted(kinds, "kind")
-    )
+    let errors = count(number_of(findings, Severity::Error), "error");
+    let notes = count(number_of(findings, Severity::Note), "note");
+    writeln!(out, "{} checked: {errors}, {notes}.", count(kinds, "kind"))
 }
 
 /// What refers stands below what it refers to:

@@ -1,338 +1,209 @@
-//! The columns of what is listed. Pure: rows in, a [`Sheet`] out.
+//! The columns of every list: a heading, and the text that a row shows below it. Data: a new column is one line.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 
-use super::output::Sheet;
-use super::plan_view::{blocked_by, target};
-use super::time;
+use super::output::{Column, Sheet};
 use crate::control::{
-    DeploymentStatus, Explanation, GateStatus, ImporterStatus, KindInfo, SiteProgress, SiteState,
-    SiteStatus, WatchStatus,
+    DeploymentStatus, Explanation, GateStatus, ImporterStatus, KindInfo, SiteProgress, SiteStatus,
+    WatchStatus,
 };
 use crate::domain::attention::{self, CauseGroup};
 use crate::domain::duration::rough;
 use crate::domain::kinds::lookup;
-use crate::domain::model::{Deletion, Orphan, Resource, Step, StepError, Tombstone, short_id};
+use crate::domain::model::{Deletion, Orphan, Resource, Step, StepState, Tombstone, short_id};
+use crate::present::{answer_words, blocker_words_in_full, target_in_full, time};
 
-pub fn deletions(rows: &[Deletion]) -> Sheet {
-    let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    let length = unique_length(&ids);
-    let mut sheet = Sheet::new([
-        "ID",
-        "STATE",
-        "TARGETS",
-        "GONE",
-        "TOTAL",
-        "BLOCKED",
-        "STUCK",
-        "BY",
-        "REQUESTED",
-        "NOTE",
-    ]);
-    for row in rows {
-        let targets: Vec<String> = row.targets.iter().map(target).collect();
-        sheet.push([
-            suffix(&row.id, length).to_owned(),
-            row.state.as_str().to_owned(),
-            targets.join("; "),
-            row.counts.gone.to_string(),
-            row.counts.total.to_string(),
-            row.counts.blocked.to_string(),
-            row.counts.stuck.to_string(),
-            row.requested_by.name.clone(),
-            time(row.requested_at),
-            row.note.clone(),
-        ]);
-    }
-    sheet
-}
+pub(super) const DELETIONS: &[Column<Deletion>] = &[
+    ("ID", |row, list| suffix(&row.id, list.id_length).to_owned()),
+    ("STATE", |row, _| row.state.as_str().to_owned()),
+    ("TARGETS", |row, _| {
+        joined(row.targets.iter().map(target_in_full))
+    }),
+    ("GONE", |row, _| row.counts.gone.to_string()),
+    ("TOTAL", |row, _| row.counts.total.to_string()),
+    ("BLOCKED", |row, _| row.counts.blocked.to_string()),
+    ("STUCK", |row, _| row.counts.stuck.to_string()),
+    ("BY", |row, _| row.requested_by.name.clone()),
+    ("REQUESTED", |row, _| time(row.requested_at)),
+    ("NOTE", |row, _| row.note.clone()),
+];
 
-/// What waits for a person or for its next attempt: since when, tried how often, and why. A refusal
-/// has no step and no attempts: it is retried by its deletion.
-pub fn waiting_steps(rows: &[Step]) -> Sheet {
-    let mut sheet = Sheet::new([
-        "STEP",
-        "DELETION",
-        "STATE",
-        "KIND",
-        "NAME",
-        "ID",
-        "SITE",
-        "SINCE",
-        "ATTEMPTS",
-        "NEXT",
-        "BLOCKED BY",
-        "ANSWER",
-    ]);
-    for row in rows {
-        let key = &row.resource.key;
-        let (id, state, attempts) = match row.id {
-            attention::REFUSAL_ID => (String::new(), "refused", String::new()),
-            id => (
-                id.to_string(),
-                row.state.as_str(),
-                format!("{}/{}", row.attempts, row.max_attempts),
-            ),
-        };
-        sheet.push([
-            id,
-            short_id(&row.deletion_id).to_owned(),
-            state.to_owned(),
-            key.kind.to_string(),
-            row.resource.name.clone(),
-            key.id.clone(),
-            key.site.to_string(),
-            since(row).map(time).unwrap_or_default(),
-            attempts,
-            row.next_attempt_at.map(time).unwrap_or_default(),
-            blockers(row),
-            row.last_error.as_ref().map(answer).unwrap_or_default(),
-        ]);
-    }
-    sheet
-}
+/// Steps that wait for a person or for their next attempt. A refusal has no step and no attempts: its deletion is
+/// retried.
+pub(super) const WAITING_STEPS: &[Column<Step>] = &[
+    ("STEP", |row, _| if_step(row, row.id.to_string())),
+    ("DELETION", |row, _| short_id(&row.deletion_id).to_owned()),
+    ("STATE", |row, _| match row.id {
+        attention::REFUSAL_ID => "refused".to_owned(),
+        _ => row.state.as_str().to_owned(),
+    }),
+    ("KIND", |row, _| row.resource.key.kind.to_string()),
+    ("NAME", |row, _| row.resource.name.clone()),
+    ("ID", |row, _| row.resource.key.id.clone()),
+    ("SITE", |row, _| row.resource.key.site.to_string()),
+    ("SINCE", |row, _| {
+        let answered = row.last_error.as_ref().map(|error| error.at);
+        or_empty(row.blocked_since.or(answered))
+    }),
+    ("ATTEMPTS", |row, _| {
+        if_step(row, format!("{}/{}", row.attempts, row.max_attempts))
+    }),
+    ("NEXT", |row, _| or_empty(row.next_attempt_at)),
+    ("BLOCKED BY", |row, _| blockers(row)),
+    ("ANSWER", |row, _| {
+        row.last_error
+            .as_ref()
+            .map(answer_words)
+            .unwrap_or_default()
+    }),
+];
 
-/// One result per step: what became of each resource.
-pub fn results(rows: &[Step]) -> Sheet {
-    let mut sheet = Sheet::new([
-        "STATE", "ACTION", "KIND", "NAME", "ID", "SITE", "STATUS", "WHY",
-    ]);
-    for row in rows {
-        let key = &row.resource.key;
+/// What became of each resource of a deletion.
+pub(super) const RESULTS: &[Column<Step>] = &[
+    ("STATE", |row, _| row.state.as_str().to_owned()),
+    ("ACTION", |row, _| row.action.as_str().to_owned()),
+    ("KIND", |row, _| row.resource.key.kind.to_string()),
+    ("NAME", |row, _| row.resource.name.clone()),
+    ("ID", |row, _| row.resource.key.id.clone()),
+    ("SITE", |row, _| row.resource.key.site.to_string()),
+    ("STATUS", |row, _| {
         let status = row.last_error.as_ref().and_then(|error| error.status);
-        let blockers = blockers(row);
-        let why = match (&row.last_error, blockers.as_str()) {
-            (_, _)
-                if !row.state.is_live() && row.state != crate::domain::model::StepState::Stuck =>
-            {
-                String::new()
-            }
-            (Some(error), "") => error.message.clone(),
-            (Some(error), _) => format!("blocked by {blockers}: {}", error.message),
-            (None, "") => String::new(),
-            (None, _) => format!("blocked by {blockers}"),
-        };
-        sheet.push([
-            row.state.as_str().to_owned(),
-            row.action.as_str().to_owned(),
-            key.kind.to_string(),
-            row.resource.name.clone(),
-            key.id.clone(),
-            key.site.to_string(),
-            status.map(|status| status.to_string()).unwrap_or_default(),
-            why,
-        ]);
-    }
-    sheet
-}
+        status.map(|status| status.to_string()).unwrap_or_default()
+    }),
+    ("WHY", |row, _| why(row)),
+];
 
-pub fn tombstones(rows: &[Tombstone]) -> Sheet {
-    let mut sheet = Sheet::new([
-        "RECORD",
-        "STATE",
-        "KIND",
-        "ID",
-        "SITE",
-        "DELETED",
-        "GONE",
-        "CAME BACK",
-        "INCARNATION",
-        "DELETION",
-    ]);
-    for row in rows {
-        sheet.push([
-            row.record_id.to_string(),
-            row.phase.as_str().to_owned(),
-            row.key.kind.to_string(),
-            row.key.id.clone(),
-            row.key.site.to_string(),
-            row.deleted_at.map(time).unwrap_or_default(),
-            row.gone_at.map(time).unwrap_or_default(),
-            row.recreated.to_string(),
-            row.incarnation.to_string(),
-            short_id(&row.deletion_id).to_owned(),
-        ]);
-    }
-    sheet
-}
+pub(super) const TOMBSTONES: &[Column<Tombstone>] = &[
+    ("RECORD", |row, _| row.record_id.to_string()),
+    ("STATE", |row, _| row.phase.as_str().to_owned()),
+    ("KIND", |row, _| row.key.kind.to_string()),
+    ("ID", |row, _| row.key.id.clone()),
+    ("SITE", |row, _| row.key.site.to_string()),
+    ("DELETED", |row, _| or_empty(row.deleted_at)),
+    ("GONE", |row, _| or_empty(row.gone_at)),
+    ("CAME BACK", |row, _| row.recreated.to_string()),
+    ("INCARNATION", |row, _| row.incarnation.to_string()),
+    ("DELETION", |row, _| short_id(&row.deletion_id).to_owned()),
+];
 
-pub fn progress(rows: &[SiteProgress]) -> Sheet {
-    let mut sheet = Sheet::new([
-        "SITE", "GONE", "RUNNING", "WAITING", "BLOCKED", "STUCK", "OTHERS", "TOTAL",
-    ]);
-    for SiteProgress { site, counts } in rows {
-        let numbers = [
-            counts.gone,
-            counts.running + counts.verifying,
-            counts.waiting + counts.ready,
-            counts.blocked,
-            counts.stuck,
-            counts.skipped + counts.purged,
-            counts.total,
-        ];
-        let numbers = numbers.iter().map(u64::to_string);
-        sheet.push([site.to_string()].into_iter().chain(numbers));
-    }
-    sheet
-}
+pub(super) const PROGRESS: &[Column<SiteProgress>] = &[
+    ("SITE", |row, _| row.site.to_string()),
+    ("GONE", |row, _| row.counts.gone.to_string()),
+    ("RUNNING", |row, _| {
+        (row.counts.running + row.counts.verifying).to_string()
+    }),
+    ("WAITING", |row, _| {
+        (row.counts.waiting + row.counts.ready).to_string()
+    }),
+    ("BLOCKED", |row, _| row.counts.blocked.to_string()),
+    ("STUCK", |row, _| row.counts.stuck.to_string()),
+    ("OTHERS", |row, _| {
+        (row.counts.skipped + row.counts.purged).to_string()
+    }),
+    ("TOTAL", |row, _| row.counts.total.to_string()),
+];
 
-/// What was given up: whether it is there still, and what its last attempt met.
-pub fn orphans(rows: &[Orphan]) -> Sheet {
-    let mut sheet = Sheet::new([
-        "THERE", "KIND", "NAME", "ID", "SITE", "PROJECT", "SINCE", "DELETION", "STEP", "WHY",
-    ]);
-    for row in rows {
-        let key = &row.resource.key;
-        sheet.push([
-            row.there.as_str().to_owned(),
-            key.kind.to_string(),
-            row.resource.name.clone(),
-            key.id.clone(),
-            key.site.to_string(),
-            row.project_id.clone(),
-            time(row.since),
-            short_id(&row.deletion_id).to_owned(),
-            row.step_id.to_string(),
-            row.why.clone(),
-        ]);
-    }
-    sheet
-}
+/// What abandoned steps left behind.
+pub(super) const ORPHANS: &[Column<Orphan>] = &[
+    ("THERE", |row, _| row.there.as_str().to_owned()),
+    ("KIND", |row, _| row.resource.key.kind.to_string()),
+    ("NAME", |row, _| row.resource.name.clone()),
+    ("ID", |row, _| row.resource.key.id.clone()),
+    ("SITE", |row, _| row.resource.key.site.to_string()),
+    ("PROJECT", |row, _| row.project_id.clone()),
+    ("SINCE", |row, _| time(row.since)),
+    ("DELETION", |row, _| short_id(&row.deletion_id).to_owned()),
+    ("STEP", |row, _| row.step_id.to_string()),
+    ("WHY", |row, _| row.why.clone()),
+];
 
-/// What needs a person, by why it does not move.
-pub fn causes(rows: &[CauseGroup]) -> Sheet {
-    let mut sheet = Sheet::new([
-        "STATE",
-        "STEPS",
-        "KIND",
-        "STATUS",
-        "TYPE",
-        "CLASS",
-        "SINCE",
-        "ONE OF THEM",
-    ]);
-    for row in rows {
-        let cause = &row.cause;
-        let class = cause.class.map(|class| class.as_str().to_owned());
-        sheet.push([
-            cause.state.as_str().to_owned(),
-            row.steps.to_string(),
-            cause.kind.to_string(),
-            cause.status.map_or_else(String::new, |it| it.to_string()),
-            cause.error_type.clone().unwrap_or_default(),
-            class.unwrap_or_default(),
-            time(row.since),
-            row.message.clone(),
-        ]);
-    }
-    sheet
-}
+/// Steps and refused deletions that need a person, by their cause.
+pub(super) const CAUSES: &[Column<CauseGroup>] = &[
+    ("STATE", |row, _| row.cause.state.as_str().to_owned()),
+    ("STEPS", |row, _| row.steps.to_string()),
+    ("KIND", |row, _| row.cause.kind.to_string()),
+    ("STATUS", |row, _| {
+        row.cause
+            .status
+            .map_or_else(String::new, |it| it.to_string())
+    }),
+    ("TYPE", |row, _| {
+        row.cause.error_type.clone().unwrap_or_default()
+    }),
+    ("CLASS", |row, _| {
+        row.cause
+            .class
+            .map_or("", |class| class.as_str())
+            .to_owned()
+    }),
+    ("SINCE", |row, _| time(row.since)),
+    ("ONE OF THEM", |row, _| row.message.clone()),
+];
 
-pub fn gates(rows: &[GateStatus]) -> Sheet {
-    let mut sheet = Sheet::new([
-        "LISTENS", "FOR", "SERVICE", "SITE", "REQUESTS", "HIDDEN", "DELETING", "REFUSED",
-        "ACCEPTED", "FAILED",
-    ]);
-    for row in rows {
-        sheet.push([
-            row.listen.clone(),
-            row.source.clone(),
-            row.service.clone(),
-            row.site.to_string(),
-            row.traffic.requests.to_string(),
-            row.traffic.hidden.to_string(),
-            row.traffic.deleting.to_string(),
-            row.traffic.refused.to_string(),
-            row.traffic.accepted.to_string(),
-            row.traffic.failed.to_string(),
-        ]);
-    }
-    sheet
-}
+pub(super) const GATES: &[Column<GateStatus>] = &[
+    ("GATE", |row, _| row.listen.clone()),
+    ("FOR", |row, _| row.source.clone()),
+    ("SERVICE", |row, _| row.service.clone()),
+    ("SITE", |row, _| row.site.to_string()),
+    ("REQUESTS", |row, _| row.traffic.requests.to_string()),
+    ("HIDDEN", |row, _| row.traffic.hidden.to_string()),
+    ("DELETING", |row, _| row.traffic.deleting.to_string()),
+    ("REFUSED", |row, _| row.traffic.refused.to_string()),
+    ("ACCEPTED", |row, _| row.traffic.accepted.to_string()),
+    ("FAILED", |row, _| row.traffic.failed.to_string()),
+];
 
-/// Whether each side hears the other, as of `now`, and what waits for its word.
-pub fn deployments(rows: &[DeploymentStatus], now: DateTime<Utc>) -> Sheet {
-    let mut sheet = Sheet::new([
-        "NAME",
-        "SERVICE/REGION",
-        "WE WATCH",
-        "IT WATCHES",
-        "WAITED FOR",
-        "REASON",
-    ]);
-    let ago = |at: DateTime<Utc>| format!("{} ago", rough((now - at).num_seconds()));
-    let watched = |watch: &WatchStatus| {
-        let word = if watch.fresh { "yes" } else { "stale" };
-        let heard = watch.heard_at.map(ago);
-        let heard = heard.map_or_else(|| "not heard".to_owned(), |ago| format!("heard {ago}"));
-        format!("{word}, {heard}")
-    };
-    let watches = |importer: &ImporterStatus| {
-        let since = importer.since.map(|at| format!("since {}", time(at)));
-        let seen = importer.seen_at.map(ago);
-        let seen = seen.map_or_else(|| "not seen".to_owned(), |ago| format!("seen {ago}"));
-        let facts = since.into_iter().chain([seen]);
-        let facts: Vec<String> = facts.chain([format!("lag {}", importer.lag)]).collect();
-        facts.join(", ")
-    };
-    for row in rows {
-        let (watch, importer) = (row.watch.as_ref(), row.importer.as_ref());
-        sheet.push([
-            row.name.clone().unwrap_or_default(),
-            row.place(),
-            watch.map_or_else(|| "no".to_owned(), watched),
-            importer.map_or_else(|| "no".to_owned(), watches),
-            importer.map_or_else(String::new, |it| it.awaited.to_string()),
-            row.reasons().join("; "),
-        ]);
-    }
-    sheet
-}
+/// Whether each deployment hears the other, and how many steps wait for its clearance.
+pub(super) const DEPLOYMENTS: &[Column<DeploymentStatus>] = &[
+    ("NAME", |row, _| row.name.clone().unwrap_or_default()),
+    ("SERVICE/REGION", |row, _| row.place()),
+    ("WE WATCH", |row, list| {
+        row.watch
+            .as_ref()
+            .map_or_else(|| "no".to_owned(), |watch| watched(watch, list.now))
+    }),
+    ("IT WATCHES", |row, list| {
+        row.importer
+            .as_ref()
+            .map_or_else(|| "no".to_owned(), |importer| watches(importer, list.now))
+    }),
+    ("CLEARANCES", |row, _| {
+        row.importer
+            .as_ref()
+            .map_or_else(String::new, |it| it.awaited.to_string())
+    }),
+    ("REASON", |row, _| row.reasons().join("; ")),
+];
 
-pub fn sites(rows: &[SiteStatus]) -> Sheet {
-    let mut sheet = Sheet::new([
-        "SITE",
-        "STATE",
-        "LATENCY MS",
-        "ERRORS %",
-        "IN FLIGHT",
-        "LIMIT",
-        "READ ONLY",
-        "AS USER",
-        "REASON",
-    ]);
-    for row in rows {
-        let state = match row.state {
-            SiteState::Unknown => "unknown",
-            SiteState::Reachable => "reachable",
-            SiteState::Unreachable => "unreachable",
-            SiteState::Paused => "paused",
-        };
-        sheet.push([
-            row.site.to_string(),
-            state.to_owned(),
-            row.latency_ms.map(|ms| ms.to_string()).unwrap_or_default(),
-            row.error_percent
-                .map(|it| it.to_string())
-                .unwrap_or_default(),
-            row.in_flight.to_string(),
-            row.concurrency_limit.to_string(),
-            if row.read_only { "yes" } else { "no" }.to_owned(),
-            row.as_user.clone(),
-            row.reason.clone(),
-        ]);
-    }
-    sheet
-}
+pub(super) const SITES: &[Column<SiteStatus>] = &[
+    ("SITE", |row, _| row.site.to_string()),
+    ("STATE", |row, _| row.state.as_str().to_owned()),
+    ("LATENCY MS", |row, _| {
+        row.latency_ms.map(|ms| ms.to_string()).unwrap_or_default()
+    }),
+    ("ERRORS %", |row, _| {
+        row.error_percent
+            .map(|it| it.to_string())
+            .unwrap_or_default()
+    }),
+    ("IN FLIGHT", |row, _| row.in_flight.to_string()),
+    ("LIMIT", |row, _| row.concurrency_limit.to_string()),
+    ("READ ONLY", |row, _| {
+        if row.read_only { "yes" } else { "no" }.to_owned()
+    }),
+    ("AS USER", |row, _| row.as_user.clone()),
+    ("REASON", |row, _| row.reason.clone()),
+];
 
 /// What was found out of why resources do not go, one finding a row.
-pub fn findings(explanations: &[Explanation]) -> Sheet {
+pub(super) fn findings(explanations: &[Explanation]) -> Sheet {
     let mut sheet = Sheet::new(["KIND", "NAME", "ID", "SITE", "FINDING"]);
     for one in explanations {
         let blockers = one.blockers.iter();
-        let blockers = blockers.map(|blocker| format!("blocked by {}", blocked_by(blocker)));
+        let blockers =
+            blockers.map(|blocker| format!("blocked by {}", blocker_words_in_full(blocker)));
         let refusals = one.refused.iter().map(|refusal| refusal.reason.clone());
         let next = (!one.next_action.is_empty()).then(|| format!("next: {}", one.next_action));
         let findings = one.lines.iter().cloned();
@@ -351,7 +222,7 @@ pub fn findings(explanations: &[Explanation]) -> Sheet {
 }
 
 /// The columns that the kind names, between what every resource has.
-pub fn resources(kind: Option<&KindInfo>, rows: &[Resource]) -> Sheet {
+pub(super) fn resources(kind: Option<&KindInfo>, rows: &[Resource]) -> Sheet {
     let own: Vec<&(String, String)> = kind.iter().flat_map(|kind| &kind.columns).collect();
     let is_common = |heading: &str| ["ID", "NAME", "PROJECT"].contains(&heading);
     let own: Vec<(String, &str)> = own
@@ -373,40 +244,65 @@ pub fn resources(kind: Option<&KindInfo>, rows: &[Resource]) -> Sheet {
     sheet
 }
 
-/// `409 NetworkInUse: …`, as the cloud said it.
-pub(super) fn answer(error: &StepError) -> String {
-    let status = error.status.map(|status| format!("{status} "));
-    let head = format!("{}{}", status.unwrap_or_default(), error.kind);
-    let head = match head.trim() {
-        "" => error.class.as_str(),
-        head => head,
-    };
-    let request = match error.request_id.as_str() {
-        "" => String::new(),
-        id => format!(" ({id})"),
-    };
-    format!("{head}: {}{request}", error.message)
+fn joined(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join("; ")
+}
+
+fn or_empty(at: Option<DateTime<Utc>>) -> String {
+    at.map(time).unwrap_or_default()
+}
+
+/// Nothing for a refusal, which is no step.
+fn if_step(row: &Step, text: String) -> String {
+    match row.id {
+        attention::REFUSAL_ID => String::new(),
+        _ => text,
+    }
 }
 
 pub(super) fn blockers(step: &Step) -> String {
-    let all: Vec<String> = step.blockers.iter().map(blocked_by).collect();
-    all.join("; ")
+    joined(step.blockers.iter().map(blocker_words_in_full))
 }
 
-pub(super) fn since(step: &Step) -> Option<DateTime<Utc>> {
-    let answered = step.last_error.as_ref().map(|error| error.at);
-    step.blocked_since.or(answered)
+/// Why a step has not succeeded; nothing for one that has.
+fn why(step: &Step) -> String {
+    if !step.state.is_live() && step.state != StepState::Stuck {
+        return String::new();
+    }
+    let message = step.last_error.as_ref().map(|error| error.message.clone());
+    let blockers = blockers(step);
+    let blocked = (!blockers.is_empty()).then(|| format!("blocked by {blockers}"));
+    let parts: Vec<String> = blocked.into_iter().chain(message).collect();
+    parts.join(": ")
 }
 
-/// How many of the last characters tell these ids apart; at least 8.
-fn unique_length(ids: &[&str]) -> usize {
+fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
+    format!("{} ago", rough((now - at).num_seconds()))
+}
+
+fn watched(watch: &WatchStatus, now: DateTime<Utc>) -> String {
+    let word = if watch.fresh { "yes" } else { "stale" };
+    let heard = watch.heard_at.map(|at| format!("heard {}", ago(at, now)));
+    format!("{word}, {}", heard.as_deref().unwrap_or("not heard"))
+}
+
+fn watches(importer: &ImporterStatus, now: DateTime<Utc>) -> String {
+    let since = importer.since.map(|at| format!("since {}", time(at)));
+    let seen = importer.seen_at.map(|at| format!("seen {}", ago(at, now)));
+    let seen = seen.unwrap_or_else(|| "not seen".to_owned());
+    let facts = since
+        .into_iter()
+        .chain([seen, format!("lag {}", importer.lag)]);
+    facts.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns how many of the last characters tell these ids apart; at least 8.
+pub(super) fn unique_length<'a>(ids: impl Iterator<Item = &'a str>) -> usize {
+    let ids: BTreeSet<&str> = ids.collect();
     let longest = ids.iter().map(|id| id.len()).max().unwrap_or_default();
     let tells_apart = |length: &usize| {
-        let mut seen = BTreeMap::new();
-        ids.iter().all(|id| {
-            seen.insert(suffix(id, *length), *id)
-                .is_none_or(|other| other == *id)
-        })
+        let suffixes: BTreeSet<&str> = ids.iter().map(|id| suffix(id, *length)).collect();
+        suffixes.len() == ids.len()
     };
     (8..=longest).find(tells_apart).unwrap_or(8.max(longest))
 }

@@ -6,12 +6,13 @@ use super::args::{DeleteArgs, Format, Wait};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::plan::make;
-use super::plan_view::{counted, target, write_plan, write_refusals};
+use super::plan_view::{write_plan, write_refusals};
 use super::session::Session;
-use super::{plan_file, rows, wait};
+use super::{columns, plan_file, wait};
 use crate::control::{Accepted, Command};
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, Plan, Step, short_id};
 use crate::domain::text;
+use crate::present::{count, target_in_full};
 
 /// A deletion, and when it was waited for what became of each resource.
 #[derive(Serialize)]
@@ -137,7 +138,7 @@ async fn confirm(session: &mut Session<'_>, tried: &str, plan: &Plan) -> Result<
             advice,
         ));
     }
-    let steps = counted(plan.steps.len(), "step");
+    let steps = count(plan.steps.len(), "step");
     let expected = expected_words(plan);
     let what = match plan.targets.as_slice() {
         [one] if one.name.is_empty() => format!("its short id, {}", short_id(&one.key.id)),
@@ -181,11 +182,10 @@ fn print(
     let format = session.global.output;
     match (steps, format) {
         (Some(steps), Format::Jsonl | Format::Csv) => {
-            return session.print_rows(&rows::results(steps), steps);
+            return session.print_rows(columns::RESULTS, steps);
         }
         (None, Format::Csv) => {
-            let one = std::slice::from_ref(deletion);
-            return session.print_rows(&rows::deletions(one), one);
+            return session.print_deletions(std::slice::from_ref(deletion));
         }
         _ => {}
     }
@@ -199,10 +199,10 @@ fn print(
     }
     let style = session.style;
     if let Some(steps) = steps.filter(|steps| !steps.is_empty()) {
-        session.print_rows(&rows::results(steps), steps)?;
+        session.print_rows(columns::RESULTS, steps)?;
         writeln!(session.out)?;
     }
-    let targets: Vec<String> = deletion.targets.iter().map(target).collect();
+    let targets: Vec<String> = deletion.targets.iter().map(target_in_full).collect();
     let known = if existing {
         " (was deleting already)"
     } else {

@@ -4,9 +4,9 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::args::{ListArgs, ListWhat};
+use super::columns;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::rows;
 use super::session::{PAGE_ROWS, Session};
 use crate::control::query;
 use crate::domain::attention;
@@ -27,15 +27,15 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
     match args.what {
         ListWhat::Deletions => {
             let rows = deletions(session, &tried, Vec::new(), before).await?;
-            session.print_rows(&rows::deletions(&rows), &rows)?;
+            session.print_deletions(&rows)?;
         }
         ListWhat::Stuck => {
             let rows = stuck(session, &tried, before).await?;
-            session.print_rows(&rows::waiting_steps(&rows), &rows)?;
+            session.print_rows(columns::WAITING_STEPS, &rows)?;
         }
         ListWhat::Retrying => {
             let rows = waiting(session, &tried, &[StepState::Blocked], before).await?;
-            session.print_rows(&rows::waiting_steps(&rows), &rows)?;
+            session.print_rows(columns::WAITING_STEPS, &rows)?;
         }
         ListWhat::Tombstones => {
             let mut rows = tombstones(session, &tried).await?;
@@ -43,7 +43,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
             rows.retain(|row| {
                 before.is_none_or(|time| in_phase_since(row).is_some_and(|since| since < time))
             });
-            session.print_rows(&rows::tombstones(&rows), &rows)?;
+            session.print_rows(columns::TOMBSTONES, &rows)?;
         }
         what if before.is_some() => {
             let message = format!("--older-than does not apply to {what}");
@@ -52,12 +52,12 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
         }
         ListWhat::Orphans => {
             let rows = orphans(session, &tried).await?;
-            session.print_rows(&rows::orphans(&rows), &rows)?;
+            session.print_rows(columns::ORPHANS, &rows)?;
         }
         ListWhat::Sites => {
             let mut rows = session.sites(&tried).await?;
             rows.retain(|row| session.chooses(&row.site));
-            session.print_rows(&rows::sites(&rows), &rows)?;
+            session.print_rows(columns::SITES, &rows)?;
         }
         ListWhat::Causes => {
             let mut sites = Vec::new();
@@ -66,12 +66,12 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
                 sites.extend(known.filter(|site| session.chooses(site)));
             }
             let rows = session.ask(&tried, query::Causes { sites }).await?;
-            session.print_rows(&rows::causes(&rows), &rows)?;
+            session.print_rows(columns::CAUSES, &rows)?;
         }
         ListWhat::Gates => {
             let mut rows = session.ask(&tried, query::Gates {}).await?;
             rows.retain(|row| session.chooses(&row.site));
-            session.print_rows(&rows::gates(&rows), &rows)?;
+            session.print_rows(columns::GATES, &rows)?;
         }
         ListWhat::Deployments => {
             if session.global.cloud.is_some() {
@@ -82,7 +82,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
             let mut rows = session.ask(&tried, query::Deployments {}).await?;
             let regions = &session.global.region;
             rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
-            session.print_rows(&rows::deployments(&rows, now), &rows)?;
+            session.print_rows(columns::DEPLOYMENTS, &rows)?;
         }
         ListWhat::Kind(kind) => return resources(session, &tried, &kind).await,
     }
@@ -198,6 +198,6 @@ async fn resources(session: &mut Session<'_>, tried: &str, kind: &str) -> Result
         }
         resources.extend(listing.rows);
     }
-    session.print_rows(&rows::resources(info, &resources), &resources)?;
+    session.print_sheet(&columns::resources(info, &resources), &resources)?;
     Ok(exit)
 }

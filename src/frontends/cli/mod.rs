@@ -7,6 +7,7 @@ mod act;
 pub mod args;
 pub mod audit;
 pub mod check;
+mod columns;
 mod delete;
 pub mod describe;
 pub mod doctor;
@@ -20,14 +21,11 @@ pub mod plan_file;
 pub mod plan_view;
 mod purge;
 mod release;
-pub mod rows;
 mod session;
 mod show;
 pub mod tree;
 pub mod wait;
 mod watch;
-
-use chrono::{DateTime, SecondsFormat, Utc};
 
 pub use exit::Exit;
 pub use failure::Failure;
@@ -92,9 +90,4 @@ pub fn no_drawing(format: Format) -> Result<(), Failure> {
         )),
         _ => Ok(()),
     }
-}
-
-/// RFC 3339 in UTC, to the second.
-fn time(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

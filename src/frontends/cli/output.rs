@@ -10,6 +10,7 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
@@ -109,6 +110,17 @@ impl<W: Write> Write for Tolerant<W> {
     }
 }
 
+/// A column of a list: its heading, and the text that a row shows below it. No text: there is nothing to say.
+pub type Column<R> = (&'static str, fn(&R, &ListContext) -> String);
+
+/// What a cell may depend on beside its row.
+#[derive(Clone, Copy, Debug)]
+pub struct ListContext {
+    pub now: DateTime<Utc>,
+    /// Number of last characters that tell the ids of the rows apart.
+    pub id_length: usize,
+}
+
 /// Headings and cells, as text. An empty cell means that there is nothing to say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sheet {
@@ -121,6 +133,17 @@ impl Sheet {
         Self {
             headings: headings.into_iter().map(Into::into).collect(),
             rows: Vec::new(),
+        }
+    }
+
+    pub fn of<R>(columns: &[Column<R>], rows: &[R], context: &ListContext) -> Self {
+        let cells = |row| columns.iter().map(|(_, cell)| cell(row, context)).collect();
+        Self {
+            headings: columns
+                .iter()
+                .map(|(heading, _)| (*heading).to_owned())
+                .collect(),
+            rows: rows.iter().map(cells).collect(),
         }
     }
 

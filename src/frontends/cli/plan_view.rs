@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use super::args::Format;
 use super::output::{Sheet, Style, write_rows, write_table, write_value};
-use crate::domain::awaiting::{becomes, silent_deployment};
 use crate::domain::mapping::{CopiedBy, Mapped};
-use crate::domain::model::{Blocker, Plan, PlanStep, Refusal, Target, short_id};
+use crate::domain::model::{Plan, PlanStep, Refusal, short_id};
+use crate::present::{blocker_words_in_full, count, target_in_full};
 
 /// In text; the first tell enough of why, and a network may have 10,000 ports.
 const REFUSALS_SHOWN: usize = 10;
@@ -91,7 +91,7 @@ pub fn write_refusals(out: &mut dyn Write, style: Style, refused: &[Refusal]) ->
     }
     writeln!(out, "\nRefused: nothing will be sent")?;
     for refusal in refused.iter().take(REFUSALS_SHOWN) {
-        let target = target(&refusal.resource);
+        let target = target_in_full(&refusal.resource);
         writeln!(
             out,
             "  {}: {}",
@@ -99,7 +99,7 @@ pub fn write_refusals(out: &mut dyn Write, style: Style, refused: &[Refusal]) ->
             style.safe(&refusal.reason)
         )?;
         if let Some(blocker) = &refusal.blocker {
-            let line = blocked_by(blocker);
+            let line = blocker_words_in_full(blocker);
             writeln!(out, "    blocked by {}", style.safe(&line))?;
         }
     }
@@ -128,7 +128,7 @@ fn copies(mapped: &Mapped) -> String {
 }
 
 fn headline(plan: &Plan) -> String {
-    let targets: Vec<String> = plan.targets.iter().take(3).map(target).collect();
+    let targets: Vec<String> = plan.targets.iter().take(3).map(target_in_full).collect();
     let more = plan.targets.len().saturating_sub(3);
     let more = match more {
         0 => String::new(),
@@ -138,54 +138,11 @@ fn headline(plan: &Plan) -> String {
         "Plan {} for {}{more}: {}, {} automatic, {} unset, at most {} calls",
         short_id(&plan.hash),
         targets.join(", "),
-        counted(plan.steps.len(), "step"),
+        count(plan.steps.len(), "step"),
         plan.automatic.len(),
         plan.unset.len(),
         plan.calls_estimate,
     )
-}
-
-/// `1 step`, `2 steps`.
-pub(super) fn counted(number: usize, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
-}
-
-/// `network web (4fdb…@prod/RegionOne)`, or without the name where there is none.
-pub(super) fn target(target: &Target) -> String {
-    if target.name.is_empty() {
-        return target.key.to_string();
-    }
-    format!(
-        "{} {} ({}@{})",
-        target.key.kind, target.name, target.key.id, target.key.site
-    )
-}
-
-/// What stands in the way, who owns it, since when, and whether it goes too (P2).
-pub(super) fn blocked_by(blocker: &Blocker) -> String {
-    if let Some(name) = silent_deployment(blocker) {
-        return format!("deployment {name} (its clearance is pending)");
-    }
-    let mut line = format!("{} {}", blocker.kind, blocker.id);
-    if !blocker.name.is_empty() {
-        line += &format!(" \"{}\"", blocker.name);
-    }
-    line += &format!(" at {}", blocker.site);
-    let mut facts = Vec::new();
-    if !blocker.owner.is_empty() {
-        facts.push(format!("project {}", blocker.owner_shown()));
-    }
-    if let Some(since) = blocker.since {
-        facts.push(format!("since {}", super::time(since)));
-    }
-    let here = if blocker.in_plan {
-        "in this plan"
-    } else {
-        "not in this plan"
-    };
-    facts.push(becomes(blocker).unwrap_or(here).to_owned());
-    format!("{line} ({})", facts.join(", "))
 }
 
 fn cells(step: &PlanStep) -> [String; 6] {

@@ -5,11 +5,11 @@ use serde::Serialize;
 use super::args::{Format, PurgeArgs};
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::Sheet;
+use super::output::Column;
 use super::session::Session;
 use super::wait;
 use crate::control::{Command, query};
-use crate::domain::ladder::{Ladder, PurgeScope, Rung};
+use crate::domain::ladder::{Ladder, Offer, PurgeScope, Rung};
 use crate::domain::model::short_id;
 
 #[derive(Serialize)]
@@ -22,6 +22,24 @@ struct Done {
     unpinned_by: Option<String>,
     runbook: Option<String>,
 }
+
+const DONE: &[Column<Done>] = &[
+    ("ID", |row, _| row.id.clone()),
+    ("RUNG", |row, _| row.rung.as_str().to_owned()),
+    ("STEPS MOVED", |row, _| row.moved.to_string()),
+    ("UNPINNED BY", |row, _| {
+        row.unpinned_by.clone().unwrap_or_default()
+    }),
+    ("RUNBOOK", |row, _| row.runbook.clone().unwrap_or_default()),
+];
+
+const OFFERS: &[Column<Offer>] = &[
+    ("RUNG", |row, _| row.rung.as_str().to_owned()),
+    ("OFFERED", |row, _| offered(row).to_owned()),
+    ("DOES", |row, _| row.does.join("; ")),
+    ("LEAVES", |row, _| row.leaves.clone()),
+    ("WHY NOT", |row, _| row.why_not.clone().unwrap_or_default()),
+];
 
 /// Without a rung it shows what is offered, and sends nothing.
 pub(super) async fn run(session: &mut Session<'_>, args: PurgeArgs) -> Result<Exit, Failure> {
@@ -49,7 +67,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: PurgeArgs) -> Result<Ex
     if session.global.output == Format::Table {
         write_done(session, &done)?;
     } else if exits.is_empty() || !done.is_empty() {
-        session.print_rows(&sheet_of(&done), &done)?;
+        session.print_rows(DONE, &done)?;
     }
     if matches!(rung, Rung::Retry | Rung::Unpin) && !done.is_empty() {
         session.out.flush()?;
@@ -91,20 +109,6 @@ async fn take(
     })
 }
 
-fn sheet_of(done: &[Done]) -> Sheet {
-    let mut sheet = Sheet::new(["ID", "RUNG", "STEPS MOVED", "UNPINNED BY", "RUNBOOK"]);
-    for row in done {
-        sheet.push([
-            row.id.clone(),
-            row.rung.as_str().to_owned(),
-            row.moved.to_string(),
-            row.unpinned_by.clone().unwrap_or_default(),
-            row.runbook.clone().unwrap_or_default(),
-        ]);
-    }
-    sheet
-}
-
 fn write_done(session: &mut Session<'_>, done: &[Done]) -> Result<(), Failure> {
     for row in done {
         if let Some(runbook) = &row.runbook {
@@ -139,23 +143,13 @@ async fn show(session: &mut Session<'_>, id: &str) -> Result<(), Failure> {
         return Ok(());
     }
     if session.global.output == Format::Csv {
-        let mut sheet = Sheet::new(["RUNG", "OFFERED", "DOES", "LEAVES", "WHY NOT"]);
-        for offer in &ladder.offers {
-            sheet.push([
-                offer.rung.as_str().to_owned(),
-                offered(offer.why_not.is_none()).to_owned(),
-                offer.does.join("; "),
-                offer.leaves.clone(),
-                offer.why_not.clone().unwrap_or_default(),
-            ]);
-        }
-        return session.print_rows(&sheet, &ladder.offers);
+        return session.print_rows(OFFERS, &ladder.offers);
     }
     write_ladder(session, id, &ladder)
 }
 
-fn offered(yes: bool) -> &'static str {
-    if yes { "yes" } else { "no" }
+fn offered(offer: &Offer) -> &'static str {
+    if offer.why_not.is_none() { "yes" } else { "no" }
 }
 
 fn write_ladder(session: &mut Session<'_>, id: &str, ladder: &Ladder) -> Result<(), Failure> {
@@ -171,11 +165,7 @@ fn write_ladder(session: &mut Session<'_>, id: &str, ladder: &Ladder) -> Result<
         if !offer.leaves.is_empty() {
             lines.push(format!("leaves: {}", offer.leaves));
         }
-        let mut lead = format!(
-            "{:<7}  {:<7}  ",
-            offer.rung.as_str(),
-            offered(offer.why_not.is_none())
-        );
+        let mut lead = format!("{:<7}  {:<7}  ", offer.rung.as_str(), offered(offer));
         for line in lines {
             writeln!(session.out, "{lead}{}", style.safe(&line))?;
             lead = " ".repeat(18);

@@ -6,11 +6,11 @@ use super::args::ReleaseArgs;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::session::Session;
-use super::time;
 use crate::control::{Command, DeploymentStatus, ImporterStatus, query};
 use crate::domain::duration::rough;
 use crate::domain::model::{KindName, Phase};
 use crate::domain::text::did_you_mean;
+use crate::present::time;
 
 /// A tombstone's word has a `/`, a deployment's name has none.
 pub(super) async fn run(session: &mut Session<'_>, args: ReleaseArgs) -> Result<Exit, Failure> {

@@ -9,9 +9,10 @@ use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
 use super::args::Global;
+use super::columns;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Sheet, Style, write_rows, write_value};
+use super::output::{Column, ListContext, Sheet, Style, write_rows, write_value};
 use crate::control::{
     Command, Control, Envelope, Pages, Receipt, Request, SiteSpec, SiteStatus, TargetSpec, query,
 };
@@ -304,13 +305,33 @@ impl Session<'_> {
     }
 
     /// Writes rows in the format that was asked for.
-    pub(super) fn print_rows<T: serde::Serialize>(
+    pub(super) fn print_rows<R: serde::Serialize>(
+        &mut self,
+        columns: &[Column<R>],
+        rows: &[R],
+    ) -> Result<(), Failure> {
+        let context = ListContext {
+            now: self.clock.now(),
+            id_length: 0,
+        };
+        self.print_sheet(&Sheet::of(columns, rows, &context), rows)
+    }
+
+    pub(super) fn print_deletions(&mut self, rows: &[Deletion]) -> Result<(), Failure> {
+        let context = ListContext {
+            now: self.clock.now(),
+            id_length: columns::unique_length(rows.iter().map(|row| row.id.as_str())),
+        };
+        self.print_sheet(&Sheet::of(columns::DELETIONS, rows, &context), rows)
+    }
+
+    pub(super) fn print_sheet<R: serde::Serialize>(
         &mut self,
         sheet: &Sheet,
-        values: &[T],
+        rows: &[R],
     ) -> Result<(), Failure> {
         let format = self.global.output;
-        Ok(write_rows(self.out, self.style, format, sheet, values)?)
+        Ok(write_rows(self.out, self.style, format, sheet, rows)?)
     }
 
     /// Writes one value as JSON or YAML; false if a table or CSV was asked for.

@@ -5,12 +5,13 @@ use serde::Serialize;
 use super::args::{ExplainArgs, Format, IdArg};
 use super::exit::Exit;
 use super::failure::Failure;
-use super::plan_view::{blocked_by, target, write_refusals};
+use super::plan_view::write_refusals;
 use super::session::Session;
 use super::tree::{nest, write_tree};
-use super::{rows, time, wait};
+use super::{columns, wait};
 use crate::control::{Explanation, SiteProgress, query};
 use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, short_id};
+use crate::present::{answer_words, blocker_words_in_full, target_in_full, time};
 
 /// Of the timeline: enough to see what is going on.
 const EVENTS_SHOWN: usize = 20;
@@ -53,17 +54,17 @@ pub(super) async fn show(session: &mut Session<'_>, args: IdArg) -> Result<Exit,
     }
     if session.global.output == Format::Csv {
         let one = [deletion];
-        session.print_rows(&rows::deletions(&one), &one)?;
+        session.print_deletions(&one)?;
         return Ok(exit);
     }
     write_deletion(session, &deletion)?;
     if sites.len() > 1 {
         writeln!(session.out, "\nAt each site")?;
-        session.print_rows(&rows::progress(&sites), &sites)?;
+        session.print_rows(columns::PROGRESS, &sites)?;
     }
     if !attention.is_empty() {
         writeln!(session.out, "\nWaits or is stuck")?;
-        session.print_rows(&rows::waiting_steps(&attention), &attention)?;
+        session.print_rows(columns::WAITING_STEPS, &attention)?;
     }
     if !timeline.is_empty() {
         writeln!(session.out, "\nLast events")?;
@@ -77,7 +78,7 @@ pub(super) async fn show(session: &mut Session<'_>, args: IdArg) -> Result<Exit,
 
 fn write_deletion(session: &mut Session<'_>, deletion: &Deletion) -> Result<(), Failure> {
     let style = session.style;
-    let targets: Vec<String> = deletion.targets.iter().map(target).collect();
+    let targets: Vec<String> = deletion.targets.iter().map(target_in_full).collect();
     let options = &deletion.options;
     let fields = [
         ("id", deletion.id.clone()),
@@ -178,7 +179,7 @@ pub(super) async fn tree(session: &mut Session<'_>, args: IdArg) -> Result<Exit,
         return Ok(Exit::Done);
     }
     if session.global.output == Format::Csv {
-        session.print_rows(&rows::results(&steps), &steps)?;
+        session.print_rows(columns::RESULTS, &steps)?;
         return Ok(Exit::Done);
     }
     let head = format!(
@@ -205,7 +206,7 @@ pub(super) async fn explain(session: &mut Session<'_>, args: ExplainArgs) -> Res
         several => session.print_value(&several)?,
     };
     if !printed && session.global.output == Format::Csv {
-        session.print_rows(&rows::findings(&found), &found)?;
+        session.print_sheet(&columns::findings(&found), &found)?;
     } else if !printed {
         for explanation in &found {
             write_explanation(session, explanation)?;
@@ -216,7 +217,7 @@ pub(super) async fn explain(session: &mut Session<'_>, args: ExplainArgs) -> Res
 
 fn write_explanation(session: &mut Session<'_>, explanation: &Explanation) -> Result<(), Failure> {
     let style = session.style;
-    let head = target(&explanation.target);
+    let head = target_in_full(&explanation.target);
     writeln!(session.out, "{}", style.safe(&head))?;
     if let Some(deletion) = &explanation.deletion {
         let line = format!(
@@ -239,7 +240,7 @@ fn write_explanation(session: &mut Session<'_>, explanation: &Explanation) -> Re
         );
         writeln!(session.out, "{line}")?;
         if let Some(error) = &step.last_error {
-            let line = format!("  last answer: {}", rows::answer(error));
+            let line = format!("  last answer: {}", answer_words(error));
             writeln!(session.out, "{}", style.safe(&line))?;
         }
     }
@@ -255,7 +256,7 @@ fn write_explanation(session: &mut Session<'_>, explanation: &Explanation) -> Re
         writeln!(session.out, "  {}", style.safe(line))?;
     }
     for blocker in &explanation.blockers {
-        let line = format!("  blocked by {}", blocked_by(blocker));
+        let line = format!("  blocked by {}", blocker_words_in_full(blocker));
         writeln!(session.out, "{}", style.safe(&line))?;
     }
     write_refusals(session.out, style, &explanation.refused)?;

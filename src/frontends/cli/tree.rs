@@ -8,11 +8,11 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::columns::blockers;
 use super::output::Style;
-use super::plan_view::{blocked_by, counted};
-use super::rows::{answer, blockers};
 use crate::domain::awaiting::{Held, awaits_clearance, tree_of};
 use crate::domain::model::{Blocker, Step, StepState};
+use crate::present::{answer_words, blocker_words_in_full, count};
 
 /// From so many equal siblings on, one line stands for all.
 const FOLD_FROM: usize = 4;
@@ -140,8 +140,12 @@ fn write_level(
 fn write_holders(out: &mut dyn Write, style: Style, step: &Step, indent: &str) -> io::Result<()> {
     let branch = if style.ascii { "<- " } else { "◂─ " };
     for Held { depth, by } in holders(step) {
-        let (deeper, line) = ("   ".repeat(depth), blocked_by(by));
-        writeln!(out, "{indent}{deeper}{branch}held by {}", style.safe(&line))?;
+        let (deeper, line) = ("   ".repeat(depth), blocker_words_in_full(by));
+        writeln!(
+            out,
+            "{indent}{deeper}{branch}blocked by {}",
+            style.safe(&line)
+        )?;
     }
     Ok(())
 }
@@ -215,7 +219,7 @@ fn describe_all(group: &[&Node<'_>]) -> String {
     format!(
         "{} {} [{}]{}",
         first.action.as_str(),
-        counted(group.len(), kind),
+        count(group.len(), kind),
         first.state.as_str(),
         reason(first)
     )
@@ -226,11 +230,11 @@ fn reason(step: &Step) -> String {
         return String::new();
     }
     if let Some(awaited) = awaited(step) {
-        return format!(" awaits the word of {awaited}");
+        return format!(" waits for the clearance of {awaited}");
     }
     match (blockers(step).as_str(), &step.last_error) {
         ("", None) => String::new(),
-        ("", Some(error)) => format!(" {}", answer(error)),
+        ("", Some(error)) => format!(" {}", answer_words(error)),
         (blockers, _) => format!(" blocked by {blockers}"),
     }
 }

@@ -9,10 +9,10 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::write_json;
 use super::session::Session;
-use super::time;
 use super::wait::{self, ENGINE_AWAY_MAX};
 use crate::control::ControlError;
 use crate::domain::model::{Deletion, Event, short_id};
+use crate::present::time;
 
 /// Asked again if nothing happened meanwhile; so often an engine that has gone away is noticed.
 const EVENTS_WAIT_MS: u64 = 5_000;

@@ -55,6 +55,18 @@ impl<T> Feed<T> {
         }
     }
 
+    /// Takes rows that no question is needed for.
+    pub(crate) fn stand(&mut self, rows: Vec<T>) {
+        self.rows = rows;
+        self.loaded = true;
+        self.stale = false;
+    }
+
+    /// There is nothing to ask.
+    pub(crate) fn rest(&mut self) {
+        self.stale = false;
+    }
+
     pub(crate) fn invalidate(&mut self) {
         self.stale = true;
     }

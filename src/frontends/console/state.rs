@@ -455,7 +455,7 @@ impl State {
             Place::Pane("causes") => Box::new(CausesPane::new()),
             Place::Pane("retrying") => Box::new(AttentionPane::new(QueueKind::Retrying)),
             Place::Pane("orphans") => Box::new(OrphansPane::new()),
-            Place::Pane("sites") => Box::new(SitesPane::new(self.snapshot.clone())),
+            Place::Pane("sites") => Box::new(SitesPane::new(&self.snapshot)),
             Place::Pane("gates") => Box::new(GatesPane::new()),
             Place::Pane("deployments") => Box::new(DeploymentsPane::new()),
             Place::Pane("tour") if self.options.tour => Box::new(TourPane::new()),

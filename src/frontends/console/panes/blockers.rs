@@ -1,127 +1,106 @@
-//! What stands in the way of one resource, and whose it is (P2).
+//! The blockers of one resource, and their owners (P2).
 
-use crate::frontends::console::arrived::Arrived;
-use crate::frontends::console::feed::whole;
-use crate::frontends::console::panes::emptiness::Load;
-use crate::frontends::console::route::{BlockerRow, Route, Source};
-use std::borrow::Cow;
-
-use crate::control::{Command, query};
-use crate::domain::ladder::PurgeScope;
-
-use super::super::feed::{Feed, Fetch};
+use super::super::arrived::Arrived;
+use super::super::feed::{Fetch, whole};
 use super::super::keys::{Action, Scope};
-use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
-use super::{Column, Context, Pane, PaneRequest};
+use super::super::route::{BlockerRow, Route, Source};
+use super::super::rows::{Row, Rows};
+use super::list_pane::{ListPane, Refresh, TableColumn};
+use super::{Column, Context, PaneRequest};
+use crate::control::{Command, query};
+use crate::domain::filter::SearchQuery;
+use crate::domain::ladder::PurgeScope;
 
 pub(crate) struct BlockersPane {
     subject: String,
-    list: List,
-    feed: Feed<BlockerRow>,
-    visible: Vec<usize>,
-    /// None: as a plan said; nothing is asked.
+    rows: Rows<BlockerRow>,
+    /// None: they are those of a plan, and nothing is asked.
     source: Option<Source>,
 }
 
 impl BlockersPane {
-    pub(crate) fn new(subject: String, held: Vec<BlockerRow>, source: Option<Source>) -> Self {
-        let mut feed = Feed::new(1);
-        feed.rows = held;
-        feed.loaded = source.is_none();
-        let mut pane = Self {
-            subject,
-            list: List::default(),
-            feed,
-            visible: Vec::new(),
-            source,
+    pub(crate) fn new(subject: String, known: Vec<BlockerRow>, source: Option<Source>) -> Self {
+        let rows = match source {
+            Some(_) => Rows::new(),
+            None => Rows::of(known),
         };
-        pane.filter_changed();
-        pane
-    }
-
-    fn ask(&mut self, context: &mut Context<'_>) {
-        let Some(source) = &self.source else { return };
-        if let Fetch::Page(_) = self.feed.due(context) {
-            match source {
-                Source::Step(id) => self.feed.ask(query::Step { id: *id }, true, context),
-                Source::Deletion(id) => {
-                    let id = id.clone();
-                    self.feed.ask(query::Deletion { id }, true, context);
-                }
-            }
+        Self {
+            subject,
+            rows,
+            source,
         }
-    }
-
-    fn current(&self) -> Option<&BlockerRow> {
-        let index = *self.visible.get(self.list.cursor)?;
-        self.feed.rows.get(index)
     }
 }
 
-impl Pane for BlockersPane {
-    fn scope(&self) -> Scope {
-        Scope::Blockers
+impl Row for BlockerRow {
+    type Key = (String, String);
+
+    fn key(&self) -> Self::Key {
+        (self.id.clone(), self.resource.clone())
     }
-    fn title(&self, _look: &RenderContext) -> String {
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        filter.fits_texts(&[self.text.as_str(), &self.id, &self.resource])
+    }
+}
+
+impl ListPane for BlockersPane {
+    type Row = BlockerRow;
+    const SCOPE: Scope = Scope::Blockers;
+    const NOUN: &'static str = "blocker";
+    const REFRESH: Refresh = Refresh::EachMove;
+    const DETAIL_ROWS: u16 = 5;
+    const LOADING: &'static str = "Asking for the blockers…";
+
+    fn rows(&self) -> &Rows<BlockerRow> {
+        &self.rows
+    }
+    fn rows_mut(&mut self) -> &mut Rows<BlockerRow> {
+        &mut self.rows
+    }
+    fn heading(&self) -> String {
         format!("in the way of {}", self.subject)
     }
-    fn list(&self) -> &List {
-        &self.list
+    fn request(&mut self, _cursor: Option<String>, context: &mut Context<'_>) -> Option<u64> {
+        Some(match self.source.as_ref()? {
+            Source::Step(id) => context.ask(query::Step { id: *id }),
+            Source::Deletion(id) => context.ask(query::Deletion { id: id.clone() }),
+        })
     }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.list
+    fn receive(&mut self, arrived: &mut Arrived, context: &Context<'_>) -> Option<Fetch> {
+        let feed = &mut self.rows.feed;
+        match self.source.as_ref()? {
+            Source::Step(_) => feed
+                .receive::<query::Step>(arrived, context, |step| whole(BlockerRow::of_step(&step))),
+            Source::Deletion(_) => feed.receive::<query::Deletion>(arrived, context, |deletion| {
+                whole(BlockerRow::of_refusals(&deletion.refused))
+            }),
+        }
     }
-    fn len(&self) -> usize {
-        self.visible.len()
-    }
-    fn is_busy(&self) -> bool {
-        self.source.is_some() && self.feed.is_waiting()
-    }
-    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
+    fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
         vec![
-            Column::flex("WHAT", 4),
-            Column::fixed("SINCE (UTC)", 11).from(60),
-            Column::flex("HOLDS", 2).from(110),
-            Column::fixed("SITE", 18).from(130),
+            Self::show(Column::flex("WHAT", 4), |row, _| {
+                Cell::new(row.text.clone(), Tone::Warn)
+            }),
+            Self::show(Column::fixed("SINCE (UTC)", 11).from(60), |row, look| {
+                Cell::dim(look.maybe_time(row.since))
+            }),
+            Self::show(Column::flex("HOLDS", 2).from(110), |row, _| {
+                Cell::plain(row.resource.clone())
+            }),
+            Self::show(Column::fixed("SITE", 18).from(130), |row, _| {
+                Cell::dim(row.site.clone())
+            }),
         ]
     }
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        let held = self.visible.get(row).map(|i| &self.feed.rows[*i]);
-        held.map_or_else(Vec::new, |held| {
-            vec![
-                Cell::new(held.text.clone(), Tone::Warn),
-                Cell::dim(look.maybe_time(held.since)),
-                Cell::plain(held.resource.clone()),
-                Cell::dim(held.site.clone()),
-            ]
-        })
+    fn details(&self, row: &BlockerRow, _look: &RenderContext) -> Vec<Cell> {
+        vec![
+            Cell::plain(row.text.clone()),
+            Cell::dim(format!("id {} at {}", row.id, row.site)),
+            Cell::plain(row.advice.clone()),
+        ]
     }
-    fn head(&self, look: &RenderContext) -> Vec<Cell> {
-        look.errors(&self.feed.error)
-    }
-    fn detail(&self, _look: &RenderContext) -> Vec<Cell> {
-        self.current().map_or_else(Vec::new, |held| {
-            vec![
-                Cell::plain(held.text.clone()),
-                Cell::dim(format!("id {} at {}", held.id, held.site)),
-                Cell::plain(held.advice.clone()),
-            ]
-        })
-    }
-    fn detail_rows(&self) -> u16 {
-        5
-    }
-    fn load(&self) -> Load {
-        self.feed.load()
-    }
-    fn noun(&self) -> Cow<'static, str> {
-        "blocker".into()
-    }
-    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim("Asking for the blockers…")]
-    }
-    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
+    fn none(look: &RenderContext) -> Vec<Cell> {
         if look.replays {
             return vec![Cell::plain("No blocker was known then.")];
         }
@@ -130,48 +109,11 @@ impl Pane for BlockersPane {
             Cell::dim("If it still does not go, its own error says why: enter on the step."),
         ]
     }
-    fn filter_changed(&mut self) {
-        self.visible = (0..self.feed.rows.len())
-            .filter(|i| {
-                let held = &self.feed.rows[*i];
-                let texts = [held.text.as_str(), &held.id, &held.resource];
-                self.list.filter.fits_texts(&texts)
-            })
-            .collect();
-    }
-    fn open(&mut self, context: &mut Context<'_>) {
-        self.feed.invalidate();
-        self.ask(context);
-    }
-    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
-        if moved {
-            self.feed.invalidate();
-        }
-        self.ask(context);
-    }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
-        let feed = &mut self.feed;
-        let received = match &self.source {
-            Some(Source::Step(_)) => feed
-                .receive::<query::Step>(arrived, context, |step| whole(BlockerRow::of_step(&step))),
-            Some(Source::Deletion(_)) => {
-                feed.receive::<query::Deletion>(arrived, context, |deletion| {
-                    whole(BlockerRow::of_refusals(&deletion.refused))
-                })
-            }
-            None => None,
-        };
-        if received.is_none() {
-            return false;
-        }
-        self.filter_changed();
-        true
-    }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
         match (action, &self.source) {
             (Action::Copy, _) => {
-                if let Some(held) = self.current() {
-                    context.copy(held.id.clone());
+                if let Some(row) = self.rows.current() {
+                    context.copy(row.id.clone());
                 }
             }
             (Action::Retry, Some(source)) => {
@@ -195,10 +137,6 @@ impl Pane for BlockersPane {
                     what,
                     words: self.subject.clone(),
                 });
-            }
-            (Action::Refresh, Some(_)) => {
-                self.feed.invalidate();
-                self.ask(context);
             }
             _ => {}
         }

@@ -526,7 +526,7 @@ impl Pane for BrowsePane {
             }
             Action::Refresh => {
                 self.ask(context);
-                let sites = count(context.snapshot.sites.len() as u64, "site");
+                let sites = count(context.snapshot.sites.len(), "site");
                 context.say(Tone::Dim, format!("asking {sites} again"));
             }
             _ => {}

@@ -6,10 +6,10 @@ use crate::control::{
 };
 use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::Paged;
-use crate::frontends::console::feed::whole;
 use crate::frontends::console::route::Route;
 
+use super::super::arrived::Arrived;
+use super::super::feed::{Fetch, whole};
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::prompt::Confirm;
@@ -106,13 +106,6 @@ impl Row for CauseGroup {
             ..Facts::default()
         })
     }
-    type Request = query::Causes;
-    fn request(_cursor: Option<String>) -> query::Causes {
-        query::Causes::default()
-    }
-    fn of(rows: Vec<Self>) -> Paged<Self> {
-        whole(rows)
-    }
 }
 
 /// What becomes of what is not tried again.
@@ -154,7 +147,7 @@ fn key(cause: &Cause) -> String {
 impl ListPane for CausesPane {
     type Row = CauseGroup;
     const SCOPE: Scope = Scope::Causes;
-    const WORD: &'static str = "causes";
+    const WORD: Option<&'static str> = Some("causes");
     const NOUN: &'static str = "cause";
     const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 4;
@@ -166,17 +159,24 @@ impl ListPane for CausesPane {
     fn rows_mut(&mut self) -> &mut Rows<CauseGroup> {
         &mut self.rows
     }
+    fn request(&mut self, _cursor: Option<String>, context: &mut Context<'_>) -> Option<u64> {
+        Some(context.ask(query::Causes::default()))
+    }
+    fn receive(&mut self, arrived: &mut Arrived, context: &Context<'_>) -> Option<Fetch> {
+        let feed = &mut self.rows.feed;
+        feed.receive::<query::Causes>(arrived, context, whole)
+    }
     fn heading(&self) -> String {
         let rows = &self.rows.feed.rows;
         let steps: u64 = rows.iter().map(|row| row.steps).sum();
-        let causes = count(rows.len() as u64, "cause");
+        let causes = count(rows.len(), "cause");
         let mut heading = format!("{causes} of {}", count(steps, "step"));
         if !self.rows.list.marks.is_empty() {
             heading.push_str(&format!(", {} marked", self.rows.list.marks.len()));
         }
         heading
     }
-    fn table(look: &RenderContext) -> Vec<TableColumn<Self>> {
+    fn table(&self, look: &RenderContext) -> Vec<TableColumn<Self>> {
         vec![
             Self::show(Column::fixed("STATE", 9), |row, look| {
                 look.step_state(row.cause.state)
@@ -196,7 +196,10 @@ impl ListPane for CausesPane {
             ),
         ]
     }
-    fn progress(&self) -> Vec<Cell> {
+    fn is_working(&self) -> bool {
+        self.counting.is_some() || self.retrying.is_some()
+    }
+    fn lead(&self, _look: &RenderContext) -> Vec<Cell> {
         let counting = (self.counting.as_ref()).map(|_| "counting what may be tried again…");
         let retrying = self.retrying.map(|_| "trying again…");
         let under_way = counting.into_iter().chain(retrying);
@@ -204,7 +207,7 @@ impl ListPane for CausesPane {
             .map(|words| Cell::new(words, Tone::Busy))
             .collect()
     }
-    fn details(row: &CauseGroup, look: &RenderContext) -> Vec<Cell> {
+    fn details(&self, row: &CauseGroup, look: &RenderContext) -> Vec<Cell> {
         let since = look.time(row.since);
         let mut lines = vec![Cell::plain(format!(
             "{} of {}, the first since {since}",
@@ -246,7 +249,7 @@ impl ListPane for CausesPane {
                 Err(error) => context.say(Tone::Bad, format!("retry: {error}")),
             }
             self.rows.list.marks.clear();
-            self.rows.ask_anew(context);
+            self.ask_anew(context);
             return true;
         }
         match self.counting.take_if(|(asked, _)| *asked == ticket) {

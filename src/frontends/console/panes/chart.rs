@@ -1,20 +1,18 @@
 //! One deletion over time: what ran when, and what it waited for.
 
-use crate::frontends::console::arrived::Arrived;
-use crate::frontends::console::feed::whole;
-use crate::frontends::console::panes::emptiness::Load;
 use chrono::{DateTime, Utc};
-use std::borrow::Cow;
 
-use crate::control::query;
-use crate::domain::gantt::{Gantt, GanttRow, Mark};
-use crate::domain::model::{Action as Does, Deletion, short_id};
-
-use super::super::feed::{Feed, Fetch};
+use super::super::arrived::Arrived;
+use super::super::feed::{Fetch, whole};
 use super::super::keys::{Action, Scope};
-use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
-use super::{Column, Context, Pane};
+use super::super::rows::{Row, Rows};
+use super::list_pane::{ListPane, Refresh, TableColumn};
+use super::{Column, Context};
+use crate::control::query;
+use crate::domain::filter::SearchQuery;
+use crate::domain::gantt::{Gantt, GanttRow, Mark};
+use crate::domain::model::{Action as Does, Deletion, KindName, Site, short_id};
 use crate::present::{duration, kind_words, target_words, thousands};
 
 /// As many columns as the widest screen shows; narrower ones draw some of them together.
@@ -26,9 +24,77 @@ const ENDED: u16 = 13;
 pub(crate) struct ChartPane {
     id: String,
     words: String,
-    list: List,
-    feed: Feed<Gantt>,
-    visible: Vec<usize>,
+    rows: Rows<ChartRow>,
+    span: Option<(DateTime<Utc>, DateTime<Utc>)>,
+}
+
+/// A row of the chart, and what its cells need of the whole.
+pub(crate) struct ChartRow {
+    row: GanttRow,
+    columns: u32,
+    /// Whether the chart has rows of several sites.
+    names_site: bool,
+}
+
+impl ChartRow {
+    fn all_of(chart: Gantt) -> Vec<Self> {
+        let names_site = chart
+            .rows
+            .windows(2)
+            .any(|pair| pair[0].site != pair[1].site);
+        let rows = chart.rows.into_iter().map(|row| Self {
+            row,
+            columns: chart.columns,
+            names_site,
+        });
+        rows.collect()
+    }
+    fn plot(&self, look: &RenderContext) -> Cell {
+        let width = usize::from(plot_width(look, self.names_site));
+        let marks = self.row.marks(self.columns, width);
+        let plot: String = marks.into_iter().map(|mark| sign(mark, look)).collect();
+        let has_ended = self.row.ended == self.row.steps;
+        Cell::new(plot, if has_ended { Tone::Good } else { Tone::Busy })
+    }
+}
+
+impl Row for ChartRow {
+    type Key = (KindName, Site, Does);
+
+    fn key(&self) -> Self::Key {
+        (
+            self.row.kind.clone(),
+            self.row.site.clone(),
+            self.row.action,
+        )
+    }
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        filter.fits_texts(&[
+            &kind_words(&self.row.kind),
+            self.row.kind.as_str(),
+            &self.row.site.to_string(),
+        ])
+    }
+}
+
+fn what_width(look: &RenderContext, names_site: bool) -> u16 {
+    match (look.width, names_site) {
+        (0..60, _) => 14,
+        (60..120, _) | (_, false) => 24,
+        (_, true) => 44,
+    }
+}
+
+/// The width that the other columns leave.
+fn plot_width(look: &RenderContext, names_site: bool) -> u16 {
+    let (gaps, ended) = match look.width {
+        0..60 => (1, 0),
+        60..100 => (2, ENDED),
+        _ => (4, ENDED),
+    };
+    let taken = SIGNS + what_width(look, names_site) + ended + gaps;
+    // Wider than this nothing is counted.
+    look.width.saturating_sub(taken).min(COLUMNS)
 }
 
 impl ChartPane {
@@ -36,88 +102,38 @@ impl ChartPane {
         Self {
             id: deletion.id.clone(),
             words: target_words(deletion),
-            list: List::default(),
-            feed: Feed::new(1),
-            visible: Vec::new(),
+            rows: Rows::new(),
+            span: None,
         }
     }
 
-    fn ask(&mut self, context: &mut Context<'_>) {
-        if let Fetch::Page(_) = self.feed.due(context) {
-            let chart = query::Chart {
-                deletion_id: self.id.clone(),
-                columns: COLUMNS.into(),
-            };
-            self.feed.ask(chart, true, context);
-        }
+    fn names_site(&self) -> bool {
+        self.rows
+            .feed
+            .rows
+            .first()
+            .is_some_and(|row| row.names_site)
     }
 
-    fn chart(&self) -> Option<&Gantt> {
-        self.feed.rows.first()
-    }
-
-    fn row(&self, row: usize) -> Option<&GanttRow> {
-        self.chart()?.rows.get(*self.visible.get(row)?)
-    }
-
-    fn refilter(&mut self) {
-        let filter = &self.list.filter;
-        let rows = self.chart().map_or(&[][..], |chart| &chart.rows);
-        let fits = |row: &GanttRow| {
-            filter.fits_texts(&[
-                &kind_words(&row.kind),
-                row.kind.as_str(),
-                &row.site.to_string(),
-            ])
-        };
-        let fitting = rows.iter().enumerate().filter(|(_, row)| fits(row));
-        self.visible = fitting.map(|(at, _)| at).collect();
-    }
-
-    /// How long one column of the plot is.
+    /// The time that one column of the plot stands for.
     fn column_words(&self, look: &RenderContext) -> Option<String> {
-        let chart = self.chart()?;
-        let span = u64::try_from((chart.until - chart.from).num_milliseconds()).ok()?;
-        let long = span / u64::from(self.plot_width(look)).max(1);
+        let (from, until) = self.span?;
+        let span = u64::try_from((until - from).num_milliseconds()).ok()?;
+        let long = span / u64::from(plot_width(look, self.names_site())).max(1);
         Some(match long {
             0..1_000 => format!("{long} ms"),
             long => duration(long.div_ceil(1_000)),
         })
     }
 
-    fn has_several_sites(&self) -> bool {
-        let rows = self.chart().map_or(&[][..], |chart| &chart.rows);
-        rows.windows(2).any(|pair| pair[0].site != pair[1].site)
-    }
-
-    fn what_width(&self, look: &RenderContext) -> u16 {
-        match (look.width, self.has_several_sites()) {
-            (0..60, _) => 14,
-            (60..120, _) | (_, false) => 24,
-            (_, true) => 44,
-        }
-    }
-
-    /// What the other columns leave.
-    fn plot_width(&self, look: &RenderContext) -> u16 {
-        let (gaps, ended) = match look.width {
-            0..60 => (1, 0),
-            60..100 => (2, ENDED),
-            _ => (4, ENDED),
-        };
-        let taken = SIGNS + self.what_width(look) + ended + gaps;
-        // Wider than this nothing is counted.
-        look.width.saturating_sub(taken).min(COLUMNS)
-    }
-
     /// The two ends of the time that is drawn, above its first and its last column.
     fn axis(&self, look: &RenderContext) -> String {
-        let Some(chart) = self.chart() else {
+        let Some((from, until)) = self.span else {
             return String::new();
         };
-        let (from, until) = (look.time(chart.from), look.time(chart.until));
-        let room = usize::from(self.plot_width(look)).saturating_sub(from.len() + until.len());
-        match room {
+        let (from, until) = (look.time(from), look.time(until));
+        let room = usize::from(plot_width(look, self.names_site()));
+        match room.saturating_sub(from.len() + until.len()) {
             0 => from,
             room => format!("{from}{}{until}", " ".repeat(room)),
         }
@@ -174,55 +190,59 @@ fn last_words(row: &GanttRow, time: impl Fn(DateTime<Utc>) -> String) -> String 
     }
 }
 
-impl Pane for ChartPane {
-    fn scope(&self) -> Scope {
-        Scope::Reading
+impl ListPane for ChartPane {
+    type Row = ChartRow;
+    const SCOPE: Scope = Scope::Reading;
+    const NOUN: &'static str = "row";
+    const REFRESH: Refresh = Refresh::EachMove;
+    const LOADING: &'static str = "Counting what happened…";
+
+    fn rows(&self) -> &Rows<ChartRow> {
+        &self.rows
     }
-    fn title(&self, _look: &RenderContext) -> String {
+    fn rows_mut(&mut self) -> &mut Rows<ChartRow> {
+        &mut self.rows
+    }
+    fn heading(&self) -> String {
         format!("chart of deletion {}: {}", short_id(&self.id), self.words)
     }
-    fn list(&self) -> &List {
-        &self.list
+    fn request(&mut self, _cursor: Option<String>, context: &mut Context<'_>) -> Option<u64> {
+        Some(context.ask(query::Chart {
+            deletion_id: self.id.clone(),
+            columns: COLUMNS.into(),
+        }))
     }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.list
+    fn receive(&mut self, arrived: &mut Arrived, context: &Context<'_>) -> Option<Fetch> {
+        let (feed, span) = (&mut self.rows.feed, &mut self.span);
+        feed.receive::<query::Chart>(arrived, context, |chart| {
+            *span = Some((chart.from, chart.until));
+            whole(ChartRow::all_of(chart))
+        })
     }
-    fn len(&self) -> usize {
-        self.visible.len()
-    }
-    fn is_busy(&self) -> bool {
-        self.feed.is_waiting()
-    }
-    fn columns(&self, look: &RenderContext) -> Vec<Column> {
-        vec![
-            Column::fixed("WHAT", self.what_width(look)),
-            Column::fixed("ENDED", ENDED).right().from(60),
-            Column {
-                heading: self.axis(look).into(),
-                ..Column::fixed("", self.plot_width(look))
-            },
-        ]
-    }
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        let (Some(chart), Some(row)) = (self.chart(), self.row(row)) else {
-            return Vec::new();
-        };
-        let marks = row.marks(chart.columns, usize::from(self.plot_width(look)));
-        let plot: String = marks.into_iter().map(|mark| sign(mark, look)).collect();
-        let tone = match row.ended == row.steps {
-            true => Tone::Good,
-            false => Tone::Busy,
+    fn table(&self, look: &RenderContext) -> Vec<TableColumn<Self>> {
+        let names_site = self.names_site();
+        let plot = Column {
+            heading: self.axis(look).into(),
+            ..Column::fixed("", plot_width(look, names_site))
         };
         vec![
-            Cell::plain(match self.has_several_sites() {
-                true => format!("{} {}", words(row), row.site),
-                false => words(row),
+            Self::show(
+                Column::fixed("WHAT", what_width(look, names_site)),
+                |it, _| {
+                    Cell::plain(match it.names_site {
+                        true => format!("{} {}", words(&it.row), it.row.site),
+                        false => words(&it.row),
+                    })
+                },
+            ),
+            Self::show(Column::fixed("ENDED", ENDED).right().from(60), |it, _| {
+                let (ended, steps) = (thousands(it.row.ended), thousands(it.row.steps));
+                Cell::plain(format!("{ended}/{steps}"))
             }),
-            Cell::plain(format!("{}/{}", thousands(row.ended), thousands(row.steps))),
-            Cell::new(plot, tone),
+            Self::show(plot, ChartRow::plot),
         ]
     }
-    fn head(&self, look: &RenderContext) -> Vec<Cell> {
+    fn lead(&self, look: &RenderContext) -> Vec<Cell> {
         let legend = [
             (Mark::Waits, "waits"),
             (Mark::Sent, "sent"),
@@ -236,74 +256,28 @@ impl Pane for ChartPane {
         if let Some(long) = self.column_words(look) {
             legend.push(format!("a column is {long}"));
         }
-        let mut lines = vec![Cell::dim(legend.join("  "))];
-        lines.extend(look.errors(&self.feed.error));
-        lines
+        vec![Cell::dim(legend.join("  "))]
     }
-    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
-        let Some(row) = self.row(self.list.cursor) else {
-            return Vec::new();
-        };
+    fn details(&self, it: &ChartRow, look: &RenderContext) -> Vec<Cell> {
         vec![
-            Cell::plain(facts(row)),
-            Cell::plain(last_words(row, |at| look.time(at))),
+            Cell::plain(facts(&it.row)),
+            Cell::plain(last_words(&it.row, |at| look.time(at))),
         ]
     }
-    fn detail_rows(&self) -> u16 {
-        3
-    }
-    fn load(&self) -> Load {
-        match self.chart() {
-            Some(chart) if chart.rows.is_empty() => Load::Empty,
-            _ => self.feed.load(),
-        }
-    }
-    fn noun(&self) -> Cow<'static, str> {
-        "row".into()
-    }
-    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim("Counting what happened…")]
-    }
-    fn nothing(&self, _look: &RenderContext) -> Vec<Cell> {
+    fn none(_look: &RenderContext) -> Vec<Cell> {
         vec![
             Cell::plain("This deletion has no steps yet."),
             Cell::dim("Once it is planned, what runs when is drawn here."),
         ]
     }
-    fn filter_changed(&mut self) {
-        self.refilter();
-    }
-    fn open(&mut self, context: &mut Context<'_>) {
-        self.feed.invalidate();
-        self.ask(context);
-    }
-    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
-        if moved {
-            self.feed.invalidate();
-        }
-        self.ask(context);
-    }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
-        let received = self
-            .feed
-            .receive::<query::Chart>(arrived, context, |it| whole(vec![it]));
-        if received.is_none() {
-            return false;
-        }
-        self.refilter();
-        true
-    }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        match action {
-            Action::Refresh => self.open(context),
-            Action::Copy => {
-                if let Some(row) = self.row(self.list.cursor) {
-                    let whole = |at: DateTime<Utc>| at.format("%Y-%m-%d %H:%M:%S UTC").to_string();
-                    let text = format!("{}; {}", facts(row), last_words(row, whole));
-                    context.copy(text);
-                }
-            }
-            _ => {}
+    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
+        if let (Action::Copy, Some(it)) = (action, self.rows.current()) {
+            let whole = |at: DateTime<Utc>| at.format("%Y-%m-%d %H:%M:%S UTC").to_string();
+            context.copy(format!(
+                "{}; {}",
+                facts(&it.row),
+                last_words(&it.row, whole)
+            ));
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::control::{Snapshot, query};
 use crate::domain::filter::SearchQuery;
-use crate::domain::model::{Deletion, Paged, short_id};
+use crate::domain::model::{Deletion, short_id};
 use crate::frontends::console::about::{deletion_lines, fits_deletion};
 use crate::frontends::console::requests::{cancel, ladder, pause, retry};
 use crate::frontends::console::route::{Route, Source};
 use crate::present::{duration, progress_words, target_words};
 
-use super::super::feed::PAGE_ROWS;
+use super::super::arrived::Arrived;
+use super::super::feed::{Fetch, PAGE_ROWS};
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext};
 use super::super::rows::{Row, Rows};
@@ -34,17 +35,6 @@ impl Row for Deletion {
     fn fits(&self, filter: &SearchQuery) -> bool {
         fits_deletion(filter, self, &target_words(self))
     }
-    type Request = query::Deletions;
-    fn request(cursor: Option<String>) -> query::Deletions {
-        query::Deletions {
-            cursor,
-            limit: PAGE_ROWS,
-            ..query::Deletions::default()
-        }
-    }
-    fn of(page: Paged<Self>) -> Paged<Self> {
-        page
-    }
 }
 
 fn progress_width(look: &RenderContext) -> u16 {
@@ -63,7 +53,7 @@ fn progress_bar(deletion: &Deletion, look: &RenderContext) -> Cell {
 impl ListPane for DeletionsPane {
     type Row = Deletion;
     const SCOPE: Scope = Scope::Deletions;
-    const WORD: &'static str = "deletions";
+    const WORD: Option<&'static str> = Some("deletions");
     const NOUN: &'static str = "deletion";
     const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 5;
@@ -75,7 +65,18 @@ impl ListPane for DeletionsPane {
     fn rows_mut(&mut self) -> &mut Rows<Deletion> {
         &mut self.rows
     }
-    fn table(look: &RenderContext) -> Vec<TableColumn<Self>> {
+    fn request(&mut self, cursor: Option<String>, context: &mut Context<'_>) -> Option<u64> {
+        Some(context.ask(query::Deletions {
+            cursor,
+            limit: PAGE_ROWS,
+            ..query::Deletions::default()
+        }))
+    }
+    fn receive(&mut self, arrived: &mut Arrived, context: &Context<'_>) -> Option<Fetch> {
+        let feed = &mut self.rows.feed;
+        feed.receive::<query::Deletions>(arrived, context, |page| page)
+    }
+    fn table(&self, look: &RenderContext) -> Vec<TableColumn<Self>> {
         vec![
             Self::show(Column::fixed("STATE", 11), |row, look| {
                 look.deletion_state(row.state)
@@ -108,7 +109,7 @@ impl ListPane for DeletionsPane {
             }),
         ]
     }
-    fn details(deletion: &Deletion, look: &RenderContext) -> Vec<Cell> {
+    fn details(&self, deletion: &Deletion, look: &RenderContext) -> Vec<Cell> {
         // The column may have cut it.
         let mut lines = vec![Cell::plain(target_words(deletion))];
         lines.extend(deletion_lines(deletion, look));

@@ -1,13 +1,14 @@
 //! Other deployments: those that ours refer to, and those whose word ours wait for (G).
 
-use crate::frontends::console::feed::whole;
 use chrono::{DateTime, Utc};
 
 use crate::control::{DeploymentStatus, ImporterStatus, WatchStatus, query};
 use crate::domain::duration::rough;
 use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::{KindName, Paged};
+use crate::domain::model::KindName;
 
+use super::super::arrived::Arrived;
+use super::super::feed::{Fetch, whole};
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
@@ -41,13 +42,6 @@ impl Row for DeploymentStatus {
             site: name,
             ..Facts::default()
         })
-    }
-    type Request = query::Deployments;
-    fn request(_cursor: Option<String>) -> query::Deployments {
-        query::Deployments {}
-    }
-    fn of(rows: Vec<Self>) -> Paged<Self> {
-        whole(rows)
     }
 }
 
@@ -160,7 +154,7 @@ fn awaited_line(row: &DeploymentStatus, look: &RenderContext) -> Cell {
 impl ListPane for DeploymentsPane {
     type Row = DeploymentStatus;
     const SCOPE: Scope = Scope::Deployments;
-    const WORD: &'static str = "deployments";
+    const WORD: Option<&'static str> = Some("deployments");
     const NOUN: &'static str = "deployment";
     const REFRESH: Refresh = Refresh::Clock;
     /// Why a deployment is not heard is a sentence with what was tried.
@@ -173,7 +167,14 @@ impl ListPane for DeploymentsPane {
     fn rows_mut(&mut self) -> &mut Rows<DeploymentStatus> {
         &mut self.rows
     }
-    fn table(_look: &RenderContext) -> Vec<TableColumn<Self>> {
+    fn request(&mut self, _cursor: Option<String>, context: &mut Context<'_>) -> Option<u64> {
+        Some(context.ask(query::Deployments {}))
+    }
+    fn receive(&mut self, arrived: &mut Arrived, context: &Context<'_>) -> Option<Fetch> {
+        let feed = &mut self.rows.feed;
+        feed.receive::<query::Deployments>(arrived, context, whole)
+    }
+    fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
         vec![
             Self::show(Column::flex("NAME", 2), |row, _| match &row.name {
                 Some(name) => Cell::plain(name.clone()),
@@ -200,7 +201,7 @@ impl ListPane for DeploymentsPane {
             }),
         ]
     }
-    fn details(row: &DeploymentStatus, look: &RenderContext) -> Vec<Cell> {
+    fn details(&self, row: &DeploymentStatus, look: &RenderContext) -> Vec<Cell> {
         let mut lines = vec![
             awaited_line(row, look),
             watch_line(row.watch.as_ref(), look),

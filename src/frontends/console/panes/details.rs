@@ -1,14 +1,14 @@
 //! One resource, whole, as the cloud listed it.
 
 use serde_json::Value;
-use std::borrow::Cow;
-
-use crate::domain::model::Resource;
 
 use super::super::keys::{Action, Scope};
-use super::super::list::List;
 use super::super::look::{Cell, RenderContext, json_words};
-use super::{Column, Context, Pane};
+use super::super::rows::{Row, Rows};
+use super::list_pane::{ListPane, Refresh, TableColumn};
+use super::{Column, Context};
+use crate::domain::filter::SearchQuery;
+use crate::domain::model::Resource;
 use crate::present::{kind_words, name_or_id};
 
 /// Deeper values stand on one line.
@@ -16,9 +16,22 @@ const DEPTH_MAX: usize = 4;
 
 pub(crate) struct DetailsPane {
     title: String,
-    list: List,
-    fields: Vec<(String, String)>,
-    visible: Vec<usize>,
+    rows: Rows<Field>,
+}
+
+/// Its path in the resource, and its value in words.
+type Field = (String, String);
+
+impl Row for Field {
+    type Key = String;
+
+    fn key(&self) -> String {
+        self.0.clone()
+    }
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        let (name, value) = self;
+        filter.fits_texts(&[name.as_str(), value])
+    }
 }
 
 impl DetailsPane {
@@ -41,9 +54,7 @@ impl DetailsPane {
         let name = name_or_id(&row.name, &row.key.id);
         Self {
             title: format!("{} {name}", kind_words(&row.key.kind)),
-            list: List::default(),
-            visible: (0..fields.len()).collect(),
-            fields,
+            rows: Rows::of(fields),
         }
     }
 }
@@ -73,63 +84,40 @@ fn flatten(path: &str, value: &Value, depth: usize, fields: &mut Vec<(String, St
     }
 }
 
-impl Pane for DetailsPane {
-    fn scope(&self) -> Scope {
-        Scope::Reading
+impl ListPane for DetailsPane {
+    type Row = Field;
+    const SCOPE: Scope = Scope::Reading;
+    const NOUN: &'static str = "field";
+    const REFRESH: Refresh = Refresh::Never;
+    const LOADING: &'static str = "";
+
+    fn rows(&self) -> &Rows<Field> {
+        &self.rows
     }
-    fn title(&self, _look: &RenderContext) -> String {
+    fn rows_mut(&mut self) -> &mut Rows<Field> {
+        &mut self.rows
+    }
+    fn heading(&self) -> String {
         self.title.clone()
     }
-    fn list(&self) -> &List {
-        &self.list
-    }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.list
-    }
-    fn len(&self) -> usize {
-        self.visible.len()
-    }
-    fn columns(&self, look: &RenderContext) -> Vec<Column> {
+    fn table(&self, look: &RenderContext) -> Vec<TableColumn<Self>> {
+        let width = (look.width / 3).clamp(8, 32);
         vec![
-            Column::fixed("FIELD", (look.width / 3).clamp(8, 32)),
-            Column::flex("VALUE", 1),
+            Self::show(Column::fixed("FIELD", width), |(name, _), _| {
+                Cell::dim(name)
+            }),
+            Self::show(Column::flex("VALUE", 1), |(_, value), _| Cell::plain(value)),
         ]
     }
-    fn cells(&self, row: usize, _look: &RenderContext) -> Vec<Cell> {
-        let Some((name, value)) = self.visible.get(row).map(|i| &self.fields[*i]) else {
-            return Vec::new();
-        };
-        vec![Cell::dim(name), Cell::plain(value)]
+    fn details(&self, (name, value): &Field, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::plain(format!("{name}: {value}"))]
     }
-    fn detail(&self, _look: &RenderContext) -> Vec<Cell> {
-        let field = self.visible.get(self.list.cursor);
-        let field = field.map(|i| &self.fields[*i]);
-        field.map_or_else(Vec::new, |(name, value)| {
-            vec![Cell::plain(format!("{name}: {value}"))]
-        })
-    }
-    fn detail_rows(&self) -> u16 {
-        3
-    }
-    fn noun(&self) -> Cow<'static, str> {
-        "field".into()
-    }
-    fn nothing(&self, _look: &RenderContext) -> Vec<Cell> {
+    fn none(_look: &RenderContext) -> Vec<Cell> {
         vec![Cell::plain("There is no field to show.")]
     }
-    fn filter_changed(&mut self) {
-        self.visible = (0..self.fields.len())
-            .filter(|i| {
-                let (name, value) = &self.fields[*i];
-                self.list.filter.fits_texts(&[name.as_str(), value])
-            })
-            .collect();
-    }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        if action == Action::Copy
-            && let Some(index) = self.visible.get(self.list.cursor)
-        {
-            context.copy(self.fields[*index].1.clone());
+    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
+        if let (Action::Copy, Some((_, value))) = (action, self.rows.current()) {
+            context.copy(value.clone());
         }
     }
 }

@@ -32,7 +32,7 @@ fn confirmation(step: &Step, snapshot: &Snapshot) -> Option<Confirm> {
     let newcomers: Vec<_> = newcomers(step).collect();
     let mut lines = vec![format!(
         "{} appeared after the plan:",
-        count(newcomers.len() as u64, "resource")
+        count(newcomers.len(), "resource")
     )];
     lines.extend(newcomers.iter().take(NAMED_MAX).map(|it| called(it)));
     let more = newcomers.len().saturating_sub(NAMED_MAX);

@@ -1,34 +1,41 @@
 //! Why a resource does not go, or what would hold it if it were to go (P2): asked of the engine, which looks
 //! at its clouds and sends no write.
 
-use crate::control::{Explanation, SiteSpec, TargetSpec, query};
-use crate::domain::model::{Blocker, ResourceKey, Site};
-use crate::frontends::console::arrived::Arrived;
-use crate::frontends::console::feed::whole;
-use crate::frontends::console::panes::emptiness::Load;
-use std::borrow::Cow;
-
-use super::super::feed::{Feed, Fetch};
+use super::super::arrived::Arrived;
+use super::super::feed::{Fetch, whole};
 use super::super::keys::{Action, Scope};
-use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
-use super::{Column, Context, Pane};
+use super::super::rows::{Row, Rows};
+use super::list_pane::{ListPane, Refresh, TableColumn};
+use super::{Column, Context};
+use crate::control::{Explanation, SiteSpec, TargetSpec, query};
+use crate::domain::filter::SearchQuery;
+use crate::domain::model::{Blocker, ResourceKey, Site};
 use crate::present::blocker_words;
 
 /// One finding.
-struct Line {
+pub(crate) struct Line {
     text: String,
     tone: Tone,
     /// What `copy` takes of it.
     copied: String,
 }
 
+impl Row for Line {
+    type Key = String;
+
+    fn key(&self) -> String {
+        self.text.clone()
+    }
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        filter.fits_texts(&[self.text.as_str()])
+    }
+}
+
 pub(crate) struct ExplainPane {
     key: ResourceKey,
     subject: String,
-    list: List,
-    feed: Feed<Line>,
-    visible: Vec<usize>,
+    rows: Rows<Line>,
     next_action: String,
 }
 
@@ -37,26 +44,9 @@ impl ExplainPane {
         Self {
             key,
             subject,
-            list: List::default(),
-            feed: Feed::new(1),
-            visible: Vec::new(),
+            rows: Rows::new(),
             next_action: String::new(),
         }
-    }
-
-    fn ask(&mut self, context: &mut Context<'_>) {
-        if let Fetch::Page(_) = self.feed.due(context) {
-            let target = TargetSpec {
-                kind: self.key.kind.as_str().to_owned(),
-                id_or_name: self.key.id.clone(),
-                site: SiteSpec::Region(self.key.site.clone()),
-            };
-            self.feed.ask(query::Explain { target }, true, context);
-        }
-    }
-
-    fn current(&self) -> Option<&Line> {
-        self.feed.rows.get(*self.visible.get(self.list.cursor)?)
     }
 }
 
@@ -89,107 +79,67 @@ fn held_words(blocker: &Blocker) -> String {
     }
 }
 
-impl Pane for ExplainPane {
-    fn scope(&self) -> Scope {
-        Scope::Reading
+impl ListPane for ExplainPane {
+    type Row = Line;
+    const SCOPE: Scope = Scope::Reading;
+    const NOUN: &'static str = "line";
+    // It reads the cloud.
+    const REFRESH: Refresh = Refresh::Demand;
+    const DETAIL_ROWS: u16 = 4;
+    const LOADING: &'static str = "Reading it, and what refers to it…";
+
+    fn rows(&self) -> &Rows<Line> {
+        &self.rows
     }
-    fn title(&self, _look: &RenderContext) -> String {
+    fn rows_mut(&mut self) -> &mut Rows<Line> {
+        &mut self.rows
+    }
+    fn heading(&self) -> String {
         format!("why {}", self.subject)
     }
-    fn list(&self) -> &List {
-        &self.list
+    fn request(&mut self, _cursor: Option<String>, context: &mut Context<'_>) -> Option<u64> {
+        let target = TargetSpec {
+            kind: self.key.kind.as_str().to_owned(),
+            id_or_name: self.key.id.clone(),
+            site: SiteSpec::Region(self.key.site.clone()),
+        };
+        Some(context.ask(query::Explain { target }))
     }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.list
-    }
-    fn len(&self) -> usize {
-        self.visible.len()
-    }
-    fn is_busy(&self) -> bool {
-        self.feed.is_waiting()
-    }
-    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
-        vec![Column::flex("WHAT IS KNOWN", 1)]
-    }
-    fn cells(&self, row: usize, _look: &RenderContext) -> Vec<Cell> {
-        let line = self.visible.get(row).map(|at| &self.feed.rows[*at]);
-        line.map_or_else(Vec::new, |line| {
-            vec![Cell::new(line.text.clone(), line.tone)]
+    fn receive(&mut self, arrived: &mut Arrived, context: &Context<'_>) -> Option<Fetch> {
+        let next_action = &mut self.next_action;
+        let feed = &mut self.rows.feed;
+        feed.receive::<query::Explain>(arrived, context, |explanation| {
+            next_action.clone_from(&explanation.next_action);
+            whole(lines(&explanation))
         })
     }
-    fn head(&self, look: &RenderContext) -> Vec<Cell> {
-        let mut lines = look.errors(&self.feed.error);
-        if !self.next_action.is_empty() {
-            lines.push(Cell::new(self.next_action.clone(), Tone::Strong));
+    fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
+        vec![Self::show(Column::flex("WHAT IS KNOWN", 1), |line, _| {
+            Cell::new(line.text.clone(), line.tone)
+        })]
+    }
+    fn lead(&self, _look: &RenderContext) -> Vec<Cell> {
+        match self.next_action.as_str() {
+            "" => Vec::new(),
+            next => vec![Cell::new(next, Tone::Strong)],
         }
-        lines
     }
-    fn detail(&self, _look: &RenderContext) -> Vec<Cell> {
+    fn details(&self, line: &Line, _look: &RenderContext) -> Vec<Cell> {
         // The row may have cut it.
-        let line = self.current().map(|line| Cell::plain(line.text.clone()));
-        let id = Cell::dim(format!("id {} at {}", self.key.id, self.key.site));
-        line.into_iter().chain([id]).collect()
+        vec![
+            Cell::plain(line.text.clone()),
+            Cell::dim(format!("id {} at {}", self.key.id, self.key.site)),
+        ]
     }
-    fn detail_rows(&self) -> u16 {
-        4
-    }
-    fn load(&self) -> Load {
-        self.feed.load()
-    }
-    fn noun(&self) -> Cow<'static, str> {
-        "line".into()
-    }
-    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim("Reading it, and what refers to it…")]
-    }
-    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
+    fn none(look: &RenderContext) -> Vec<Cell> {
         vec![Cell::plain(match look.replays {
             true => "No deletion had it as a step by then.",
             false => "Nothing blocks it, and it is in no deletion.",
         })]
     }
-    fn filter_changed(&mut self) {
-        let fits = |at: &usize| self.list.filter.fits_texts(&[&self.feed.rows[*at].text]);
-        self.visible = (0..self.feed.rows.len()).filter(fits).collect();
-    }
-    fn open(&mut self, context: &mut Context<'_>) {
-        if context.replays {
-            self.feed.invalidate();
-        }
-        if !self.feed.loaded || context.replays {
-            self.ask(context);
-        }
-    }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
-        let next_action = &mut self.next_action;
-        let received = self
-            .feed
-            .receive::<query::Explain>(arrived, context, |explanation| {
-                next_action.clone_from(&explanation.next_action);
-                whole(lines(&explanation))
-            });
-        if received.is_none() {
-            return false;
-        }
-        self.filter_changed();
-        true
-    }
-    fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
-        self.ask(context);
-    }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        match action {
-            // It reads the cloud: only when asked.
-            Action::Refresh => {
-                self.feed.invalidate();
-                self.ask(context);
-            }
-            Action::Copy => {
-                if let Some(line) = self.current() {
-                    context.copy(line.copied.clone());
-                }
-            }
-            _ => {}
+    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
+        if let (Action::Copy, Some(line)) = (action, self.rows.current()) {
+            context.copy(line.copied.clone());
         }
     }
 }

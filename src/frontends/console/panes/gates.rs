@@ -2,9 +2,9 @@
 
 use crate::control::{GateStatus, query};
 use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::Paged;
-use crate::frontends::console::feed::whole;
 
+use super::super::arrived::Arrived;
+use super::super::feed::{Fetch, whole};
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
@@ -36,13 +36,6 @@ impl Row for GateStatus {
             ..Facts::default()
         })
     }
-    type Request = query::Gates;
-    fn request(_cursor: Option<String>) -> query::Gates {
-        query::Gates {}
-    }
-    fn of(rows: Vec<Self>) -> Paged<Self> {
-        whole(rows)
-    }
 }
 
 /// A number that is worth a look unless it is none.
@@ -56,7 +49,7 @@ fn counted(count: u64, tone: Tone) -> Cell {
 impl ListPane for GatesPane {
     type Row = GateStatus;
     const SCOPE: Scope = Scope::Gates;
-    const WORD: &'static str = "gates";
+    const WORD: Option<&'static str> = Some("gates");
     const NOUN: &'static str = "gate";
     const REFRESH: Refresh = Refresh::Clock;
     const LOADING: &'static str = "Asking the engine for its gates…";
@@ -67,7 +60,14 @@ impl ListPane for GatesPane {
     fn rows_mut(&mut self) -> &mut Rows<GateStatus> {
         &mut self.rows
     }
-    fn table(_look: &RenderContext) -> Vec<TableColumn<Self>> {
+    fn request(&mut self, _cursor: Option<String>, context: &mut Context<'_>) -> Option<u64> {
+        Some(context.ask(query::Gates {}))
+    }
+    fn receive(&mut self, arrived: &mut Arrived, context: &Context<'_>) -> Option<Fetch> {
+        let feed = &mut self.rows.feed;
+        feed.receive::<query::Gates>(arrived, context, whole)
+    }
+    fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
         let number = |heading, width| Column::fixed(heading, width).right();
         vec![
             Self::show(Column::fixed("GATE", 21), |gate, _| {
@@ -102,7 +102,7 @@ impl ListPane for GatesPane {
             }),
         ]
     }
-    fn details(row: &GateStatus, look: &RenderContext) -> Vec<Cell> {
+    fn details(&self, row: &GateStatus, look: &RenderContext) -> Vec<Cell> {
         let traffic = &row.traffic;
         let touched = traffic.hidden + traffic.deleting + traffic.refused + traffic.accepted;
         let passed = traffic.requests.saturating_sub(touched + traffic.failed);

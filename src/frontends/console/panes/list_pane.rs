@@ -1,9 +1,10 @@
-//! A pane that shows one of the engine's lists as it is: everything that such panes have in common. A pane of
-//! this kind is its rows, its columns as data, and what its keys do.
+//! A pane that shows one list of rows: everything that such panes have in common. A pane of this kind is its
+//! question, its columns as data, and what its keys do.
 
 use std::borrow::Cow;
 
 use super::super::arrived::Arrived;
+use super::super::feed::Fetch;
 use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, RenderContext};
@@ -27,13 +28,15 @@ pub(crate) enum Refresh {
     Demand,
     /// As time passes: the rows change while the engine rests.
     Clock,
+    /// Never: the rows need no question, or [`ListPane::update`] takes them from each snapshot.
+    Never,
 }
 
 pub(crate) trait ListPane: Send {
     type Row: Row + Send;
     const SCOPE: Scope;
-    /// The word after `:` that opens the pane, and its title.
-    const WORD: &'static str;
+    /// The word after `:` that opens the pane.
+    const WORD: Option<&'static str> = None;
     /// One of its rows.
     const NOUN: &'static str;
     const REFRESH: Refresh;
@@ -44,7 +47,15 @@ pub(crate) trait ListPane: Send {
 
     fn rows(&self) -> &Rows<Self::Row>;
     fn rows_mut(&mut self) -> &mut Rows<Self::Row>;
-    fn table(look: &RenderContext) -> Vec<TableColumn<Self>>
+    /// Asks for the page at this cursor, and returns the ticket; none if there is nothing to ask.
+    fn request(&mut self, _cursor: Option<String>, _context: &mut Context<'_>) -> Option<u64> {
+        None
+    }
+    /// Takes the answer to [`Self::request`]; none if the answer is to another question.
+    fn receive(&mut self, _arrived: &mut Arrived, _context: &Context<'_>) -> Option<Fetch> {
+        None
+    }
+    fn table(&self, look: &RenderContext) -> Vec<TableColumn<Self>>
     where
         Self: Sized;
     /// A column with what a row shows in it.
@@ -54,7 +65,7 @@ pub(crate) trait ListPane: Send {
     {
         TableColumn { column, cell }
     }
-    fn details(row: &Self::Row, look: &RenderContext) -> Vec<Cell>;
+    fn details(&self, row: &Self::Row, look: &RenderContext) -> Vec<Cell>;
     /// Said where there is nothing, with how something gets here.
     fn none(look: &RenderContext) -> Vec<Cell>;
     fn act_on(&mut self, action: Action, context: &mut Context<'_>);
@@ -62,11 +73,22 @@ pub(crate) trait ListPane: Send {
     fn heading(&self) -> String {
         let feed = &self.rows().feed;
         let more = if feed.has_more() { "+" } else { "" };
-        format!("{} {}{more}", Self::WORD, feed.rows.len())
+        format!(
+            "{} {}{more}",
+            Self::WORD.unwrap_or(Self::NOUN),
+            feed.rows.len()
+        )
     }
-    /// Lines above the rows about work that is under way.
-    fn progress(&self) -> Vec<Cell> {
+    /// Lines above the rows.
+    fn lead(&self, _look: &RenderContext) -> Vec<Cell> {
         Vec::new()
+    }
+    /// Whether a command of this pane is under way.
+    fn is_working(&self) -> bool {
+        false
+    }
+    fn is_empty(&self) -> bool {
+        self.rows().feed.rows.is_empty()
     }
     /// By which a row is marked, where rows can be.
     fn mark(_row: &Self::Row) -> Option<String> {
@@ -74,6 +96,26 @@ pub(crate) trait ListPane: Send {
     }
     /// Brings into the rows what the snapshot knows better.
     fn update(&mut self, _snapshot: &Snapshot) {}
+    fn ask(&mut self, context: &mut Context<'_>) {
+        let rows = self.rows_mut();
+        if rows.list.cursor + 1 >= rows.len() {
+            rows.feed.more();
+        }
+        if let Fetch::Page(cursor) = rows.feed.due(context) {
+            self.ask_page(cursor, context);
+        }
+    }
+    fn ask_anew(&mut self, context: &mut Context<'_>) {
+        self.rows_mut().feed.invalidate();
+        self.ask(context);
+    }
+    fn ask_page(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
+        let is_first = cursor.is_none();
+        match self.request(cursor, context) {
+            Some(ticket) => self.rows_mut().feed.asked(ticket, is_first, context.now),
+            None => self.rows_mut().feed.rest(),
+        }
+    }
     fn take_receipt(
         &mut self,
         _ticket: u64,
@@ -92,7 +134,7 @@ impl<P: ListPane> Pane for P {
         P::SCOPE
     }
     fn word(&self) -> Option<&str> {
-        Some(P::WORD)
+        P::WORD
     }
     fn title(&self, _look: &RenderContext) -> String {
         self.heading()
@@ -107,13 +149,13 @@ impl<P: ListPane> Pane for P {
         self.rows().len()
     }
     fn columns(&self, look: &RenderContext) -> Vec<Column> {
-        P::table(look).into_iter().map(|it| it.column).collect()
+        self.table(look).into_iter().map(|it| it.column).collect()
     }
     fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
         let Some(row) = self.rows().get(row) else {
             return Vec::new();
         };
-        let table = P::table(look);
+        let table = self.table(look);
         table.iter().map(|it| (it.cell)(row, look)).collect()
     }
     fn is_marked(&self, row: usize) -> bool {
@@ -122,18 +164,21 @@ impl<P: ListPane> Pane for P {
     }
     fn head(&self, look: &RenderContext) -> Vec<Cell> {
         let mut head = look.errors(&self.rows().feed.error);
-        head.extend(self.progress());
+        head.extend(self.lead(look));
         head
     }
     fn detail(&self, look: &RenderContext) -> Vec<Cell> {
         let row = self.rows().current();
-        row.map_or_else(Vec::new, |row| P::details(row, look))
+        row.map_or_else(Vec::new, |row| self.details(row, look))
     }
     fn detail_rows(&self) -> u16 {
         P::DETAIL_ROWS
     }
     fn load(&self) -> Load {
-        self.rows().feed.load()
+        match self.rows().feed.load() {
+            Load::Answered if self.is_empty() => Load::Empty,
+            load => load,
+        }
     }
     fn noun(&self) -> Cow<'static, str> {
         P::NOUN.into()
@@ -146,9 +191,10 @@ impl<P: ListPane> Pane for P {
     }
     fn is_busy(&self) -> bool {
         match P::REFRESH {
+            Refresh::Never => false,
             Refresh::Clock => !self.rows().feed.loaded,
             Refresh::EachMove | Refresh::Demand => {
-                self.rows().feed.is_waiting() || !self.progress().is_empty()
+                self.rows().feed.is_waiting() || self.is_working()
             }
         }
     }
@@ -159,7 +205,12 @@ impl<P: ListPane> Pane for P {
         self.rows_mut().refilter();
     }
     fn open(&mut self, context: &mut Context<'_>) {
-        self.rows_mut().ask_anew(context);
+        let has_answer = self.rows().feed.loaded && !context.replays;
+        match P::REFRESH {
+            Refresh::Never => {}
+            Refresh::Demand if has_answer => {}
+            Refresh::Demand | Refresh::EachMove | Refresh::Clock => self.ask_anew(context),
+        }
     }
     fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
         match P::REFRESH {
@@ -169,14 +220,20 @@ impl<P: ListPane> Pane for P {
             }
             Refresh::Clock => self.rows_mut().feed.invalidate(),
             Refresh::EachMove | Refresh::Demand => {}
+            Refresh::Never => return self.update(context.snapshot),
         }
-        self.rows_mut().ask(context);
+        self.ask(context);
     }
     fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
-        let rows = self.rows_mut();
-        if !rows.answer(arrived, context) {
+        let held = self.rows().current().map(Row::key);
+        let Some(fetch) = self.receive(arrived, context) else {
             return false;
+        };
+        if let Fetch::Page(next) = fetch {
+            self.ask_page(next, context);
         }
+        let rows = self.rows_mut();
+        rows.refilter_holding(held);
         let marks: Vec<String> = rows.feed.rows.iter().filter_map(P::mark).collect();
         rows.list.marks.retain(|mark| marks.contains(mark));
         true
@@ -194,7 +251,7 @@ impl<P: ListPane> Pane for P {
     }
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
         match action {
-            Action::Refresh => self.open(context),
+            Action::Refresh => self.ask_anew(context),
             action => self.act_on(action, context),
         }
     }

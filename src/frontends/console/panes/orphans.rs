@@ -2,10 +2,11 @@
 
 use crate::control::query;
 use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::{Orphan, Paged, Presence, short_id};
+use crate::domain::model::{Orphan, Presence, short_id};
 use crate::frontends::console::route::Route;
 
-use super::super::feed::PAGE_ROWS;
+use super::super::arrived::Arrived;
+use super::super::feed::{Fetch, PAGE_ROWS};
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
@@ -43,16 +44,6 @@ impl Row for Orphan {
             since: Some(self.since),
         })
     }
-    type Request = query::Orphans;
-    fn request(cursor: Option<String>) -> query::Orphans {
-        query::Orphans {
-            cursor,
-            limit: PAGE_ROWS,
-        }
-    }
-    fn of(page: Paged<Self>) -> Paged<Self> {
-        page
-    }
 }
 
 fn presence(there: Presence, look: &RenderContext) -> Cell {
@@ -66,7 +57,7 @@ fn presence(there: Presence, look: &RenderContext) -> Cell {
 impl ListPane for OrphansPane {
     type Row = Orphan;
     const SCOPE: Scope = Scope::Orphans;
-    const WORD: &'static str = "orphans";
+    const WORD: Option<&'static str> = Some("orphans");
     const NOUN: &'static str = "orphan";
     const REFRESH: Refresh = Refresh::Demand;
     const LOADING: &'static str = "Asking the clouds for what was abandoned…";
@@ -77,7 +68,17 @@ impl ListPane for OrphansPane {
     fn rows_mut(&mut self) -> &mut Rows<Orphan> {
         &mut self.rows
     }
-    fn table(_look: &RenderContext) -> Vec<TableColumn<Self>> {
+    fn request(&mut self, cursor: Option<String>, context: &mut Context<'_>) -> Option<u64> {
+        Some(context.ask(query::Orphans {
+            cursor,
+            limit: PAGE_ROWS,
+        }))
+    }
+    fn receive(&mut self, arrived: &mut Arrived, context: &Context<'_>) -> Option<Fetch> {
+        let feed = &mut self.rows.feed;
+        feed.receive::<query::Orphans>(arrived, context, |page| page)
+    }
+    fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
         vec![
             Self::show(Column::fixed("STILL", 10), |row, look| {
                 presence(row.there, look)
@@ -102,7 +103,7 @@ impl ListPane for OrphansPane {
             }),
         ]
     }
-    fn details(row: &Orphan, look: &RenderContext) -> Vec<Cell> {
+    fn details(&self, row: &Orphan, look: &RenderContext) -> Vec<Cell> {
         let key = &row.resource.key;
         let mut lines = vec![Cell::plain(format!(
             "{key}{}abandoned {}{}project {}",

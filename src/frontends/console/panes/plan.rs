@@ -209,7 +209,7 @@ fn counts(plan: &Plan, between: &str) -> String {
     let copies = plan.mapping.iter().flat_map(Mapped::copies).count();
     let copies = (copies > 0).then(|| format!("{copies} copies at other sites"));
     let mut counts = vec![
-        count(plan.steps.len() as u64, "step"),
+        count(plan.steps.len(), "step"),
         format!("{} automatic", plan.automatic.len()),
         format!("{} unset", plan.unset.len()),
         format!("{} refused", plan.refused.len()),

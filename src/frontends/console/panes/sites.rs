@@ -1,36 +1,38 @@
-//! The regions that the engine works with.
-
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use crate::control::{Command, SiteState, SiteStatus, Snapshot};
-use crate::domain::filter::Facts;
+//! The sites that the engine works with.
 
 use super::super::keys::{Action, Scope};
-use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
-use super::emptiness::Load;
-use super::{Column, Context, Pane, PaneRequest};
+use super::super::rows::{Row, Rows};
+use super::list_pane::{ListPane, Refresh, TableColumn};
+use super::{Column, Context, PaneRequest};
+use crate::control::{Command, SiteState, SiteStatus, Snapshot};
+use crate::domain::filter::{Facts, SearchQuery};
+use crate::domain::model::Site;
 
 pub(crate) struct SitesPane {
-    list: List,
-    snapshot: Arc<Snapshot>,
-    visible: Vec<usize>,
+    rows: Rows<SiteStatus>,
 }
 
 impl SitesPane {
-    pub(crate) fn new(snapshot: Arc<Snapshot>) -> Self {
-        let mut pane = Self {
-            list: List::default(),
-            snapshot,
-            visible: Vec::new(),
-        };
-        pane.filter_changed();
+    pub(crate) fn new(snapshot: &Snapshot) -> Self {
+        let mut pane = Self { rows: Rows::new() };
+        pane.update(snapshot);
         pane
     }
-    fn current(&self) -> Option<&SiteStatus> {
-        let index = *self.visible.get(self.list.cursor)?;
-        self.snapshot.sites.get(index)
+}
+
+impl Row for SiteStatus {
+    type Key = Site;
+
+    fn key(&self) -> Site {
+        self.site.clone()
+    }
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        filter.fits(&Facts {
+            texts: &[&self.reason],
+            site: &self.site.to_string(),
+            ..Facts::default()
+        })
     }
 }
 
@@ -70,99 +72,73 @@ pub(crate) fn errors(site: &SiteStatus, look: &RenderContext) -> Cell {
     }
 }
 
-impl Pane for SitesPane {
-    fn scope(&self) -> Scope {
-        Scope::Sites
+impl ListPane for SitesPane {
+    type Row = SiteStatus;
+    const SCOPE: Scope = Scope::Sites;
+    const WORD: Option<&'static str> = Some("sites");
+    const NOUN: &'static str = "site";
+    const REFRESH: Refresh = Refresh::Never;
+    /// The reason of a site that is out of reach is a sentence with what to do at its end.
+    const DETAIL_ROWS: u16 = 6;
+    const LOADING: &'static str = "Asking the engine for its sites…";
+
+    fn rows(&self) -> &Rows<SiteStatus> {
+        &self.rows
     }
-    fn word(&self) -> Option<&str> {
-        Some("sites")
+    fn rows_mut(&mut self) -> &mut Rows<SiteStatus> {
+        &mut self.rows
     }
-    fn title(&self, _look: &RenderContext) -> String {
-        format!("sites {}", self.snapshot.sites.len())
+    fn update(&mut self, snapshot: &Snapshot) {
+        if snapshot.at.is_some() {
+            self.rows.replace(snapshot.sites.clone());
+        }
     }
-    fn list(&self) -> &List {
-        &self.list
-    }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.list
-    }
-    fn len(&self) -> usize {
-        self.visible.len()
-    }
-    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
+    fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
         vec![
-            Column::flex("SITE", 2),
-            Column::fixed("STATE", 15),
-            Column::fixed("LATENCY", 8).right(),
-            Column::fixed("ERRORS", 6).right().from(100),
-            Column::fixed("CALLS", 7).right().from(50),
-            Column::flex("AS", 1).from(60),
-            Column::flex("WHY", 2).from(70),
+            Self::show(Column::flex("SITE", 2), |row, _| {
+                Cell::plain(row.site.to_string())
+            }),
+            Self::show(Column::fixed("STATE", 15), site_state),
+            Self::show(Column::fixed("LATENCY", 8).right(), |row, look| {
+                let latency = row.latency_ms.map(|ms| format!("{ms} ms"));
+                Cell::plain(latency.unwrap_or_else(|| look.none().to_owned()))
+            }),
+            Self::show(Column::fixed("ERRORS", 6).right().from(100), errors),
+            Self::show(Column::fixed("CALLS", 7).right().from(50), |row, _| {
+                Cell::plain(format!("{}/{}", row.in_flight, row.concurrency_limit))
+            }),
+            Self::show(Column::flex("AS", 1).from(60), |row, _| {
+                Cell::dim(row.as_user.clone())
+            }),
+            Self::show(Column::flex("WHY", 2).from(70), |row, _| {
+                let read_only = row.read_only.then_some("read-only");
+                let reason = Some(row.reason.as_str()).filter(|reason| !reason.is_empty());
+                let why: Vec<&str> = read_only.into_iter().chain(reason).collect();
+                Cell::plain(why.join("; "))
+            }),
         ]
     }
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        let Some(site) = self.visible.get(row).map(|i| &self.snapshot.sites[*i]) else {
-            return Vec::new();
-        };
-        let latency = site.latency_ms.map(|ms| format!("{ms} ms"));
-        let mut why = site.reason.clone();
+    fn details(&self, site: &SiteStatus, look: &RenderContext) -> Vec<Cell> {
+        let limit = site.concurrency_limit;
+        let calls = format!("{} calls in flight, at most {limit}", site.in_flight);
+        let mut facts = vec![site.site.to_string(), calls];
+        if let Some(percent) = site.error_percent {
+            facts.push(format!("{percent}% of the last calls failed"));
+        }
+        // Nobody is signed in where that was refused.
+        if !site.as_user.is_empty() {
+            facts.push(format!("as {}", site.as_user));
+        }
+        let mut lines = vec![Cell::plain(facts.join(look.dot()))];
+        if !site.reason.is_empty() {
+            lines.push(Cell::new(site.reason.clone(), site_state(site, look).tone));
+        }
         if site.read_only {
-            why = if why.is_empty() {
-                "read-only".to_owned()
-            } else {
-                format!("read-only; {why}")
-            };
+            lines.push(Cell::new("read-only: nothing is deleted here", Tone::Warn));
         }
-        vec![
-            Cell::plain(site.site.to_string()),
-            site_state(site, look),
-            Cell::plain(latency.unwrap_or_else(|| look.none().to_owned())),
-            errors(site, look),
-            Cell::plain(format!("{}/{}", site.in_flight, site.concurrency_limit)),
-            Cell::dim(site.as_user.clone()),
-            Cell::plain(why),
-        ]
+        lines
     }
-    /// Why a site is out of reach is a sentence with what to do at its end.
-    fn detail_rows(&self) -> u16 {
-        6
-    }
-    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
-        self.current().map_or_else(Vec::new, |site| {
-            let limit = site.concurrency_limit;
-            let calls = format!("{} calls in flight, at most {limit}", site.in_flight);
-            let mut facts = vec![site.site.to_string(), calls];
-            if let Some(percent) = site.error_percent {
-                facts.push(format!("{percent}% of the last calls failed"));
-            }
-            // Nobody is signed in where that was refused.
-            if !site.as_user.is_empty() {
-                facts.push(format!("as {}", site.as_user));
-            }
-            let mut lines = vec![Cell::plain(facts.join(look.dot()))];
-            if !site.reason.is_empty() {
-                lines.push(Cell::new(site.reason.clone(), site_state(site, look).tone));
-            }
-            if site.read_only {
-                lines.push(Cell::new("read-only: nothing is deleted here", Tone::Warn));
-            }
-            lines
-        })
-    }
-    fn load(&self) -> Load {
-        match self.snapshot.at {
-            None => Load::Asking,
-            Some(_) if self.snapshot.sites.is_empty() => Load::Empty,
-            Some(_) => Load::Answered,
-        }
-    }
-    fn noun(&self) -> Cow<'static, str> {
-        "site".into()
-    }
-    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim("Asking the engine for its sites…")]
-    }
-    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
+    fn none(look: &RenderContext) -> Vec<Cell> {
         if look.replays {
             let told = "A replay asks no cloud; :events tells when a site was lost or paused.";
             return vec![Cell::plain(told)];
@@ -173,30 +149,8 @@ impl Pane for SitesPane {
             Cell::dim("gone doctor says what was found. gone --sandbox needs none."),
         ]
     }
-    fn filter_changed(&mut self) {
-        let sites = self.snapshot.sites.iter().enumerate();
-        self.visible = sites
-            .filter(|(_, site)| {
-                let name = site.site.to_string();
-                self.list.filter.fits(&Facts {
-                    texts: &[&site.reason],
-                    site: &name,
-                    ..Facts::default()
-                })
-            })
-            .map(|(i, _)| i)
-            .collect();
-    }
-    fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
-        let held = self.current().map(|site| site.site.clone());
-        self.snapshot = context.snapshot.clone();
-        self.filter_changed();
-        let sites = &self.snapshot.sites;
-        let keys = self.visible.iter().map(|i| sites[*i].site.clone());
-        self.list.hold(held, keys);
-    }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        let Some(site) = self.current() else {
+    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
+        let Some(site) = self.rows.current() else {
             return;
         };
         match action {
