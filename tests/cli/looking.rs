@@ -769,7 +769,7 @@ async fn g12_deployments_are_listed_with_who_hears_whom() {
     let ran = run(world(), "list deployments").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     let expected = "\
-NAME  SERVICE/REGION  WE WATCH             IT WATCHES                                       WAITED FOR  REASON
+NAME  SERVICE/REGION  WE WATCH             IT WATCHES                                       CLEARANCES  REASON
 d0-1  s0/r1           no                   since 2026-02-28T12:00:00Z, seen 42s ago, lag 2  3           it does not answer
 d1-1  s1/r1           stale, heard 2h ago  no                                               -           connection refused
 ";
@@ -835,11 +835,11 @@ fn g11_a_tree_shows_what_other_deployments_hold() {
     let mut out = Vec::new();
     write_tree(&mut out, Style::default(), &nest(&steps)).unwrap();
     let expected = "\
-delete zone zone1 (zone-1) [blocked] awaits the word of d0-1, d0-2
+delete zone zone1 (zone-1) [blocked] waits for the clearance of d0-1, d0-2
 └─ delete record record2 (record-2) [gone]
-◂─ held by deployment d0-2 (its clearance is pending)
-◂─ held by c c1 at d0-1 (goes too)
-   ◂─ held by d d1 at d0-3 (not being deleted)
+◂─ blocked by deployment d0-2 (its clearance is pending)
+◂─ blocked by c c1 at d0-1 (goes too)
+   ◂─ blocked by d d1 at d0-3 (not being deleted)
 ";
     assert_eq!(String::from_utf8(out).unwrap(), expected);
 }

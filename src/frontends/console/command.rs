@@ -1,50 +1,27 @@
 //! Where `:` goes: panes and kinds by name, completed and forgiven.
 
+use super::panes::open::{NAMED_PANES, NamedPane};
 use crate::control::KindInfo;
 use crate::domain::text;
 
-/// The panes that a word opens, and what they show.
-pub(crate) const PANES: &[(&str, &str)] = &[
-    ("deletions", "all deletions, with how far they are"),
-    ("stuck", "what needs a person, and why it does not go"),
-    (
-        "causes",
-        "what needs a person, by why: many are tried again at once",
-    ),
-    ("retrying", "blocked steps, with their next attempt"),
-    ("orphans", "what was abandoned, and whether it still exists"),
-    ("events", "what happened, and all messages of this console"),
-    ("sites", "the regions, whether they answer and how fast"),
-    (
-        "gates",
-        "what clients do through each gate, and what it refused",
-    ),
-    (
-        "deployments",
-        "other deployments: what is heard of them, and what waits for their clearance",
-    ),
-    ("tour", "what there is to try in the practice cloud"),
-    ("help", "all keys"),
-    ("quit", "leave the console"),
-];
+const QUIT: &str = "quit";
 
 /// What a typed word means.
-#[derive(Debug, PartialEq)]
 pub(crate) enum Place {
-    Pane(&'static str),
+    Pane(&'static NamedPane),
     Kind(KindInfo),
+    Quit,
     /// What to say instead.
     Unknown(String),
 }
 
 pub(crate) fn place(word: &str, kinds: &[KindInfo]) -> Place {
-    let word = word.trim();
-    match word {
-        "q" => return Place::Pane("quit"),
-        "gc" => return Place::Pane("retrying"),
-        _ => {}
-    }
-    if let Some((pane, _)) = PANES.iter().find(|(pane, _)| *pane == word) {
+    let word = match word.trim() {
+        "q" | QUIT => return Place::Quit,
+        "gc" => "retrying",
+        word => word,
+    };
+    if let Some(pane) = NAMED_PANES.iter().find(|pane| pane.word == word) {
         return Place::Pane(pane);
     }
     let is_named = |kind: &&KindInfo| {
@@ -66,8 +43,8 @@ pub(crate) fn place(word: &str, kinds: &[KindInfo]) -> Place {
 }
 
 fn words(kinds: &[KindInfo]) -> impl Iterator<Item = &str> {
-    let panes = PANES.iter().map(|(word, _)| *word);
-    panes.chain(kinds.iter().flat_map(|kind| {
+    let panes = NAMED_PANES.iter().map(|pane| pane.word);
+    panes.chain([QUIT]).chain(kinds.iter().flat_map(|kind| {
         let aliases = kind.aliases.iter().map(String::as_str);
         std::iter::once(kind.name.as_str()).chain(aliases)
     }))
@@ -100,8 +77,12 @@ mod tests {
 
     #[test]
     fn a_word_means_a_pane_a_kind_or_its_alias() {
-        assert_eq!(place("stuck", &kinds()), Place::Pane("stuck"));
-        assert_eq!(place("q", &kinds()), Place::Pane("quit"));
+        for (word, meant) in [("stuck", "stuck"), ("gc", "retrying")] {
+            assert!(matches!(place(word, &kinds()), Place::Pane(pane) if pane.word == meant));
+        }
+        for word in ["q", "quit"] {
+            assert!(matches!(place(word, &kinds()), Place::Quit));
+        }
         for word in ["network", "networks", "net", " network "] {
             assert!(
                 matches!(place(word, &kinds()), Place::Kind(k) if k.name.as_str() == "network")

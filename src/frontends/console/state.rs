@@ -11,20 +11,12 @@ use crate::system::config::Theme;
 
 use super::command::{self, Place};
 use super::event::Effect;
+use super::keys::Scope;
 use super::look::{RenderContext, Tone};
 use super::notice::Notice;
-use super::panes::attention::{AttentionPane, QueueKind};
 use super::panes::browse::BrowsePane;
-use super::panes::causes::CausesPane;
 use super::panes::deletions::DeletionsPane;
-use super::panes::deployments::DeploymentsPane;
-use super::panes::events::EventsPane;
-use super::panes::gates::GatesPane;
-use super::panes::help::HelpPane;
-use super::panes::open::open;
-use super::panes::orphans::OrphansPane;
-use super::panes::sites::SitesPane;
-use super::panes::tour::TourPane;
+use super::panes::open::{Around, open};
 use super::panes::{Context, Pane, PaneRequest};
 use super::prompt::Prompt;
 use super::replay_cursor::ReplayCursor;
@@ -439,42 +431,37 @@ impl State {
         });
     }
 
-    /// What was typed after `:`.
+    fn around(&self) -> Around<'_> {
+        Around {
+            snapshot: &self.snapshot,
+            keys: &self.options.keys,
+            kinds: &self.kinds,
+            scope: self.top().map_or(Scope::Everywhere, Pane::scope),
+            notices: &self.notices,
+            replays: self.replays(),
+            practices: self.options.tour,
+        }
+    }
+
+    /// Goes to what was typed after `:`.
     pub(super) fn go(&mut self, word: &str, effects: &mut Vec<Effect>) {
         let pane: Box<dyn Pane> = match command::place(word, &self.kinds) {
             Place::Kind(kind) => Box::new(BrowsePane::new(kind)),
-            Place::Pane("quit") => return self.quit(effects),
-            Place::Pane("help") => {
-                let scope = self
-                    .top()
-                    .map_or(super::keys::Scope::Everywhere, |p| p.scope());
-                let (keys, replays) = (&self.options.keys, self.replays());
-                Box::new(HelpPane::new(scope, keys, &self.kinds, replays))
-            }
-            Place::Pane("stuck") => Box::new(AttentionPane::new(QueueKind::Stuck)),
-            Place::Pane("causes") => Box::new(CausesPane::new()),
-            Place::Pane("retrying") => Box::new(AttentionPane::new(QueueKind::Retrying)),
-            Place::Pane("orphans") => Box::new(OrphansPane::new()),
-            Place::Pane("sites") => Box::new(SitesPane::new(&self.snapshot)),
-            Place::Pane("gates") => Box::new(GatesPane::new()),
-            Place::Pane("deployments") => Box::new(DeploymentsPane::new()),
-            Place::Pane("tour") if self.options.tour => Box::new(TourPane::new()),
-            Place::Pane("tour") => {
-                let why = "the tour is through the practice cloud: gone --sandbox";
-                return self.say(Tone::Warn, why);
-            }
-            Place::Pane("events") => {
-                // Read anew from a little before: the pane begins empty.
-                self.followed = None;
-                self.following = None;
-                Box::new(EventsPane::new(self.notices.iter()))
-            }
-            Place::Pane(_) => Box::new(DeletionsPane::new()),
+            Place::Quit => return self.quit(effects),
+            Place::Pane(named) => match (named.open)(&self.around()) {
+                Ok(pane) => pane,
+                Err(why) => return self.say(Tone::Warn, why),
+            },
             Place::Unknown(text) => {
                 self.say(Tone::Warn, text);
                 return self.ask_kinds(effects);
             }
         };
+        if pane.follows() {
+            // The pane begins empty: events are read anew, from a little before.
+            self.followed = None;
+            self.following = None;
+        }
         if self.top().and_then(Pane::word) == pane.word() {
             self.panes.pop();
         }

@@ -4,7 +4,6 @@ use crate::control::KindInfo;
 use crate::domain::model::{Counts, StepState};
 use std::borrow::Cow;
 
-use super::super::command::PANES;
 use super::super::keys::{Action, Keymap, Scope, key_names};
 use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
@@ -74,8 +73,14 @@ pub(crate) struct HelpPane {
 }
 
 impl HelpPane {
-    /// The keys of the pane that was on top come first.
-    pub(crate) fn new(first: Scope, map: &Keymap, kinds: &[KindInfo], replays: bool) -> Self {
+    /// The keys of the pane that was on top come first. `words` are those that open panes, and what they do.
+    pub(crate) fn new(
+        first: Scope,
+        map: &Keymap,
+        words: impl Iterator<Item = (&'static str, &'static str)> + Clone,
+        kinds: &[KindInfo],
+        replays: bool,
+    ) -> Self {
         let mut scopes = vec![first];
         scopes.extend(replays.then_some(Scope::Replay));
         scopes.push(Scope::Everywhere);
@@ -92,8 +97,8 @@ impl HelpPane {
                 entries.push(Entry::Heading("after :".to_owned()));
                 let times = "to a time; or 2026-11-24T03:12:07Z, -10m, +1h".to_owned();
                 entries.extend(replays.then(|| word_line("at 03:12:07", times)));
-                let panes = PANES.iter();
-                entries.extend(panes.map(|(word, does)| word_line(word, (*does).to_owned())));
+                let words = words.clone();
+                entries.extend(words.map(|(word, does)| word_line(word, does.to_owned())));
                 let kinds = kinds.iter();
                 entries.extend(
                     kinds.map(|kind| word_line(kind.name.as_str(), kind.aliases.join(", "))),

@@ -1,17 +1,127 @@
-//! The one place that knows each pane: makes the pane that a route names.
+//! The one place that knows each pane: makes the pane that a route names, or a word after `:`.
+
+use std::collections::VecDeque;
 
 use super::Pane;
-use super::attention::AttentionPane;
+use super::attention::{AttentionPane, QueueKind};
 use super::blockers::BlockersPane;
 use super::causes::CausesPane;
 use super::chart::ChartPane;
+use super::deletions::DeletionsPane;
+use super::deployments::DeploymentsPane;
 use super::details::DetailsPane;
+use super::events::EventsPane;
 use super::explain::ExplainPane;
+use super::gates::GatesPane;
+use super::help::HelpPane;
 use super::inspect::InspectPane;
 use super::ladder::LadderPane;
+use super::orphans::OrphansPane;
 use super::plan::PlanPane;
+use super::sites::SitesPane;
+use super::tour::TourPane;
 use super::tree::TreePane;
+use crate::control::{KindInfo, Snapshot};
+use crate::frontends::console::keys::{Keymap, Scope};
+use crate::frontends::console::notice::Notice;
 use crate::frontends::console::route::Route;
+
+/// A pane that a word after `:` opens.
+pub(crate) struct NamedPane {
+    pub(crate) word: &'static str,
+    /// What it shows.
+    pub(crate) about: &'static str,
+    /// Makes it, or says why not.
+    pub(crate) open: fn(&Around<'_>) -> Result<Box<dyn Pane>, &'static str>,
+}
+
+/// The console around a pane that is opened.
+pub(crate) struct Around<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) keys: &'a Keymap,
+    pub(crate) kinds: &'a [KindInfo],
+    /// Of the pane on top.
+    pub(crate) scope: Scope,
+    pub(crate) notices: &'a VecDeque<Notice>,
+    /// Whether the console shows a replay.
+    pub(crate) replays: bool,
+    /// Whether the console shows the practice cloud.
+    pub(crate) practices: bool,
+}
+
+pub(crate) static NAMED_PANES: &[NamedPane] = &[
+    NamedPane {
+        word: "deletions",
+        about: "all deletions, with how far they are",
+        open: |_| Ok(Box::new(DeletionsPane::new())),
+    },
+    NamedPane {
+        word: "stuck",
+        about: "what needs a person, and why it does not go",
+        open: |_| Ok(Box::new(AttentionPane::new(QueueKind::Stuck))),
+    },
+    NamedPane {
+        word: "causes",
+        about: "what needs a person, by why: many are tried again at once",
+        open: |_| Ok(Box::new(CausesPane::new())),
+    },
+    NamedPane {
+        word: "retrying",
+        about: "blocked steps, with their next attempt",
+        open: |_| Ok(Box::new(AttentionPane::new(QueueKind::Retrying))),
+    },
+    NamedPane {
+        word: "orphans",
+        about: "what was abandoned, and whether it still exists",
+        open: |_| Ok(Box::new(OrphansPane::new())),
+    },
+    NamedPane {
+        word: "events",
+        about: "what happened, and all messages of this console",
+        open: |around| Ok(Box::new(EventsPane::new(around.notices.iter()))),
+    },
+    NamedPane {
+        word: "sites",
+        about: "the regions, whether they answer and how fast",
+        open: |around| Ok(Box::new(SitesPane::new(around.snapshot))),
+    },
+    NamedPane {
+        word: "gates",
+        about: "what clients do through each gate, and what it refused",
+        open: |_| Ok(Box::new(GatesPane::new())),
+    },
+    NamedPane {
+        word: "deployments",
+        about: "other deployments: what is heard of them, and what waits for their clearance",
+        open: |_| Ok(Box::new(DeploymentsPane::new())),
+    },
+    NamedPane {
+        word: "tour",
+        about: "what there is to try in the practice cloud",
+        open: |around| match around.practices {
+            true => Ok(Box::new(TourPane::new())),
+            false => Err("the tour is through the practice cloud: gone --sandbox"),
+        },
+    },
+    NamedPane {
+        word: "help",
+        about: "all keys",
+        open: |around| {
+            let words = NAMED_PANES.iter().map(|pane| (pane.word, pane.about));
+            let words = words.chain([("quit", "leave the console")]);
+            let Around {
+                scope, keys, kinds, ..
+            } = around;
+            Ok(Box::new(HelpPane::new(
+                *scope,
+                keys,
+                words,
+                kinds,
+                around.replays,
+            )))
+        },
+    },
+];
 
 pub(crate) fn open(route: Route) -> Box<dyn Pane> {
     match route {
