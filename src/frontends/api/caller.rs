@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::HeaderMap;
+use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
@@ -45,6 +46,22 @@ pub(super) struct Caller {
     scope: Scope,
     /// Own uid or root: may speak for the person behind it.
     trusted: bool,
+    /// The client's own name for the request, if it gave one.
+    idempotency_key: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        let admitted = parts.extensions.get::<Self>().cloned();
+        // [`admit`] runs before every handler.
+        let caller = admitted.ok_or_else(|| forbidden("the caller was not admitted".to_owned()))?;
+        Ok(Self {
+            idempotency_key: input::idempotency_key(&parts.headers)?,
+            ..caller
+        })
+    }
 }
 
 impl Admission {
@@ -96,24 +113,19 @@ impl Admission {
             },
             scope,
             trusted,
+            idempotency_key: None,
         })
     }
 }
 
 impl Caller {
     /// The command as the caller's, if its scope is enough.
-    pub(super) fn asks(
-        self,
-        command: Command,
-        reason: String,
-        headers: &HeaderMap,
-    ) -> Result<Envelope, Problem> {
-        let actor = self.actor.clone();
-        self.relays(Envelope {
+    pub(super) fn asks(self, command: Command, reason: String) -> Result<Envelope, Problem> {
+        self.clone().relays(Envelope {
             command,
-            actor,
+            actor: self.actor,
             reason,
-            idempotency_key: input::idempotency_key(headers)?,
+            idempotency_key: self.idempotency_key,
             deadline: None,
         })
     }
@@ -250,7 +262,7 @@ mod tests {
         let allowed = |uid| {
             commands().map(|command| {
                 let caller = ADMISSION().caller(uid, &HeaderMap::new()).unwrap();
-                let asked = caller.asks(command, String::new(), &HeaderMap::new());
+                let asked = caller.asks(command, String::new());
                 asked
                     .map_err(|problem| assert_eq!(problem.document()["status"], 403))
                     .is_ok()

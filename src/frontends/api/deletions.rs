@@ -1,18 +1,16 @@
 //! Deletions and their steps: wanted, looked at, and steered.
 
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
-use axum::{Extension, Json};
-use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::caller::Caller;
-use super::input::{self, Params, TargetInput};
+use super::input::{self, Params, StrictJson, TargetInput};
 use super::problem::Problem;
 use super::{Api, List};
 use crate::control::{
@@ -23,7 +21,7 @@ use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, Plan
 /// Either targets with options, or the hash of a plan that froze both.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DeletionRequest {
+pub(super) struct DeletionRequest {
     targets: Option<Vec<TargetInput>>,
     plan_hash: Option<String>,
     cascade: Option<bool>,
@@ -40,7 +38,7 @@ struct DeletionRequest {
 /// What the steering calls take; the body may be left out.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Steering {
+pub(super) struct Steering {
     #[serde(default)]
     reason: String,
 }
@@ -49,18 +47,16 @@ struct Steering {
 /// already (T6).
 pub(super) async fn create(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    caller: Caller,
+    StrictJson(mut request): StrictJson<DeletionRequest>,
 ) -> Result<Response, Problem> {
-    let mut request: DeletionRequest = input::body(bytes)?;
     let reason = std::mem::take(&mut request.reason);
     let given = (request.drift, request.on_failure);
     let says_more = given != (None, None) || !reason.is_empty();
     let deadline = request.deadline;
     let envelope = Envelope {
         deadline,
-        ..caller.asks(command(&api, request).await?, reason, &headers)?
+        ..caller.asks(command(&api, request).await?, reason)?
     };
     if !says_more {
         return accepted(&api, envelope).await;
@@ -191,10 +187,10 @@ fn refusal_in_words(deletion: &Deletion) -> String {
 /// `GET /deletions`: newest first.
 pub(super) async fn list(
     State(api): State<Api>,
-    RawQuery(query): RawQuery,
+    params: Params,
 ) -> Result<Json<List<Deletion>>, Problem> {
     let known = ["state", "site", "kind", "older_than", "cursor", "limit"];
-    let params = Params::parse(query.as_deref(), &known)?;
+    let params = params.only(&known)?;
     let deletions = query::Deletions {
         states: params.words("state")?,
         site: params.site(&api)?,
@@ -218,12 +214,9 @@ pub(super) async fn one(
 pub(super) async fn steps(
     State(api): State<Api>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    params: Params,
 ) -> Result<Json<List<Step>>, Problem> {
-    let params = Params::parse(
-        query.as_deref(),
-        &["state", "site", "kind", "cursor", "limit"],
-    )?;
+    let params = params.only(&["state", "site", "kind", "cursor", "limit"])?;
     // A deletion that does not exist must not look like one without steps.
     let deletion = api.deletion(id).await?;
     let steps = query::Steps {
@@ -259,13 +252,12 @@ pub(super) async fn step(
 /// `POST /steps/{id}/retry`: 202 and the step.
 pub(super) async fn retry_step(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Path(id): Path<String>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    StrictJson(steering): StrictJson<Steering>,
 ) -> Result<(StatusCode, Json<Step>), Problem> {
     let step_id = step_id(&id)?;
-    api.steer(Command::RetryStep { step_id }, caller, &headers, bytes)
+    api.steer(Command::RetryStep { step_id }, caller, steering)
         .await?;
     Ok((StatusCode::ACCEPTED, Json(api.step(step_id).await?)))
 }
@@ -273,7 +265,7 @@ pub(super) async fn retry_step(
 /// Whether newcomers are accepted, and why.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DriftWanted {
+pub(super) struct DriftWanted {
     accept: bool,
     #[serde(default)]
     reason: String,
@@ -282,18 +274,16 @@ struct DriftWanted {
 /// `POST /deletions/{id}/drift`: 202 and the deletion; 409 if nothing of it is stuck with drift.
 pub(super) async fn drift(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Path(id): Path<String>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    StrictJson(DriftWanted { accept, reason }): StrictJson<DriftWanted>,
 ) -> Result<(StatusCode, Json<Deletion>), Problem> {
-    let DriftWanted { accept, reason } = input::body(bytes)?;
     let deletion_id = api.deletion(id).await?.id;
     let command = Command::Drift {
         deletion_id: deletion_id.clone(),
         accept,
     };
-    let envelope = caller.asks(command, reason, &headers)?;
+    let envelope = caller.asks(command, reason)?;
     api.control.submit(envelope).await?;
     let deletion = api.deletion(deletion_id).await?;
     Ok((StatusCode::ACCEPTED, Json(deletion)))
@@ -302,7 +292,7 @@ pub(super) async fn drift(
 /// What to try again, and whether only to say how much that is.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RetryWanted {
+pub(super) struct RetryWanted {
     #[serde(default)]
     filter: Box<RetryFilter>,
     #[serde(default)]
@@ -314,17 +304,14 @@ struct RetryWanted {
 /// `POST /steps:retry`: 202 and how many may be tried, how many not and why.
 pub(super) async fn retry_matching(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    caller: Caller,
+    StrictJson(wanted): StrictJson<RetryWanted>,
 ) -> Result<(StatusCode, Json<Retried>), Problem> {
-    let RetryWanted {
-        filter,
-        dry_run,
-        reason,
-    } = input::body(bytes)?;
-    let command = Command::RetryMatching { filter, dry_run };
-    let envelope = caller.asks(command, reason, &headers)?;
+    let command = Command::RetryMatching {
+        filter: wanted.filter,
+        dry_run: wanted.dry_run,
+    };
+    let envelope = caller.asks(command, wanted.reason)?;
     let retried = api.control.submit(envelope).await?.into_retried()?;
     Ok((StatusCode::ACCEPTED, Json(retried)))
 }
@@ -338,12 +325,11 @@ pub(super) fn step_id(text: &str) -> Result<i64, Problem> {
 pub(super) fn steer(command: fn(String) -> Command) -> MethodRouter<Api> {
     post(
         move |State(api): State<Api>,
-              Extension(caller): Extension<Caller>,
+              caller: Caller,
               Path(id): Path<String>,
-              headers: HeaderMap,
-              bytes: Result<Bytes, BytesRejection>| async move {
+              StrictJson(steering): StrictJson<Steering>| async move {
             let deletion_id = api.deletion(id).await?.id;
-            api.steer(command(deletion_id.clone()), caller, &headers, bytes)
+            api.steer(command(deletion_id.clone()), caller, steering)
                 .await?;
             let deletion = api.deletion(deletion_id).await?;
             Ok::<_, Problem>((StatusCode::ACCEPTED, Json(deletion)))
@@ -356,11 +342,9 @@ impl Api {
         &self,
         command: Command,
         caller: Caller,
-        headers: &HeaderMap,
-        bytes: Result<Bytes, BytesRejection>,
+        steering: Steering,
     ) -> Result<(), Problem> {
-        let Steering { reason } = input::body(bytes)?;
-        let envelope = caller.asks(command, reason, headers)?;
+        let envelope = caller.asks(command, steering.reason)?;
         self.control.submit(envelope).await?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Sse;
 use axum::response::sse::{Event as Sent, KeepAlive};
@@ -25,10 +25,10 @@ const WAIT_MS: u64 = 15_000;
 /// The header counts more: a client that reconnects repeats the URL that it began with.
 pub(super) async fn stream(
     State(api): State<Api>,
+    params: Params,
     headers: HeaderMap,
-    RawQuery(query): RawQuery,
 ) -> Result<Sse<impl Stream<Item = Result<Sent, Infallible>>>, Problem> {
-    let params = Params::parse(query.as_deref(), &["after"])?;
+    let params = params.only(&["after"])?;
     let last_seen = headers
         .get("last-event-id")
         .and_then(|id| id.to_str().ok())

@@ -1,8 +1,10 @@
 //! Bodies and parameters, read strictly: what is not known is an error that names the nearest.
 
+use std::convert::Infallible;
 use std::fmt;
 
-use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -22,19 +24,28 @@ pub(super) const PAGE_ROWS_MAX: usize = 500;
 /// As long as any UUID, hash or ticket number; a longer key is a mistake.
 const KEY_BYTES_MAX: usize = 256;
 
-/// Reads a JSON body; an empty one counts as `{}`.
-pub(super) fn body<T: DeserializeOwned>(
-    bytes: Result<Bytes, BytesRejection>,
-) -> Result<T, Problem> {
-    let bytes = bytes.map_err(|rejection| {
-        let status = rejection.status();
-        let kind = match status {
-            StatusCode::PAYLOAD_TOO_LARGE => "too-large",
-            _ => "invalid-request",
-        };
-        Problem::new(status, kind, rejection.body_text())
-    })?;
-    let json: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+/// A JSON body, read strictly; an empty one counts as `{}`.
+pub(super) struct StrictJson<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for StrictJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let bytes = Bytes::from_request(request, state).await;
+        let bytes = bytes.map_err(|rejection| {
+            let status = rejection.status();
+            let kind = match status {
+                StatusCode::PAYLOAD_TOO_LARGE => "too-large",
+                _ => "invalid-request",
+            };
+            Problem::new(status, kind, rejection.body_text())
+        })?;
+        parse(&bytes).map(Self)
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let json: &[u8] = if bytes.is_empty() { b"{}" } else { bytes };
     let mut reader = serde_json::Deserializer::from_slice(json);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let at = match error.path().to_string() {
@@ -149,23 +160,27 @@ fn target(input: TargetInput, clouds: &[&str]) -> Result<TargetSpec, String> {
 /// The parameters of a URL. Repeated and comma-separated values add up where several make sense.
 pub(super) struct Params(Vec<(String, String)>);
 
-impl Params {
-    /// Whatever they are called.
-    pub(super) fn of(query: Option<&str>) -> Self {
-        let pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-        Self(pairs.into_owned().collect())
-    }
+impl<S: Send + Sync> FromRequestParts<S> for Params {
+    type Rejection = Infallible;
 
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        let query = parts.uri.query().unwrap_or_default();
+        let pairs = url::form_urlencoded::parse(query.as_bytes());
+        Ok(Self(pairs.into_owned().collect()))
+    }
+}
+
+impl Params {
     /// All but these.
     pub(super) fn others(&self, known: &[&str]) -> Vec<(String, String)> {
         let others = self.0.iter().filter(|(name, _)| !known.contains(&&**name));
         others.cloned().collect()
     }
 
-    pub(super) fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
-        let Self(pairs) = Self::of(query);
-        match pairs.iter().find(|(name, _)| !known.contains(&&**name)) {
-            None => Ok(Self(pairs)),
+    /// Refuses every other parameter than these.
+    pub(super) fn only(self, known: &[&str]) -> Result<Self, Problem> {
+        match self.0.iter().find(|(name, _)| !known.contains(&&**name)) {
+            None => Ok(self),
             Some((name, _)) => Err(Problem::invalid(format!(
                 "unknown parameter \"{name}\"{}",
                 did_you_mean(name, known.iter().copied())

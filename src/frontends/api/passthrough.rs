@@ -4,13 +4,11 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
-use bytes::Bytes;
 use futures_util::{Stream, stream};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -18,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Api;
 use super::caller::Caller;
-use super::input::{self, Params};
+use super::input::{Params, StrictJson};
 use super::problem::{Problem, status_of};
 use crate::control::remote::{HEARTBEAT, Hello, PROTOCOL};
 use crate::control::{ControlError, Envelope, Query, Snapshot};
@@ -38,28 +36,24 @@ pub(super) async fn hello() -> Json<Hello> {
 /// `POST submit`: an envelope, answered with its receipt.
 pub(super) async fn submit(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    bytes: Result<Bytes, BytesRejection>,
+    caller: Caller,
+    StrictJson(envelope): StrictJson<Envelope>,
 ) -> Result<Response, Problem> {
-    let envelope: Envelope = caller.relays(input::body(bytes)?)?;
+    let envelope = caller.relays(envelope)?;
     Ok(answer(api.control.submit(envelope).await))
 }
 
 /// `POST query`: a query, answered with its page.
 pub(super) async fn query(
     State(api): State<Api>,
-    bytes: Result<Bytes, BytesRejection>,
+    StrictJson(query): StrictJson<Query>,
 ) -> Result<Response, Problem> {
-    let query: Query = input::body(bytes)?;
     Ok(answer(api.control.query(query).await))
 }
 
 /// `GET events?after=&wait_ms=`: at most 500 events, after a wait for the first.
-pub(super) async fn events(
-    State(api): State<Api>,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
-    let params = Params::parse(query.as_deref(), &["after", "wait_ms"])?;
+pub(super) async fn events(State(api): State<Api>, params: Params) -> Result<Response, Problem> {
+    let params = params.only(&["after", "wait_ms"])?;
     let after = params.number("after")?.unwrap_or_default();
     let wait_ms = params.number("wait_ms")?.unwrap_or_default();
     let wait_ms = u64::try_from(wait_ms).unwrap_or_default().min(WAIT_MS_MAX);

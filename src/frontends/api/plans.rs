@@ -1,16 +1,13 @@
 //! Plans: what a deletion would do, frozen and hashed.
 
-use axum::extract::rejection::BytesRejection;
+use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
-use axum::{Extension, Json};
-use bytes::Bytes;
 use serde::Deserialize;
 use std::sync::Arc;
 
 use super::Api;
 use super::caller::Caller;
-use super::input::{self, TargetInput};
+use super::input::{self, StrictJson, TargetInput};
 use super::problem::Problem;
 use crate::control::{Command, Request, query};
 use crate::domain::model::{DriftPolicy, OnFailure, Plan, PlanOptions};
@@ -36,11 +33,9 @@ pub(super) struct PlanRequest {
 /// `POST /plans`: 200 and the plan, also where it lists refusals.
 pub(super) async fn create(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    caller: Caller,
+    StrictJson(request): StrictJson<PlanRequest>,
 ) -> Result<Json<Arc<Plan>>, Problem> {
-    let request: PlanRequest = input::body(bytes)?;
     let command = Command::Plan {
         targets: input::targets(&api, request.targets)?,
         options: PlanOptions {
@@ -53,7 +48,7 @@ pub(super) async fn create(
             ..PlanOptions::default()
         },
     };
-    let envelope = caller.asks(command, String::new(), &headers)?;
+    let envelope = caller.asks(command, String::new())?;
     let plan = api.control.submit(envelope).await?.into_plan()?;
     Ok(Json(plan))
 }

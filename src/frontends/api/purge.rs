@@ -1,17 +1,15 @@
 //! What can be done about what is stuck (P3): the ladder, its rungs, and what they leave behind.
 
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::routing::{MethodRouter, post};
-use axum::{Extension, Json};
-use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::caller::Caller;
-use super::deletions::step_id;
-use super::input::{self, Params};
+use super::deletions::{Steering, step_id};
+use super::input::{self, Params, StrictJson};
 use super::problem::Problem;
 use super::{Api, List};
 use crate::control::{Command, SiteStatus, query};
@@ -20,7 +18,7 @@ use crate::domain::model::{KindName, Orphan, ResourceKey, Site, Tombstone};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PurgeRequest {
+pub(super) struct PurgeRequest {
     rung: Rung,
     /// The short id of the deletion.
     confirm: String,
@@ -48,14 +46,13 @@ pub(super) async fn of_step(
 /// the rung is not offered, and why.
 pub(super) async fn deletion(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Path(id): Path<String>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    StrictJson(request): StrictJson<PurgeRequest>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let id = api.deletion(id).await?.id;
     let purge = api
-        .purge(PurgeScope::Deletion(id.clone()), caller, &headers, bytes)
+        .purge(PurgeScope::Deletion(id.clone()), caller, request)
         .await?;
     let deletion = api.deletion(id).await?;
     Ok((StatusCode::ACCEPTED, with(json!(deletion), purge)))
@@ -64,15 +61,12 @@ pub(super) async fn deletion(
 /// `POST /steps/{id}/purge`: the same of one step.
 pub(super) async fn step(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Path(id): Path<String>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    StrictJson(request): StrictJson<PurgeRequest>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let id = step_id(&id)?;
-    let purge = api
-        .purge(PurgeScope::Step(id), caller, &headers, bytes)
-        .await?;
+    let purge = api.purge(PurgeScope::Step(id), caller, request).await?;
     let step = api.step(id).await?;
     Ok((StatusCode::ACCEPTED, with(json!(step), purge)))
 }
@@ -87,9 +81,9 @@ fn with(mut shown: Value, purge: Value) -> Json<Value> {
 /// `GET /orphans`: what was given up, each looked at now.
 pub(super) async fn orphans(
     State(api): State<Api>,
-    RawQuery(query): RawQuery,
+    params: Params,
 ) -> Result<Json<List<Orphan>>, Problem> {
-    let params = Params::parse(query.as_deref(), &["cursor", "limit"])?;
+    let params = params.only(&["cursor", "limit"])?;
     let orphans = query::Orphans {
         cursor: params.cursor(),
         limit: params.limit()?,
@@ -101,10 +95,9 @@ pub(super) async fn orphans(
 /// seen to be there, or a deletion works on it.
 pub(super) async fn release(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Path((site, kind, id)): Path<(String, String, String)>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    StrictJson(steering): StrictJson<Steering>,
 ) -> Result<(StatusCode, Json<Tombstone>), Problem> {
     let key = ResourceKey {
         site: input::site(&api, &site)?,
@@ -113,7 +106,7 @@ pub(super) async fn release(
     };
     let tombstone = query::Tombstones::of(key.clone());
     let command = Command::Release { key: key.clone() };
-    api.steer(command, caller, &headers, bytes).await?;
+    api.steer(command, caller, steering).await?;
     let released = api.ask(tombstone).await?.rows.into_iter().next();
     released
         .map(|row| (StatusCode::ACCEPTED, Json(row)))
@@ -123,13 +116,12 @@ pub(super) async fn release(
 /// `POST /deployments/{name}/release`: 202 and its name; 409 if none of this name is on record.
 pub(super) async fn release_importer(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Path(name): Path<String>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    StrictJson(steering): StrictJson<Steering>,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let command = Command::ReleaseImporter { name: name.clone() };
-    api.steer(command, caller, &headers, bytes).await?;
+    api.steer(command, caller, steering).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({"released": name}))))
 }
 
@@ -137,13 +129,11 @@ pub(super) async fn release_importer(
 pub(super) fn steer_site(command: fn(Site) -> Command) -> MethodRouter<Api> {
     post(
         move |State(api): State<Api>,
-              Extension(caller): Extension<Caller>,
+              caller: Caller,
               Path(site): Path<String>,
-              headers: HeaderMap,
-              bytes: Result<Bytes, BytesRejection>| async move {
+              StrictJson(steering): StrictJson<Steering>| async move {
             let site = input::site(&api, &site)?;
-            api.steer(command(site.clone()), caller, &headers, bytes)
-                .await?;
+            api.steer(command(site.clone()), caller, steering).await?;
             let sites = api.ask(query::Sites {}).await?;
             let found: Option<SiteStatus> = sites.into_iter().find(|row| row.site == site);
             found
@@ -163,20 +153,14 @@ impl Api {
         &self,
         what: PurgeScope,
         caller: Caller,
-        headers: &HeaderMap,
-        bytes: Result<Bytes, BytesRejection>,
+        request: PurgeRequest,
     ) -> Result<Value, Problem> {
-        let PurgeRequest {
-            rung,
-            confirm,
-            reason,
-        } = input::body(bytes)?;
         let command = Command::Purge {
             what,
-            rung,
-            confirm,
+            rung: request.rung,
+            confirm: request.confirm,
         };
-        let envelope = caller.asks(command, reason, headers)?;
+        let envelope = caller.asks(command, request.reason)?;
         let purged = self.control.submit(envelope).await?.into_purged()?;
         Ok(json!({
             "rung": purged.rung, "moved": purged.moved, "unpinned_by": purged.deletion_id,

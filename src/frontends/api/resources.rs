@@ -1,16 +1,14 @@
 //! Our own resources: what this deployment keeps, by kind.
 
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
-use bytes::Bytes;
 use serde_json::Value;
 
 use super::caller::Caller;
 use super::deletions::accepted;
-use super::input::{self, Params};
+use super::input::{Params, StrictJson};
 use super::problem::Problem;
 use super::{Api, List};
 use crate::control::{Command, SiteSpec, TargetSpec, query};
@@ -20,9 +18,8 @@ use crate::domain::model::PlanOptions;
 pub(super) async fn list(
     State(api): State<Api>,
     Path(kind): Path<String>,
-    RawQuery(query): RawQuery,
+    params: Params,
 ) -> Result<Json<List<Value>>, Problem> {
-    let params = Params::of(query.as_deref());
     let resources = query::Native {
         kind,
         by: params.others(&["cursor", "limit"]),
@@ -55,16 +52,15 @@ pub(super) async fn one(
 /// points at is being deleted or not there.
 pub(super) async fn create(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Path(kind): Path<String>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    StrictJson(body): StrictJson<Value>,
 ) -> Result<Response, Problem> {
     let command = Command::Create {
         kind: kind.clone(),
-        body: input::body(bytes)?,
+        body,
     };
-    let row = api.write_own(command, caller, &headers).await?;
+    let row = api.write_own(command, caller).await?;
     let id = row.get("id").and_then(Value::as_str).unwrap_or_default();
     let location = format!("/api/v1/resources/{kind}/{id}");
     Ok((
@@ -78,26 +74,20 @@ pub(super) async fn create(
 /// `PATCH /resources/{kind}/{id}`: the fields that the body names; null takes one away.
 pub(super) async fn update(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Path((kind, id)): Path<(String, String)>,
-    headers: HeaderMap,
-    bytes: Result<Bytes, BytesRejection>,
+    StrictJson(body): StrictJson<Value>,
 ) -> Result<Json<Value>, Problem> {
-    let command = Command::Update {
-        kind,
-        id,
-        body: input::body(bytes)?,
-    };
-    api.write_own(command, caller, &headers).await.map(Json)
+    let command = Command::Update { kind, id, body };
+    api.write_own(command, caller).await.map(Json)
 }
 
 /// `DELETE /resources/{kind}/{id}`: 202 and the deletion, which does to what refers to it as the kinds
 /// say; 409 with what blocks it.
 pub(super) async fn delete(
     State(api): State<Api>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     Path((kind, id)): Path<(String, String)>,
-    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let command = Command::Delete {
         targets: vec![TargetSpec {
@@ -110,18 +100,13 @@ pub(super) async fn delete(
             ..PlanOptions::default()
         },
     };
-    let envelope = caller.asks(command, String::new(), &headers)?;
+    let envelope = caller.asks(command, String::new())?;
     accepted(&api, envelope).await
 }
 
 impl Api {
-    async fn write_own(
-        &self,
-        command: Command,
-        caller: Caller,
-        headers: &HeaderMap,
-    ) -> Result<Value, Problem> {
-        let envelope = caller.asks(command, String::new(), headers)?;
+    async fn write_own(&self, command: Command, caller: Caller) -> Result<Value, Problem> {
+        let envelope = caller.asks(command, String::new())?;
         Ok(self.control.submit(envelope).await?.into_resource()?)
     }
 }

@@ -1,7 +1,7 @@
 //! What the panes show: stuck, the collector's queue, sites, gates, deployments, the audit, tombstones.
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, State};
 use serde_json::Value;
 
 use super::input::{self, Params};
@@ -20,10 +20,10 @@ const STUCK_SINCE: chrono::Duration = chrono::Duration::hours(24);
 /// all (T10).
 pub(super) async fn stuck(
     State(api): State<Api>,
-    RawQuery(query): RawQuery,
+    params: Params,
 ) -> Result<Json<List<Deletion>>, Problem> {
     let known = ["older_than", "site", "kind", "cursor", "limit"];
-    let params = Params::parse(query.as_deref(), &known)?;
+    let params = params.only(&known)?;
     let older_than = match params.before(&api, "older_than")? {
         Some(time) => time,
         None => api.clock.now() - STUCK_SINCE,
@@ -42,19 +42,19 @@ pub(super) async fn stuck(
 /// `GET /causes`: all on one page, the largest first.
 pub(super) async fn causes(
     State(api): State<Api>,
-    RawQuery(query): RawQuery,
+    params: Params,
 ) -> Result<Json<List<CauseGroup>>, Problem> {
-    Params::parse(query.as_deref(), &[])?;
+    params.only(&[])?;
     api.ask(query::Causes::default()).await.map(List::whole)
 }
 
 /// `GET /gc`: blocked steps, with their attempts, blockers and next attempt (I2).
 pub(super) async fn collector(
     State(api): State<Api>,
-    RawQuery(query): RawQuery,
+    params: Params,
 ) -> Result<Json<List<Step>>, Problem> {
     let known = ["site", "kind", "older_than", "cursor", "limit"];
-    let params = Params::parse(query.as_deref(), &known)?;
+    let params = params.only(&known)?;
     let steps = query::Steps {
         states: vec![StepState::Blocked],
         site: params.site(&api)?,
@@ -70,36 +70,36 @@ pub(super) async fn collector(
 /// `GET /sites`: all of them on one page.
 pub(super) async fn sites(
     State(api): State<Api>,
-    RawQuery(query): RawQuery,
+    params: Params,
 ) -> Result<Json<List<SiteStatus>>, Problem> {
-    Params::parse(query.as_deref(), &[])?;
+    params.only(&[])?;
     api.ask(query::Sites {}).await.map(List::whole)
 }
 
 /// `GET /gates`: all of them on one page.
 pub(super) async fn gates(
     State(api): State<Api>,
-    RawQuery(query): RawQuery,
+    params: Params,
 ) -> Result<Json<List<GateStatus>>, Problem> {
-    Params::parse(query.as_deref(), &[])?;
+    params.only(&[])?;
     api.ask(query::Gates {}).await.map(List::whole)
 }
 
 /// `GET /deployments`: all of them on one page; none where this engine is no deployment.
 pub(super) async fn deployments(
     State(api): State<Api>,
-    RawQuery(query): RawQuery,
+    params: Params,
 ) -> Result<Json<List<DeploymentStatus>>, Problem> {
-    Params::parse(query.as_deref(), &[])?;
+    params.only(&[])?;
     api.ask(query::Deployments {}).await.map(List::whole)
 }
 
 /// `GET /audit`: oldest first. `next` is null only on an empty page.
 pub(super) async fn audit(
     State(api): State<Api>,
-    RawQuery(query): RawQuery,
+    params: Params,
 ) -> Result<Json<List<Value>>, Problem> {
-    let params = Params::parse(query.as_deref(), &["cursor"])?;
+    let params = params.only(&["cursor"])?;
     let after = params.number("cursor")?.unwrap_or_default();
     let items = api.ask(query::Audit { after }).await?;
     let next = items.last().and_then(|row| row["seq"].as_i64());
@@ -110,10 +110,10 @@ pub(super) async fn audit(
 /// `GET /tombstones`: for other engines' filters (I8).
 pub(super) async fn tombstones(
     State(api): State<Api>,
-    RawQuery(query): RawQuery,
+    params: Params,
 ) -> Result<Json<List<Tombstone>>, Problem> {
     let known = ["site", "kind", "phase", "id", "cursor", "limit"];
-    let params = Params::parse(query.as_deref(), &known)?;
+    let params = params.only(&known)?;
     let tombstones = query::Tombstones {
         site: params.site(&api)?,
         kind: params.kind(),
